@@ -1,0 +1,91 @@
+"""The cluster at one instant, as the scheduler sees it. `now_ms` is a field: nothing here reads a clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from platform_core.cluster.health import NodeState
+from platform_core.jobs.spec import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    id: str
+    hostname: str
+    rack: str
+    block: str
+    gpu_type: str
+    slots: int
+    free_slots: tuple[int, ...]  # indices, ascending
+    state: NodeState
+    labels: tuple[tuple[str, str], ...]
+    cpus: int
+    memory_bytes: int
+
+    @property
+    def takes_work(self) -> bool:
+        """Only a ready node is given new members; a draining one finishes what it has."""
+        return self.state is NodeState.READY
+
+
+@dataclass(frozen=True, slots=True)
+class PendingJob:
+    """A job without slots: never placed, or preempted and waiting to resume."""
+
+    id: str
+    team: str
+    user: str
+    num_gpus: int
+    min_gpus: int
+    gpu_type: str
+    priority: int  # 0 is the most urgent, 100 the least
+    submitted_ms: int
+    excluded_nodes: tuple[str, ...]
+    preemptible: bool
+    max_runtime_ms: int
+    waiting_since_ms: int
+    cpus_per_gpu: int
+    memory_per_gpu_bytes: int
+    strategy: Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A job that holds slots, from scheduled to its last member's end."""
+
+    id: str
+    team: str
+    gpu_type: str
+    priority: int
+    placement: tuple[tuple[str, tuple[int, ...]], ...]  # (node id, slot indices)
+    started_ms: int
+    expected_end_ms: int | None
+    last_checkpoint_ms: int | None
+    preemptible: bool
+    num_gpus: int
+    min_gpus: int
+
+    @property
+    def held(self) -> int:
+        """Slots held now; the number a job asked for may be larger once jobs are elastic."""
+        return sum(len(slots) for _, slots in self.placement)
+
+
+@dataclass(frozen=True, slots=True)
+class TeamShare:
+    team: str
+    gpu_type: str
+    guaranteed: int
+    maximum: int
+    used: int
+    weight: float
+    usage_share: float  # recent usage divided by what the team deserves; 1.0 is exactly its share
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    now_ms: int
+    nodes: tuple[NodeView, ...]
+    pending: tuple[PendingJob, ...]
+    running: tuple[RunningJob, ...]
+    teams: tuple[TeamShare, ...]

@@ -1,0 +1,1 @@
+"""Reading runs against each other: settings, curves and final numbers."""

@@ -1,0 +1,1 @@
+"""What a training job is, and how it moves from submitted to ended."""

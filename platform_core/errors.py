@@ -1,0 +1,173 @@
+"""The one catalogue of errors: gRPC status, HTTP problem document and the sentence on the page come from here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorKind:
+    """`sentence` is a template over the error's numbers; docs/errors.md has a heading for each code."""
+
+    code: str
+    http: int
+    grpc: str  # name of a grpc.StatusCode
+    title: str
+    sentence: str
+
+
+_KINDS = (
+    ErrorKind(
+        "spec_invalid", 422, "INVALID_ARGUMENT", "The job description is not valid",
+        "The job description has {count} problem(s): {problems}",
+    ),
+    ErrorKind(
+        "request_invalid", 400, "INVALID_ARGUMENT", "The request is not valid",
+        "{what} is not valid: {why}",
+    ),
+    ErrorKind(
+        "quota_exceeded", 409, "RESOURCE_EXHAUSTED", "The quota is too small",
+        "would exceed quota: {wanted}/{maximum} GPUs of {gpu_type}",
+    ),
+    ErrorKind(
+        "cannot_ever_fit", 422, "FAILED_PRECONDITION", "The cluster can never run this",
+        "needs {wanted} GPUs of {gpu_type}; the whole cluster has {total}",
+    ),
+    ErrorKind(
+        "not_found", 404, "NOT_FOUND", "Not found",
+        "There is no {what} you may see",
+    ),
+    ErrorKind(
+        "not_allowed", 403, "PERMISSION_DENIED", "Not allowed",
+        "You may not {what}; ask {whom}",
+    ),
+    ErrorKind(
+        "not_authenticated", 401, "UNAUTHENTICATED", "Log in first",
+        "This needs a login or a token that is still valid",
+    ),
+    ErrorKind(
+        "stale_version", 409, "ABORTED", "Somebody else was quicker",
+        "{what} has changed since you read it (you saw version {seen}); read it again and repeat",
+    ),
+    ErrorKind(
+        "illegal_transition", 409, "FAILED_PRECONDITION", "Not possible in this state",
+        "{subject} is {state}; {event} is not possible now",
+    ),
+    ErrorKind(
+        "idempotency_conflict", 409, "ALREADY_EXISTS", "The idempotency key was used for something else",
+        "The idempotency key {key} belongs to another request; use a new key",
+    ),
+    ErrorKind(
+        "duplicate_name", 409, "ALREADY_EXISTS", "The name is taken",
+        "{what} {name} exists already; choose another name",
+    ),
+    ErrorKind(
+        "secret_unknown", 422, "INVALID_ARGUMENT", "The team has no such secret",
+        "Team {team} has no secret {name}; a member adds it on the team's page",
+    ),
+    ErrorKind(
+        "node_unknown", 404, "NOT_FOUND", "The node is not known",
+        "Node {node} is not known here; join it with a bootstrap token",
+    ),
+    ErrorKind(
+        "credential_invalid", 401, "UNAUTHENTICATED", "The credential is wrong",
+        "The node's credential is not known here; join the node again with a new bootstrap token",
+    ),
+    ErrorKind(
+        "credential_revoked", 401, "UNAUTHENTICATED", "The credential was revoked",
+        "The credential of node {node} was revoked; an operator can let it join again",
+    ),
+    ErrorKind(
+        "bootstrap_token_invalid", 401, "UNAUTHENTICATED", "The bootstrap token is not valid",
+        "The bootstrap token is unknown, used up or expired; an operator makes a new one",
+    ),
+    ErrorKind(
+        "manifest_invalid", 422, "INVALID_ARGUMENT", "The manifest is not valid",
+        "The manifest is not valid: {why}",
+    ),
+    ErrorKind(
+        "manifest_mismatch", 422, "FAILED_PRECONDITION", "The files are not what the manifest says",
+        "{path} is not what manifest {manifest} says: expected {expected}, found {found}",
+    ),
+    ErrorKind(
+        "verification_failed", 422, "DATA_LOSS", "The bytes were damaged on the way",
+        "{path} does not have the SHA-256 its manifest says; it was thrown away and can be fetched again",
+    ),
+    ErrorKind(
+        "disk_full", 507, "RESOURCE_EXHAUSTED", "Not enough disk space",
+        "Node {node} needs {needed} on {path} and has {free}; free some space and retry",
+    ),
+    ErrorKind(
+        "source_unavailable", 502, "UNAVAILABLE", "The source cannot be read",
+        "{source} cannot be read: {why}",
+    ),
+    ErrorKind(
+        "upload_incomplete", 409, "FAILED_PRECONDITION", "The upload is not complete",
+        "Upload {upload} still lacks {missing} file(s); send them, then complete it",
+    ),
+    ErrorKind(
+        "too_large", 413, "OUT_OF_RANGE", "Too large",
+        "{what} has {size}; the limit is {limit}",
+    ),
+    ErrorKind(
+        "rate_limited", 429, "RESOURCE_EXHAUSTED", "Too many requests",
+        "More than {limit} requests in {period}; try again in {retry_after}",
+    ),
+    ErrorKind(
+        "unavailable", 503, "UNAVAILABLE", "Not available just now",
+        "{what} is not available just now; try again shortly",
+    ),
+    ErrorKind(
+        "internal", 500, "INTERNAL", "Something went wrong on our side",
+        "Something went wrong on our side; it is logged under {reference}",
+    ),
+)  # fmt: skip
+
+CATALOGUE: dict[str, ErrorKind] = {kind.code: kind for kind in _KINDS}
+
+
+class _Gaps(dict[str, object]):
+    """A number that the raiser left out must not hide the error itself."""
+
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+class TrainmasterError(Exception):
+    """An expected refusal: `TrainmasterError("not_found", what="job job-…")`. An own sentence replaces the template."""
+
+    def __init__(self, code: str, sentence: str = "", **numbers: object) -> None:
+        if code not in CATALOGUE:
+            raise ValueError(f"error code {code!r} is not in the catalogue of platform_core.errors")
+        self.code = code
+        self.numbers: dict[str, object] = numbers
+        self.sentence = sentence or CATALOGUE[code].sentence.format_map(_Gaps(numbers))
+        super().__init__(self.sentence)
+
+    @property
+    def kind(self) -> ErrorKind:
+        return CATALOGUE[self.code]
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.code!r}, {self.sentence!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions cross process borders (Celery, executors); the default would call __init__ with the sentence only.
+        return (_restored, (type(self), self.args, dict(self.__dict__)))
+
+
+def _restored(cls: type[TrainmasterError], args: tuple[object, ...], state: Mapping[str, object]) -> TrainmasterError:
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class IllegalTransition(TrainmasterError):
+    """A machine was given an event that its state does not know. `sentence` tells what was tried, and on what."""
+
+    def __init__(self, subject: str, state: str, event: str, sentence: str = "") -> None:
+        super().__init__("illegal_transition", sentence, subject=subject, state=state, event=event)

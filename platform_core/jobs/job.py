@@ -1,0 +1,90 @@
+"""A job as a value. Only `transitions.advance` makes a new one from an old one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from platform_core.jobs.spec import JobSpec
+from platform_core.jobs.states import ACTIVE, TERMINAL, JobState
+
+
+class MemberPhase(StrEnum):
+    ASSIGNED = "assigned"
+    PREPARING = "preparing"
+    RUNNING = "running"
+    EXITED = "exited"
+    LOST = "lost"
+
+
+class Stop(StrEnum):
+    """Why an active job is being stopped; NONE while it may go on."""
+
+    NONE = "none"
+    CANCEL = "cancel"
+    PREEMPT = "preempt"
+    RESTART = "restart"
+    TIME_LIMIT = "time_limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One node's part of a gang. `rank` is the node's rank in the gang; `slots` are slot indices on that node."""
+
+    node: str
+    rank: int
+    slots: tuple[int, ...]
+    phase: MemberPhase = MemberPhase.ASSIGNED
+    exit_code: int | None = None
+    reason: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in (MemberPhase.EXITED, MemberPhase.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFailure:
+    """An attempt failed and this node was the cause, as far as can be told."""
+
+    node: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`started_ms` is when the current attempt took its slots: the time limit and the cost count from there.
+
+    After an attempt has ended its members stay, all of them ended, until the next placement replaces them.
+    `version` grows by one with every change, so that the shell can guard its updates.
+    """
+
+    id: str
+    spec: JobSpec
+    state: JobState
+    version: int
+    attempt: int  # 0 before the first placement
+    restarts: int
+    failures: tuple[NodeFailure, ...]
+    excluded_nodes: tuple[str, ...]
+    stop: Stop
+    latest_checkpoint: str
+    submitted_ms: int
+    started_ms: int | None
+    finished_ms: int | None
+    reason: str  # why it failed, waits again or ended: a sentence
+    members: tuple[Member, ...]
+    latest_step: int = 0  # step of `latest_checkpoint`: an older notice that arrives late must not win
+
+    @property
+    def stopping(self) -> bool:
+        return self.state in ACTIVE and self.stop is not Stop.NONE
+
+    @property
+    def finished(self) -> bool:
+        return self.state in TERMINAL
+
+    @property
+    def living(self) -> tuple[Member, ...]:
+        """Members that still hold their slots."""
+        return tuple(member for member in self.members if not member.ended)

@@ -1,0 +1,58 @@
+"""What a round decides: who starts where, who waits and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+Number = int | float | str
+
+
+class WaitCode(StrEnum):
+    """The one thing that holds a job back now. Checked in this order: the first that applies is the answer."""
+
+    GPU_TYPE_MISSING = "gpu_type_missing"
+    CANNOT_EVER_FIT = "cannot_ever_fit"
+    NODES_DRAINING = "nodes_draining"
+    QUOTA = "quota"
+    BEHIND = "behind"
+    NO_FREE_SLOTS = "no_free_slots"
+    FRAGMENTED = "fragmented"
+
+
+class Seat(NamedTuple):
+    """One node of a gang: its rank among the nodes and the slot indices it gets there."""
+
+    node: str
+    rank: int
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A whole gang: the seats hold all of its slots, equally many on each node."""
+
+    job_id: str
+    members: tuple[Seat, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why a job did not start in this round. `numbers` always ends with its position among those that wait."""
+
+    job_id: str
+    code: WaitCode
+    numbers: tuple[tuple[str, Number], ...]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Each pending job is in exactly one of `placements` and `waits`; both follow `order`."""
+
+    placements: tuple[Placement, ...]
+    waits: tuple[Wait, ...]
+    order: tuple[str, ...]
+    preemptions: tuple[str, ...] = ()  # ids of running jobs to stop; this version never does

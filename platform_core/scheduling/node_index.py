@@ -1,0 +1,130 @@
+"""Nodes as bits: sets of nodes are integers, so a search over a thousand nodes is a few machine words.
+
+`NodeIndex` knows what does not change within a round (type, rack, block, shape); `SlotCounts` knows how many
+slots are free and is what a round eats up. Bit i is the i-th node in order of (block, rack, id), so the lowest
+bit of a set is always the same node, however the snapshot was listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from platform_core.cluster.snapshot import NodeView, PendingJob
+from platform_core.jobs.spec import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a job asks of a place. Jobs with an equal demand fit or fail together."""
+
+    gpu_type: str
+    gpus: int
+    cpus_per_gpu: int
+    memory_per_gpu_bytes: int
+    excluded_nodes: tuple[str, ...]
+    one_node: bool
+
+    @classmethod
+    def of(cls, job: PendingJob) -> Demand:
+        return cls(
+            job.gpu_type,
+            job.num_gpus,
+            job.cpus_per_gpu,
+            job.memory_per_gpu_bytes,
+            tuple(sorted(set(job.excluded_nodes))),
+            job.strategy is Strategy.HOROVOD,  # its launcher starts all ranks from one node
+        )
+
+
+class NodeIndex:
+    """The nodes of a snapshot in a fixed order, with a bit set for each thing a job can ask of a node."""
+
+    def __init__(self, nodes: Sequence[NodeView]) -> None:
+        self.nodes = tuple(sorted(nodes, key=lambda node: (node.block, node.rack, node.id)))
+        self.most_slots = max((node.slots for node in self.nodes), default=0)
+        self._bit_of: dict[str, int] = {}
+        self._of_type: dict[str, int] = {}
+        racks: dict[tuple[str, str], int] = {}
+        for position, node in enumerate(self.nodes):
+            bit = 1 << position
+            self._bit_of[node.id] = bit
+            self._of_type[node.gpu_type] = self._of_type.get(node.gpu_type, 0) | bit
+            racks[(node.block, node.rack)] = racks.get((node.block, node.rack), 0) | bit
+        blocks: dict[str, list[int]] = {}
+        for (block, _), rack in racks.items():
+            blocks.setdefault(block, []).append(rack)
+        self.racks_by_block = tuple(tuple(racks_of_block) for racks_of_block in blocks.values())
+        self._roomy: dict[tuple[str, int, int], int] = {}
+
+    def of_type(self, gpu_type: str) -> int:
+        return self._of_type.get(gpu_type, 0)
+
+    def where(self, holds: Callable[[NodeView], bool]) -> int:
+        return sum(1 << position for position, node in enumerate(self.nodes) if holds(node))
+
+    def bit(self, node_id: str) -> int:
+        return self._bit_of.get(node_id, 0)
+
+    def eligible(self, demand: Demand) -> int:
+        """Nodes that may serve the demand at all, whatever is free on them and whatever their state."""
+        nodes = self.roomy(demand)
+        for node_id in demand.excluded_nodes:
+            nodes &= ~self.bit(node_id)
+        return nodes
+
+    def roomy(self, demand: Demand) -> int:
+        """Nodes of the type whose share of CPUs and memory for each slot is large enough."""
+        key = (demand.gpu_type, demand.cpus_per_gpu, demand.memory_per_gpu_bytes)
+        if key not in self._roomy:
+            self._roomy[key] = sum(
+                1 << position
+                for position, node in enumerate(self.nodes)
+                if node.gpu_type == demand.gpu_type
+                and demand.cpus_per_gpu * node.slots <= node.cpus
+                and demand.memory_per_gpu_bytes * node.slots <= node.memory_bytes
+            )
+        return self._roomy[key]
+
+
+class SlotCounts:
+    """How many slots each node has to give. `at_least(n)` is the set of nodes with n or more."""
+
+    def __init__(self, index: NodeIndex, slots_of: Callable[[NodeView], int]) -> None:
+        self._levels = [0] * (index.most_slots + 2)
+        for position, node in enumerate(index.nodes):
+            for level in range(slots_of(node) + 1):
+                self._levels[level] |= 1 << position
+
+    def copy(self) -> SlotCounts:
+        twin = SlotCounts.__new__(SlotCounts)
+        twin._levels = self._levels.copy()
+        return twin
+
+    def at_least(self, count: int) -> int:
+        return self._levels[count] if count < len(self._levels) else 0
+
+    def exactly(self, count: int) -> int:
+        return self._levels[count] & ~self._levels[count + 1]
+
+    def total(self, nodes: int) -> int:
+        return sum((level & nodes).bit_count() for level in self._levels[1:])
+
+    def most_on_one(self, nodes: int) -> int:
+        return max((count for count, level in enumerate(self._levels) if level & nodes), default=0)
+
+    def take(self, position: int, slots: int) -> None:
+        bit = 1 << position
+        free = sum(1 for level in self._levels[1:] if level & bit)
+        if slots > free:
+            raise ValueError(f"node {position} has {free} free slots, {slots} were to be taken")
+        for count in range(free - slots + 1, free + 1):
+            self._levels[count] ^= bit
+
+
+def positions(nodes: int) -> Iterator[int]:
+    """The positions in a set of nodes, lowest first."""
+    while nodes:
+        lowest = nodes & -nodes
+        yield lowest.bit_length() - 1
+        nodes ^= lowest

@@ -1,0 +1,16 @@
+"""In which order jobs are tried: one policy a file, chosen by name.
+
+A policy is a function from the snapshot to a key function over pending jobs; the smallest key goes first and
+every key ends in the job's id, so the order never depends on how the snapshot was listed.
+"""
+
+from __future__ import annotations
+
+from platform_core.scheduling.ordering import first_come, priority_fair_share
+from platform_core.scheduling.ordering.keys import OrderPolicy
+
+ORDERS: dict[str, OrderPolicy] = {
+    "first_come": first_come.key_for,
+    "priority_fair_share": priority_fair_share.key_for,
+}
+DEFAULT_ORDER = "priority_fair_share"

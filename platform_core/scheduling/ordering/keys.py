@@ -1,0 +1,11 @@
+"""The shape of an ordering policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from platform_core.cluster.snapshot import PendingJob, Snapshot
+
+OrderKey = tuple[float, int, str]  # rank, then the earlier submission, then the id
+KeyOfJob = Callable[[PendingJob], OrderKey]
+OrderPolicy = Callable[[Snapshot], KeyOfJob]

@@ -1,0 +1,95 @@
+"""Where a gang goes: all of it or none, on the fewest nodes, then the fewest blocks and racks, then the tightest fit.
+
+Every node of a gang gives equally many slots, because torchrun starts the same number of ranks on each of them.
+A gang of 6 takes 6, 3+3, 2+2+2 or 1x6 and waits rather than run as 4+2. It takes the fewest nodes that are
+possible now; the tightest fit leaves whole nodes and whole racks for the gangs that need them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts, positions
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Positions of the nodes in the index, in order of rank, each giving `slots_each`."""
+
+    nodes: tuple[int, ...]
+    slots_each: int
+
+
+def find_place(index: NodeIndex, counts: SlotCounts, allowed: int, demand: Demand) -> Place | None:
+    """The best place for the demand among the allowed nodes, or None when the gang does not fit whole."""
+    for node_count in equal_splits(demand.gpus, index.most_slots, one_node=demand.one_node):
+        slots_each = demand.gpus // node_count
+        candidates = counts.at_least(slots_each) & allowed
+        if candidates.bit_count() < node_count:
+            continue
+        if node_count == 1:
+            return Place((_tightest(counts, candidates, slots_each),), slots_each)
+        chosen: list[int] = []
+        for nodes, wanted in _nearest(index, candidates, node_count):
+            chosen.extend(_tightest_of_rack(counts, nodes, slots_each, wanted))
+        return Place(tuple(sorted(chosen)), slots_each)
+    return None
+
+
+def equal_splits(gpus: int, most_slots: int, *, one_node: bool) -> list[int]:
+    """Over how many nodes a gang can be split into equal parts, fewest first."""
+    if one_node:
+        return [1] if gpus <= most_slots else []
+    return [count for count in range(1, gpus + 1) if gpus % count == 0 and gpus // count <= most_slots]
+
+
+def _tightest(counts: SlotCounts, candidates: int, slots: int) -> int:
+    """The first node with the fewest free slots that suffice."""
+    while not (fitting := counts.exactly(slots) & candidates):
+        slots += 1
+    return next(positions(fitting))
+
+
+def _tightest_of_rack(counts: SlotCounts, nodes: int, slots: int, wanted: int) -> list[int]:
+    chosen: list[int] = []
+    while len(chosen) < wanted:
+        chosen.extend(list(positions(counts.exactly(slots) & nodes))[: wanted - len(chosen)])
+        slots += 1
+    return chosen
+
+
+def _nearest(index: NodeIndex, candidates: int, wanted: int) -> list[tuple[int, int]]:
+    """Which candidates of which racks, as (nodes of a rack, how many of them): one rack if one suffices, else one
+    block with the fewest racks, else the fewest blocks."""
+    racks = [nodes for block in index.racks_by_block for rack in block if (nodes := rack & candidates)]
+    for_all = _smallest_that_suffices(racks, wanted)
+    if for_all is not None:
+        return [(for_all, wanted)]
+    blocks: list[tuple[int, list[int]]] = []
+    for block in index.racks_by_block:
+        racks_of_block = [nodes for rack in block if (nodes := rack & candidates)]
+        blocks.append((sum(racks_of_block), racks_of_block))
+    chosen: list[tuple[int, int]] = []
+    for block_nodes, from_block in _fewest([nodes for nodes, _ in blocks], wanted):
+        racks_of_block = next(racks for nodes, racks in blocks if nodes == block_nodes)
+        chosen.extend(_fewest(racks_of_block, from_block))
+    return chosen
+
+
+def _fewest(groups: list[int], wanted: int) -> list[tuple[int, int]]:
+    """The fewest groups that hold `wanted` nodes together: the largest first, and the tightest one to finish."""
+    left = sorted(groups, key=lambda nodes: (-nodes.bit_count(), nodes & -nodes))
+    chosen: list[tuple[int, int]] = []
+    while wanted:
+        last = _smallest_that_suffices(left, wanted)
+        group = left[0] if last is None else last
+        taken = min(wanted, group.bit_count())
+        chosen.append((group, taken))
+        left.remove(group)
+        wanted -= taken
+    return chosen
+
+
+def _smallest_that_suffices(groups: list[int], wanted: int) -> int | None:
+    fitting = [nodes for nodes in groups if nodes.bit_count() >= wanted]
+    return min(fitting, key=lambda nodes: (nodes.bit_count(), nodes & -nodes)) if fitting else None

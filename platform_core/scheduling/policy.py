@@ -1,0 +1,17 @@
+"""The choices an operator makes about scheduling, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from platform_core.scheduling.ordering import DEFAULT_ORDER, ORDERS
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    order: str = DEFAULT_ORDER  # a name in ordering.ORDERS
+    skip_ahead: bool = True  # may a later job start while an earlier one cannot?
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            raise ValueError(f"no ordering policy is called {self.order!r}; there are {', '.join(sorted(ORDERS))}")

@@ -10,7 +10,7 @@ Number = int | float | str
 
 
 class WaitCode(StrEnum):
-    """The one thing that holds a job back now. Checked in this order: the first that applies is the answer."""
+    """The one thing that holds a job back now. Checked in this order: the first that applies is told."""
 
     GPU_TYPE_MISSING = "gpu_type_missing"
     CANNOT_EVER_FIT = "cannot_ever_fit"
@@ -40,7 +40,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a job did not start in this round. `numbers` always ends with its position among those that wait."""
+    """Why a job did not start in this round. `numbers` ends with its position among those that wait."""
 
     job_id: str
     code: WaitCode

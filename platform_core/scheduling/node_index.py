@@ -1,8 +1,8 @@
 """Nodes as bits: sets of nodes are integers, so a search over a thousand nodes is a few machine words.
 
 `NodeIndex` knows what does not change within a round (type, rack, block, shape); `SlotCounts` knows how many
-slots are free and is what a round eats up. Bit i is the i-th node in order of (block, rack, id), so the lowest
-bit of a set is always the same node, however the snapshot was listed.
+slots are free and is what a round eats up. Bit i is the i-th node in order of (block, rack, id), so the
+lowest bit of a set is always the same node, however the snapshot was listed.
 """
 
 from __future__ import annotations
@@ -65,6 +65,9 @@ class NodeIndex:
 
     def bit(self, node_id: str) -> int:
         return self._bit_of.get(node_id, 0)
+
+    def members(self, nodes: int) -> Iterator[NodeView]:
+        return (self.nodes[position] for position in positions(nodes))
 
     def eligible(self, demand: Demand) -> int:
         """Nodes that may serve the demand at all, whatever is free on them and whatever their state."""

@@ -1,13 +1,15 @@
-"""Where a gang goes: all of it or none, on the fewest nodes, then the fewest blocks and racks, then the tightest fit.
+"""Where a gang goes: all of it or none, on the fewest nodes, under the nearest common switch, tightly.
 
-Every node of a gang gives equally many slots, because torchrun starts the same number of ranks on each of them.
-A gang of 6 takes 6, 3+3, 2+2+2 or 1x6 and waits rather than run as 4+2. It takes the fewest nodes that are
-possible now; the tightest fit leaves whole nodes and whole racks for the gangs that need them.
+Every node of a gang gives equally many slots, because torchrun starts the same number of ranks on each of
+them: a gang of 6 takes 6, 3+3, 2+2+2 or 1x6 and waits rather than run as 4+2. It takes the fewest nodes
+possible now; among those one rack, else one block with the fewest racks, else the fewest blocks; and last the
+tightest fit, which leaves whole nodes and whole racks for the gangs that need them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts, positions
 
@@ -36,11 +38,12 @@ def find_place(index: NodeIndex, counts: SlotCounts, allowed: int, demand: Deman
     return None
 
 
-def equal_splits(gpus: int, most_slots: int, *, one_node: bool) -> list[int]:
+@cache
+def equal_splits(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ...]:
     """Over how many nodes a gang can be split into equal parts, fewest first."""
     if one_node:
-        return [1] if gpus <= most_slots else []
-    return [count for count in range(1, gpus + 1) if gpus % count == 0 and gpus // count <= most_slots]
+        return (1,) if gpus <= most_slots else ()
+    return tuple(count for count in range(1, gpus + 1) if gpus % count == 0 and gpus // count <= most_slots)
 
 
 def _tightest(counts: SlotCounts, candidates: int, slots: int) -> int:
@@ -59,25 +62,27 @@ def _tightest_of_rack(counts: SlotCounts, nodes: int, slots: int, wanted: int) -
 
 
 def _nearest(index: NodeIndex, candidates: int, wanted: int) -> list[tuple[int, int]]:
-    """Which candidates of which racks, as (nodes of a rack, how many of them): one rack if one suffices, else one
-    block with the fewest racks, else the fewest blocks."""
-    racks = [nodes for block in index.racks_by_block for rack in block if (nodes := rack & candidates)]
-    for_all = _smallest_that_suffices(racks, wanted)
-    if for_all is not None:
-        return [(for_all, wanted)]
-    blocks: list[tuple[int, list[int]]] = []
-    for block in index.racks_by_block:
-        racks_of_block = [nodes for rack in block if (nodes := rack & candidates)]
-        blocks.append((sum(racks_of_block), racks_of_block))
+    """Which candidates to take, as (nodes of a rack, how many of them)."""
+    racks_of_block: dict[int, list[int]] = {}
+    for racks in index.racks_by_block:
+        with_candidates = [nodes for rack in racks if (nodes := rack & candidates)]
+        racks_of_block[sum(with_candidates)] = with_candidates
+    one_rack = _smallest_that_suffices([rack for racks in racks_of_block.values() for rack in racks], wanted)
+    if one_rack is not None:
+        return [(one_rack, wanted)]
+    within_a_block = [
+        _fewest(racks, wanted) for block, racks in racks_of_block.items() if block.bit_count() >= wanted
+    ]
+    if within_a_block:
+        return min(within_a_block, key=len)
     chosen: list[tuple[int, int]] = []
-    for block_nodes, from_block in _fewest([nodes for nodes, _ in blocks], wanted):
-        racks_of_block = next(racks for nodes, racks in blocks if nodes == block_nodes)
-        chosen.extend(_fewest(racks_of_block, from_block))
+    for block, from_block in _fewest(list(racks_of_block), wanted):
+        chosen.extend(_fewest(racks_of_block[block], from_block))
     return chosen
 
 
 def _fewest(groups: list[int], wanted: int) -> list[tuple[int, int]]:
-    """The fewest groups that hold `wanted` nodes together: the largest first, and the tightest one to finish."""
+    """The fewest groups that hold `wanted` nodes together: the largest first, and last the tightest."""
     left = sorted(groups, key=lambda nodes: (-nodes.bit_count(), nodes & -nodes))
     chosen: list[tuple[int, int]] = []
     while wanted:

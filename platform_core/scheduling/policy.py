@@ -14,4 +14,6 @@ class Policy:
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
-            raise ValueError(f"no ordering policy is called {self.order!r}; there are {', '.join(sorted(ORDERS))}")
+            raise ValueError(
+                f"no ordering policy is called {self.order!r}; there are {', '.join(sorted(ORDERS))}"
+            )

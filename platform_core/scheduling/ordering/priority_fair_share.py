@@ -1,7 +1,7 @@
 """The user's priority, made worse by a team's overuse and better by a long wait.
 
-Half of a priority range (50) is lost for each whole share a team has used beyond its own, and one point is won
-for ten minutes of waiting, at most 20: a patient job passes its neighbours, never an urgent one.
+Half of a priority range (50) is lost for each whole share a team has used beyond its own, and one point is
+won for ten minutes of waiting, at most 20: a patient job passes its neighbours, never an urgent one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _MINUTE_MS = 60_000
 
 def key_for(snapshot: Snapshot) -> KeyOfJob:
     penalty = {
-        (team.team, team.gpu_type): max(0.0, (team.usage_share - 1.0) * OVERUSE_POINTS) for team in snapshot.teams
+        (team.team, team.gpu_type): max(0.0, (team.usage_share - 1.0) * OVERUSE_POINTS)
+        for team in snapshot.teams
     }
     now_ms = snapshot.now_ms
 

@@ -1,0 +1,179 @@
+"""Why a job waits, in one sentence with the numbers that would have to change.
+
+Asked after the round, of the counts at its start and end. Jobs with the same demand share an answer,
+so five thousand waiting jobs cost little more than the handful of different things they ask for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from platform_core.cluster.health import NodeState
+from platform_core.cluster.snapshot import PendingJob, Snapshot
+from platform_core.scheduling.decisions import Number, Placement, Wait, WaitCode
+from platform_core.scheduling.holders import Holders
+from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts
+from platform_core.scheduling.placement import find_place
+from platform_core.scheduling.quota_ledger import QuotaLedger
+from platform_core.scheduling.wording import amount, are, listed, plural
+
+_Numbers = tuple[tuple[str, Number], ...]
+_Answer = tuple[WaitCode, _Numbers, str]
+_BACK_SOON = frozenset({NodeState.READY, NodeState.SUSPECT})
+
+
+def placed_sentence(job: PendingJob, slots_each: int, racks: Sequence[str]) -> str:
+    if len(racks) == 1:
+        return f"{amount(slots_each, job.gpu_type)} on one node, the tightest that fits"
+    different = len(set(racks))
+    where = f"in rack {racks[0]}" if different == 1 and racks[0] else f"in {plural(different, 'rack')}"
+    return f"{amount(job.num_gpus, job.gpu_type)} on {len(racks)} nodes {where}, {slots_each} on each"
+
+
+class Explainer:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        index: NodeIndex,
+        at_start: SlotCounts,
+        at_end: SlotCounts,
+        quota: QuotaLedger,
+        started: Sequence[tuple[PendingJob, Placement]],
+    ) -> None:
+        self._index, self._at_start, self._at_end, self._quota = index, at_start, at_end, quota
+        self._everything = SlotCounts(index, lambda node: node.slots)
+        self._ready = index.where(lambda node: node.takes_work)
+        self._back_soon = index.where(lambda node: node.state in _BACK_SOON)
+        self._holders = Holders(index, snapshot.running, started)
+        self._started = Counter(job.gpu_type for job, _ in started)
+        self._lasting: dict[Demand, _Answer | None] = {}
+        self._passing: dict[Demand, _Answer] = {}
+        self._position: Counter[str] = Counter()
+
+    def wait(self, job: PendingJob, held_back_by: str = "") -> Wait:
+        """The answer for one job; asked in queue order, because it counts positions as it goes."""
+        self._position[job.gpu_type] += 1
+        code, numbers, sentence = self._answer(job, held_back_by)
+        return Wait(job.id, code, (*numbers, ("position", self._position[job.gpu_type])), sentence)
+
+    def _answer(self, job: PendingJob, held_back_by: str) -> _Answer:
+        demand = Demand.of(job)
+        if demand not in self._lasting:
+            self._lasting[demand] = self._too_large(demand) or self._nodes_away(demand)
+        lasting = self._lasting[demand]
+        if lasting is not None:
+            return lasting
+        if not self._quota.allows(job.team, job.gpu_type, job.num_gpus):
+            return self._over_quota(job)
+        if held_back_by:
+            ahead = self._position[job.gpu_type] - 1
+            return (
+                WaitCode.BEHIND,
+                (("ahead", ahead),),
+                f"waits its turn: {held_back_by} is first and does not fit yet",
+            )
+        if demand not in self._passing:
+            self._passing[demand] = self._no_place(demand)
+        return self._passing[demand]
+
+    def _too_large(self, demand: Demand) -> _Answer | None:
+        """A demand that not even all known nodes together could meet, were they ready and empty."""
+        of_type = self._index.of_type(demand.gpu_type)
+        if not of_type:
+            numbers: _Numbers = (("gpu_type", demand.gpu_type),)
+            return (
+                WaitCode.GPU_TYPE_MISSING,
+                numbers,
+                f"no node has {demand.gpu_type}: ask for another type or add one",
+            )
+        roomy, eligible = self._index.roomy(demand), self._index.eligible(demand)
+        if find_place(self._index, self._everything, eligible, demand) is not None:
+            return None
+        most, on_one = self._everything.total(eligible), self._everything.most_on_one(eligible)
+        numbers = (("needed", demand.gpus), ("most", most), ("most_on_one_node", on_one))
+        return (
+            WaitCode.CANNOT_EVER_FIT,
+            numbers,
+            self._too_large_sentence(demand, of_type, roomy, most, on_one),
+        )
+
+    def _too_large_sentence(self, demand: Demand, of_type: int, roomy: int, most: int, on_one: int) -> str:
+        needed = f"needs {amount(demand.gpus, demand.gpu_type)}"
+        if not roomy:
+            return self._share_sentence(demand, of_type)
+        if demand.one_node:
+            return f"can never start: {needed} on one node (horovod); the largest has {on_one}"
+        if demand.excluded_nodes and find_place(self._index, self._everything, roomy, demand) is not None:
+            without = f"without {listed(demand.excluded_nodes)}, where it failed before"
+            return f"can never start: {needed}; {without}, there are {most} at most"
+        if most >= demand.gpus:
+            return f"can never start: {needed} in equal parts; no equal split fits nodes of at most {on_one}"
+        return f"can never start: {needed}; the cluster has {most} at most"
+
+    def _share_sentence(self, demand: Demand, of_type: int) -> str:
+        nodes = list(self._index.members(of_type))
+        cpus = max(node.cpus // node.slots for node in nodes if node.slots)
+        memory = max(node.memory_bytes // node.slots for node in nodes if node.slots)
+        asked = f"{demand.cpus_per_gpu} CPUs and {demand.memory_per_gpu_bytes >> 20} MiB"
+        has = f"the nodes have {cpus} CPUs and {memory >> 20} MiB for each at most"
+        return f"can never start: asks {asked} for {amount(1, demand.gpu_type)}; {has}"
+
+    def _nodes_away(self, demand: Demand) -> _Answer | None:
+        """It would fit an empty cluster, but not without the nodes that are lost, draining or drained."""
+        eligible = self._index.eligible(demand)
+        if find_place(self._index, self._everything, eligible & self._back_soon, demand) is not None:
+            return None
+        here = self._everything.total(eligible & self._back_soon)
+        away = list(self._index.members(eligible & ~self._back_soon))
+        numbers: _Numbers = (("needed", demand.gpus), ("in_service", here), ("nodes_away", len(away)))
+        sentence = (
+            f"needs {amount(demand.gpus, demand.gpu_type)}; the nodes in service have {here}; "
+            f"{listed([f'{node.hostname} is {node.state.value}' for node in away])}"
+        )
+        return WaitCode.NODES_DRAINING, numbers, sentence
+
+    def _over_quota(self, job: PendingJob) -> _Answer:
+        maximum = self._quota.maximum(job.team, job.gpu_type)
+        if maximum is None:
+            sentence = f"team {job.team} has no quota for {job.gpu_type}; a lead or an admin can give it one"
+            return WaitCode.QUOTA, (("needed", job.num_gpus), ("held", 0), ("maximum", 0)), sentence
+        held = self._quota.held(job.team, job.gpu_type)
+        numbers: _Numbers = (("needed", job.num_gpus), ("held", held), ("maximum", maximum))
+        over = f"would exceed quota: {held + job.num_gpus}/{amount(maximum, job.gpu_type)}"
+        if job.num_gpus > maximum:
+            return WaitCode.QUOTA, numbers, f"{over}; it can never start under this quota"
+        holder = self._holders.largest_of_team(job.team, job.gpu_type)
+        return (
+            WaitCode.QUOTA,
+            numbers,
+            f"{over}; team {job.team} holds {held}{f', {holder}' if holder else ''}",
+        )
+
+    def _no_place(self, demand: Demand) -> _Answer:
+        allowed = self._index.eligible(demand) & self._ready
+        free = self._at_end.total(allowed)
+        with_free = (self._at_end.at_least(1) & allowed).bit_count()
+        needed = f"needs {amount(demand.gpus, demand.gpu_type)}"
+        numbers: _Numbers = (("needed", demand.gpus), ("free", free), ("free_nodes", with_free))
+        if find_place(self._index, self._at_start, allowed, demand) is not None:
+            ahead = self._started[demand.gpu_type]
+            took = f"{plural(ahead, 'job')} ahead of it took the free ones in this round, {are(free, 'left')}"
+            return WaitCode.BEHIND, (*numbers, ("ahead", ahead)), f"{needed}; {took}"
+        holder = self._holders.largest_on(self._index.eligible(demand), demand.gpu_type)
+        held = f"; {holder}" if holder else ""
+        if free < demand.gpus:
+            where = f"{are(free, 'free')} on {plural(with_free, 'node')}" if free else "none is free"
+            return (
+                WaitCode.NO_FREE_SLOTS,
+                numbers,
+                f"{needed}; {where}{held}",
+            )
+        on_one = self._at_end.most_on_one(allowed)
+        how = "on one node" if demand.one_node else "on one node or in equal parts"
+        spread = f"{free} are free but spread over {with_free} nodes, at most {on_one} on one"
+        return (
+            WaitCode.FRAGMENTED,
+            (*numbers, ("most_on_one_node", on_one)),
+            f"{needed} {how}; {spread}{held}",
+        )

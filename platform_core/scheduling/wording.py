@@ -1,0 +1,28 @@
+"""How amounts of slots and lists of names are said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_NAMES_SAID = 3
+
+
+def amount(count: int, gpu_type: str) -> str:
+    """'4 slots of cpu', '1 GPU of a100-80gb'."""
+    return f"{plural(count, 'slot' if gpu_type == 'cpu' else 'GPU')} of {gpu_type}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def are(count: int, what: str) -> str:
+    """'3 are free', '1 is free', 'none is free'."""
+    if count == 0:
+        return f"none is {what}"
+    return f"{count} {'is' if count == 1 else 'are'} {what}"
+
+
+def listed(names: Sequence[str]) -> str:
+    said = ", ".join(names[:_NAMES_SAID])
+    return said if len(names) <= _NAMES_SAID else f"{said} and {len(names) - _NAMES_SAID} more"

@@ -1,0 +1,148 @@
+"""Each rule of the engine matters: with the rule switched off, the judge of `rules.py` sees the harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from platform_core.cluster.health import NodeState
+from platform_core.cluster.snapshot import NodeView, Snapshot
+from platform_core.jobs.spec import Strategy
+from platform_core.scheduling import engine, placement
+from platform_core.scheduling.engine import plan
+from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts
+from platform_core.scheduling.policy import Policy
+from platform_core.scheduling.quota_ledger import QuotaLedger
+from tests.core.scheduling.rules import violations
+from tests.core.scheduling.situations import GIB, node, pending, snapshot, team
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def replacing(owner: Any, name: str, value: Any) -> Patch:
+    return lambda monkeypatch: monkeypatch.setattr(owner, name, value)
+
+
+def _any_node_of_type(index: NodeIndex, demand: Demand) -> int:
+    return index.of_type(demand.gpu_type)
+
+
+def _any_node(index: NodeIndex, demand: Demand) -> int:
+    return (1 << len(index.nodes)) - 1
+
+
+def _any_candidates(index: NodeIndex, candidates: int, wanted: int) -> list[tuple[int, int]]:
+    return [(candidates, wanted)]
+
+
+def _most_nodes_first(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ...]:
+    return tuple(count for count in range(gpus, 0, -1) if gpus % count == 0)
+
+
+def _rounded_parts(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ...]:
+    return tuple(range(1, gpus + 1))
+
+
+def _spread(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ...]:
+    return tuple(count for count in range(1, gpus + 1) if gpus % count == 0)
+
+
+_seat = engine._Board.seat
+
+
+def _seat_without_counting(board: Any, job: Any, place: Any) -> Any:
+    untouched = list(board._free)
+    seated = _seat(board, job, place)
+    board._free = untouched
+    return seated
+
+
+TWO_RACKS = [
+    node("a", free=2, slots=4, rack="r1"),
+    node("b", free=2, slots=4, rack="r2"),
+    node("c", free=2, slots=4, rack="r2"),
+]
+RULES: dict[str, tuple[Patch, Snapshot, str]] = {
+    "quota": (
+        replacing(QuotaLedger, "allows", lambda *_: True),
+        snapshot([node("a")], [pending("x", 4)], teams=[team(maximum=3)]),
+        "quota exceeded",
+    ),
+    "quota used up within the round": (
+        replacing(QuotaLedger, "take", lambda *_: None),
+        snapshot([node("a")], [pending("x", 4), pending("y", 4)], teams=[team(maximum=4)]),
+        "quota exceeded",
+    ),
+    "only ready nodes": (
+        replacing(NodeView, "takes_work", property(lambda node: True)),
+        snapshot([node("a", state=NodeState.DRAINING)], [pending("x", 1)]),
+        "node not ready",
+    ),
+    "excluded nodes": (
+        replacing(NodeIndex, "eligible", NodeIndex.roomy),
+        snapshot([node("a")], [pending("x", 1, excluded=["a"])]),
+        "excluded node",
+    ),
+    "gpu type": (
+        replacing(NodeIndex, "eligible", _any_node),
+        snapshot([node("a", gpu_type="cpu")], [pending("x", 1)]),
+        "wrong gpu type",
+    ),
+    "cpus of the node": (
+        replacing(NodeIndex, "roomy", _any_node_of_type),
+        snapshot([node("a", cpus=8)], [pending("x", 1, cpus_per_gpu=2)]),
+        "too few cpus",
+    ),
+    "memory of the node": (
+        replacing(NodeIndex, "roomy", _any_node_of_type),
+        snapshot([node("a", memory_bytes=8 * GIB)], [pending("x", 1, memory_per_gpu_bytes=2 * GIB)]),
+        "too little memory",
+    ),
+    "horovod on one node": (
+        replacing(placement, "equal_splits", _spread),
+        snapshot(TWO_RACKS, [pending("x", 4, strategy=Strategy.HOROVOD)]),
+        "horovod on several nodes",
+    ),
+    "equal parts": (
+        replacing(placement, "equal_splits", _rounded_parts),
+        snapshot([node("a", slots=2), node("b", slots=1)], [pending("x", 3)]),
+        "gang not whole",
+    ),
+    "fewest nodes": (
+        replacing(placement, "equal_splits", _most_nodes_first),
+        snapshot(TWO_RACKS, [pending("x", 2)]),
+        "more nodes than needed",
+    ),
+    "nearest nodes": (
+        replacing(placement, "_nearest", _any_candidates),
+        snapshot(TWO_RACKS, [pending("x", 4)]),
+        "farther apart than needed",
+    ),
+    "slots used up within the round": (
+        replacing(engine._Board, "seat", _seat_without_counting),
+        snapshot([node("a")], [pending("x", 4), pending("y", 4)]),
+        "slot given twice",
+    ),
+    "free counts used up within the round": (
+        replacing(SlotCounts, "take", lambda *_: None),
+        snapshot([node("a", slots=4)], [pending("x", 4), pending("y", 4)]),
+        "gang not whole",
+    ),
+    "later jobs may pass": (
+        lambda monkeypatch: monkeypatch.setattr(
+            Policy.__init__, "__defaults__", ("priority_fair_share", False)
+        ),
+        snapshot([node("a", slots=4)], [pending("x", 8), pending("y", 4)]),
+        "passed over though it fitted",
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_dropped_rule_is_seen(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    drop, situation, harm = RULES[rule]
+    assert violations(situation, plan(situation)) == set()
+    drop(monkeypatch)
+    assert harm in violations(situation, plan(situation))

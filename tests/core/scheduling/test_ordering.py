@@ -1,0 +1,81 @@
+"""Who is tried first."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from platform_core.cluster.snapshot import PendingJob, Snapshot
+from platform_core.scheduling.engine import plan
+from platform_core.scheduling.policy import Policy
+from tests.core.scheduling.clusters import snapshots
+from tests.core.scheduling.situations import MINUTE_MS, NOW_MS, node, pending, snapshot, team
+
+
+def order_of(queue: list[PendingJob], policy: Policy | None = None, **more: object) -> list[str]:
+    made = snapshot([node("a")], queue, **more)  # type: ignore[arg-type]
+    return [job_id.removeprefix("job-") for job_id in plan(made, policy).order]
+
+
+def test_a_more_urgent_job_goes_first() -> None:
+    assert order_of([pending("calm", 1, priority=50), pending("urgent", 1, priority=49)]) == [
+        "urgent",
+        "calm",
+    ]
+
+
+def test_among_equals_the_earlier_submission_goes_first_and_then_the_smaller_id() -> None:
+    late, early = pending("a-late", 1), pending("z-early", 1, submitted_ms=NOW_MS - 1)
+    assert order_of([pending("b", 1), late, early]) == ["z-early", "a-late", "b"]
+
+
+def test_a_team_at_one_and_a_half_shares_loses_25_points() -> None:
+    teams = [team("vision", usage_share=1.5), team("nlp", usage_share=1.0)]
+    greedy = pending("greedy", 1, team="vision", priority=24)
+    assert order_of([greedy, pending("modest", 1, team="nlp", priority=50)], teams=teams) == [
+        "greedy",
+        "modest",
+    ]
+    greedy = pending("greedy", 1, team="vision", priority=26)
+    assert order_of([greedy, pending("modest", 1, team="nlp", priority=50)], teams=teams) == [
+        "modest",
+        "greedy",
+    ]
+
+
+def test_a_team_below_its_share_wins_nothing() -> None:
+    teams = [team("vision", usage_share=0.0), team("nlp", usage_share=1.0)]
+    queue = [pending("a", 1, team="nlp"), pending("b", 1, team="vision")]
+    assert order_of(queue, teams=teams) == ["a", "b"]
+
+
+def test_ten_minutes_of_waiting_win_a_point_and_twenty_points_are_the_most() -> None:
+    def waiting(minutes: int) -> PendingJob:
+        return pending("waiting", 1, waiting_since_ms=NOW_MS - minutes * MINUTE_MS)
+
+    assert order_of([pending("a", 1, priority=49), waiting(9)])[0] == "a"
+    assert order_of([pending("a", 1, priority=49), waiting(11)])[0] == "waiting"
+    assert order_of([pending("a", 1, priority=31), waiting(100_000)])[0] == "waiting"
+    assert order_of([pending("a", 1, priority=29), waiting(100_000)])[0] == "a"
+
+
+def test_first_come_ignores_priority_and_share() -> None:
+    queue = [pending("late", 1, priority=0), pending("early", 1, priority=100, submitted_ms=NOW_MS - 1)]
+    assert order_of(queue, Policy(order="first_come")) == ["early", "late"]
+
+
+def test_an_unknown_ordering_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(ValueError, match=r"'alphabetical'; there are first_come, priority_fair_share"):
+        Policy(order="alphabetical")
+
+
+@given(snapshot=snapshots())
+def test_the_default_order_follows_its_formula(snapshot: Snapshot) -> None:
+    shares = {(share.team, share.gpu_type): share.usage_share for share in snapshot.teams}
+
+    def key(job: PendingJob) -> tuple[float, int, str]:
+        over = max(0.0, shares.get((job.team, job.gpu_type), 1.0) - 1) * 50
+        waited = (snapshot.now_ms - job.waiting_since_ms) / 60_000
+        return (job.priority + over - min(20, waited / 10), job.submitted_ms, job.id)
+
+    assert list(plan(snapshot).order) == [job.id for job in sorted(snapshot.pending, key=key)]

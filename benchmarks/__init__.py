@@ -1,0 +1,1 @@
+"""What it costs and how good it is: one command each, JSON lines out."""

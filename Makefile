@@ -1,0 +1,70 @@
+# Every target does its own set-up: Python packages from requirements.lock into .venv, a browser where it is needed.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# The first Python 3.11 or newer that really runs. Choose another with `make PYTHON=/path/to/python3.12 …`.
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$name && break; done)
+BIN := .venv/bin
+READY := .venv/.installed-from-lock
+CODE := platform_core agent sdk webapp tests tools benchmarks examples
+
+.PHONY: help demo run test check format lock proto browser clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(READY)  ## the whole product at work on this machine; ONCE=1 stops after the journey
+	@$(BIN)/trainmaster demo $(if $(ONCE),--once)
+
+run: $(READY)  ## the platform without the demo journey, state kept in var/
+	@$(BIN)/trainmaster up
+
+test: $(READY) browser  ## every test; ARGS="tests/core -k quota" for some
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY)  ## what a developer runs all day: style, types, architecture, the pure core
+	@$(BIN)/ruff check $(wildcard $(CODE))
+	@$(BIN)/ruff format --check --quiet $(wildcard $(CODE)) || { echo "Run: make format"; exit 1; }
+	@$(BIN)/lint-imports --no-logo | tail -n 4
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q -m "not slow" tests/architecture tests/core
+
+format: $(READY)  ## orders imports, formats
+	@$(BIN)/ruff check --quiet --fix-only $(wildcard $(CODE))
+	@$(BIN)/ruff format --quiet $(wildcard $(CODE))
+
+lock: $(READY)  ## resolves all dependencies afresh into requirements.lock
+	@$(BIN)/python tools/lock.py
+
+proto: $(READY)  ## regenerates proto/trainmaster_wire from its .proto files
+	@$(BIN)/python tools/proto.py
+
+clean:  ## removes what make and the platform made: .venv, var, caches
+	@if [ -e var/up.pid ] && kill -0 "$$(cut -d' ' -f1 var/up.pid)" 2>/dev/null; then \
+		echo "The platform in var/ is running (pid $$(cut -d' ' -f1 var/up.pid)). Stop it first."; exit 1; fi
+	rm -rf .venv var build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip says a lot that nobody needs: it goes to a log, and its end is shown when it fails.
+$(READY): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Trainmaster needs Python 3.11 or newer, and none was found. Install one, or pass PYTHON=…"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "$(PYTHON) cannot make a virtual environment. On Debian: apt-get install python3-venv"; exit 1; }
+	@echo "Installing the packages of requirements.lock into .venv (some minutes the first time; log: .venv/install.log)"
+	@{ $(BIN)/python -m pip install --disable-pip-version-check --no-input -r requirements.lock \
+		&& $(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation --no-deps --editable . ; \
+	} > .venv/install.log 2>&1 || { tail -n 20 .venv/install.log; exit 1; }
+	@touch $@
+
+# Chromium for the end-to-end tests: on the PATH, else from Debian as root, else Playwright's own.
+browser: $(READY)
+	@command -v chromium chromium-browser google-chrome >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing Chromium with apt-get (log: .venv/browser.log)"; \
+		{ apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium fonts-dejavu-core; } \
+			> .venv/browser.log 2>&1 || { tail -n 20 .venv/browser.log; exit 1; }; \
+	else \
+		$(BIN)/playwright install chromium > .venv/browser.log 2>&1 || { tail -n 20 .venv/browser.log; exit 1; }; \
+	fi

@@ -1,0 +1,46 @@
+"""Resolves every extra of pyproject.toml afresh and writes requirements.lock: `make lock`.
+
+Exact versions without local suffixes: which build of torch is taken (CPU or CUDA) is the machine's index's choice,
+and torch itself pins the CUDA packages of its build.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADER = """\
+# Exact versions of everything, resolved on Python {python} from the extras of pyproject.toml. Made by `make lock`.
+# Install: pip install -r requirements.lock && pip install --no-build-isolation --no-deps --editable .
+"""
+
+
+def resolve(extras: str) -> list[dict[str, dict[str, str]]]:
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--report", str(report)]
+        # setuptools builds the editable install without a download of its own.
+        done = subprocess.run(
+            [*command, f"{ROOT}[{extras}]", "setuptools>=77"], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            sys.exit(f"pip could not resolve the extras {extras}:\n{done.stderr[-3000:]}")
+        return list(json.loads(report.read_text())["install"])
+
+
+def main() -> None:
+    pins = {
+        item["metadata"]["name"]: item["metadata"]["version"].partition("+")[0]
+        for item in resolve("server,agent,train,embedded,dev")
+        if item["metadata"]["name"] != "trainmaster"
+    }
+    python = ".".join(map(str, sys.version_info[:2]))
+    lines = [f"{name}=={pins[name]}\n" for name in sorted(pins, key=str.lower)]
+    (ROOT / "requirements.lock").write_text(HEADER.format(python=python) + "".join(lines))
+    print(f"requirements.lock: {len(lines)} packages")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""How bytes reach many nodes: manifests, deployments, planners and their bounds."""

@@ -1,4 +1,4 @@
-"""The one catalogue of errors: gRPC status, HTTP problem document and the sentence on the page come from here."""
+"""The one catalogue of errors: gRPC status, HTTP problem document and the page's sentence come from here."""
 
 from __future__ import annotations
 
@@ -135,7 +135,10 @@ class _Gaps(dict[str, object]):
 
 
 class TrainmasterError(Exception):
-    """An expected refusal: `TrainmasterError("not_found", what="job job-…")`. An own sentence replaces the template."""
+    """An expected refusal: `TrainmasterError("not_found", what="job job-…")`.
+
+    `sentence` replaces the template of the catalogue where the raiser knows better words.
+    """
 
     def __init__(self, code: str, sentence: str = "", **numbers: object) -> None:
         if code not in CATALOGUE:
@@ -156,18 +159,18 @@ class TrainmasterError(Exception):
         return f"{type(self).__name__}({self.code!r}, {self.sentence!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions cross process borders (Celery, executors); the default would call __init__ with the sentence only.
+        # Errors cross process borders (Celery, executors); the default would call __init__ with the sentence.
         return (_restored, (type(self), self.args, dict(self.__dict__)))
 
 
-def _restored(cls: type[TrainmasterError], args: tuple[object, ...], state: Mapping[str, object]) -> TrainmasterError:
-    error = cls.__new__(cls, *args)
+def _restored(kind: type[TrainmasterError], args: tuple[object, ...], state: Mapping[str, object]) -> object:
+    error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
 
 
 class IllegalTransition(TrainmasterError):
-    """A machine was given an event that its state does not know. `sentence` tells what was tried, and on what."""
+    """A machine was given an event that its state does not know. `sentence` tells what was tried on what."""
 
     def __init__(self, subject: str, state: str, event: str, sentence: str = "") -> None:
         super().__init__("illegal_transition", sentence, subject=subject, state=state, event=event)

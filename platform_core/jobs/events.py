@@ -27,7 +27,7 @@ class Placed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberObserved(Event):
-    """A node tells how far its part of the gang is. Reason 'infrastructure…' means: not the script's doing."""
+    """How far a node's part of the gang is. Reason 'infrastructure…': not the fault of the script."""
 
     attempt: int
     node: str

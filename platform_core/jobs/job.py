@@ -29,7 +29,7 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One node's part of a gang. `rank` is the node's rank in the gang; `slots` are slot indices on that node."""
+    """One node's part of a gang. `rank` is the node's rank in the gang; `slots` are indices on that node."""
 
     node: str
     rank: int
@@ -74,7 +74,7 @@ class Job:
     finished_ms: int | None
     reason: str  # why it failed, waits again or ended: a sentence
     members: tuple[Member, ...]
-    latest_step: int = 0  # step of `latest_checkpoint`: an older notice that arrives late must not win
+    latest_step: int = -1  # newest step saved by this attempt: an older notice that arrives late must not win
 
     @property
     def stopping(self) -> bool:

@@ -1,0 +1,143 @@
+"""The members of an attempt, from the first sign of life to the end of the last one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from platform_core.jobs import recovery
+from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, ReleaseSlots, Step, StopMembers
+from platform_core.jobs.job import Job, Member, MemberPhase, NodeFailure, Stop
+from platform_core.jobs.states import JobState
+
+# Peers of a dead rank hang in a collective and cannot save, so they get little; others may write a checkpoint.
+GRACE_MS = {Stop.CANCEL: 30_000, Stop.PREEMPT: 60_000, Stop.RESTART: 10_000, Stop.TIME_LIMIT: 60_000}
+
+# A stop gives way to a later one only in this direction: a person's cancel is the last word.
+_STRENGTH = (Stop.NONE, Stop.PREEMPT, Stop.RESTART, Stop.TIME_LIMIT, Stop.CANCEL)
+
+_ORDER = {
+    MemberPhase.ASSIGNED: 0,
+    MemberPhase.PREPARING: 1,
+    MemberPhase.RUNNING: 2,
+    MemberPhase.EXITED: 3,
+    MemberPhase.LOST: 3,
+}
+
+
+def living_on(job: Job, node: str) -> Member | None:
+    return next((member for member in job.living if member.node == node), None)
+
+
+def is_news(member: Member, phase: MemberPhase) -> bool:
+    """Phases only go forward; a message that arrives late or twice tells nothing."""
+    return _ORDER[phase] > _ORDER[member.phase]
+
+
+def request_stop(job: Job, stop: Stop, reason: str) -> Step:
+    """The members are told once; a stronger stop later only changes what the end will mean."""
+    if _STRENGTH.index(stop) <= _STRENGTH.index(job.stop):
+        return Step(job)
+    told_already = job.stop is not Stop.NONE
+    nodes = tuple(member.node for member in job.living)
+    stopped = replace(job, stop=stop, reason=reason)
+    return Step(stopped, () if told_already else (StopMembers(nodes, GRACE_MS[stop]),))
+
+
+def observe(job: Job, seen: Member, at_ms: int, max_restarts: int) -> Step:
+    """`seen` replaces the member on its node, and the job follows."""
+    members = tuple(seen if member.node == seen.node else member for member in job.members)
+    job = replace(job, members=members)
+    if not seen.ended:
+        return Step(_follow(job))
+    effects: tuple[Effect, ...] = (ReleaseSlots((seen.node,)), HintScheduler())
+    if recovery.failed(seen):
+        job, more = _count_failure(job, seen, at_ms)
+        effects += more
+    if job.living:
+        return Step(_follow(job), effects)
+    job = _end(job, at_ms, max_restarts)
+    return Step(job, (*effects, GangEnded(job.state, job.reason or "all its ranks ended with exit code 0")))
+
+
+def _follow(job: Job) -> Job:
+    """While nothing stops the job, its state is what its members have reached together."""
+    if job.stop is not Stop.NONE or job.state not in (JobState.SCHEDULED, JobState.INITIALIZING):
+        return job
+    reached = [_ORDER[member.phase] for member in job.members]
+    if min(reached) >= _ORDER[MemberPhase.RUNNING]:
+        return replace(job, state=JobState.RUNNING)
+    if max(reached) >= _ORDER[MemberPhase.PREPARING]:
+        return replace(job, state=JobState.INITIALIZING)
+    return job
+
+
+def _count_failure(job: Job, seen: Member, at_ms: int) -> tuple[Job, tuple[Effect, ...]]:
+    """The first to fail is the cause, what follows are consequences; but a lost node beats an exit code.
+
+    When a node dies, its peers' collectives fail first, long before the silence of the node is noticed.
+    """
+    lost = seen.phase is MemberPhase.LOST
+    if job.stop is not Stop.NONE and not lost:
+        return job, ()
+    reason = job.reason
+    failures = job.failures
+    if job.stop is Stop.RESTART:
+        failures, reason = _without_consequences(job), recovery.told(seen)
+    job = replace(job, failures=(*failures, NodeFailure(seen.node, at_ms)), reason=reason)
+    if job.stop is not Stop.NONE:
+        return job, ()
+    if not job.living:
+        return replace(job, stop=Stop.RESTART, reason=recovery.told(seen)), ()
+    step = request_stop(job, Stop.RESTART, recovery.told(seen))
+    return step.job, step.effects
+
+
+def _without_consequences(job: Job) -> tuple[NodeFailure, ...]:
+    """The failures without those of this attempt that rest on nothing but a script's exit code."""
+    exited = {
+        member.node
+        for member in job.members
+        if member.phase is MemberPhase.EXITED and not recovery.is_infrastructure(member.reason)
+    }
+    started = job.started_ms or 0
+    return tuple(f for f in job.failures if f.at_ms < started or f.node not in exited)
+
+
+def _end(job: Job, at_ms: int, max_restarts: int) -> Job:
+    """All members have ended: the kind of stop says what that means."""
+    match job.stop:
+        case Stop.NONE:
+            return _finish(job, JobState.SUCCEEDED, at_ms, "")
+        case Stop.CANCEL:
+            return _finish(job, JobState.CANCELLED, at_ms, job.reason)
+        case Stop.TIME_LIMIT:
+            return _finish(job, JobState.FAILED, at_ms, job.reason)
+        case Stop.PREEMPT:
+            return replace(job, state=JobState.PREEMPTED, stop=Stop.NONE, started_ms=None)
+        case Stop.RESTART:
+            return _recover(job, at_ms, max_restarts)
+
+
+def _finish(job: Job, state: JobState, at_ms: int, reason: str) -> Job:
+    return replace(job, state=state, stop=Stop.NONE, finished_ms=at_ms, reason=reason)
+
+
+def _recover(job: Job, at_ms: int, max_restarts: int) -> Job:
+    decision = recovery.decide(job, max_restarts)
+    if isinstance(decision, recovery.GiveUp):
+        return _finish(job, JobState.FAILED, at_ms, decision.reason)
+    source = (
+        f"from checkpoint {decision.from_checkpoint}" if decision.from_checkpoint else "from the beginning"
+    )
+    added = sorted(set(decision.excluded).difference(job.excluded_nodes))
+    without = f", from now on without {' and '.join(added)}" if added else ""
+    restart = f"restart {job.restarts + 1} of {max_restarts} {source}{without}"
+    return replace(
+        job,
+        state=JobState.PENDING,
+        stop=Stop.NONE,
+        restarts=job.restarts + 1,
+        excluded_nodes=decision.excluded,
+        started_ms=None,
+        reason=f"{job.reason}; {restart}",
+    )

@@ -1,0 +1,76 @@
+"""What becomes of a gang that failed: another try from the last checkpoint, or the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from platform_core.jobs.job import Job, Member, MemberPhase
+
+MAX_RESTARTS = 3
+FAILURES_TO_EXCLUDE = 2
+INFRASTRUCTURE = "infrastructure"
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """`from_checkpoint` is '' for a start from nothing. `excluded` are all nodes this job should avoid from now on."""
+
+    from_checkpoint: str
+    excluded: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    reason: str
+
+
+def decide(job: Job, max_restarts: int = MAX_RESTARTS) -> Restart | GiveUp:
+    """Every failure counts the same, the script's own and the cluster's: a broken script stops after a few tries."""
+    if job.restarts >= max_restarts:
+        times = "once" if job.restarts == 1 else f"{job.restarts} times"
+        spent = (
+            f"it was restarted {times} already, the limit is {max_restarts}"
+            if job.restarts
+            else "it may not restart"
+        )
+        return GiveUp(f"{job.reason}; {spent}")
+    return Restart(job.latest_checkpoint or job.spec.resume_from, excluded(job))
+
+
+def excluded(job: Job) -> tuple[str, ...]:
+    """Nodes that failed this job twice; one failure may be bad luck, and small clusters have no spare nodes."""
+    counted = Counter(failure.node for failure in job.failures)
+    twice = {node for node, times in counted.items() if times >= FAILURES_TO_EXCLUDE}
+    return tuple(sorted(twice.union(job.excluded_nodes)))
+
+
+def failed(member: Member) -> bool:
+    """Ended otherwise than by its own exit code 0."""
+    if member.phase is MemberPhase.LOST:
+        return True
+    return member.phase is MemberPhase.EXITED and (member.exit_code != 0 or is_infrastructure(member.reason))
+
+
+def is_infrastructure(reason: str) -> bool:
+    """The launcher's trouble, not the script's. Text after a colon says which: 'infrastructure: no space left'."""
+    return reason == INFRASTRUCTURE or reason.startswith(f"{INFRASTRUCTURE}:")
+
+
+def told(member: Member) -> str:
+    """Why this member's end failed the gang, as a sentence without its full stop."""
+    who = f"rank {member.rank} on {member.node}"
+    if member.phase is MemberPhase.LOST:
+        return f"{who} was lost" + (f": {member.reason}" if member.reason else "")
+    if is_infrastructure(member.reason):
+        detail = member.reason.removeprefix(INFRASTRUCTURE).removeprefix(":").strip()
+        return f"{member.node} could not run rank {member.rank}" + (f": {detail}" if detail else "")
+    if member.exit_code is None:
+        end = "ended, its exit code is not known"
+    elif member.exit_code > 128 or member.exit_code < 0:
+        # a shell, and our launcher, report a killed process as 128 + signal; subprocess reports it as -signal
+        signal = member.exit_code - 128 if member.exit_code > 128 else -member.exit_code
+        end = f"was killed by signal {signal} (exit code {member.exit_code})"
+    else:
+        end = f"ended with exit code {member.exit_code}"
+    return f"{who} {end}" + (f": {member.reason}" if member.reason else "")

@@ -1,0 +1,210 @@
+"""The life of a job: which event may lead where. Everything may arrive twice, or late; that changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from platform_core.errors import IllegalTransition
+from platform_core.jobs import events as ev
+from platform_core.jobs import gang
+from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, ReleaseSlots, Step, StopMembers
+from platform_core.jobs.job import Job, Member, MemberPhase, Stop
+from platform_core.jobs.recovery import MAX_RESTARTS
+from platform_core.jobs.spec import JobSpec
+from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
+from platform_core.units import HOUR_MS, format_duration_ms
+
+__all__ = [
+    "TRANSITIONS", "Effect", "GangEnded", "HintScheduler", "IllegalTransition", "ReleaseSlots", "Step",
+    "StopMembers", "advance", "submit",
+]  # fmt: skip
+
+_STAY = {state: {state} for state in JobState}
+_PENDING, _SCHEDULED, _INITIALIZING = JobState.PENDING, JobState.SCHEDULED, JobState.INITIALIZING
+_RUNNING, _CHECKPOINTING, _PREEMPTED = JobState.RUNNING, JobState.CHECKPOINTING, JobState.PREEMPTED
+_BROKEN = {_PENDING, _PREEMPTED, JobState.FAILED, JobState.CANCELLED}  # ways in which an attempt ends
+_ENDED = _BROKEN | {JobState.SUCCEEDED}
+
+# A pair that is not here is refused. Copies of old news never come this far: see `_is_stale`.
+TRANSITIONS: dict[tuple[JobState, type[ev.Event]], frozenset[JobState]] = {
+    (state, event): frozenset(targets)
+    for event, row in {
+        ev.Submitted: _STAY,
+        ev.Placed: {_PENDING: {_SCHEDULED}, _PREEMPTED: {_SCHEDULED}},
+        ev.MemberObserved: _STAY
+        | {
+            _SCHEDULED: {_SCHEDULED, _INITIALIZING, _RUNNING} | _ENDED,
+            _INITIALIZING: {_INITIALIZING, _RUNNING} | _ENDED,
+            _RUNNING: {_RUNNING} | _ENDED,
+            _CHECKPOINTING: {_CHECKPOINTING} | _ENDED,
+        },
+        ev.NodeLost: _STAY | {state: {state} | _BROKEN for state in ACTIVE},
+        ev.CheckpointStarted: _STAY | {_RUNNING: {_CHECKPOINTING}},
+        ev.CheckpointSaved: _STAY | {_CHECKPOINTING: {_RUNNING}},
+        ev.CancelRequested: {state: {state} for state in ACTIVE}
+        | {state: {JobState.CANCELLED} for state in WAITING},
+        ev.PreemptRequested: _STAY,
+        ev.TimeLimitReached: _STAY,
+        ev.Requeued: {_PREEMPTED: {_PENDING}, _PENDING: {_PENDING}},
+    }.items()
+    for state, targets in row.items()
+}
+
+
+def submit(job_id: str, spec: JobSpec, event: ev.Submitted) -> Step:
+    """The first step of every job."""
+    job = Job(
+        id=job_id,
+        spec=spec,
+        state=JobState.PENDING,
+        version=1,
+        attempt=0,
+        restarts=0,
+        failures=(),
+        excluded_nodes=(),
+        stop=Stop.NONE,
+        latest_checkpoint="",
+        submitted_ms=event.at_ms,
+        started_ms=None,
+        finished_ms=None,
+        reason="",
+        members=(),
+    )
+    return Step(job, (HintScheduler(),))
+
+
+def advance(job: Job, event: ev.JobEvent, *, max_restarts: int = MAX_RESTARTS) -> Step:
+    """The job after the event, and what the shell has to do. The same job and no effects when it was no news."""
+    if _is_stale(job, event):
+        return Step(job)
+    allowed = TRANSITIONS.get((job.state, type(event)))
+    if allowed is None:
+        raise IllegalTransition(job.id, job.state, type(event).__name__, _refusal(job, event))
+    step = _apply(job, event, max_restarts)
+    if step.job.state not in allowed:
+        story = f"{type(event).__name__} led {job.id} from {job.state} to {step.job.state}, against the table"
+        raise IllegalTransition(job.id, job.state, type(event).__name__, story)
+    if step.job == job:
+        return Step(job, step.effects)
+    return Step(replace(step.job, version=job.version + 1), step.effects)
+
+
+def _is_stale(job: Job, event: ev.JobEvent) -> bool:
+    """Old news: of another attempt, of a member that has ended, or a copy of what is known already."""
+    match event:
+        case ev.Submitted():
+            return True
+        case ev.Placed(attempt=attempt):
+            return attempt <= job.attempt
+        case ev.MemberObserved(attempt=attempt, node=node, phase=phase):
+            member = gang.living_on(job, node)
+            return attempt != job.attempt or member is None or not gang.is_news(member, phase)
+        case (
+            ev.CheckpointStarted(attempt=attempt, step=step) | ev.CheckpointSaved(attempt=attempt, step=step)
+        ):
+            return job.attempt == 0 or attempt != job.attempt or step <= job.latest_step
+        case ev.Requeued(attempt=attempt):
+            return attempt != job.attempt
+        case ev.PreemptRequested(attempt=attempt):
+            return job.state not in ACTIVE or attempt not in (None, job.attempt)
+        case ev.TimeLimitReached(at_ms=at_ms):
+            return job.state not in ACTIVE or _ran_ms(job, at_ms) < job.spec.max_runtime_ms
+        case ev.NodeLost(node=node):
+            return gang.living_on(job, node) is None
+        case ev.CancelRequested():
+            return False
+
+
+def _apply(job: Job, event: ev.JobEvent, max_restarts: int) -> Step:
+    match event:
+        case ev.Placed():
+            return Step(_placed(job, event))
+        case ev.MemberObserved(node=node, phase=phase, reason=reason, at_ms=at_ms):
+            code = event.exit_code if phase is MemberPhase.EXITED else None
+            seen = replace(_living(job, node), phase=phase, exit_code=code, reason=reason)
+            return gang.observe(job, seen, at_ms, max_restarts)
+        case ev.NodeLost(node=node, cause=cause, at_ms=at_ms):
+            seen = replace(_living(job, node), phase=MemberPhase.LOST, reason=cause)
+            return gang.observe(job, seen, at_ms, max_restarts)
+        case ev.CheckpointStarted():
+            return Step(replace(job, state=_CHECKPOINTING) if job.state is _RUNNING else job)
+        case ev.CheckpointSaved(step=step, checkpoint=checkpoint):
+            state = _RUNNING if job.state is _CHECKPOINTING else job.state
+            return Step(replace(job, state=state, latest_checkpoint=checkpoint, latest_step=step))
+        case ev.CancelRequested():
+            return _cancelled(job, event)
+        case ev.PreemptRequested(cause=cause):
+            return gang.request_stop(job, Stop.PREEMPT, cause or "its slots were needed for more urgent work")
+        case ev.TimeLimitReached(at_ms=at_ms):
+            return gang.request_stop(job, Stop.TIME_LIMIT, _over_limit(job, at_ms))
+        case ev.Requeued(cause=cause):
+            return Step(replace(job, state=_PENDING, reason=cause or job.reason), (HintScheduler(),))
+        case ev.Submitted():
+            return Step(job)
+
+
+def _living(job: Job, node: str) -> Member:
+    member = gang.living_on(job, node)
+    assert member is not None  # `_is_stale` has seen to it
+    return member
+
+
+def _placed(job: Job, event: ev.Placed) -> Job:
+    """A gang starts whole or not at all; a placement that is not whole is the planner's mistake and is refused."""
+    members = tuple(sorted(event.members, key=lambda member: member.rank))
+    slots = sum(len(set(member.slots)) for member in members)
+    least, most = job.spec.min_gpus, job.spec.num_gpus
+    told = ""
+    if event.attempt != job.attempt + 1:
+        told = f"it names attempt {event.attempt}, but the next one is {job.attempt + 1}"
+    elif not least <= slots <= most:
+        told = f"it gives {slots} slots, but the job needs {least if least == most else f'{least} to {most}'}"
+    elif [member.rank for member in members] != list(range(len(members))):
+        told = f"its ranks are {', '.join(str(member.rank) for member in members)}, but must count up from 0"
+    elif len({member.node for member in members}) < len(members):
+        told = "it names a node twice"
+    elif any(not member.slots or member.phase is not MemberPhase.ASSIGNED for member in members):
+        told = "a member has no slots or has begun already"
+    if told:
+        story = f"{job.id} cannot be placed like this: {told}"
+        raise IllegalTransition(job.id, job.state, "Placed", story)
+    return replace(
+        job, state=_SCHEDULED, attempt=event.attempt, members=members, started_ms=event.at_ms,
+        stop=Stop.NONE, reason="", latest_step=-1,
+    )  # fmt: skip
+
+
+def _cancelled(job: Job, event: ev.CancelRequested) -> Step:
+    who = event.actor.removeprefix("user:")
+    reason = f"cancelled by {who}" + (f": {event.cause}" if event.cause else "")
+    if job.state in ACTIVE:
+        return gang.request_stop(job, Stop.CANCEL, reason)
+    return Step(replace(job, state=JobState.CANCELLED, finished_ms=event.at_ms, reason=reason))
+
+
+def _ran_ms(job: Job, now_ms: int) -> int:
+    return 0 if job.started_ms is None else now_ms - job.started_ms
+
+
+def _over_limit(job: Job, now_ms: int) -> str:
+    ran, limit = _ran_ms(job, now_ms), job.spec.max_runtime_ms
+    if limit < HOUR_MS:
+        return f"ran {format_duration_ms(ran)}, its limit is {format_duration_ms(limit)}"
+    return f"ran {ran / HOUR_MS:.1f} h, its limit is {limit / HOUR_MS:g} h"
+
+
+def _refusal(job: Job, event: ev.JobEvent) -> str:
+    state = (
+        f"has already {job.state}"
+        if job.state in (JobState.SUCCEEDED, JobState.FAILED)
+        else f"is {job.state}"
+    )
+    if job.state is JobState.CANCELLED:
+        state = "has already been cancelled"
+    match event:
+        case ev.CancelRequested():
+            return f"{job.id} {state}; only a waiting or running job can be cancelled"
+        case ev.Placed(attempt=attempt):
+            return f"{job.id} {state}; only a waiting job can be placed (attempt {attempt})"
+        case _:
+            return f"{job.id} {state}; only a preempted job can be put back among the pending ones"

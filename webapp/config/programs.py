@@ -1,0 +1,26 @@
+"""The production commands of the platform, once: `trainmaster up` starts them, docker/ must say the same."""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+WEB = ("uvicorn", "webapp.config.asgi:application", "--timeout-graceful-shutdown", "3", "--no-access-log")
+WORKER = ("celery", "-A", "webapp.config", "worker", "--loglevel", "INFO", "--concurrency", "2")
+BEAT = ("celery", "-A", "webapp.config", "beat", "--loglevel", "INFO", "--pidfile", "")
+GATEWAY = ("python", "manage.py", "gateway")
+AGENT = ("trainmaster", "agent")
+CREATE_ADMIN = ("python", "manage.py", "createsuperuser", "--noinput")
+MIGRATE = ("python", "manage.py", "migrate", "--noinput")
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    command: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)  # beside what all programs share
+
+
+def runnable(command: tuple[str, ...]) -> list[str]:
+    """The command with its program taken from the environment that runs us, which need not be on the PATH."""
+    folder = Path(sys.executable).parent
+    return [str(folder / command[0]), *command[1:]]

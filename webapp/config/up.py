@@ -1,0 +1,169 @@
+"""`trainmaster up`: the whole platform on this machine, on its own PostgreSQL and Valkey unless told otherwise."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from webapp.config import programs
+from webapp.config.embedded import EmbeddedError, Postgres, Server, Valkey, running, tail
+from webapp.config.programs import Program, runnable
+from webapp.config.state_folder import MOST_AGENTS, Ports, StateFolder, StateFolderError, write_environment
+from webapp.config.supervisor import LogPrinter, supervise
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Options:
+    agents: int
+    slots: int
+    port: int
+    database_url: str
+    redis_url: str
+    quiet: bool
+
+
+@click.command()
+@click.option("--agents", default=4, show_default=True, type=click.IntRange(0, MOST_AGENTS), help="Nodes to start.")
+@click.option("--slots", default=2, show_default=True, type=click.IntRange(1, 64), help="Slots of each node.")
+@click.option("--dir", "folder", default="var", show_default=True, type=Path, help="Where everything is kept.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Of the web; else that of last time, or 8000.")
+@click.option("--database-url", envvar="DATABASE_URL", default="", help="Use this PostgreSQL.  [env: DATABASE_URL]")
+@click.option("--redis-url", envvar="REDIS_URL", default="", help="Use this Valkey or Redis.  [env: REDIS_URL]")
+@click.option("--quiet", is_flag=True, help="Log lines only into the files, not onto the terminal.")
+def up(folder: Path, **options: object) -> None:
+    """Start the whole platform on this machine and stay until Ctrl-C.
+
+    A restart in the same folder finds everything as it was; training processes that ran on are adopted.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        sys.exit(run(StateFolder(folder.absolute()), Options(**options)))  # type: ignore[arg-type]
+    except (StateFolderError, EmbeddedError) as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        sys.exit(0)
+
+
+def run(folder: StateFolder, options: Options) -> int:
+    folder.claim()
+    leftovers = folder.stop_leftovers()
+    if leftovers:
+        click.echo(f"Stopped what the last start left running: {', '.join(leftovers)}")
+    ports = folder.ports(options.agents, options.port)
+    secrets = folder.secrets()
+    with databases(folder, ports, secrets, options) as (urls, pid_files):
+        environment = shared_environment(folder, ports, secrets) | urls
+        write_environment(folder.path / "platform.env", environment)
+        prepare_database(folder, environment, secrets)
+        printer = LogPrinter(folder.logs, options.quiet, announcer="watch")
+        platform = plan(folder, ports, options, secrets, pid_files)
+        ended = supervise(platform, environment, folder.run, printer)
+    if ended is None:
+        click.echo("Trainmaster has stopped.")
+        return 0
+    name, code = ended
+    log = folder.logs / f"{name}.log"
+    click.echo(f"{name} ended with code {code}, so everything was stopped. The end of {log}:\n{tail(log)}", err=True)
+    return 1
+
+
+@contextmanager
+def databases(
+    folder: StateFolder, ports: Ports, secrets: dict[str, str], options: Options
+) -> Iterator[tuple[dict[str, str], list[Path]]]:
+    """Starts those that were not given from outside; gives the addresses and who to watch."""
+    urls = {"DATABASE_URL": options.database_url, "REDIS_URL": options.redis_url}
+    servers: dict[str, Server] = {}
+    if not options.database_url:
+        servers["DATABASE_URL"] = Postgres(
+            folder.path / "postgres", ports.postgres, secrets["POSTGRES_PASSWORD"], folder.logs / "postgres.log"
+        )
+    if not options.redis_url:
+        servers["REDIS_URL"] = Valkey(
+            folder.path / "valkey", ports.valkey, secrets["VALKEY_PASSWORD"], folder.logs / "valkey.log"
+        )
+    with running(*servers.values(), report=click.echo):
+        yield (
+            urls | {name: server.url for name, server in servers.items()},
+            [server.pid_file for server in servers.values()],
+        )
+
+
+def shared_environment(folder: StateFolder, ports: Ports, secrets: dict[str, str]) -> dict[str, str]:
+    return {
+        "DJANGO_SETTINGS_MODULE": "webapp.config.settings",
+        "PYTHONUNBUFFERED": "1",  # lines appear when they are written
+        **{name: value for name, value in secrets.items() if name.startswith("TRAINMASTER_")},
+        "TRAINMASTER_PUBLIC_URL": f"http://127.0.0.1:{ports.web}",
+        "TRAINMASTER_STORE_URL": f"file://{folder.path / 'store'}",
+        "TRAINMASTER_GATEWAY_LISTEN": f"127.0.0.1:{ports.gateway}",
+        "TRAINMASTER_GATEWAY_TLS": "0",  # nothing leaves this machine
+    }
+
+
+def prepare_database(folder: StateFolder, environment: dict[str, str], secrets: dict[str, str]) -> None:
+    """Brings the tables up to date; the first time also makes the operator's account."""
+    manage(folder, programs.MIGRATE, environment)
+    marker = folder.path / "admin.created"
+    if not marker.exists():
+        account = {"USERNAME": "admin", "EMAIL": "admin@localhost", "PASSWORD": secrets["ADMIN_PASSWORD"]}
+        names = {f"DJANGO_SUPERUSER_{name}": value for name, value in account.items()}
+        # A database from outside may know an admin already; then that one stays as it is.
+        manage(folder, programs.CREATE_ADMIN, environment | names, unless="already taken")
+        marker.touch()
+
+
+def manage(folder: StateFolder, command: tuple[str, ...], environment: dict[str, str], unless: str = "") -> None:
+    log = folder.logs / "migrate.log"
+    done = subprocess.run(
+        runnable(command), env=os.environ | environment, cwd=ROOT, text=True, capture_output=True
+    )
+    output = done.stdout + done.stderr
+    with log.open("a") as file:
+        file.write(output)
+    if done.returncode and not (unless and unless in output):
+        raise StateFolderError(f"`{' '.join(command)}` failed. The end of {log}:\n{tail(log)}")
+
+
+def plan(
+    folder: StateFolder, ports: Ports, options: Options, secrets: dict[str, str], databases: list[Path]
+) -> list[Program]:
+    url = f"http://127.0.0.1:{ports.web}"
+    hint = f"Log in as admin with the ADMIN_PASSWORD in {folder.path / 'secrets.env'}."
+    watch = ("python", "-m", "webapp.config.watch", "--url", url, "--hint", hint, *map(str, databases))
+    schedule = ("--schedule", str(folder.run / "beat-schedule"))
+    return [
+        Program("web", (*programs.WEB, "--host", "127.0.0.1", "--port", str(ports.web))),
+        Program("worker", programs.WORKER),
+        Program("beat", (*programs.BEAT, *schedule)),
+        Program("gateway", programs.GATEWAY),
+        *(agent(folder, ports, options, secrets, number) for number in range(options.agents)),
+        Program("watch", watch),
+    ]
+
+
+def agent(folder: StateFolder, ports: Ports, options: Options, secrets: dict[str, str], number: int) -> Program:
+    """Nodes that share a machine: each with a name, a folder and ports of its own; two make a rack."""
+    name = f"node-{number + 1}"
+    low, high = ports.rendezvous[number]
+    settings = {
+        "SERVER": f"127.0.0.1:{ports.gateway}",
+        "TOKEN": secrets["TRAINMASTER_BOOTSTRAP_TOKEN"],
+        "INSECURE": "1",
+        "DATA": str(folder.path / "agents" / name),
+        "HOSTNAME": name,
+        "RACK": f"rack-{number // 2 + 1}",
+        "SLOTS": str(options.slots),
+        "ADDRESS": "127.0.0.1",
+        "TRANSFER_PORT": str(ports.transfer[number]),
+        "RENDEZVOUS_PORTS": f"{low}-{high}",
+    }
+    return Program(name, programs.AGENT, {f"TRAINMASTER_AGENT_{key}": value for key, value in settings.items()})

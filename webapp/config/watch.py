@@ -1,0 +1,51 @@
+"""Says when the platform is ready, then ends as soon as a database does, which stops the whole platform.
+
+    python -m webapp.config.watch --url URL --hint TEXT PIDFILE …
+
+A program of its own beside the others, so that `up` needs no threads; it imports nothing but the standard library.
+"""
+
+import argparse
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:  # noqa: S310 - our own address
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def is_running(pid_file: Path) -> bool:
+    try:
+        return Path(f"/proc/{pid_file.read_text().split()[0]}").exists() or not Path("/proc").exists()
+    except OSError:
+        return False
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--hint", default="")
+    parser.add_argument("databases", nargs="*", type=Path)
+    options = parser.parse_args()
+    ready = False
+    while True:
+        if not ready and answers(f"{options.url}/healthz"):
+            ready = True
+            print(f"Trainmaster is ready at {options.url}", flush=True)
+            if options.hint:
+                print(options.hint, flush=True)
+        for pid_file in options.databases:
+            if not is_running(pid_file):
+                sys.exit(f"The database in {pid_file.with_suffix('')} has gone.")
+        time.sleep(1 if ready else 0.1)
+
+
+if __name__ == "__main__":
+    main()

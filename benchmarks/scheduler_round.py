@@ -1,8 +1,8 @@
 """The time of one scheduling round over nodes and pending jobs: `python -m benchmarks.scheduler_round`.
 
 Two clusters for each size: `busy` (500 gangs hold nearly every GPU; almost all jobs must be told why they
-wait) and `empty` (the round has to seat gangs until everything is full). The goal is 250 ms for 1,250 nodes of
-8 GPUs, 500 running and 5,000 pending jobs of 50 teams.
+wait) and `empty` (the round has to seat gangs until everything is full). The goal is 250 ms for 1,250 nodes
+of 8 GPUs, 500 running and 5,000 pending jobs of 50 teams.
 """
 
 from __future__ import annotations

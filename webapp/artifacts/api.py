@@ -1,0 +1,89 @@
+"""Uploads and dataset snapshots over REST."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema, inline_serializer
+from rest_framework import serializers
+from rest_framework.parsers import BaseParser
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from webapp.accounts.queries import actor_of
+from webapp.artifacts import services
+
+
+class StreamParser(BaseParser):
+    """Leaves the body alone: a file is streamed into the store, never held in memory."""
+
+    media_type = "*/*"
+
+    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
+        return stream
+
+
+class NewUpload(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(choices=services.UPLOAD_KINDS)
+    team = serializers.CharField(max_length=60)
+    name = serializers.CharField(max_length=120, required=False, default="", allow_blank=True)
+
+
+class NewSnapshot(serializers.Serializer[Any]):
+    team = serializers.CharField(max_length=60)
+    manifest = serializers.CharField(max_length=40)
+    purpose = serializers.CharField(max_length=40)
+
+
+class CompleteUpload(serializers.Serializer[Any]):
+    files = serializers.IntegerField(min_value=1, required=False, help_text="how many files there must be")
+
+
+_ID = {"id": serializers.CharField()}
+_MANIFEST = {"manifest": serializers.CharField(), "files": serializers.IntegerField(), "bytes": serializers.IntegerField()}
+
+
+class Uploads(APIView):
+    @extend_schema(request=NewUpload, responses={201: inline_serializer("Upload", _ID)})
+    def post(self, request: Request) -> Response:
+        """Begin an upload of files."""
+        wanted = NewUpload(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        upload = services.start_upload(actor_of(request), **wanted.validated_data)
+        return Response({"id": upload.id}, status=201)
+
+
+class UploadFile(APIView):
+    parser_classes = [StreamParser]
+
+    @extend_schema(
+        request={"application/octet-stream": bytes},
+        responses={201: inline_serializer("UploadedFile", {"sha256": serializers.CharField(), "size": serializers.IntegerField()})},
+    )
+    def put(self, request: Request, upload_id: str, path: str) -> Response:
+        """Send one file of an upload; its bytes are hashed on the way into the store."""
+        part = services.receive_file(actor_of(request), upload_id, path, request.data)
+        return Response({"sha256": part.entry.sha256, "size": part.entry.size}, status=201)
+
+
+class UploadCompletion(APIView):
+    @extend_schema(request=CompleteUpload, responses={201: inline_serializer("ManifestMade", _MANIFEST)})
+    def post(self, request: Request, upload_id: str) -> Response:
+        """Make the manifest of everything sent."""
+        wanted = CompleteUpload(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        manifest = services.complete_upload(actor_of(request), upload_id, wanted.validated_data.get("files"))
+        return Response({"manifest": manifest.id, "files": manifest.files, "bytes": manifest.total_bytes}, status=201)
+
+
+class Snapshots(APIView):
+    @extend_schema(
+        request=NewSnapshot,
+        responses={201: inline_serializer("Snapshot", {**_ID, "name": serializers.CharField(), "version": serializers.IntegerField()})},
+    )
+    def post(self, request: Request, name: str) -> Response:
+        """Register the next snapshot of a dataset."""
+        wanted = NewSnapshot(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        data = wanted.validated_data
+        snapshot = services.add_snapshot(actor_of(request), data["team"], name, data["manifest"], data["purpose"])
+        return Response({"id": snapshot.id, "name": snapshot.name, "version": snapshot.version}, status=201)

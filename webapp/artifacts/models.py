@@ -1,0 +1,41 @@
+from django.db import models
+
+
+class Manifest(models.Model):
+    """What some bytes are (files, chunks, pieces and their digests) and where they lie. Never changes."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    kind = models.CharField(max_length=20)
+    team = models.ForeignKey("accounts.Team", models.PROTECT)
+    source_url = models.TextField(help_text="its files lie under this store URL")
+    total_bytes = models.BigIntegerField()
+    files = models.PositiveIntegerField()
+    document = models.JSONField()
+    created_ms = models.BigIntegerField()
+
+
+class Upload(models.Model):
+    """Files on their way in through the REST API; becomes a manifest when complete."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    kind = models.CharField(max_length=20)
+    team = models.ForeignKey("accounts.Team", models.CASCADE)
+    user = models.ForeignKey("accounts.User", models.CASCADE)
+    name = models.CharField(max_length=120)
+    files = models.JSONField(default=dict, help_text="path → part of the manifest computed while it came in")
+    created_ms = models.BigIntegerField()
+    manifest = models.ForeignKey(Manifest, models.SET_NULL, null=True)
+
+
+class DatasetSnapshot(models.Model):
+    id = models.CharField(primary_key=True, max_length=40)
+    team = models.ForeignKey("accounts.Team", models.CASCADE)
+    name = models.CharField(max_length=120)
+    version = models.PositiveIntegerField()
+    purpose = models.CharField(max_length=40)
+    manifest = models.ForeignKey(Manifest, models.PROTECT)
+    created_ms = models.BigIntegerField()
+    created_by = models.ForeignKey("accounts.User", models.PROTECT)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "name", "version"], name="one_snapshot_a_version")]

@@ -1,0 +1,71 @@
+from collections.abc import Iterable
+
+from platform_core.distribution.manifest import Manifest, from_document, to_json
+from platform_core.errors import TrainmasterError
+from webapp.artifacts import models
+from webapp.artifacts.values import ArtifactReference
+
+
+def manifest_exists(manifest_id: str, team: str, kind: str) -> bool:
+    return models.Manifest.objects.filter(id=manifest_id, team=team, kind=kind).exists()
+
+
+def snapshot_exists(snapshot_id: str, team: str) -> bool:
+    return models.DatasetSnapshot.objects.filter(id=snapshot_id, team=team).exists()
+
+
+def find(manifest_id: str) -> models.Manifest | None:
+    return models.Manifest.objects.filter(id=manifest_id).first()
+
+
+def manifest(manifest_id: str) -> Manifest:
+    """The core's value. Raises not_found."""
+    row = find(manifest_id)
+    if row is None:
+        raise TrainmasterError("not_found", what=f"manifest {manifest_id}")
+    return from_document(row.document)
+
+
+def reference(manifest_id: str) -> ArtifactReference:
+    row = find(manifest_id)
+    if row is None:
+        raise TrainmasterError("not_found", what=f"manifest {manifest_id}")
+    return ArtifactReference(row.id, to_json(from_document(row.document)), row.source_url)
+
+
+def snapshot_reference(snapshot_id: str) -> ArtifactReference:
+    snapshot = models.DatasetSnapshot.objects.filter(id=snapshot_id).first()
+    if snapshot is None:
+        raise TrainmasterError("not_found", what=f"dataset snapshot {snapshot_id}")
+    return reference(snapshot.manifest_id)
+
+
+def snapshots(teams: Iterable[str] | None) -> list[models.DatasetSnapshot]:
+    rows = models.DatasetSnapshot.objects.select_related("manifest", "created_by").order_by("-created_ms")
+    return list(rows if teams is None else rows.filter(team__in=list(teams)))
+
+
+def snapshot(snapshot_id: str) -> models.DatasetSnapshot | None:
+    return models.DatasetSnapshot.objects.select_related("manifest").filter(id=snapshot_id).first()
+
+
+def bundles(teams: Iterable[str] | None, limit: int = 50) -> list[models.Upload]:
+    """Newest complete code uploads, to choose from in the form."""
+    rows = models.Upload.objects.filter(kind="code", manifest__isnull=False).order_by("-created_ms")
+    return list((rows if teams is None else rows.filter(team__in=list(teams)))[:limit])
+
+
+def upload(upload_id: str) -> models.Upload | None:
+    return models.Upload.objects.select_related("user").filter(id=upload_id).first()
+
+
+def referenced(manifest_ids: Iterable[str], besides: str) -> set[str]:
+    """Which of these manifests something refers to, apart from rows of the model `besides` ("app.Model")."""
+    ids = list(manifest_ids)
+    found: set[str] = set()
+    for relation in models.Manifest._meta.related_objects:
+        if relation.related_model._meta.label != besides:
+            field = relation.field.attname
+            rows = relation.related_model._default_manager.filter(**{f"{field}__in": ids})
+            found.update(rows.values_list(field, flat=True))
+    return found

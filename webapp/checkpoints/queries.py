@@ -1,0 +1,21 @@
+from webapp.artifacts import queries as artifacts
+from webapp.artifacts.values import ArtifactReference
+from webapp.checkpoints.models import Checkpoint
+
+
+def reference(checkpoint_id: str) -> ArtifactReference:
+    """How an agent fetches a checkpoint. Raises not_found."""
+    manifest_id = Checkpoint.objects.filter(id=checkpoint_id).values_list("manifest_id", flat=True).first()
+    return artifacts.reference(manifest_id or f"of checkpoint {checkpoint_id}")
+
+
+def of_job(job_id: str) -> list[Checkpoint]:
+    return list(Checkpoint.objects.filter(job=job_id).select_related("manifest").order_by("-step", "-attempt"))
+
+
+def find(checkpoint_id: str) -> Checkpoint | None:
+    return Checkpoint.objects.select_related("job__user", "manifest").filter(id=checkpoint_id).first()
+
+
+def exists(checkpoint_id: str, team: str) -> bool:
+    return Checkpoint.objects.filter(id=checkpoint_id, job__team=team, deleted_ms=None).exists()

@@ -1,0 +1,272 @@
+"""Every setting of the control plane: read from the environment once, typed, refused with a sentence when bad.
+
+One of the two files that read the environment (the other is agent/config.py). A secret NAME may also come from the
+file that NAME_FILE points to. docs/settings.md has a heading for each variable.
+"""
+
+import os
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent.parent
+
+
+def text(name: str, default: str | None = None) -> str:
+    value = os.environ.get(name, default)
+    if value is None:
+        raise ImproperlyConfigured(f"{name} is not set. Set it, or start with `trainmaster up`, which makes one.")
+    return value
+
+
+def secret(name: str) -> str:
+    path = os.environ.get(f"{name}_FILE")
+    if path is None:
+        return text(name)
+    try:
+        return Path(path).read_text().strip()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error.strerror}.") from error
+
+
+def integer(name: str, default: int, low: int, high: int) -> int:
+    value = text(name, str(default))
+    if not value.lstrip("-").isdigit() or not low <= int(value) <= high:
+        raise ImproperlyConfigured(f"{name} is {value!r}; it must be a whole number from {low} to {high}.")
+    return int(value)
+
+
+def flag(name: str, default: bool) -> bool:
+    value = text(name, "1" if default else "0").lower()
+    if value not in {"0", "1", "true", "false", "yes", "no"}:
+        raise ImproperlyConfigured(f"{name} is {value!r}; it must be 1 or 0.")
+    return value in {"1", "true", "yes"}
+
+
+def words(name: str, default: str) -> list[str]:
+    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def database(url: str) -> dict[str, Any]:
+    """postgresql://user:password@host:port/name, or ?host=/socket/folder for a Unix socket."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in {"postgresql", "postgres"}:
+        raise ImproperlyConfigured(f"DATABASE_URL begins with {parts.scheme!r}; only postgresql:// is supported.")
+    query = dict(urllib.parse.parse_qsl(parts.query))
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts.path.lstrip("/"),
+        "USER": urllib.parse.unquote(parts.username or ""),
+        "PASSWORD": urllib.parse.unquote(parts.password or ""),
+        "HOST": query.get("host") or parts.hostname or "",
+        "PORT": str(query.get("port") or parts.port or ""),
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,  # a restarted database costs one request, not all of them
+    }
+
+
+# What the platform stands on
+SECRET_KEY = secret("TRAINMASTER_SECRET_KEY")
+SECRETS_KEY = secret("TRAINMASTER_SECRETS_KEY")  # Fernet key that encrypts team secrets at rest
+DEBUG = flag("TRAINMASTER_DEBUG", False)
+PUBLIC_URL = text("TRAINMASTER_PUBLIC_URL", "http://127.0.0.1:8000")
+SECURE = PUBLIC_URL.startswith("https://")
+ALLOWED_HOSTS = words("TRAINMASTER_ALLOWED_HOSTS", f"{urllib.parse.urlsplit(PUBLIC_URL).hostname},localhost,127.0.0.1")
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+DATABASES = {"default": database(secret("DATABASE_URL"))}
+REDIS_URL = secret("REDIS_URL")
+STORE_URL = text("TRAINMASTER_STORE_URL", f"file://{BASE_DIR / 'var' / 'store'}")
+
+# The gateway of the agents
+GATEWAY_LISTEN = text("TRAINMASTER_GATEWAY_LISTEN", "127.0.0.1:7600")
+GATEWAY_TLS = flag("TRAINMASTER_GATEWAY_TLS", True)
+GATEWAY_CERTIFICATE = text("TRAINMASTER_GATEWAY_CERTIFICATE", "")
+GATEWAY_KEY = text("TRAINMASTER_GATEWAY_KEY", "")
+BOOTSTRAP_TOKEN = os.environ.get("TRAINMASTER_BOOTSTRAP_TOKEN", "")  # accepted beside those made in the browser
+HEARTBEAT_SECONDS = integer("TRAINMASTER_HEARTBEAT_SECONDS", 3, 1, 60)
+SUSPECT_AFTER_SECONDS = integer("TRAINMASTER_SUSPECT_AFTER_SECONDS", 10, 2, 3600)
+LOST_AFTER_SECONDS = integer("TRAINMASTER_LOST_AFTER_SECONDS", 30, 3, 7200)
+
+# Scheduling and recovery
+TICK_SECONDS = integer("TRAINMASTER_TICK_SECONDS", 2, 1, 60)
+LEASE_SECONDS = integer("TRAINMASTER_LEASE_SECONDS", 8, 3, 60)
+SCHEDULING_POLICY = text("TRAINMASTER_SCHEDULING_POLICY", "priority_fair_share")
+MAX_RESTARTS = integer("TRAINMASTER_MAX_RESTARTS", 3, 0, 100)
+STOP_GRACE_SECONDS = integer("TRAINMASTER_STOP_GRACE_SECONDS", 30, 0, 3600)
+LOG_LIMIT_BYTES = integer("TRAINMASTER_LOG_LIMIT_BYTES", 64 * 2**20, 2**16, 2**40)  # kept for each attempt and rank
+UPLOAD_LIMIT_BYTES = integer("TRAINMASTER_UPLOAD_LIMIT_BYTES", 64 * 2**30, 2**20, 2**50)  # one file
+
+INSTALLED_APPS = [
+    "webapp.live",
+    "webapp.accounts",
+    "webapp.quotas",
+    "webapp.clusters",
+    "webapp.artifacts",
+    "webapp.jobs",
+    "webapp.checkpoints",
+    "webapp.experiments",
+    "webapp.registry",
+    "webapp.deployments",
+    "webapp.scheduling",
+    "webapp.monitoring",
+    "webapp.rpc",
+    "webapp.config",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "channels",
+    "csp",
+    "django_htmx",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "webapp.live.problems.ProblemMiddleware",  # a domain error anywhere becomes its page or its problem document
+]
+
+ROOT_URLCONF = "webapp.config.urls"
+ASGI_APPLICATION = "webapp.config.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "webapp.accounts.context.frame",
+            ]
+        },
+    }
+]
+
+# People
+AUTH_USER_MODEL = "accounts.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LOGIN_URL = "accounts:login"
+LOGIN_REDIRECT_URL = "monitoring:overview"
+LOGOUT_REDIRECT_URL = "accounts:login"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = SECURE
+CSRF_COOKIE_SECURE = SECURE
+# Two platforms on one host (two folders, two ports) must not overwrite each other's cookies.
+_PORT = urllib.parse.urlsplit(PUBLIC_URL).port
+SESSION_COOKIE_NAME = f"trainmaster_session_{_PORT}" if _PORT else "trainmaster_session"
+CSRF_COOKIE_NAME = f"trainmaster_csrf_{_PORT}" if _PORT else "trainmaster_csrf"
+SECURE_SSL_REDIRECT = SECURE
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE else None
+SECURE_HSTS_SECONDS = 31_536_000 if SECURE else 0
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:", "blob:"],  # Plotly draws its downloads through blobs
+        "connect-src": [SELF],
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+
+# Redis protocol: cache (liveness, live progress), channel layer, broker
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [REDIS_URL], "prefix": "live"},
+    }
+}
+CELERY_BROKER_URL = REDIS_URL
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True  # a task is idempotent, so a killed worker's task runs again
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+# Beats expire before the next one: a worker that was away does not run a backlog of clock ticks.
+CELERY_BEAT_SCHEDULE = {
+    "tick": {"task": "scheduling.tick", "schedule": TICK_SECONDS, "options": {"expires": TICK_SECONDS}},
+    "coordinate-deployments": {"task": "deployments.coordinate", "schedule": 2.0, "options": {"expires": 2}},
+    "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},
+    "retain-checkpoints": {"task": "checkpoints.retain", "schedule": 60.0, "options": {"expires": 60}},
+    "sample-utilisation": {"task": "monitoring.sample", "schedule": 15.0, "options": {"expires": 15}},
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "webapp.accounts.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "webapp.live.problems.rest_exception_handler",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Trainmaster",
+    "DESCRIPTION": "Submit training jobs, watch them, compare runs and bring models to nodes.",
+    "VERSION": "1",
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+}
+
+# Static files: ours, and third-party assets straight out of their installed packages
+STATIC_URL = "/static/"
+STATIC_ROOT = text("TRAINMASTER_STATIC_ROOT", str(BASE_DIR / "var" / "static"))
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "webapp.config.static.PlotlyFinder",
+]
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+USE_I18N = False
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20
+TEST_RUNNER = "django.test.runner.DiscoverRunner"
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "{levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["console"], "level": text("TRAINMASTER_LOG_LEVEL", "INFO")},
+    "loggers": {"httpx": {"level": "WARNING"}},
+}

@@ -1,0 +1,27 @@
+"""Pages at /, the REST API under /api/v1/; each app brings its own."""
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView
+
+from webapp.config.docs import ApiDocs
+
+PAGES = ("monitoring", "accounts", "quotas", "clusters", "artifacts", "jobs", "experiments", "registry", "deployments")
+API = ("accounts", "clusters", "artifacts", "jobs", "checkpoints", "experiments", "registry", "deployments")
+
+
+def healthz(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+urlpatterns = [
+    path("healthz", healthz, name="healthz"),
+    *[path("", include(f"webapp.{app}.urls")) for app in PAGES],
+    *[path("api/v1/", include(f"webapp.{app}.api_urls")) for app in API],
+    path("api/v1/schema", SpectacularAPIView.as_view(), name="schema"),
+    path("api/docs/", ApiDocs.as_view(), name="api-docs"),
+    path("admin/", admin.site.urls),
+]
+
+handler404 = "webapp.live.problems.page_not_found"

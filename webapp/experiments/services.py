@@ -1,0 +1,102 @@
+"""What a run was made of, and the values it reports."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db import transaction
+
+from platform_core.jobs.spec import JobSpec
+from webapp.artifacts import services as artifacts
+from webapp.experiments import metric_store
+from webapp.experiments.metric_store import Point
+from webapp.experiments.models import Experiment, Run, RunArtifact
+from webapp.jobs.models import Job
+from webapp.live import services as live
+from webapp.live.identity import now_ms
+
+__all__ = ["Point", "add_artifact", "describe_run", "ingest", "make_run"]
+
+DEFAULT_EXPERIMENT = "default"
+
+
+def make_run(job: Job, spec: JobSpec) -> Run:
+    """The run of a freshly submitted job, inside the submit transaction."""
+    experiment, _ = Experiment.objects.get_or_create(
+        team_id=spec.team, name=spec.experiment or spec.project or DEFAULT_EXPERIMENT, defaults={"created_ms": now_ms()}
+    )
+    lineage = {
+        **job.lineage,
+        "code": spec.code,
+        "dataset": spec.dataset,
+        "purpose": spec.purpose,
+        "seed": spec.seed,
+        "command": list(spec.command),
+        "resume_from": spec.resume_from,
+        "hardware": f"{spec.num_gpus} x {spec.gpu_type}",
+    }
+    return Run.objects.create(
+        id=job.id,
+        job=job,
+        experiment=experiment,
+        parameters={**dict(spec.hyperparameters), "num_gpus": spec.num_gpus, "strategy": spec.strategy.value},
+        tags=list(spec.tags),
+        lineage=lineage,
+        created_ms=job.submitted_ms,
+    )
+
+
+def describe_run(run_id: str, said: Mapping[str, Any]) -> None:
+    """What the script told at its start: parameters, package versions, seed, the hardware it found."""
+    with transaction.atomic():
+        run = Run.objects.select_for_update().filter(id=run_id).first()
+        if run is None:
+            return
+        run.parameters = {**run.parameters, **(said.get("params") or {})}
+        told = {key: said[key] for key in ("packages", "seed", "hardware", "python") if said.get(key) is not None}
+        run.lineage = {**run.lineage, **{f"reported_{key}": value for key, value in told.items()}}
+        run.save(update_fields=["parameters", "lineage"])
+
+
+def ingest(run_id: str, attempt: int, points: Sequence[Point]) -> None:
+    """Keep metric values and tell the page; the same points again change nothing."""
+    finite = [point for point in points if math.isfinite(point.value)]  # JSON and charts have no NaN; the log has it
+    with transaction.atomic():
+        run = Run.objects.select_for_update().filter(id=run_id).first()
+        if run is None or not finite:
+            return
+        metric_store.append(run_id, attempt, finite)
+        run.summary = _summary(run.summary, finite)
+        run.save(update_fields=["summary"])
+        live.publish(f"job:{run_id}", {"points": _by_step(finite)})
+
+
+def _by_step(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """As the charts take them: one object a step, with the values of all its metrics."""
+    steps: dict[int, dict[str, Any]] = {}
+    for point in points:
+        steps.setdefault(point.step, {"step": point.step, "at_ms": point.at_ms, "values": {}})["values"][point.key] = point.value
+    return [steps[step] for step in sorted(steps)]
+
+
+def _summary(summary: Mapping[str, Any], points: Sequence[Point]) -> dict[str, Any]:
+    """Metric → newest value with its step, and the least and greatest ever seen."""
+    result = dict(summary)
+    for point in points:
+        old = result.get(point.key)
+        low = min(old["min"], point.value) if old else point.value
+        high = max(old["max"], point.value) if old else point.value
+        newest = old if old and old["step"] > point.step else {"value": point.value, "step": point.step}
+        result[point.key] = {"value": newest["value"], "step": newest["step"], "min": low, "max": high}
+    return result
+
+
+def add_artifact(run_id: str, name: str, *, manifest_json: str, source_url: str) -> None:
+    with transaction.atomic():
+        run = Run.objects.select_related("experiment").get(id=run_id)
+        manifest = artifacts.register_json(manifest_json, run.experiment.team_id, source_url)
+        RunArtifact.objects.update_or_create(
+            run=run, name=name[:200], defaults={"manifest": manifest, "created_ms": now_ms()}
+        )
+
+

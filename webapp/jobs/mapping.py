@@ -1,0 +1,52 @@
+"""Between the job's rows and the core's value of it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from platform_core.jobs import specification
+from platform_core.jobs.job import Job, Member, MemberPhase, NodeFailure, Stop
+from platform_core.jobs.states import JobState
+from webapp.jobs import models
+
+
+def job_value(row: models.Job, members: Iterable[models.Member]) -> Job:
+    """The core's view of a job; `members` are those of its current attempt."""
+    return Job(
+        id=row.id,
+        spec=specification.parse(row.spec),
+        state=JobState(row.state),
+        version=row.version,
+        attempt=row.attempt,
+        restarts=row.restarts,
+        failures=tuple(NodeFailure(**failure) for failure in row.failures),
+        excluded_nodes=tuple(row.excluded_nodes),
+        stop=Stop(row.stop),
+        latest_checkpoint=row.latest_checkpoint,
+        latest_step=row.latest_step,
+        submitted_ms=row.submitted_ms,
+        started_ms=row.started_ms,
+        finished_ms=row.finished_ms,
+        reason=row.reason,
+        members=tuple(
+            Member(m.node_id, m.rank, tuple(m.slots), MemberPhase(m.phase), m.exit_code, m.reason)
+            for m in sorted(members, key=lambda m: m.rank)
+        ),
+    )
+
+
+def job_columns(job: Job) -> dict[str, Any]:
+    """What `advance` may have changed, as columns."""
+    return {
+        "state": job.state,
+        "version": job.version,
+        "attempt": job.attempt,
+        "restarts": job.restarts,
+        "failures": [{"node": f.node, "at_ms": f.at_ms} for f in job.failures],
+        "excluded_nodes": list(job.excluded_nodes),
+        "stop": job.stop,
+        "latest_checkpoint": job.latest_checkpoint,
+        "latest_step": job.latest_step,
+        "started_ms": job.started_ms,
+        "finished_ms": job.finished_ms,
+        "reason": job.reason,
+    }

@@ -1,0 +1,129 @@
+from django.db import models
+
+from platform_core.jobs.job import MemberPhase, Stop
+from platform_core.jobs.states import JobState
+
+
+class Job(models.Model):
+    """One row a job; the fields are those of platform_core.jobs.job.Job, plus what pages and lists need at a glance."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    team = models.ForeignKey("accounts.Team", models.PROTECT)
+    user = models.ForeignKey("accounts.User", models.PROTECT)
+    name = models.CharField(max_length=120)
+    project = models.CharField(max_length=120, blank=True)
+    spec = models.JSONField()
+    lineage = models.JSONField(default=dict)
+    idempotency_key = models.CharField(max_length=200, null=True)
+    cloned_from = models.CharField(max_length=40, blank=True)
+
+    state = models.CharField(max_length=20, choices=[(s.value, s.value) for s in JobState])
+    version = models.PositiveIntegerField(default=1)
+    stop = models.CharField(max_length=20, choices=[(s.value, s.value) for s in Stop], default=Stop.NONE)
+    attempt = models.PositiveIntegerField(default=0)
+    restarts = models.PositiveIntegerField(default=0)
+    failures = models.JSONField(default=list)
+    excluded_nodes = models.JSONField(default=list)
+    latest_checkpoint = models.CharField(max_length=40, blank=True)
+    latest_step = models.BigIntegerField(default=0, help_text="step of the latest checkpoint")
+    reason = models.TextField(blank=True)
+    submitted_ms = models.BigIntegerField()
+    waiting_since_ms = models.BigIntegerField()
+    started_ms = models.BigIntegerField(null=True)
+    finished_ms = models.BigIntegerField(null=True)
+
+    # copies of the spec that the scheduler and the lists filter by
+    gpu_type = models.SlugField(max_length=60)
+    num_gpus = models.PositiveIntegerField()
+    priority = models.PositiveSmallIntegerField()
+
+    # what the scheduler last said of a waiting job
+    wait_code = models.CharField(max_length=40, blank=True)
+    wait_sentence = models.TextField(blank=True)
+    wait_numbers = models.JSONField(default=dict)
+    queue_position = models.PositiveIntegerField(null=True)
+
+    # what the script last said
+    step = models.BigIntegerField(null=True)
+    total_steps = models.BigIntegerField(null=True)
+    loss = models.FloatField(null=True)
+    learning_rate = models.FloatField(null=True)
+    utilisation = models.FloatField(null=True)
+    progress_ms = models.BigIntegerField(null=True, help_text="when step was last reported")
+    first_step_ms = models.BigIntegerField(null=True, help_text="first step of the running attempt, for its rate")
+    first_step = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["user", "team", "idempotency_key"], name="one_job_an_idempotency_key"),
+        ]
+        indexes = [
+            models.Index(fields=["state", "submitted_ms"]),
+            models.Index(fields=["team", "-submitted_ms", "-id"]),
+            models.Index(fields=["-submitted_ms", "-id"]),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.id})"
+
+
+class Attempt(models.Model):
+    """One gang start of a job."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    job = models.ForeignKey(Job, models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    placed_ms = models.BigIntegerField()
+    running_ms = models.BigIntegerField(null=True)
+    ended_ms = models.BigIntegerField(null=True)
+    outcome = models.CharField(max_length=200, blank=True)
+    master_address = models.CharField(max_length=255)
+    master_port = models.PositiveIntegerField()
+    resume_checkpoint = models.CharField(max_length=40, blank=True)
+    placement_reason = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_attempt_a_number")]
+
+
+class Member(models.Model):
+    """One node's part of an attempt."""
+
+    attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="members")
+    node = models.ForeignKey("clusters.Node", models.PROTECT)
+    rank = models.PositiveIntegerField(help_text="rank of the node in the gang; global ranks follow from the slots")
+    slots = models.JSONField(help_text="slot indices on the node")
+    phase = models.CharField(max_length=20, choices=[(p.value, p.value) for p in MemberPhase])
+    exit_code = models.IntegerField(null=True)
+    reason = models.TextField(blank=True)
+    drained = models.BooleanField(default=False, help_text="the agent has sent everything it had of this attempt")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["attempt", "node"], name="one_member_a_node")]
+        indexes = [models.Index(fields=["node", "phase"])]
+
+
+class LogChunk(models.Model):
+    """Whole lines of one rank's output, by byte offset. Moved to the store when the job has ended."""
+
+    attempt = models.ForeignKey(Attempt, models.CASCADE)
+    rank = models.PositiveIntegerField()
+    offset = models.BigIntegerField()
+    next_offset = models.BigIntegerField()
+    text = models.TextField()
+    at_ms = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["attempt", "rank", "offset"], name="one_chunk_an_offset")]
+
+
+class LogArchive(models.Model):
+    """Where the log of one rank of one attempt lies in the store."""
+
+    attempt = models.ForeignKey(Attempt, models.CASCADE)
+    rank = models.PositiveIntegerField()
+    url = models.TextField()
+    size = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["attempt", "rank"], name="one_archive_a_rank")]

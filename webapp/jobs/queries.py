@@ -1,0 +1,232 @@
+"""Reads of jobs: for pages and the API, for the scheduler's snapshot, and for the nodes' wanted state."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q, QuerySet, Sum
+
+from platform_core.cluster.snapshot import PendingJob, RunningJob
+from platform_core.jobs import specification
+from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
+from webapp.jobs.models import Attempt, Job, LogArchive, LogChunk, Member
+
+
+@dataclass(frozen=True, slots=True)
+class MemberWanted:
+    """One node's part of an attempt that has not been forgotten yet, and whether it shall run or stop."""
+
+    attempt_id: str
+    job_id: str
+    job_name: str
+    team: str
+    attempt: int
+    stopping: bool
+    nodes: int
+    node_rank: int
+    slots: tuple[int, ...]
+    spec: dict[str, Any]
+    master_address: str
+    master_port: int
+    resume_checkpoint: str
+
+
+def wanted_on(node_id: str) -> list[MemberWanted]:
+    """What the jobs want of a node. A member stays wanted until its agent has sent everything it had of it."""
+    rows = (
+        Member.objects.filter(node_id=node_id, drained=False)
+        .exclude(phase="lost")
+        .select_related("attempt__job")
+        .order_by("attempt_id")
+    )
+    sizes = dict(_gang_sizes([row.attempt_id for row in rows]))
+    return [
+        MemberWanted(
+            attempt_id=row.attempt_id,
+            job_id=row.attempt.job_id,
+            job_name=row.attempt.job.name,
+            team=row.attempt.job.team_id,
+            attempt=row.attempt.number,
+            stopping=_stopping(row),
+            nodes=sizes[row.attempt_id],
+            node_rank=row.rank,
+            slots=tuple(row.slots),
+            spec=row.attempt.job.spec,
+            master_address=row.attempt.master_address,
+            master_port=row.attempt.master_port,
+            resume_checkpoint=row.attempt.resume_checkpoint,
+        )
+        for row in rows
+    ]
+
+
+def _stopping(row: Member) -> bool:
+    job = row.attempt.job
+    return job.stop != "none" or job.attempt != row.attempt.number or job.state in TERMINAL
+
+
+def _gang_sizes(attempt_ids: Iterable[str]) -> Iterable[tuple[str, int]]:
+    counts: dict[str, int] = {}
+    for attempt_id in Member.objects.filter(attempt_id__in=list(attempt_ids)).values_list("attempt_id", flat=True):
+        counts[attempt_id] = counts.get(attempt_id, 0) + 1
+    return counts.items()
+
+
+def pending() -> tuple[PendingJob, ...]:
+    rows = Job.objects.filter(state__in=list(WAITING)).select_related("user").order_by("submitted_ms", "id")
+    return tuple(_pending(row) for row in rows)
+
+
+def _pending(row: Job) -> PendingJob:
+    spec = specification.parse(row.spec)
+    return PendingJob(
+        id=row.id,
+        team=row.team_id,
+        user=row.user.username,
+        num_gpus=spec.num_gpus,
+        min_gpus=spec.min_gpus,
+        gpu_type=spec.gpu_type,
+        priority=row.priority,
+        submitted_ms=row.submitted_ms,
+        excluded_nodes=tuple(row.excluded_nodes),
+        preemptible=spec.preemptible,
+        max_runtime_ms=spec.max_runtime_ms,
+        waiting_since_ms=row.waiting_since_ms,
+        cpus_per_gpu=spec.cpus_per_gpu,
+        memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
+        strategy=spec.strategy,
+    )
+
+
+def running() -> tuple[RunningJob, ...]:
+    """Jobs that hold slots: those of the members that have not ended."""
+    held: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+    members = Member.objects.filter(phase__in=["assigned", "preparing", "running"]).order_by("attempt_id", "rank")
+    for job_id, node, slots in members.values_list("attempt__job_id", "node_id", "slots"):
+        held.setdefault(job_id, []).append((node, tuple(slots)))
+    rows = Job.objects.filter(id__in=held).order_by("id")
+    return tuple(_running(row, tuple(held[row.id])) for row in rows)
+
+
+def _running(row: Job, placement: tuple[tuple[str, tuple[int, ...]], ...]) -> RunningJob:
+    spec = specification.parse(row.spec)
+    started = row.started_ms or row.submitted_ms
+    return RunningJob(
+        id=row.id,
+        team=row.team_id,
+        gpu_type=row.gpu_type,
+        priority=row.priority,
+        placement=placement,
+        started_ms=started,
+        expected_end_ms=started + spec.max_runtime_ms,
+        last_checkpoint_ms=None,
+        preemptible=spec.preemptible,
+        num_gpus=spec.num_gpus,
+        min_gpus=spec.min_gpus,
+    )
+
+
+def visible(teams: Iterable[str] | None) -> QuerySet[Job]:
+    """Jobs of these teams, newest first; None means all."""
+    jobs = Job.objects.select_related("user", "team").order_by("-submitted_ms", "-id")
+    return jobs if teams is None else jobs.filter(team__in=list(teams))
+
+
+def filtered(jobs: QuerySet[Job], *, state: str = "", team: str = "", user: str = "", search: str = "") -> QuerySet[Job]:
+    """`state` is one state, or `active`, `waiting`, `finished`."""
+    groups = {"active": ACTIVE, "waiting": WAITING, "finished": TERMINAL}
+    if state:
+        jobs = jobs.filter(state__in=list(groups.get(state, [state])))
+    if team:
+        jobs = jobs.filter(team=team)
+    if user:
+        jobs = jobs.filter(user__username=user)
+    if search:
+        jobs = jobs.filter(Q(name__icontains=search) | Q(id__startswith=search) | Q(project__icontains=search))
+    return jobs
+
+
+def queued_gpus(team: str, gpu_type: str) -> int:
+    waiting = Job.objects.filter(team=team, gpu_type=gpu_type, state__in=list(WAITING))
+    return waiting.aggregate(gpus=Sum("num_gpus"))["gpus"] or 0
+
+
+def find(job_id: str) -> Job | None:
+    return Job.objects.select_related("user", "team").filter(id=job_id).first()
+
+
+def attempts(job_id: str) -> list[Attempt]:
+    return list(Attempt.objects.filter(job=job_id).prefetch_related("members__node").order_by("-number"))
+
+
+def attempt_of(attempt_id: str) -> Attempt | None:
+    return Attempt.objects.select_related("job").filter(id=attempt_id).first()
+
+
+def attempt_on(attempt_id: str, node_id: str) -> Attempt | None:
+    """The attempt, if it was placed on this node: an agent may speak only of what it was given."""
+    return Attempt.objects.select_related("job").filter(id=attempt_id, members__node=node_id).first()
+
+
+def holders() -> dict[str, tuple[str, str, str]]:
+    """Attempt id → (job id, job name, team) of every attempt that may hold slots now."""
+    rows = Attempt.objects.filter(ended_ms=None).values_list("id", "job_id", "job__name", "job__team_id")
+    return {attempt: (job, name, team) for attempt, job, name, team in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class LogLines:
+    lines: list[dict[str, Any]]
+    after: int  # cursor: pass it again to read on
+
+
+def log_lines(
+    job_id: str, *, after: int = 0, rank: int | None = None, attempt: int | None = None, search: str = "", limit: int = 200
+) -> LogLines:
+    """Chunks of log in the order they arrived, as lines; `after` is the cursor of an earlier answer."""
+    chunks = LogChunk.objects.filter(attempt__job=job_id, id__gt=after).select_related("attempt").order_by("id")
+    if rank is not None:
+        chunks = chunks.filter(rank=rank)
+    if attempt is not None:
+        chunks = chunks.filter(attempt__number=attempt)
+    if search:
+        chunks = chunks.filter(text__icontains=search)
+    lines: list[dict[str, Any]] = []
+    last = after
+    for chunk in chunks[:limit]:
+        last = chunk.id
+        lines += [line for line in chunk_lines(chunk, chunk.attempt.number) if search.lower() in line["text"].lower()]
+    return LogLines(lines, last)
+
+
+def log_tail(job_id: str, limit: int = 200) -> LogLines:
+    """The newest chunks, for a page that has just been opened."""
+    newest = LogChunk.objects.filter(attempt__job=job_id).select_related("attempt").order_by("-id")[:limit]
+    chunks = sorted(newest, key=lambda chunk: chunk.id)
+    lines = [line for chunk in chunks for line in chunk_lines(chunk, chunk.attempt.number)]
+    return LogLines(lines[-2000:], chunks[-1].id if chunks else 0)
+
+
+def chunk_lines(chunk: LogChunk, attempt: int) -> list[dict[str, Any]]:
+    """A chunk of whole lines as values: rank, attempt, offset of the chunk, text and time."""
+    return [
+        {"rank": chunk.rank, "attempt": attempt, "offset": chunk.offset, "text": text, "at_ms": chunk.at_ms}
+        for text in chunk.text.splitlines()
+    ]
+
+
+def log_archives(job_id: str) -> list[LogArchive]:
+    return list(LogArchive.objects.filter(attempt__job=job_id).select_related("attempt").order_by("attempt_id", "rank"))
+
+
+def log_ranks(job_id: str) -> list[tuple[int, int]]:
+    """(attempt, rank) pairs that have written anything."""
+    rows = LogChunk.objects.filter(attempt__job=job_id).values_list("attempt__number", "rank").distinct()
+    archived = LogArchive.objects.filter(attempt__job=job_id).values_list("attempt__number", "rank")
+    return sorted({*rows, *archived})
+
+
+def needed_checkpoints() -> set[str]:
+    """Checkpoints that a job which has not ended may still start from."""
+    living = Job.objects.exclude(state__in=list(TERMINAL))
+    return set(living.values_list("spec__resume_from", flat=True)) | set(living.values_list("latest_checkpoint", flat=True))

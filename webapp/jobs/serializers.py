@@ -1,0 +1,52 @@
+"""How a job looks over REST."""
+
+from typing import Any
+
+from django.conf import settings
+from rest_framework import serializers
+
+from webapp.jobs.models import Job
+
+
+class JobOut(serializers.ModelSerializer[Job]):
+    """A job as lists and pages show it; `spec` is what was submitted, in the same field names."""
+
+    team = serializers.CharField(source="team_id")
+    user = serializers.CharField(source="user.username")
+    url = serializers.SerializerMethodField()
+    waiting = serializers.SerializerMethodField(help_text="why it waits: code, sentence, numbers, position in the queue")
+    progress = serializers.SerializerMethodField(help_text="what the script last reported")
+    stopping = serializers.SerializerMethodField(help_text="why it is being stopped, or null")
+
+    class Meta:
+        model = Job
+        fields = (
+            "id", "name", "team", "user", "project", "state", "stopping", "reason", "url", "priority", "num_gpus",
+            "gpu_type", "attempt", "restarts", "submitted_ms", "started_ms", "finished_ms", "latest_checkpoint",
+            "waiting", "progress", "spec", "lineage", "cloned_from",
+        )  # fmt: skip
+
+    def get_url(self, job: Job) -> str:
+        return f"{settings.PUBLIC_URL}/jobs/{job.id}/"
+
+    def get_waiting(self, job: Job) -> dict[str, Any] | None:
+        if not job.wait_sentence:
+            return None
+        return {
+            "code": job.wait_code,
+            "sentence": job.wait_sentence,
+            "numbers": job.wait_numbers,
+            "position": job.queue_position,
+        }
+
+    def get_progress(self, job: Job) -> dict[str, Any]:
+        return {
+            "step": job.step,
+            "total_steps": job.total_steps,
+            "loss": job.loss,
+            "learning_rate": job.learning_rate,
+            "utilisation": job.utilisation,
+        }
+
+    def get_stopping(self, job: Job) -> str | None:
+        return None if job.stop == "none" or job.finished_ms else job.stop

@@ -1,0 +1,76 @@
+"""One error catalogue, three faces: here the HTTP problem document (RFC 9457) and the page; rpc makes the gRPC status."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import set_rollback
+
+from platform_core.errors import CATALOGUE, TrainmasterError
+from platform_core.jobs.specification import SpecError
+
+log = logging.getLogger(__name__)
+MEDIA_TYPE = "application/problem+json"
+
+
+def document(error: Exception) -> dict[str, Any]:
+    """The problem document of an error. What is not in the catalogue is internal, and says nothing of itself."""
+    if isinstance(error, TrainmasterError):
+        body = _body(error.code, error.sentence)
+        if isinstance(error, SpecError):
+            body["problems"] = [{"field": p.field, "sentence": p.sentence} for p in error.problems]
+        return body
+    if isinstance(error, Http404 | exceptions.NotFound):
+        return _body("not_found", "There is nothing here, or you may not see it.")
+    if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
+        return _body("not_authenticated", str(error.detail))
+    if isinstance(error, PermissionDenied | exceptions.PermissionDenied):
+        return _body("not_allowed", str(error) or "You may not do this.")
+    if isinstance(error, exceptions.APIException):  # a malformed body, an unknown method or media type
+        return {**_body("spec_invalid", str(error.detail)), "status": error.status_code, "title": error.default_detail}
+    return _body("internal", "Something went wrong on our side. It has been logged.")
+
+
+def _body(code: str, detail: str) -> dict[str, Any]:
+    kind = CATALOGUE[code]
+    return {"type": f"/docs/errors#{code}", "title": kind.title, "status": kind.http, "code": code, "detail": detail}
+
+
+def rest_exception_handler(error: Exception, context: dict[str, Any]) -> Response:
+    body = document(error)
+    if body["code"] == "internal":
+        log.exception("unexpected error in %s", context["request"].path, exc_info=error)
+    set_rollback()
+    response = Response(body, status=body["status"], content_type=MEDIA_TYPE)
+    if body["status"] == 401:
+        response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+class ProblemMiddleware:
+    """A domain error that a page did not handle becomes the error page with its sentence, or a toast for htmx."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if not isinstance(error, TrainmasterError):
+            return None  # Django's own handling: 404 and 403 pages, a logged 500
+        body = document(error)
+        if request.path.startswith("/api/"):
+            return JsonResponse(body, status=body["status"], content_type=MEDIA_TYPE)
+        return render(request, "problem.html", {"problem": body}, status=body["status"])
+
+
+def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if request.path.startswith("/api/"):
+        return JsonResponse(document(Http404()), status=404, content_type=MEDIA_TYPE)
+    return render(request, "404.html", status=404)

@@ -1,0 +1,21 @@
+from webapp.live.models import Event
+
+
+def story(subject: str, limit: int = 500) -> list[Event]:
+    """Everything that happened to one subject, oldest first."""
+    kind, _, subject_id = subject.partition(":")
+    return list(Event.objects.filter(subject_kind=kind, subject_id=subject_id).order_by("-id")[:limit])[::-1]
+
+
+def recent(teams: list[str] | None, before: int | None = None, limit: int = 50, kind: str = "", actor: str = "") -> list[Event]:
+    """The audit log, newest first; `teams` None means every team and the platform's own events."""
+    events = Event.objects.order_by("-id")
+    if teams is not None:
+        events = events.filter(team__in=teams)
+    if before is not None:
+        events = events.filter(id__lt=before)
+    if kind:
+        events = events.filter(kind=kind)
+    if actor:
+        events = events.filter(actor=actor)
+    return list(events[:limit])

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class RpcConfig(AppConfig):
+    name = "webapp.rpc"
+    label = "rpc"

@@ -1,0 +1,67 @@
+"""The gateway process: enrolment, sessions and uplinks of the agents over gRPC."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from pathlib import Path
+
+import grpc
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from trainmaster_wire.agent.v1 import enrolment_pb2_grpc, session_pb2_grpc, uplink_pb2_grpc
+from webapp.rpc.enrolment import EnrolmentServicer
+from webapp.rpc.session import SessionServicer
+from webapp.rpc.uplink import UplinkServicer
+from webapp.rpc.watching import Watcher
+
+log = logging.getLogger(__name__)
+MESSAGE_LIMIT = 64 * 2**20  # a manifest of a 500 GB model is some MiB
+
+_OPTIONS = [
+    ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+    ("grpc.max_send_message_length", MESSAGE_LIMIT),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.so_reuseport", 0),  # a second gateway on the same port is a mistake, not a replica
+]
+
+
+def serve() -> None:
+    asyncio.run(_serve())
+
+
+async def _serve() -> None:
+    watcher = Watcher()
+    server = grpc.aio.server(options=_OPTIONS)
+    enrolment_pb2_grpc.add_EnrolmentServicer_to_server(EnrolmentServicer(), server)
+    session_pb2_grpc.add_AgentSessionServicer_to_server(SessionServicer(watcher), server)
+    uplink_pb2_grpc.add_UplinkServicer_to_server(UplinkServicer(), server)
+    _bind(server)
+    await server.start()
+    log.info("gateway listens on %s (TLS %s)", settings.GATEWAY_LISTEN, "on" if settings.GATEWAY_TLS else "off")
+    watching = asyncio.create_task(watcher.run())
+    stop = asyncio.Event()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    await stop.wait()
+    watching.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching
+    await server.stop(grace=1)  # agents reconnect by themselves
+
+
+def _bind(server: grpc.aio.Server) -> None:
+    if not settings.GATEWAY_TLS:
+        server.add_insecure_port(settings.GATEWAY_LISTEN)
+        return
+    try:
+        key = Path(settings.GATEWAY_KEY).read_bytes()
+        certificate = Path(settings.GATEWAY_CERTIFICATE).read_bytes()
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"TLS is on, but {error.filename or 'TRAINMASTER_GATEWAY_KEY'} cannot be read: {error.strerror}. Make one with "
+            "`trainmaster certs` and set TRAINMASTER_GATEWAY_CERTIFICATE and TRAINMASTER_GATEWAY_KEY."
+        ) from error
+    server.add_secure_port(settings.GATEWAY_LISTEN, grpc.ssl_server_credentials([(key, certificate)]))

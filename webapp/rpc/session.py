@@ -1,0 +1,100 @@
+"""The long session of one agent: what it observes comes in, what the platform wants of it goes out."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+
+from trainmaster_wire.agent.v1 import session_pb2, session_pb2_grpc
+from webapp.clusters import services as clusters
+from webapp.rpc import observing, wanted
+from webapp.rpc.conversion import description, telemetry
+from webapp.rpc.status import bearer, errors_become_status
+from webapp.rpc.watching import Watcher
+
+log = logging.getLogger(__name__)
+
+
+class SessionServicer(session_pb2_grpc.AgentSessionServicer):
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+
+    async def Connect(  # type: ignore[override]
+        self, request_iterator: AsyncIterator[session_pb2.FromAgent], context: Any
+    ) -> AsyncIterator[session_pb2.FromServer]:
+        async with errors_become_status(context):
+            node_id = await database_sync_to_async(clusters.authenticate)(bearer(context))
+            changed = self._watcher.watch(node_id)
+            outgoing: asyncio.Queue[session_pb2.FromServer] = asyncio.Queue(maxsize=64)
+            tasks = [
+                asyncio.create_task(_listen(node_id, request_iterator, outgoing, changed)),
+                asyncio.create_task(self._tell(node_id, outgoing, changed)),
+            ]
+            try:
+                while True:
+                    message = await _next(outgoing, tasks)
+                    if message is None:
+                        break
+                    yield message
+            finally:
+                self._watcher.forget(node_id, changed)
+                for task in tasks:
+                    task.cancel()
+                for task in tasks:
+                    with contextlib.suppress(asyncio.CancelledError, Exception):
+                        await task
+
+    async def _tell(
+        self, node_id: str, outgoing: asyncio.Queue[session_pb2.FromServer], changed: asyncio.Event
+    ) -> None:
+        """Send the whole wanted state, again whenever it has changed. Waits for the Hello's place in the queue."""
+        while True:
+            await changed.wait()
+            changed.clear()
+            message = await database_sync_to_async(wanted.wanted_state)(node_id)
+            self._watcher.sent(node_id, message.revision)
+            await outgoing.put(session_pb2.FromServer(wanted=message))
+
+
+async def _listen(
+    node_id: str,
+    messages: AsyncIterator[session_pb2.FromAgent],
+    outgoing: asyncio.Queue[session_pb2.FromServer],
+    changed: asyncio.Event,
+) -> None:
+    async for message in messages:
+        match message.WhichOneof("message"):
+            case "hello":
+                await database_sync_to_async(clusters.hello)(node_id, description(message.hello.node))
+                await database_sync_to_async(observing.observe)(node_id, message.hello.observed, complete=True)
+                welcome = session_pb2.Welcome(node_id=node_id, heartbeat_seconds=settings.HEARTBEAT_SECONDS)
+                await outgoing.put(session_pb2.FromServer(welcome=welcome))
+                changed.set()
+            case "heartbeat":
+                heartbeat = message.heartbeat
+                await clusters.heartbeat(node_id, telemetry(heartbeat))
+                ack = session_pb2.HeartbeatAck(sequence=heartbeat.sequence)
+                await outgoing.put(session_pb2.FromServer(heartbeat_ack=ack))
+            case "observed":
+                await database_sync_to_async(observing.observe)(node_id, message.observed, complete=False)
+
+
+async def _next(
+    outgoing: asyncio.Queue[session_pb2.FromServer], tasks: list[asyncio.Task[None]]
+) -> session_pb2.FromServer | None:
+    """The next message to send; None when the agent has hung up. An error of a task becomes the session's error."""
+    getter = asyncio.create_task(outgoing.get())
+    done, _ = await asyncio.wait([getter, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    if getter in done:
+        return getter.result()
+    getter.cancel()
+    for task in tasks:
+        if task in done and (error := task.exception()) is not None:
+            raise error
+    return None
+
+

@@ -1,0 +1,59 @@
+"""What a training script said through the SDK: one JSON object a line."""
+
+import json
+import logging
+import math
+from typing import Any
+
+from platform_core.jobs.events import CheckpointStarted
+from webapp.experiments import services as experiments
+from webapp.jobs import services as jobs
+from webapp.jobs.models import Attempt
+
+log = logging.getLogger(__name__)
+
+# names that scripts give to the values that the head of a job's page shows
+_LOSS = ("loss", "train_loss", "train/loss")
+_RATE = ("lr", "learning_rate")
+
+
+def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
+    """Keep the lines of one batch. A line that is not understood is logged and passed over: it will not get better."""
+    points: list[experiments.Point] = []
+    progress: dict[str, Any] = {}
+    for line in data.splitlines():
+        try:
+            said = json.loads(line)
+            kind = said["kind"]
+            if kind == "metrics":
+                points += _points(said)
+                progress |= _progress(said)
+            elif kind == "init":
+                experiments.describe_run(attempt.job_id, said)
+                progress["total_steps"] = said.get("step_total")
+            elif kind == "checkpoint_started":
+                event = CheckpointStarted(
+                    at_ms=int(said["at_ms"]), actor=f"node:{node_id}", attempt=attempt.number, step=int(said["step"])
+                )
+                jobs.observe(attempt.job_id, event)
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("a line of %s is not understood (%s): %.200r", attempt.id, error, line)
+    if points:
+        experiments.ingest(attempt.job_id, attempt.number, points)
+    if progress:
+        jobs.progress(attempt.job_id, attempt.number, progress)
+
+
+def _points(said: dict[str, Any]) -> list[experiments.Point]:
+    step, at_ms = int(said["step"]), int(said["at_ms"])
+    return [experiments.Point(str(key)[:120], step, float(value), at_ms) for key, value in said["values"].items()]
+
+
+def _progress(said: dict[str, Any]) -> dict[str, Any]:
+    values = said["values"]
+    return {
+        "step": int(said["step"]),
+        "progress_ms": int(said["at_ms"]),
+        **{"loss": float(values[key]) for key in _LOSS if key in values and math.isfinite(values[key])},
+        **{"learning_rate": float(values[key]) for key in _RATE if key in values},
+    }

@@ -1,0 +1,87 @@
+"""A node's whole wanted state, put together from what jobs and deployments want of it."""
+
+import json
+
+from django.conf import settings
+from django.db import transaction
+
+from platform_core.jobs import specification
+from platform_core.jobs.spec import JobSpec
+from trainmaster_wire.agent.v1 import session_pb2
+from webapp.accounts import queries as accounts
+from webapp.artifacts import queries as artifacts
+from webapp.artifacts.values import ArtifactReference
+from webapp.checkpoints import queries as checkpoints
+from webapp.clusters import queries as clusters
+from webapp.deployments import queries as deployments
+from webapp.jobs import queries as jobs
+from webapp.jobs.queries import MemberWanted
+
+
+def wanted_state(node_id: str) -> session_pb2.Wanted:
+    """Read in one transaction, so that the revision belongs to what is sent."""
+    with transaction.atomic():
+        revision = clusters.wanted_revision(node_id)
+        attempts = [_attempt(member) for member in jobs.wanted_on(node_id)]
+        workers = [
+            session_pb2.DeploymentWanted(
+                deployment_id=worker.deployment_id,
+                model=worker.model,
+                version=worker.version,
+                artifact=_reference(worker.artifact),
+                predecessors=[session_pb2.Peer(node_id=p.node_id, address=p.address) for p in worker.predecessors],
+            )
+            for worker in deployments.wanted_on(node_id)
+        ]
+    return session_pb2.Wanted(revision=revision, attempts=attempts, deployments=workers)
+
+
+def _attempt(member: MemberWanted) -> session_pb2.AttemptWanted:
+    action = session_pb2.AttemptWanted.STOP if member.stopping else session_pb2.AttemptWanted.RUN
+    wanted = session_pb2.AttemptWanted(
+        attempt_id=member.attempt_id, action=action, grace_seconds=settings.STOP_GRACE_SECONDS
+    )
+    if not member.stopping:
+        wanted.launch.CopyFrom(_launch(member, specification.parse(member.spec)))
+    return wanted
+
+
+def _launch(member: MemberWanted, spec: JobSpec) -> session_pb2.Launch:
+    checkpoint = spec.checkpoint
+    launch = session_pb2.Launch(
+        job_id=member.job_id,
+        job_name=member.job_name,
+        attempt=member.attempt,
+        command=list(spec.command),
+        strategy=spec.strategy.value,
+        container_image=spec.container_image,
+        environment=dict(spec.environment),
+        secrets=accounts.secret_values(member.team, spec.secrets),
+        nodes=member.nodes,
+        node_rank=member.node_rank,
+        slots=list(member.slots),
+        master_address=member.master_address,
+        master_port=member.master_port,
+        cpus_per_slot=spec.cpus_per_gpu,
+        memory_per_slot_bytes=spec.memory_per_gpu_bytes,
+        checkpoint_interval_steps=checkpoint.interval_steps,
+        checkpoint_interval_seconds=checkpoint.interval_ms // 1000,
+        checkpoint_keep_last=checkpoint.keep_last,
+        checkpoint_path=checkpoint.path,
+        hyperparameters_json=json.dumps(dict(spec.hyperparameters)),
+        seed=spec.seed,
+        checkpoint_upload_url=f"{settings.STORE_URL}/checkpoint/{member.job_id}",
+    )
+    if spec.code:
+        launch.code.CopyFrom(_reference(artifacts.reference(spec.code)))
+    if spec.dataset:
+        launch.dataset.CopyFrom(_reference(artifacts.snapshot_reference(spec.dataset)))
+    if member.resume_checkpoint:
+        launch.resume.CopyFrom(_reference(checkpoints.reference(member.resume_checkpoint)))
+    return launch
+
+
+def _reference(reference: ArtifactReference) -> session_pb2.ArtifactReference:
+    return session_pb2.ArtifactReference(
+        manifest_id=reference.manifest_id, manifest_json=reference.manifest_json, source_url=reference.source_url
+    )

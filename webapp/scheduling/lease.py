@@ -1,0 +1,54 @@
+"""Leadership by a row in PostgreSQL: any number of replicas may try, one leads, and its fencing number tells old from new."""
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from webapp.scheduling.models import Lease
+
+
+class LostLease(Exception):
+    """Somebody else leads by now; whatever was planned under the old number must not be applied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    name: str
+    fencing: int
+
+
+# One statement, on the database's own clock: replicas need not agree about the time.
+_ACQUIRE = """
+INSERT INTO scheduling_lease AS lease (name, holder, fencing, expires_ms)
+VALUES (%(name)s, %(holder)s, 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + %(ms)s)
+ON CONFLICT (name) DO UPDATE SET
+    holder = EXCLUDED.holder,
+    fencing = lease.fencing + CASE WHEN lease.holder = EXCLUDED.holder THEN 0 ELSE 1 END,
+    expires_ms = EXCLUDED.expires_ms
+WHERE lease.holder = EXCLUDED.holder
+   OR lease.expires_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+RETURNING fencing
+"""
+
+
+def acquire(name: str, holder: str) -> Leadership | None:
+    """Become or stay the leader; None while somebody else's lease has not expired."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ACQUIRE, {"name": name, "holder": holder, "ms": settings.LEASE_SECONDS * 1000})
+        row = cursor.fetchone()
+    return Leadership(name, row[0]) if row else None
+
+
+def check(leadership: Leadership) -> None:
+    """Hold the lease row for the rest of this transaction, or raise LostLease when the fencing number is old."""
+    if not transaction.get_connection().in_atomic_block:
+        raise RuntimeError("the fencing number is only worth something inside the transaction that applies")
+    lease = Lease.objects.select_for_update().filter(name=leadership.name, fencing=leadership.fencing).first()
+    if lease is None:
+        raise LostLease(f"another {leadership.name} leads; fencing number {leadership.fencing} is old")
+
+
+def release(leadership: Leadership) -> None:
+    """Let the next one lead at once."""
+    Lease.objects.filter(name=leadership.name, fencing=leadership.fencing).update(expires_ms=0)

@@ -1,10 +1,10 @@
 """What some bytes are: files, chunks (unit of scheduling and progress) and pieces (unit of verification).
 
 Every digest is the plain SHA-256 of the bytes it names: anyone can check a file or a chunk with `sha256sum`.
-They are made in one pass. Three are wanted of every byte: of its piece, its chunk and its file. They share work
-where they cover the same bytes: while a chunk is the first of its file, chunk and file have one hasher, and while
-a piece is the first of its chunk, piece and chunk have one. So a file of one piece is hashed once, a file of one
-chunk at most twice, a large file three times, when it is registered; those who receive it hash only its pieces.
+They are made in one pass. Three are wanted of each byte (of its piece, its chunk and its file), and they share
+work where they cover the same bytes: while a chunk is the first of its file, chunk and file have one hasher,
+while a piece is the first of its chunk, piece and chunk have one. So a file of one piece is hashed once, one
+of one chunk at most twice, a large one three times, when registered; those who receive it hash only its pieces.
 """
 
 from __future__ import annotations

@@ -1,0 +1,270 @@
+"""The life of a deployment and of each of its workers: one table for each, then `advance`.
+
+A worker that fails does not fail the deployment unless all fail; one that returns resumes where it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from platform_core.errors import IllegalTransition
+
+
+class DeploymentState(StrEnum):
+    INIT = "init"
+    DOWNLOADING = "downloading"
+    DISTRIBUTING = "distributing"
+    VERIFYING = "verifying"
+    COMPLETE = "complete"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class WorkerState(StrEnum):
+    IDLE = "idle"
+    RECEIVING = "receiving"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReported:
+    """What an agent observes of its own part; FAILED also when the platform has lost the node."""
+
+    node: str
+    state: WorkerState
+    bytes_done: int
+    at_ms: int
+    actor: str
+    cause: str
+    verifying: bool = False
+    from_peer: bool = False  # it receives from another worker, not from the store
+    error_code: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRequested:
+    """Failed workers try again."""
+
+    at_ms: int
+    actor: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    at_ms: int
+    actor: str
+    cause: str
+
+
+Event = WorkerReported | RetryRequested | CancelRequested
+
+_D = DeploymentState
+_UNDER_WAY = frozenset({_D.INIT, _D.DOWNLOADING, _D.DISTRIBUTING, _D.VERIFYING, _D.COMPLETE, _D.FAILED})
+
+# FAILED is left again when a worker comes back. COMPLETE stays: stragglers catch up, the outcome is the same.
+TRANSITIONS: dict[tuple[DeploymentState, type[Event]], frozenset[DeploymentState]] = {
+    (_D.INIT, WorkerReported): _UNDER_WAY,
+    (_D.DOWNLOADING, WorkerReported): _UNDER_WAY,
+    (_D.DISTRIBUTING, WorkerReported): _UNDER_WAY,
+    (_D.VERIFYING, WorkerReported): _UNDER_WAY,
+    (_D.FAILED, WorkerReported): _UNDER_WAY,
+    (_D.COMPLETE, WorkerReported): frozenset({_D.COMPLETE}),
+    (_D.CANCELLED, WorkerReported): frozenset({_D.CANCELLED}),
+    (_D.INIT, RetryRequested): frozenset({_D.INIT}),
+    (_D.DOWNLOADING, RetryRequested): frozenset({_D.DOWNLOADING}),
+    (_D.DISTRIBUTING, RetryRequested): frozenset({_D.DISTRIBUTING}),
+    (_D.VERIFYING, RetryRequested): frozenset({_D.VERIFYING, _D.DISTRIBUTING, _D.DOWNLOADING}),
+    (_D.FAILED, RetryRequested): frozenset({_D.INIT}),
+    (_D.COMPLETE, RetryRequested): frozenset({_D.COMPLETE}),
+    (_D.INIT, CancelRequested): frozenset({_D.CANCELLED}),
+    (_D.DOWNLOADING, CancelRequested): frozenset({_D.CANCELLED}),
+    (_D.DISTRIBUTING, CancelRequested): frozenset({_D.CANCELLED}),
+    (_D.VERIFYING, CancelRequested): frozenset({_D.CANCELLED}),
+}
+
+_W = WorkerState
+# A complete worker that receives again has lost its copy; a failed one has come back.
+WORKER_TRANSITIONS: dict[WorkerState, frozenset[WorkerState]] = {
+    _W.IDLE: frozenset(_W),
+    _W.RECEIVING: frozenset({_W.RECEIVING, _W.COMPLETE, _W.FAILED}),
+    _W.FAILED: frozenset(_W),
+    _W.COMPLETE: frozenset({_W.COMPLETE, _W.RECEIVING, _W.FAILED}),
+}
+
+TERMINAL = frozenset({_D.COMPLETE, _D.FAILED, _D.CANCELLED})
+ACTIVE = frozenset(_D) - TERMINAL
+DESCRIPTION: dict[DeploymentState, str] = {
+    _D.INIT: "The nodes have been told; none has begun.",
+    _D.DOWNLOADING: "The first node pulls from the store.",
+    _D.DISTRIBUTING: "Nodes pass verified pieces on to each other.",
+    _D.VERIFYING: "Every byte has arrived; the nodes check each whole file's SHA-256.",
+    _D.COMPLETE: "Every node that could be reached holds the verified model.",
+    _D.FAILED: "No node could finish.",
+    _D.CANCELLED: "Somebody cancelled it; the nodes remove what they had received.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    node: str
+    position: int  # in the chain, 0 pulls from the store
+    state: WorkerState
+    bytes_total: int
+    bytes_done: int = 0
+    verifying: bool = False
+    from_peer: bool = False
+    error_code: str = ""
+    error: str = ""
+    started_ms: int | None = None
+    finished_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Only `advance` makes a new one from an old one; `version` grows by one with every change."""
+
+    id: str
+    state: DeploymentState
+    version: int
+    workers: tuple[Worker, ...]
+    created_ms: int
+    started_ms: int | None = None
+    finished_ms: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TellWorkers:
+    """These nodes' wanted state has changed."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentEnded:
+    outcome: DeploymentState
+    reason: str
+
+
+Effect = TellWorkers | DeploymentEnded
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    deployment: Deployment
+    effects: tuple[Effect, ...] = ()
+
+
+def advance(deployment: Deployment, event: Event) -> Step:
+    """The deployment after the event; IllegalTransition for a pair or an outcome outside the table."""
+    allowed = TRANSITIONS.get((deployment.state, type(event)))
+    if allowed is None:
+        raise _illegal(deployment, event, "that is not possible in this state")
+    effects: tuple[Effect, ...] = ()
+    if isinstance(event, WorkerReported):
+        after = _reported(deployment, event)
+    elif isinstance(event, RetryRequested):
+        after, effects = _retried(deployment)
+    else:
+        after, effects = _cancelled(deployment, event)
+    if after.state not in allowed:
+        raise _illegal(deployment, event, f"it would lead to {after.state}")
+    if after == deployment:
+        return Step(deployment)
+    if after.state in TERMINAL and deployment.state != after.state:
+        after = replace(after, finished_ms=event.at_ms)
+        effects += (DeploymentEnded(after.state, after.reason),)
+    elif after.state not in TERMINAL and deployment.state in TERMINAL:
+        after = replace(after, finished_ms=None, reason="")
+    return Step(replace(after, version=deployment.version + 1), effects)
+
+
+def _reported(deployment: Deployment, event: WorkerReported) -> Deployment:
+    if deployment.state is _D.CANCELLED:
+        return deployment
+    workers = tuple(
+        _observe(worker, event) if worker.node == event.node else worker for worker in deployment.workers
+    )
+    if workers == deployment.workers:
+        return deployment
+    state = _D.COMPLETE if deployment.state is _D.COMPLETE else state_of(workers)
+    started = deployment.started_ms
+    if started is None and state is not _D.INIT:
+        started = event.at_ms
+    return replace(
+        deployment, workers=workers, state=state, started_ms=started, reason=_reason(state, workers)
+    )
+
+
+def _observe(worker: Worker, event: WorkerReported) -> Worker:
+    if event.state not in WORKER_TRANSITIONS[worker.state]:
+        return worker  # an old report overtaken by a newer one
+    ended = event.state in (_W.COMPLETE, _W.FAILED)
+    finished = (worker.finished_ms or event.at_ms) if ended else None
+    started = worker.started_ms if worker.started_ms is not None or event.state is _W.IDLE else event.at_ms
+    failed = event.state is _W.FAILED
+    return replace(
+        worker,
+        state=event.state,
+        bytes_done=worker.bytes_total if event.state is _W.COMPLETE else event.bytes_done,
+        verifying=event.verifying and not ended,
+        from_peer=event.from_peer or (ended and worker.from_peer),
+        error_code=event.error_code if failed else "",
+        error=event.error if failed else "",
+        started_ms=started,
+        finished_ms=finished,
+    )
+
+
+def state_of(workers: tuple[Worker, ...]) -> DeploymentState:
+    """The phase that the workers are in together, slowest first."""
+    states = {worker.state for worker in workers}
+    if states <= {_W.FAILED}:
+        return _D.FAILED
+    if states <= {_W.COMPLETE, _W.FAILED}:
+        return _D.COMPLETE
+    busy = [worker for worker in workers if worker.state in (_W.IDLE, _W.RECEIVING)]
+    if all(worker.verifying for worker in busy):
+        return _D.VERIFYING
+    if any(worker.from_peer or worker.state is _W.COMPLETE for worker in workers):
+        return _D.DISTRIBUTING
+    if any(worker.state is _W.RECEIVING for worker in workers):
+        return _D.DOWNLOADING
+    return _D.INIT
+
+
+def _reason(state: DeploymentState, workers: tuple[Worker, ...]) -> str:
+    failed = [worker for worker in workers if worker.state is _W.FAILED]
+    if state is _D.FAILED:
+        return f"All {len(workers)} nodes failed; {failed[0].node}: {failed[0].error}"
+    if state is _D.COMPLETE and failed:
+        done = f"{len(workers) - len(failed)} of {len(workers)} nodes are done"
+        return f"{done}; {failed[0].node} failed: {failed[0].error}"
+    return ""
+
+
+def _retried(deployment: Deployment) -> tuple[Deployment, tuple[Effect, ...]]:
+    failed = tuple(worker.node for worker in deployment.workers if worker.state is _W.FAILED)
+    if not failed:
+        return deployment, ()
+    workers = tuple(
+        replace(w, state=_W.IDLE, error_code="", error="", finished_ms=None) if w.node in failed else w
+        for w in deployment.workers
+    )
+    state = _D.COMPLETE if deployment.state is _D.COMPLETE else state_of(workers)
+    return replace(deployment, workers=workers, state=state), (TellWorkers(failed),)
+
+
+def _cancelled(deployment: Deployment, event: CancelRequested) -> tuple[Deployment, tuple[Effect, ...]]:
+    after = replace(deployment, state=_D.CANCELLED, reason=f"cancelled by {event.actor}: {event.cause}")
+    return after, (TellWorkers(tuple(worker.node for worker in deployment.workers)),)
+
+
+def _illegal(deployment: Deployment, event: Event, why: str) -> IllegalTransition:
+    name = type(event).__name__
+    sentence = f"Deployment {deployment.id} is {deployment.state}; {name} by {event.actor}: {why}"
+    return IllegalTransition(f"deployment {deployment.id}", deployment.state, name, sentence)

@@ -47,6 +47,8 @@ class PendingJob:
     cpus_per_gpu: int
     memory_per_gpu_bytes: int
     strategy: Strategy
+    attained_gpu_ms: int = 0  # GPU time it has had in earlier attempts
+    expected_runtime_ms: int | None = None  # what is left to run, where an estimate beats the limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class RunningJob:
     preemptible: bool
     num_gpus: int
     min_gpus: int
+    submitted_ms: int = 0
+    attained_gpu_ms: int = 0  # in attempts before this one
 
     @property
     def held(self) -> int:

@@ -6,11 +6,18 @@ every key ends in the job's id, so the order never depends on how the snapshot w
 
 from __future__ import annotations
 
-from platform_core.scheduling.ordering import first_come, priority_fair_share
+from platform_core.scheduling.ordering import (
+    first_come,
+    least_attained_service,
+    priority_fair_share,
+    shortest_remaining,
+)
 from platform_core.scheduling.ordering.keys import OrderPolicy
 
 ORDERS: dict[str, OrderPolicy] = {
     "first_come": first_come.key_for,
+    "least_attained_service": least_attained_service.key_for,
     "priority_fair_share": priority_fair_share.key_for,
+    "shortest_remaining": shortest_remaining.key_for,
 }
 DEFAULT_ORDER = "priority_fair_share"

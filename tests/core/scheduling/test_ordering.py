@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 
@@ -65,7 +67,7 @@ def test_first_come_ignores_priority_and_share() -> None:
 
 
 def test_an_unknown_ordering_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(ValueError, match=r"'alphabetical'; there are first_come, priority_fair_share"):
+    with pytest.raises(ValueError, match=r"'alphabetical'; there are first_come, least_attained"):
         Policy(order="alphabetical")
 
 
@@ -79,3 +81,21 @@ def test_the_default_order_follows_its_formula(snapshot: Snapshot) -> None:
         return (job.priority + over - min(20, waited / 10), job.submitted_ms, job.id)
 
     assert list(plan(snapshot).order) == [job.id for job in sorted(snapshot.pending, key=key)]
+
+
+def test_least_attained_service_puts_jobs_with_an_hour_of_gpu_time_behind_newcomers() -> None:
+    veteran = replace(pending("veteran", 4, submitted_ms=NOW_MS - 1), attained_gpu_ms=60 * MINUTE_MS)
+    young = replace(pending("young", 4, submitted_ms=NOW_MS - 2), attained_gpu_ms=60 * MINUTE_MS - 1)
+    queue = [veteran, young, pending("new", 1)]
+    assert order_of(queue, Policy(order="least_attained_service")) == ["young", "new", "veteran"]
+
+
+def test_shortest_remaining_trusts_an_estimate_more_than_the_limit() -> None:
+    limited = pending("limited", 1, max_runtime_ms=2 * MINUTE_MS)
+    learnt = replace(pending("learnt", 1, max_runtime_ms=90 * MINUTE_MS), expected_runtime_ms=MINUTE_MS)
+    endless = pending("endless", 1, max_runtime_ms=0)
+    assert order_of([endless, limited, learnt], Policy(order="shortest_remaining")) == [
+        "learnt",
+        "limited",
+        "endless",
+    ]

@@ -1,0 +1,22 @@
+"""What is left to run: the estimate where there is one, else what the user's limit still allows."""
+
+from __future__ import annotations
+
+from platform_core.cluster.snapshot import PendingJob, RunningJob
+
+FOREVER_MS = 10 * 365 * 86_400_000  # a job without limit or estimate; an integer, so that sums stay exact
+_OVERRUN_PARTS = 10
+
+
+def remaining_ms(job: PendingJob) -> int:
+    if job.expected_runtime_ms is not None:
+        return job.expected_runtime_ms
+    return job.max_runtime_ms or FOREVER_MS
+
+
+def expected_end_ms(job: RunningJob, now_ms: int) -> int:
+    """Never in the past: a job over its estimate is taken to need another tenth of what it has run."""
+    if job.expected_end_ms is None:
+        return now_ms + FOREVER_MS
+    overrun = now_ms + max(1, (now_ms - job.started_ms) // _OVERRUN_PARTS)
+    return job.expected_end_ms if job.expected_end_ms > now_ms else overrun

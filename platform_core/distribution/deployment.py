@@ -211,7 +211,7 @@ def _observe(worker: Worker, event: WorkerReported) -> Worker:
         worker,
         state=event.state,
         bytes_done=worker.bytes_total if event.state is _W.COMPLETE else event.bytes_done,
-        verifying=event.verifying and not ended,
+        verifying=event.verifying and event.state is _W.RECEIVING,
         from_peer=event.from_peer or (ended and worker.from_peer),
         error_code=event.error_code if failed else "",
         error=event.error if failed else "",

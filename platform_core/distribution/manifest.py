@@ -1,10 +1,11 @@
-"""What some bytes are: files, chunks (unit of scheduling and progress) and pieces (unit of verification).
+"""What some bytes are: files, chunks (unit of scheduling and progress), pieces (unit of verification).
 
-Every digest is the plain SHA-256 of the bytes it names: anyone can check a file or a chunk with `sha256sum`.
-They are made in one pass. Three are wanted of each byte (of its piece, its chunk and its file), and they share
-work where they cover the same bytes: while a chunk is the first of its file, chunk and file have one hasher,
-while a piece is the first of its chunk, piece and chunk have one. So a file of one piece is hashed once, one
-of one chunk at most twice, a large one three times, when registered; those who receive it hash only its pieces.
+Every digest is the plain SHA-256 of the bytes it names: `sha256sum` can check a file or a chunk.
+They are made in one pass. Three are wanted of each byte (of its piece, its chunk and its file), and they
+share work where they cover the same bytes: while a chunk is the first of its file, chunk and file have one
+hasher, while a piece is the first of its chunk, piece and chunk have one. So a file of one piece is hashed
+once, one of one chunk at most twice, a large one three times. That happens when the bytes are registered;
+those who receive them hash only the pieces, and the whole file at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can happen to a job. Each event says when, by whom and why; each is kept as a row."""
+"""What can happen to a job. Each event says when, by whom and why, and is kept as a row."""
 
 from __future__ import annotations
 
@@ -90,3 +90,55 @@ JobEvent = (
     | NodeLost
     | Requeued
 )
+
+
+def describe(event: JobEvent) -> str:
+    """The event as a line of the timeline: a sentence with its numbers, and its cause after a colon."""
+    told = _what_happened(event)
+    return f"{told}: {event.cause}" if event.cause else told
+
+
+def _what_happened(event: JobEvent) -> str:
+    who = event.actor.removeprefix("user:")
+    match event:
+        case Submitted():
+            return f"{who} submitted it"
+        case Placed(attempt=attempt, members=members):
+            places = ", ".join(f"{m.node} (slots {_listed(m.slots)})" for m in members)
+            return f"attempt {attempt} got {sum(len(m.slots) for m in members)} slots on {places}"
+        case MemberObserved():
+            return _what_was_seen(event)
+        case CheckpointStarted(step=step):
+            return f"began to write a checkpoint at step {step}"
+        case CheckpointSaved(step=step, checkpoint=checkpoint):
+            return f"saved checkpoint {checkpoint} at step {step}"
+        case CancelRequested():
+            return f"{who} cancelled it"
+        case PreemptRequested():
+            return f"{who} asked for its slots back"
+        case TimeLimitReached():
+            return "its time limit was reached"
+        case NodeLost(node=node):
+            return f"{node} was lost"
+        case Requeued():
+            return "it waits in the queue again"
+
+
+def _what_was_seen(event: MemberObserved) -> str:
+    match event.phase:
+        case MemberPhase.EXITED:
+            end = "" if event.exit_code is None else f" with exit code {event.exit_code}"
+            told = f"its processes on {event.node} ended{end}"
+        case MemberPhase.LOST:
+            told = f"its processes on {event.node} are gone"
+        case MemberPhase.RUNNING:
+            told = f"its processes run on {event.node}"
+        case MemberPhase.PREPARING:
+            told = f"{event.node} fetches its code and data"
+        case _:
+            told = f"{event.node} is assigned"
+    return f"{told} ({event.reason})" if event.reason else told
+
+
+def _listed(slots: tuple[int, ...]) -> str:
+    return ", ".join(str(slot) for slot in slots)

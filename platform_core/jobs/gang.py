@@ -9,7 +9,7 @@ from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, Release
 from platform_core.jobs.job import Job, Member, MemberPhase, NodeFailure, Stop
 from platform_core.jobs.states import JobState
 
-# Peers of a dead rank hang in a collective and cannot save, so they get little; others may write a checkpoint.
+# Peers of a dead rank hang in a collective and cannot save, so they get little; the others may save.
 GRACE_MS = {Stop.CANCEL: 30_000, Stop.PREEMPT: 60_000, Stop.RESTART: 10_000, Stop.TIME_LIMIT: 60_000}
 
 # A stop gives way to a later one only in this direction: a person's cancel is the last word.

@@ -74,7 +74,7 @@ class Job:
     finished_ms: int | None
     reason: str  # why it failed, waits again or ended: a sentence
     members: tuple[Member, ...]
-    latest_step: int = -1  # newest step saved by this attempt: an older notice that arrives late must not win
+    latest_step: int = -1  # newest step this attempt saved: an older notice that comes late must not win
 
     @property
     def stopping(self) -> bool:

@@ -14,7 +14,7 @@ INFRASTRUCTURE = "infrastructure"
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """`from_checkpoint` is '' for a start from nothing. `excluded` are all nodes this job should avoid from now on."""
+    """`from_checkpoint` is '' for a start from nothing; `excluded` are all nodes to avoid from now on."""
 
     from_checkpoint: str
     excluded: tuple[str, ...]
@@ -26,20 +26,14 @@ class GiveUp:
 
 
 def decide(job: Job, max_restarts: int = MAX_RESTARTS) -> Restart | GiveUp:
-    """Every failure counts the same, the script's own and the cluster's: a broken script stops after a few tries."""
+    """Every failure counts the same, the script's own and the cluster's: a broken script stops in the end."""
     if job.restarts >= max_restarts:
-        times = "once" if job.restarts == 1 else f"{job.restarts} times"
-        spent = (
-            f"it was restarted {times} already, the limit is {max_restarts}"
-            if job.restarts
-            else "it may not restart"
-        )
-        return GiveUp(f"{job.reason}; {spent}")
+        return GiveUp(f"{job.reason}; it was restarted {job.restarts} times, and {max_restarts} is the limit")
     return Restart(job.latest_checkpoint or job.spec.resume_from, excluded(job))
 
 
 def excluded(job: Job) -> tuple[str, ...]:
-    """Nodes that failed this job twice; one failure may be bad luck, and small clusters have no spare nodes."""
+    """Nodes that failed this job twice: once may be bad luck, and small clusters have no spare nodes."""
     counted = Counter(failure.node for failure in job.failures)
     twice = {node for node, times in counted.items() if times >= FAILURES_TO_EXCLUDE}
     return tuple(sorted(twice.union(job.excluded_nodes)))
@@ -53,7 +47,7 @@ def failed(member: Member) -> bool:
 
 
 def is_infrastructure(reason: str) -> bool:
-    """The launcher's trouble, not the script's. Text after a colon says which: 'infrastructure: no space left'."""
+    """The launcher's trouble, not the script's; text after a colon says which: 'infrastructure: no space'."""
     return reason == INFRASTRUCTURE or reason.startswith(f"{INFRASTRUCTURE}:")
 
 

@@ -1,4 +1,4 @@
-"""The life of a job: which event may lead where. Everything may arrive twice, or late; that changes nothing."""
+"""The life of a job: which event may lead where. What arrives twice or late changes nothing."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def submit(job_id: str, spec: JobSpec, event: ev.Submitted) -> Step:
 
 
 def advance(job: Job, event: ev.JobEvent, *, max_restarts: int = MAX_RESTARTS) -> Step:
-    """The job after the event, and what the shell has to do. The same job and no effects when it was no news."""
+    """The job after the event, and what the shell has to do. No news: the same job and no effects."""
     if _is_stale(job, event):
         return Step(job)
     allowed = TRANSITIONS.get((job.state, type(event)))
@@ -150,7 +150,7 @@ def _living(job: Job, node: str) -> Member:
 
 
 def _placed(job: Job, event: ev.Placed) -> Job:
-    """A gang starts whole or not at all; a placement that is not whole is the planner's mistake and is refused."""
+    """A gang starts whole or not at all; anything else is the planner's mistake and is refused."""
     members = tuple(sorted(event.members, key=lambda member: member.rank))
     slots = sum(len(set(member.slots)) for member in members)
     least, most = job.spec.min_gpus, job.spec.num_gpus
@@ -194,13 +194,9 @@ def _over_limit(job: Job, now_ms: int) -> str:
 
 
 def _refusal(job: Job, event: ev.JobEvent) -> str:
-    state = (
-        f"has already {job.state}"
-        if job.state in (JobState.SUCCEEDED, JobState.FAILED)
-        else f"is {job.state}"
-    )
-    if job.state is JobState.CANCELLED:
-        state = "has already been cancelled"
+    state = f"is {job.state}"
+    if job.state in TERMINAL:
+        state = f"has already {'been ' if job.state is JobState.CANCELLED else ''}{job.state}"
     match event:
         case ev.CancelRequested():
             return f"{job.id} {state}; only a waiting or running job can be cancelled"

@@ -78,7 +78,7 @@ TRANSITIONS: dict[tuple[DeploymentState, type[Event]], frozenset[DeploymentState
     (_D.DOWNLOADING, RetryRequested): frozenset({_D.DOWNLOADING}),
     (_D.DISTRIBUTING, RetryRequested): frozenset({_D.DISTRIBUTING}),
     (_D.VERIFYING, RetryRequested): frozenset({_D.VERIFYING, _D.DISTRIBUTING, _D.DOWNLOADING}),
-    (_D.FAILED, RetryRequested): frozenset({_D.INIT}),
+    (_D.FAILED, RetryRequested): frozenset({_D.INIT, _D.DISTRIBUTING}),
     (_D.COMPLETE, RetryRequested): frozenset({_D.COMPLETE}),
     (_D.INIT, CancelRequested): frozenset({_D.CANCELLED}),
     (_D.DOWNLOADING, CancelRequested): frozenset({_D.CANCELLED}),

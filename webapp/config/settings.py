@@ -97,6 +97,9 @@ SCHEDULING_POLICY = text("TRAINMASTER_SCHEDULING_POLICY", "priority_fair_share")
 MAX_RESTARTS = integer("TRAINMASTER_MAX_RESTARTS", 3, 0, 100)
 STOP_GRACE_SECONDS = integer("TRAINMASTER_STOP_GRACE_SECONDS", 30, 0, 3600)
 LOG_LIMIT_BYTES = integer("TRAINMASTER_LOG_LIMIT_BYTES", 64 * 2**20, 2**16, 2**40)  # kept for each attempt and rank
+# Where models may be registered from, apart from uploads and checkpoints; the platform's own credentials read them.
+SOURCE_PREFIXES = words("TRAINMASTER_SOURCE_PREFIXES", "s3://")
+NETWORK_BYTES_PER_SECOND = integer("TRAINMASTER_NETWORK_BYTES_PER_SECOND", 1_250_000_000, 1000, 10**12)  # 10 Gbit/s
 UPLOAD_LIMIT_BYTES = integer("TRAINMASTER_UPLOAD_LIMIT_BYTES", 64 * 2**30, 2**20, 2**50)  # one file
 
 INSTALLED_APPS = [

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from platform_core.jobs import specification
+from platform_core.jobs import spec as specification
 from platform_core.jobs.job import Job, Member, MemberPhase, NodeFailure, Stop
 from platform_core.jobs.states import JobState
 from webapp.jobs import models

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Q, QuerySet, Sum
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
-from platform_core.jobs import specification
+from platform_core.jobs import spec as specification
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
 from webapp.jobs.models import Attempt, Job, LogArchive, LogChunk, Member
 

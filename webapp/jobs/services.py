@@ -9,7 +9,8 @@ from django.db import IntegrityError, transaction
 from django.db.models import Sum
 
 from platform_core.errors import IllegalTransition, TrainmasterError
-from platform_core.jobs import events, specification
+from platform_core.jobs import events
+from platform_core.jobs import spec as specification
 from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.spec import JobSpec
 from platform_core.jobs.states import WAITING, JobState

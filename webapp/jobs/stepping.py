@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from platform_core.jobs import events, transitions
+from platform_core.jobs import effects, events, transitions
 from platform_core.jobs.job import Job as JobValue
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from webapp.clusters import services as clusters
@@ -36,7 +36,7 @@ def step(job_id: str, event: events.JobEvent) -> JobValue | None:
         attempt = Attempt.objects.filter(job=row, number=row.attempt).first()
         members = list(Member.objects.filter(attempt=attempt)) if attempt else []
         before = job_value(row, members)
-        result = transitions.advance(before, event, grace_ms=settings.STOP_GRACE_SECONDS * 1000, max_restarts=settings.MAX_RESTARTS)
+        result = transitions.advance(before, event, max_restarts=settings.MAX_RESTARTS)
         after = result.job
         if after == before and not result.effects:
             return before
@@ -85,16 +85,16 @@ def keep(row: Job, event: events.JobEvent) -> None:
     )
 
 
-def _carry_out(effect: transitions.Effect, job: JobValue, attempt: Attempt | None, event: events.JobEvent) -> None:
+def _carry_out(effect: effects.Effect, job: JobValue, attempt: Attempt | None, event: events.JobEvent) -> None:
     match effect:
-        case transitions.StopMembers(nodes=nodes):
+        case effects.StopMembers(nodes=nodes):
             clusters.touch(list(nodes))  # their wanted state now says stop
-        case transitions.ReleaseSlots(nodes=nodes) if attempt is not None:
+        case effects.ReleaseSlots(nodes=nodes) if attempt is not None:
             for node in nodes:
                 clusters.release_slots(attempt.id, node)
                 quotas.close_entry(attempt.id, node, event.at_ms)
-        case transitions.GangEnded(outcome=outcome) if attempt is not None:
-            Attempt.objects.filter(id=attempt.id).update(ended_ms=event.at_ms, outcome=str(outcome)[:200])
+        case effects.GangEnded(outcome=outcome, sentence=sentence) if attempt is not None:
+            Attempt.objects.filter(id=attempt.id).update(ended_ms=event.at_ms, outcome=f"{outcome}: {sentence}"[:200])
             hints.tick()
-        case transitions.HintScheduler():
+        case effects.HintScheduler():
             hints.tick()

@@ -5,7 +5,7 @@ import json
 from django.conf import settings
 from django.db import transaction
 
-from platform_core.jobs import specification
+from platform_core.jobs import spec as specification
 from platform_core.jobs.spec import JobSpec
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.accounts import queries as accounts
@@ -30,6 +30,7 @@ def wanted_state(node_id: str) -> session_pb2.Wanted:
                 version=worker.version,
                 artifact=_reference(worker.artifact),
                 predecessors=[session_pb2.Peer(node_id=p.node_id, address=p.address) for p in worker.predecessors],
+                transfer_token=worker.transfer_token,
             )
             for worker in deployments.wanted_on(node_id)
         ]

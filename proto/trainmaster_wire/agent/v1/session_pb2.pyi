@@ -647,10 +647,13 @@ class DeploymentWanted(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     ARTIFACT_FIELD_NUMBER: _builtins.int
     PREDECESSORS_FIELD_NUMBER: _builtins.int
+    TRANSFER_TOKEN_FIELD_NUMBER: _builtins.int
     deployment_id: _builtins.str
     model: _builtins.str
     """"team/name" """
     version: _builtins.str
+    transfer_token: _builtins.str
+    """what the workers of this deployment show each other"""
     @_builtins.property
     def artifact(self) -> Global___ArtifactReference: ...
     @_builtins.property
@@ -665,10 +668,11 @@ class DeploymentWanted(_message.Message):
         version: _builtins.str = ...,
         artifact: Global___ArtifactReference | None = ...,
         predecessors: _abc.Iterable[Global___Peer] | None = ...,
+        transfer_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "deployment_id", b"deployment_id", "model", b"model", "predecessors", b"predecessors", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "deployment_id", b"deployment_id", "model", b"model", "predecessors", b"predecessors", "transfer_token", b"transfer_token", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

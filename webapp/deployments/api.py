@@ -1,0 +1,98 @@
+"""Deployments over REST."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from platform_core.errors import TrainmasterError
+from webapp.accounts import permissions
+from webapp.accounts.queries import actor_of
+from webapp.deployments import queries, services
+from webapp.deployments.models import Deployment
+
+
+class NewDeployment(serializers.Serializer[Any]):
+    model_id = serializers.CharField(max_length=200, help_text="team/name")
+    version = serializers.IntegerField(min_value=1)
+    source_url = serializers.CharField(max_length=2000, required=False, default="", allow_blank=True)
+    target_workers = serializers.ListField(
+        child=serializers.CharField(max_length=120), required=False, default=list, help_text="nodes; none: every ready one"
+    )
+
+
+class DeploymentOut(serializers.Serializer[Deployment]):
+    id = serializers.CharField()
+    model = serializers.CharField(source="model_version.model.__str__")
+    version = serializers.IntegerField(source="model_version.version")
+    status = serializers.CharField(source="state")
+    estimated_time_seconds = serializers.SerializerMethodField()
+    progress = serializers.SerializerMethodField(help_text="0 to 1")
+    workers = serializers.SerializerMethodField()
+    workers_complete = serializers.SerializerMethodField()
+    workers_failed = serializers.SerializerMethodField()
+    reason = serializers.CharField()
+    created_ms = serializers.IntegerField()
+    started_ms = serializers.IntegerField()
+    finished_ms = serializers.IntegerField()
+
+    def get_estimated_time_seconds(self, row: Deployment) -> float:
+        return row.estimated_ms / 1000
+
+    def _progress(self, row: Deployment) -> Any:
+        if not hasattr(row, "_progress"):
+            row._progress = queries.progress_of(row)  # type: ignore[attr-defined]
+        return row._progress  # type: ignore[attr-defined]
+
+    def get_progress(self, row: Deployment) -> float:
+        told = self._progress(row)
+        return float(round(told.bytes_done / told.bytes_total, 4)) if told.bytes_total else 1.0
+
+    def get_workers(self, row: Deployment) -> int:
+        return int(self._progress(row).workers)
+
+    def get_workers_complete(self, row: Deployment) -> int:
+        return int(self._progress(row).workers_complete)
+
+    def get_workers_failed(self, row: Deployment) -> int:
+        return int(self._progress(row).workers_failed)
+
+
+def deployment_for(request: Any, deployment_id: str) -> Deployment:
+    row = queries.find(deployment_id)
+    if row is None:
+        raise TrainmasterError("not_found", what=f"deployment {deployment_id}")
+    permissions.require(actor_of(request), "deployment.view", row.team_id, what=f"deployment {deployment_id}")
+    return row
+
+
+class Deployments(APIView):
+    @extend_schema(responses={200: DeploymentOut(many=True)})
+    def get(self, request: Request) -> Response:
+        """The newest hundred deployments you may see."""
+        rows = queries.visible(actor_of(request).sees)[:100]
+        return Response({"results": DeploymentOut(rows, many=True).data})
+
+    @extend_schema(request=NewDeployment, responses={201: DeploymentOut})
+    def post(self, request: Request) -> Response:
+        """Bring a model version to nodes."""
+        wanted = NewDeployment(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        data = dict(wanted.validated_data)
+        row = services.create(actor_of(request), data.pop("model_id"), data.pop("version"), **data)
+        return Response(DeploymentOut(queries.find(row.id)).data, status=201)
+
+
+class DeploymentDetail(APIView):
+    @extend_schema(responses={200: DeploymentOut})
+    def get(self, request: Request, deployment_id: str) -> Response:
+        return Response(DeploymentOut(deployment_for(request, deployment_id)).data)
+
+    @extend_schema(responses={200: DeploymentOut})
+    def delete(self, request: Request, deployment_id: str) -> Response:
+        """Cancel: the nodes remove what they had received."""
+        services.cancel(actor_of(request), deployment_id)
+        return Response(DeploymentOut(deployment_for(request, deployment_id)).data)

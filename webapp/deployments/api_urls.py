@@ -1,0 +1,8 @@
+from django.urls import path
+
+from webapp.deployments import api
+
+urlpatterns = [
+    path("deployments", api.Deployments.as_view(), name="api-deployments"),
+    path("deployments/<str:deployment_id>", api.DeploymentDetail.as_view(), name="api-deployment"),
+]

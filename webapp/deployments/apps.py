@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class DeploymentsConfig(AppConfig):
+    name = "webapp.deployments"
+    label = "deployments"

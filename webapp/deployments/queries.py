@@ -1,0 +1,90 @@
+import hashlib
+import hmac
+from collections.abc import Iterable
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from platform_core.distribution.deployment import DeploymentState
+from platform_core.distribution.progress import Progress, progress
+from webapp.artifacts import queries as artifacts
+from webapp.artifacts.values import ArtifactReference
+from webapp.clusters import queries as clusters
+from webapp.deployments.mapping import deployment_value
+from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.values import Peer, WorkerWanted
+
+VERSIONS_KEPT = 2  # on a node, of each model: the newest, and the one before it to go back to
+
+
+def visible(teams: Iterable[str] | None) -> QuerySet[Deployment]:
+    rows = Deployment.objects.select_related("model_version__model", "user").order_by("-created_ms", "-id")
+    return rows if teams is None else rows.filter(team__in=list(teams))
+
+
+def find(deployment_id: str) -> Deployment | None:
+    rows = Deployment.objects.select_related("model_version__model", "model_version__manifest", "user")
+    return rows.filter(id=deployment_id).first()
+
+
+def workers(deployment_id: str) -> list[Worker]:
+    return list(Worker.objects.filter(deployment=deployment_id).select_related("node").order_by("position"))
+
+
+def progress_of(row: Deployment) -> Progress:
+    return progress(deployment_value(row, workers(row.id)))
+
+
+def usual_rate() -> int | None:
+    """Bytes per second along the chain, over the last complete deployments; None before the first."""
+    recent = Deployment.objects.filter(state=DeploymentState.COMPLETE, started_ms__isnull=False)
+    rates = sorted(
+        row.model_version.manifest.total_bytes * 1000 // max(1, row.finished_ms - row.started_ms)
+        for row in recent.select_related("model_version__manifest").order_by("-finished_ms")[:20]
+        if row.model_version.manifest and row.finished_ms and row.started_ms
+    )
+    return max(1, rates[len(rates) // 2]) if rates else None
+
+
+def wanted_on(node_id: str) -> list[WorkerWanted]:
+    """What the deployments want of a node: of each model the newest versions, cancelled ones never."""
+    rows = (
+        Worker.objects.filter(node=node_id)
+        .exclude(deployment__state=DeploymentState.CANCELLED)
+        .select_related("deployment__model_version__model")
+        .order_by("-deployment__created_ms", "-deployment_id")
+    )
+    kept: dict[int, set[str]] = {}
+    wanted: list[Worker] = []
+    for row in rows:
+        version = row.deployment.model_version
+        versions = kept.setdefault(version.model_id, set())
+        if version.id not in versions and len(versions) < VERSIONS_KEPT:
+            versions.add(version.id)
+            wanted.append(row)
+    return [_wanted(row) for row in sorted(wanted, key=lambda row: row.deployment_id)]
+
+
+def _wanted(row: Worker) -> WorkerWanted:
+    deployment = row.deployment
+    version = deployment.model_version
+    artifact = artifacts.reference(version.manifest_id or "")
+    addresses = clusters.transfer_addresses(row.predecessors)
+    return WorkerWanted(
+        deployment_id=deployment.id,
+        model=str(version.model),
+        version=str(version.version),
+        artifact=ArtifactReference(artifact.manifest_id, artifact.manifest_json, deployment.source_url),
+        predecessors=tuple(Peer(node, addresses[node]) for node in row.predecessors if node in addresses),
+        transfer_token=transfer_token(deployment.id),
+    )
+
+
+def transfer_token(deployment_id: str) -> str:
+    """What the workers of one deployment show each other; made again from the key, never stored."""
+    return hmac.new(settings.SECRET_KEY.encode(), f"transfer:{deployment_id}".encode(), hashlib.sha256).hexdigest()
+
+
+def active_count(teams: Iterable[str] | None) -> int:
+    active = visible(teams).exclude(state__in=["complete", "failed", "cancelled"])
+    return active.count()

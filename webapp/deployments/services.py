@@ -1,0 +1,191 @@
+"""The verbs of a deployment: begin, take what the nodes report, cancel, and give up on nodes that are lost."""
+
+from collections.abc import Sequence
+
+from django.conf import settings
+from django.db import transaction
+
+from platform_core.distribution import deployment as core
+from platform_core.distribution.deployment import DeploymentState, WorkerState
+from platform_core.distribution.planners import chain
+from platform_core.errors import IllegalTransition, TrainmasterError
+from webapp.accounts import permissions
+from webapp.accounts import queries as accounts
+from webapp.accounts.permissions import Actor
+from webapp.clusters import queries as cluster_queries
+from webapp.clusters import services as clusters
+from webapp.deployments import mapping, queries
+from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.values import WorkerReport
+from webapp.live import services as live
+from webapp.live.identity import new_id, now_ms
+from webapp.registry import queries as registry
+from webapp.registry import services as registry_services
+from webapp.registry.models import ModelVersion
+
+
+def create(
+    actor: Actor, model_id: str, version: int, *, target_workers: Sequence[str] = (), source_url: str = ""
+) -> Deployment:
+    """Bring a model version to these nodes (ids or hostnames); none named means every ready node.
+
+    `source_url` is another place where the very same bytes lie; each piece is verified whatever it is.
+    """
+    found = registry.find_version(model_id, version, actor.sees)
+    if found is None:
+        raise TrainmasterError("not_found", what=f"version {version} of model {model_id}")
+    permissions.require(actor, "deployment.create", found.model.team_id)
+    if found.state != "ready" or found.manifest is None:
+        why = found.error or f"it is {found.state}; wait until its manifest is made"
+        raise TrainmasterError("request_invalid", what=f"version {version} of {model_id}", why=why)
+    if source_url:
+        registry_services.check_source(source_url)
+    places = cluster_queries.places(target_workers)
+    if not places:
+        raise TrainmasterError("request_invalid", what="target_workers", why="no node is ready; see the nodes page")
+    with transaction.atomic():
+        return _begin(actor, found, places, source_url or found.manifest.source_url)
+
+
+def _begin(actor: Actor, version: ModelVersion, places: Sequence[chain.Place], source_url: str) -> Deployment:
+    manifest = version.manifest
+    assert manifest is not None, "checked by the caller"
+    now = now_ms()
+    rate = queries.usual_rate() or settings.NETWORK_BYTES_PER_SECOND
+    row = Deployment.objects.create(
+        id=new_id("dep"),
+        team_id=version.model.team_id,
+        user=accounts.user(actor.username),
+        model_version=version,
+        source_url=source_url,
+        state=DeploymentState.INIT,
+        estimated_ms=chain.estimate_ms(manifest.total_bytes, len(places), rate, manifest.document["piece_size"]),
+        created_ms=now,
+    )
+    links = chain.plan(tuple(places))
+    Worker.objects.bulk_create(
+        Worker(
+            deployment=row, node_id=link.node, position=link.position, predecessors=list(link.predecessors),
+            state=WorkerState.IDLE, bytes_total=manifest.total_bytes,
+        )
+        for link in links
+    )  # fmt: skip
+    clusters.touch([link.node for link in links])
+    cause = f"{version.model} version {version.version} to {len(links)} nodes"
+    _tell(row, "DeploymentCreated", actor.name, cause)
+    return row
+
+
+def report(node_id: str, said: WorkerReport) -> None:
+    """An agent told how far its part is. Numbers that only show progress are written without waking the machine."""
+    with transaction.atomic():
+        row = Deployment.objects.select_for_update(of=("self",)).filter(id=said.deployment_id).first()
+        worker = Worker.objects.filter(deployment=said.deployment_id, node=node_id).first()
+        if row is None or worker is None:
+            return
+        now = now_ms()
+        Worker.objects.filter(id=worker.id).update(
+            chunks_done=said.chunks_done, rate_in=said.rate_in, rate_out=said.rate_out, source=said.source,
+            retries=said.retries, seen_ms=now,
+        )  # fmt: skip
+        verifying = said.state == "verifying"
+        event = core.WorkerReported(
+            node=node_id,
+            state=WorkerState.RECEIVING if verifying else WorkerState(said.state),
+            bytes_done=said.bytes_done,
+            at_ms=now,
+            actor=f"node:{node_id}",
+            cause=said.error,
+            verifying=verifying,
+            from_peer=said.source not in ("", "store"),
+            error_code=said.error_code,
+            error=said.error,
+        )
+        _step(row, event)
+
+
+def cancel(actor: Actor, deployment_id: str) -> Deployment:
+    with transaction.atomic():
+        row = Deployment.objects.select_for_update(of=("self",)).select_related("user").filter(id=deployment_id).first()
+        if row is None:
+            raise TrainmasterError("not_found", what=f"deployment {deployment_id}")
+        permissions.require(
+            actor, "deployment.cancel", row.team_id, owner=row.user.username, what=f"deployment {deployment_id}"
+        )
+        _step(row, core.CancelRequested(at_ms=now_ms(), actor=actor.name, cause="cancelled in the browser or over REST"))
+        return row
+
+
+def retry(actor: Actor, deployment_id: str) -> None:
+    """Failed workers try again; what they hold already is not sent twice."""
+    with transaction.atomic():
+        row = Deployment.objects.select_for_update(of=("self",)).select_related("user").filter(id=deployment_id).first()
+        if row is None:
+            raise TrainmasterError("not_found", what=f"deployment {deployment_id}")
+        permissions.require(actor, "deployment.create", row.team_id, what=f"deployment {deployment_id}")
+        _step(row, core.RetryRequested(at_ms=now_ms(), actor=actor.name, cause="retry"))
+
+
+def coordinate() -> None:
+    """Workers whose node is lost count as failed, so that a deployment ends; they resume when the node is back."""
+    waiting = Worker.objects.filter(deployment__state__in=list(core.ACTIVE), state__in=["idle", "receiving"])
+    for deployment_id, node_id in waiting.filter(node__state="lost").values_list("deployment_id", "node_id"):
+        with transaction.atomic():
+            row = Deployment.objects.select_for_update(of=("self",)).get(id=deployment_id)
+            done = Worker.objects.get(deployment=row, node=node_id).bytes_done
+            sentence = "The node is lost; it will fetch the rest when it is back."
+            event = core.WorkerReported(
+                node=node_id, state=WorkerState.FAILED, bytes_done=done, at_ms=now_ms(), actor="system",
+                cause=sentence, error_code="node_unknown", error=sentence,
+            )  # fmt: skip
+            _step(row, event)
+
+
+def _step(row: Deployment, event: core.Event) -> None:
+    """Advance by one event inside the caller's transaction, which holds the row."""
+    workers = list(Worker.objects.filter(deployment=row).order_by("position"))
+    before = mapping.deployment_value(row, workers)
+    try:
+        result = core.advance(before, event)
+    except IllegalTransition:
+        if isinstance(event, core.WorkerReported):
+            return  # a late word of a worker
+        raise
+    after = result.deployment
+    if after == before:
+        live.publish(f"deployment:{row.id}")
+        return
+    Deployment.objects.filter(id=row.id, version=before.version).update(**mapping.deployment_columns(after))
+    changed = [(w, b, a) for w, b, a in zip(workers, before.workers, after.workers, strict=True) if a != b]
+    for worker, _, value in changed:
+        Worker.objects.filter(id=worker.id).update(**mapping.worker_columns(value))
+    for effect in result.effects:
+        if isinstance(effect, core.TellWorkers):
+            clusters.touch(list(effect.nodes))
+    _keep(row, event, before, after, [(b, a) for _, b, a in changed])
+
+
+def _keep(
+    row: Deployment, event: core.Event, before: core.Deployment, after: core.Deployment,
+    changed: Sequence[tuple[core.Worker, core.Worker]],
+) -> None:  # fmt: skip
+    """Events for what a person would want to read: changes of state, not each megabyte."""
+    told = False
+    for old, new in changed:
+        if old.state != new.state and new.state is not WorkerState.IDLE:
+            cause = f"{cluster_queries.hostname(new.node)} is {new.state}" + (f": {new.error}" if new.error else "")
+            _tell(row, f"Worker{new.state.title()}", event.actor, cause, event.at_ms)
+            told = True
+    if before.state != after.state:
+        cause = after.reason or core.DESCRIPTION[after.state]
+        _tell(row, f"Deployment{after.state.title()}", event.actor, cause, event.at_ms)
+        told = True
+    if not told:
+        live.publish(f"deployment:{row.id}")
+
+
+def _tell(row: Deployment, kind: str, actor: str, cause: str, at_ms: int | None = None) -> None:
+    live.record(
+        kind, f"deployment:{row.id}", actor=actor, team=row.team_id, cause=cause, at_ms=at_ms,
+        notify=(f"deployments:{row.team_id}",),
+    )  # fmt: skip

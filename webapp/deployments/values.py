@@ -1,0 +1,36 @@
+from dataclasses import dataclass
+
+from webapp.artifacts.values import ArtifactReference
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReport:
+    """What an agent says of its part: `state` is idle, receiving, verifying, complete or failed."""
+
+    deployment_id: str
+    state: str
+    bytes_done: int
+    bytes_total: int
+    chunks_done: bytes
+    rate_in: float
+    rate_out: float
+    source: str
+    error_code: str
+    error: str
+    retries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    node_id: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerWanted:
+    deployment_id: str
+    model: str
+    version: str
+    artifact: ArtifactReference
+    predecessors: tuple[Peer, ...]
+    transfer_token: str

@@ -1,0 +1,108 @@
+"""Models and their versions. A version is a manifest: made from a checkpoint, an upload, or a source that is read once."""
+
+import re
+
+from django.conf import settings
+from django.db import transaction
+
+from platform_core.distribution.manifest_builder import ManifestBuilder
+from platform_core.errors import TrainmasterError
+from trainmaster.store import open_store
+from webapp.accounts import permissions
+from webapp.accounts import queries as accounts
+from webapp.accounts.permissions import Actor
+from webapp.artifacts import queries as artifact_queries
+from webapp.artifacts import services as artifacts
+from webapp.checkpoints import queries as checkpoints
+from webapp.live import services as live
+from webapp.live.identity import new_id, now_ms
+from webapp.registry import hints
+from webapp.registry.models import Model, ModelVersion
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,119}")
+
+
+def register(
+    actor: Actor, team: str, name: str, *, checkpoint: str = "", manifest: str = "", source_url: str = ""
+) -> ModelVersion:
+    """The next version of a model, from exactly one of a checkpoint, an uploaded manifest or a source URL.
+
+    A source URL is read and hashed in the background: the version is `registering` until then.
+    """
+    permissions.require(actor, "model.register", team)
+    if not NAME.fullmatch(name):
+        why = f"{name!r} must be small letters, digits, '.', '_' or '-', at most 120"
+        raise TrainmasterError("request_invalid", what="name", why=why)
+    if sum(map(bool, (checkpoint, manifest, source_url))) != 1:
+        raise TrainmasterError("request_invalid", what="the source", why="give one of checkpoint, manifest and source_url")
+    if source_url:
+        check_source(source_url)
+    with transaction.atomic():
+        model, _ = Model.objects.get_or_create(team_id=team, name=name, defaults={"created_ms": now_ms()})
+        Model.objects.select_for_update().get(id=model.id)  # two registrations at once get two numbers
+        newest = ModelVersion.objects.filter(model=model).order_by("-version").first()
+        version = ModelVersion(
+            id=new_id("mv"),
+            model=model,
+            version=newest.version + 1 if newest else 1,
+            source=checkpoint or manifest or source_url,
+            created_ms=now_ms(),
+            created_by=accounts.user(actor.username),
+        )
+        if checkpoint:
+            _from_checkpoint(version, team, checkpoint)
+        elif manifest:
+            _from_manifest(version, team, manifest)
+        version.save()
+        live.record(
+            "VersionRegistered", f"model:{team}/{name}", actor=actor.name, team=team,
+            cause=f"{name} version {version.version} from {version.source}", notify=(f"models:{team}",),
+        )  # fmt: skip
+        if source_url:
+            hints.read_source(version.id)
+    return version
+
+
+def check_source(source_url: str) -> None:
+    """The platform reads it with its own credentials, so only where an operator allowed it, and never its own store."""
+    inside = source_url.startswith(settings.STORE_URL) or "/../" in source_url
+    if inside or not any(source_url.startswith(prefix) for prefix in settings.SOURCE_PREFIXES):
+        allowed = ", ".join(settings.SOURCE_PREFIXES) or "nothing"
+        why = f"{source_url} is not below {allowed} (TRAINMASTER_SOURCE_PREFIXES)"
+        raise TrainmasterError("request_invalid", what="source_url", why=why)
+
+
+def _from_checkpoint(version: ModelVersion, team: str, checkpoint_id: str) -> None:
+    checkpoint = checkpoints.find(checkpoint_id)
+    if checkpoint is None or checkpoint.job.team_id != team or checkpoint.deleted_ms is not None:
+        raise TrainmasterError("not_found", what=f"checkpoint {checkpoint_id} in team {team}")
+    version.manifest, version.job, version.metrics = checkpoint.manifest, checkpoint.job, checkpoint.metrics
+    version.state = "ready"
+
+
+def _from_manifest(version: ModelVersion, team: str, manifest_id: str) -> None:
+    if not artifact_queries.manifest_exists(manifest_id, team, "model"):
+        raise TrainmasterError("not_found", what=f"model manifest {manifest_id} in team {team}")
+    version.manifest_id = manifest_id
+    version.state = "ready"
+
+
+def read_source(version_id: str) -> None:
+    """Hash a source once and make its manifest; the bytes stay where they are. Safe to run again."""
+    version = ModelVersion.objects.select_related("model").get(id=version_id)
+    if version.state != "registering":
+        return
+    try:
+        store = open_store(version.source)
+        builder = ManifestBuilder("model")
+        for path in sorted(store.list("")):
+            for block in store.read(path):
+                builder.feed(path, block)
+        document = builder.finish()
+    except TrainmasterError as error:
+        ModelVersion.objects.filter(id=version_id).update(state="failed", error=error.sentence)
+    else:
+        with transaction.atomic():
+            manifest = artifacts.register(document, version.model.team_id, version.source)
+            ModelVersion.objects.filter(id=version_id, state="registering").update(state="ready", manifest=manifest)
+    live.publish(f"model:{version.model.team_id}/{version.model.name}")

@@ -18,7 +18,7 @@ class Distance(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A rack is named by its block and rack: racks are often numbered anew in each block. '' is a name too."""
+    """A rack is named by its block and rack: many clusters number racks anew in each block."""
 
     node: str
     rack: str

@@ -1,0 +1,69 @@
+"""The gate at the door of the queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from platform_core.quotas.limits import Limits, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    team: str
+    gpu_type: str
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    waits: bool  # for the team's own quota, however empty the cluster is
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    code: str  # of the error catalogue
+    numbers: tuple[tuple[str, int | str], ...]
+    sentence: str
+
+
+def admit(request: Request, usage: Usage, limits: Limits | None) -> Admitted | Refused:
+    """Whether the job may enter the queue. `limits` is None when the team has no quota for this GPU type."""
+    if limits is None:
+        told = f"team {request.team} has no quota for {request.gpu_type}; an admin can give it one"
+        return _refused(request, usage, request.gpus, 0, told)
+    maximum = limits.maximum
+    if request.gpus > maximum:
+        return _refused(
+            request, usage, request.gpus, maximum, _exceeded(request.gpus, maximum, request.gpu_type)
+        )
+    total = usage.total + request.gpus
+    if total > maximum and not limits.queue_beyond:
+        detail = f"{usage.held} held, {usage.queued} waiting, {request.gpus} more asked"
+        told = f"{_exceeded(total, maximum, request.gpu_type)} ({detail})"
+        return _refused(request, usage, total, maximum, told)
+    if total > maximum:
+        told = f"waits for the team's quota: {total}/{maximum} GPUs of {request.gpu_type}"
+    elif total > limits.guaranteed:
+        borrowed = total - max(limits.guaranteed, usage.total)
+        told = f"within quota: {total}/{maximum} GPUs of {request.gpu_type}, {borrowed} of them borrowed"
+    else:
+        told = f"within quota: {total}/{maximum} GPUs of {request.gpu_type}"
+    return Admitted(total > maximum, told)
+
+
+def _exceeded(wanted: int, maximum: int, gpu_type: str) -> str:
+    return f"would exceed quota: {wanted}/{maximum} GPUs of {gpu_type}"
+
+
+def _refused(request: Request, usage: Usage, wanted: int, maximum: int, sentence: str) -> Refused:
+    numbers: tuple[tuple[str, int | str], ...] = (
+        ("team", request.team),
+        ("gpu_type", request.gpu_type),
+        ("asked", request.gpus),
+        ("held", usage.held),
+        ("queued", usage.queued),
+        ("wanted", wanted),
+        ("maximum", maximum),
+    )
+    return Refused("quota_exceeded", numbers, sentence)

@@ -1,0 +1,56 @@
+"""Who has had more than their share lately. Old use fades: half of it is forgotten each half-life."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from platform_core.units import DAY_MS
+
+HALF_LIFE_MS = 7 * DAY_MS
+HIGHEST_SHARE = 10.0  # what a team without any weight counts as; infinity would not sort or print well
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A ledger entry: slots held by a team from `started_ms` until `ended_ms`, None while they are held."""
+
+    team: str
+    slots: int
+    started_ms: int
+    ended_ms: int | None
+
+
+def decayed(use: Use, now_ms: int, half_life_ms: int = HALF_LIFE_MS) -> float:
+    """Slot-milliseconds, each weighted by 2^(-age / half-life): the integral over the time held."""
+    end = now_ms if use.ended_ms is None else min(use.ended_ms, now_ms)
+    begin = min(use.started_ms, end)
+    weight_at_end = math.exp2(-(now_ms - end) / half_life_ms)
+    # expm1 keeps short holdings exact, where two nearly equal powers would cancel out
+    within = -math.expm1(-math.log(2) * (end - begin) / half_life_ms)
+    return use.slots * half_life_ms / math.log(2) * weight_at_end * within
+
+
+def usage_shares(
+    uses: Iterable[Use], weights: Mapping[str, float], now_ms: int, half_life_ms: int = HALF_LIFE_MS
+) -> dict[str, float]:
+    """For each team in `weights`: its part of all recent use divided by the part its weight deserves.
+
+    1.0 is exactly its share, 2.0 twice of it, 0.0 when it used nothing. Weights are usually the guaranteed GPUs
+    of one type; the uses are of that type too. Teams that are not in `weights` do not count.
+    """
+    used = dict.fromkeys(weights, 0.0)
+    for use in uses:
+        if use.team in used:
+            used[use.team] += decayed(use, now_ms, half_life_ms)
+    all_used, all_weights = math.fsum(used.values()), math.fsum(weights.values())
+    return {team: _share(used[team], all_used, weights[team], all_weights) for team in weights}
+
+
+def _share(used: float, all_used: float, weight: float, all_weights: float) -> float:
+    if used <= 0.0:
+        return 0.0
+    if weight <= 0.0:
+        return HIGHEST_SHARE
+    return min(HIGHEST_SHARE, (used / all_used) / (weight / all_weights))

@@ -1,0 +1,39 @@
+"""Files of 400 lines and functions of 60 at most; in the core 300 and 45. A waiver names what is larger, and only shrinks."""
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.architecture.rules.sources import EVERYTHING, functions, sources
+
+FILE, FUNCTION = 400, 60
+CORE_FILE, CORE_FUNCTION = 300, 45
+WAIVERS = "tests/architecture/waivers.toml"
+
+
+def measured(root: Path) -> Iterator[tuple[str, int, int]]:
+    """What is measured, its lines, and its limit."""
+    for source in sources(root, *EVERYTHING):
+        core = source.name.startswith("platform_core/")
+        yield source.name, source.lines, CORE_FILE if core else FILE
+        for name, node in functions(source.tree):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            yield f"{source.name}::{name}", lines, CORE_FUNCTION if core else FUNCTION
+    for path in sorted((root / "static" / "js").rglob("*.js")):
+        yield str(path.relative_to(root)), len(path.read_text().splitlines()), FILE
+
+
+def violations(root: Path) -> Iterator[str]:
+    document = tomllib.loads((root / WAIVERS).read_text()) if (root / WAIVERS).exists() else {}
+    waived: dict[str, int] = dict(document.get("lines", {}))
+    if len(waived) > document.get("at_most", 0):
+        yield f"{WAIVERS} has {len(waived)} waivers, at most {document.get('at_most', 0)}; that number only falls"
+    for name, lines, limit in measured(root):
+        allowed = waived.pop(name, None)
+        if allowed is None and lines > limit:
+            yield f"{name} has {lines} lines, {limit} are allowed; divide it by what it is about"
+        if allowed is not None and lines > allowed:
+            yield f"{name} has grown from its waived {allowed} lines to {lines}; a waiver only shrinks"
+        if allowed is not None and lines < allowed:
+            yield f"{name} has shrunk to {lines} lines; lower its waiver of {allowed}, or remove it at {limit}"
+    yield from (f"{WAIVERS} waives {name}, which is no more" for name in waived)

@@ -20,7 +20,16 @@ HEADER = """\
 def resolve(extras: str) -> list[dict[str, dict[str, str]]]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--report", str(report)]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--dry-run",
+            "--ignore-installed",
+            "--report",
+            str(report),
+        ]
         # setuptools builds the editable install without a download of its own.
         done = subprocess.run(
             [*command, f"{ROOT}[{extras}]", "setuptools>=77"], capture_output=True, text=True, check=False

@@ -1,6 +1,6 @@
 """Generates the package trainmaster_wire from its .proto files: `make proto`. Committed, and checked against a fresh run.
 
-    python tools/proto.py [FOLDER]        FOLDER: where to write, proto/ unless told
+python tools/proto.py [FOLDER]        FOLDER: where to write, proto/ unless told
 """
 
 import shutil

@@ -27,7 +27,9 @@ def port(folder: Path) -> Iterator[int]:
     """A gRPC server that shows the certificate and asks the caller for one signed by the same authority."""
     pair = ((folder / "server-localhost.key").read_bytes(), (folder / "server-localhost.crt").read_bytes())
     server = grpc.server(ThreadPoolExecutor(1))
-    credentials = grpc.ssl_server_credentials([pair], (folder / "ca.crt").read_bytes(), require_client_auth=True)
+    credentials = grpc.ssl_server_credentials(
+        [pair], (folder / "ca.crt").read_bytes(), require_client_auth=True
+    )
     port = server.add_secure_port("127.0.0.1:0", credentials)
     server.start()
     yield port
@@ -45,7 +47,9 @@ def connects(target: str, credentials: grpc.ChannelCredentials) -> bool:
 
 def node_credentials(folder: Path, authority: Path) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(
-        authority.read_bytes(), (folder / "node-node-1.key").read_bytes(), (folder / "node-node-1.crt").read_bytes()
+        authority.read_bytes(),
+        (folder / "node-node-1.key").read_bytes(),
+        (folder / "node-node-1.crt").read_bytes(),
     )
 
 
@@ -54,7 +58,9 @@ def test_a_node_and_the_gateway_trust_each_other(folder: Path, port: int) -> Non
     assert connects(f"127.0.0.1:{port}", node_credentials(folder, folder / "ca.crt"))
 
 
-def test_a_node_that_knows_another_authority_refuses_the_gateway(folder: Path, port: int, tmp_path: Path) -> None:
+def test_a_node_that_knows_another_authority_refuses_the_gateway(
+    folder: Path, port: int, tmp_path: Path
+) -> None:
     assert make(tmp_path / "other", "--host", "localhost").exit_code == 0
     assert not connects(f"localhost:{port}", node_credentials(folder, tmp_path / "other" / "ca.crt"))
 

@@ -31,12 +31,22 @@ class Options:
 
 
 @click.command()
-@click.option("--agents", default=4, show_default=True, type=click.IntRange(0, MOST_AGENTS), help="Nodes to start.")
+@click.option(
+    "--agents", default=4, show_default=True, type=click.IntRange(0, MOST_AGENTS), help="Nodes to start."
+)
 @click.option("--slots", default=2, show_default=True, type=click.IntRange(1, 64), help="Slots of each node.")
-@click.option("--dir", "folder", default="var", show_default=True, type=Path, help="Where everything is kept.")
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Of the web; else that of last time, or 8000.")
-@click.option("--database-url", envvar="DATABASE_URL", default="", help="Use this PostgreSQL.  [env: DATABASE_URL]")
-@click.option("--redis-url", envvar="REDIS_URL", default="", help="Use this Valkey or Redis.  [env: REDIS_URL]")
+@click.option(
+    "--dir", "folder", default="var", show_default=True, type=Path, help="Where everything is kept."
+)
+@click.option(
+    "--port", default=0, type=click.IntRange(0, 65535), help="Of the web; else that of last time, or 8000."
+)
+@click.option(
+    "--database-url", envvar="DATABASE_URL", default="", help="Use this PostgreSQL.  [env: DATABASE_URL]"
+)
+@click.option(
+    "--redis-url", envvar="REDIS_URL", default="", help="Use this Valkey or Redis.  [env: REDIS_URL]"
+)
 @click.option("--quiet", is_flag=True, help="Log lines only into the files, not onto the terminal.")
 def up(folder: Path, **options: object) -> None:
     """Start the whole platform on this machine and stay until Ctrl-C.
@@ -71,7 +81,9 @@ def run(folder: StateFolder, options: Options) -> int:
         return 0
     name, code = ended
     log = folder.logs / f"{name}.log"
-    click.echo(f"{name} ended with code {code}, so everything was stopped. The end of {log}:\n{tail(log)}", err=True)
+    click.echo(
+        f"{name} ended with code {code}, so everything was stopped. The end of {log}:\n{tail(log)}", err=True
+    )
     return 1
 
 
@@ -84,7 +96,10 @@ def databases(
     servers: dict[str, Server] = {}
     if not options.database_url:
         servers["DATABASE_URL"] = Postgres(
-            folder.path / "postgres", ports.postgres, secrets["POSTGRES_PASSWORD"], folder.logs / "postgres.log"
+            folder.path / "postgres",
+            ports.postgres,
+            secrets["POSTGRES_PASSWORD"],
+            folder.logs / "postgres.log",
         )
     if not options.redis_url:
         servers["REDIS_URL"] = Valkey(
@@ -121,7 +136,9 @@ def prepare_database(folder: StateFolder, environment: dict[str, str], secrets: 
         marker.touch()
 
 
-def manage(folder: StateFolder, command: tuple[str, ...], environment: dict[str, str], unless: str = "") -> None:
+def manage(
+    folder: StateFolder, command: tuple[str, ...], environment: dict[str, str], unless: str = ""
+) -> None:
     log = folder.logs / "migrate.log"
     done = subprocess.run(
         runnable(command), env=os.environ | environment, cwd=ROOT, text=True, capture_output=True
@@ -138,7 +155,15 @@ def plan(
 ) -> list[Program]:
     url = f"http://127.0.0.1:{ports.web}"
     hint = f"Log in as admin with the ADMIN_PASSWORD in {folder.path / 'secrets.env'}."
-    watch = ("python", "-m", "webapp.config.watch", "--url", url, "--hint", hint, *map(str, databases))
+    watch = (
+        "python",
+        str(ROOT / "webapp" / "config" / "watch.py"),
+        "--url",
+        url,
+        "--hint",
+        hint,
+        *map(str, databases),
+    )
     schedule = ("--schedule", str(folder.run / "beat-schedule"))
     return [
         Program("web", (*programs.WEB, "--host", "127.0.0.1", "--port", str(ports.web))),
@@ -150,7 +175,9 @@ def plan(
     ]
 
 
-def agent(folder: StateFolder, ports: Ports, options: Options, secrets: dict[str, str], number: int) -> Program:
+def agent(
+    folder: StateFolder, ports: Ports, options: Options, secrets: dict[str, str], number: int
+) -> Program:
     """Nodes that share a machine: each with a name, a folder and ports of its own; two make a rack."""
     name = f"node-{number + 1}"
     low, high = ports.rendezvous[number]
@@ -166,4 +193,6 @@ def agent(folder: StateFolder, ports: Ports, options: Options, secrets: dict[str
         "TRANSFER_PORT": str(ports.transfer[number]),
         "RENDEZVOUS_PORTS": f"{low}-{high}",
     }
-    return Program(name, programs.AGENT, {f"TRAINMASTER_AGENT_{key}": value for key, value in settings.items()})
+    return Program(
+        name, programs.AGENT, {f"TRAINMASTER_AGENT_{key}": value for key, value in settings.items()}
+    )

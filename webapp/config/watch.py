@@ -1,8 +1,9 @@
 """Says when the platform is ready, then ends as soon as a database does, which stops the whole platform.
 
-    python -m webapp.config.watch --url URL --hint TEXT PIDFILE …
+    python watch.py --url URL --hint TEXT PIDFILE …
 
-A program of its own beside the others, so that `up` needs no threads; it imports nothing but the standard library.
+A program of its own beside the others, so that `up` needs no threads. Runs as a plain file and imports only the
+standard library, because it stays in memory.
 """
 
 import argparse

@@ -1,0 +1,113 @@
+"""Writes the reference pages that follow from the code: docs/states/*.md, docs/errors.md, docs/cli.md. `make docs`.
+
+What a person wrote above the marker in a page stays; what stands below it is made anew. The check compares.
+"""
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from platform_core.cluster import health
+from platform_core.distribution import deployment
+from platform_core.errors import CATALOGUE
+from platform_core.jobs import states as job_states
+from platform_core.jobs import transitions as job_transitions
+from trainmaster.cli import main as command_line
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+MARKER = "<!-- Made by `make docs` from here on. -->"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`moves` gives, for a state, each event's name and the states it may lead to."""
+
+    page: str
+    title: str
+    descriptions: Mapping[str, str]
+    moves: Mapping[str, list[tuple[str, Iterable[str]]]]
+
+
+def by_event(table: Mapping[tuple[str, type], Iterable[str]]) -> dict[str, list[tuple[str, Iterable[str]]]]:
+    moves: dict[str, list[tuple[str, Iterable[str]]]] = {}
+    for (state, event), targets in table.items():
+        moves.setdefault(state, []).append((f"`{event.__name__}`", targets))
+    return moves
+
+
+def machines() -> Iterator[Machine]:
+    yield Machine("jobs", "Job states", job_states.DESCRIPTION, by_event(job_transitions.TRANSITIONS))
+    yield Machine("nodes", "Node states", health.DESCRIPTION, by_event(health.TRANSITIONS))
+    yield Machine(
+        "deployments", "Deployment states", deployment.DESCRIPTION, by_event(deployment.TRANSITIONS)
+    )
+    workers = {state: [("", targets)] for state, targets in deployment.WORKER_TRANSITIONS.items()}
+    yield Machine("workers", "States of a worker in a deployment", deployment.WORKER_DESCRIPTION, workers)
+
+
+def state_page(machine: Machine) -> str:
+    return "\n".join(
+        f"## {state}\n\n{text}\n\n{ways_out(machine, state)}\n"
+        for state, text in machine.descriptions.items()
+    )
+
+
+def ways_out(machine: Machine, state: str) -> str:
+    lines = []
+    for event, targets in machine.moves.get(state, []):
+        elsewhere = ", ".join(f"[{target}](#{target})" for target in sorted(set(targets) - {state}))
+        if elsewhere:
+            lines.append(f"- {event}{' → ' if event else 'May become '}{elsewhere}")
+    return "\n".join(lines) or "Nothing leads out of it."
+
+
+def errors_page() -> str:
+    return "\n".join(
+        f"## {kind.code}\n\n**{kind.title}.** HTTP {kind.http}, gRPC {kind.grpc}.\n\n> {kind.sentence}\n"
+        for kind in CATALOGUE.values()
+    )
+
+
+def cli_page(group: click.Command = command_line, name: str = "trainmaster") -> str:
+    context = click.Context(group, info_name=name, max_content_width=100)
+    if not isinstance(group, click.Group):
+        options = "\n".join(option_lines(group, context))
+        return f"## {name}\n\n{inspect.cleandoc(group.help or '')}\n\n```\n{group.get_usage(context)}\n```\n\n{options}\n"
+    found = ((child, group.get_command(context, child)) for child in sorted(group.list_commands(context)))
+    return "\n".join(
+        cli_page(command, f"{name} {child}") for child, command in found if command and not command.hidden
+    )
+
+
+def option_lines(command: click.Command, context: click.Context) -> Iterator[str]:
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        if record and record[0] != "--help":
+            yield f"- `{record[0]}` {' '.join(record[1].split())}"
+
+
+def pages() -> dict[Path, str]:
+    """Each page with what belongs below its marker."""
+    return {
+        **{DOCS / "states" / f"{machine.page}.md": state_page(machine) for machine in machines()},
+        DOCS / "errors.md": errors_page(),
+        DOCS / "cli.md": cli_page(),
+    }
+
+
+def compose(path: Path, below: str) -> str:
+    above = path.read_text().partition(MARKER)[0] if path.exists() else f"# {path.stem.capitalize()}\n\n"
+    return f"{above}{MARKER}\n\n{below}"
+
+
+def main() -> None:
+    for path, below in pages().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(compose(path, below))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Stores of bytes named by URL: `file://` and `s3://` to read and write, `http(s)://` to read."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from platform_core.errors import TrainmasterError
+from trainmaster.store.port import Entry, Store, shown
+
+__all__ = ["Entry", "Store", "open_store", "shown"]
+
+
+def open_store(url: str) -> Store:
+    """The store at this URL; nothing is contacted yet. boto3 (an extra) is imported only for s3://."""
+    scheme = urlsplit(url).scheme
+    if scheme == "file":
+        from trainmaster.store.file import FileStore
+
+        return FileStore(url)
+    if scheme == "s3":
+        try:
+            from trainmaster.store.s3 import S3Store
+        except ModuleNotFoundError as error:
+            why = "reading s3:// needs boto3; install trainmaster[agent]"
+            raise TrainmasterError("request_invalid", what=shown(url), why=why) from error
+        return S3Store(url)
+    if scheme in ("http", "https"):
+        from trainmaster.store.http import HttpStore
+
+        return HttpStore(url)
+    why = "a store begins with file://, s3://, http:// or https://"
+    raise TrainmasterError("request_invalid", what=f"the store URL {shown(url)!r}", why=why)

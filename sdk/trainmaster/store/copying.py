@@ -1,0 +1,217 @@
+"""Bytes into a store with their manifest, and out of it with every chunk checked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import BinaryIO
+from urllib.parse import urlsplit, urlunsplit
+
+from platform_core.distribution.manifest import (
+    DEFAULT_CHUNK_SIZE,
+    DEFAULT_PIECE_SIZE,
+    Chunk,
+    FileDigester,
+    FilePart,
+    Manifest,
+    join,
+    to_json,
+)
+from platform_core.errors import TrainmasterError
+from trainmaster.store import open_store
+from trainmaster.store.file import disk_error
+from trainmaster.store.port import BLOCK, Entry, Store, shown
+
+_PARALLEL = 4
+Source = Iterable[bytes] | BinaryIO
+
+
+def source_url(store_url: str, kind: str, upload_id: str) -> str:
+    """Under which the files of an upload lie."""
+    return f"{store_url.rstrip('/')}/{kind}/{upload_id}"
+
+
+def copy_in(
+    store: Store,
+    kind: str,
+    upload_id: str,
+    files: Iterable[tuple[str, Source]],
+    chunk_size: int = DEFAULT_CHUNK_SIZE,
+    piece_size: int = DEFAULT_PIECE_SIZE,
+) -> Manifest:
+    """Stores the files under `source_url` and their manifest beside, in one pass over each."""
+    parts = [write_file(store, kind, upload_id, path, data, chunk_size, piece_size) for path, data in files]
+    manifest = join(kind, parts, piece_size)
+    write_manifest(store, manifest)
+    return manifest
+
+
+def write_file(
+    store: Store,
+    kind: str,
+    upload_id: str,
+    path: str,
+    data: Source,
+    chunk_size: int = DEFAULT_CHUNK_SIZE,
+    piece_size: int = DEFAULT_PIECE_SIZE,
+) -> FilePart:
+    """One file of an upload; `manifest.join` makes the manifest when all are in."""
+    digester = FileDigester(path, chunk_size, piece_size)
+    store.write(f"{kind}/{upload_id}/{path}", _digested(digester, data))
+    return digester.finish()
+
+
+def write_manifest(store: Store, manifest: Manifest) -> None:
+    store.write(f"manifests/{manifest.id}.json", [to_json(manifest).encode()])
+
+
+def describe(
+    url: str,
+    kind: str,
+    chunk_size: int = DEFAULT_CHUNK_SIZE,
+    piece_size: int = DEFAULT_PIECE_SIZE,
+    on_bytes: Callable[[int], None] = lambda _: None,
+) -> tuple[Manifest, str]:
+    """The manifest of what lies at this URL (a file, or all files of a folder) and its source URL.
+
+    Reads everything once; nothing is copied. `on_bytes` is told of progress and may raise to stop.
+    """
+    store, base, entries = _entries(url)
+    parts = []
+    for entry in entries:
+        digester = FileDigester(entry.path, chunk_size, piece_size)
+        # A file that changes under our hands would get a manifest of a mixture.
+        etag = store.etag(entry.path)
+        for block in store.stream_range(entry.path, 0, entry.size, etag):
+            digester.feed(block)
+            on_bytes(len(block))
+        parts.append(digester.finish())
+    return join(kind, parts, piece_size), base
+
+
+def _entries(url: str) -> tuple[Store, str, list[Entry]]:
+    parts = urlsplit(url)
+    folder, _, name = parts.path.rstrip("/").rpartition("/")
+    if name:
+        base = urlunsplit(parts._replace(path=folder))
+        store = open_store(base)
+        if store.exists(name):
+            return store, base, [Entry(name, store.size(name))]
+    store = open_store(url)
+    entries = [] if url.startswith("http") else list(store.list())
+    if not entries:
+        raise TrainmasterError("source_unavailable", source=shown(url), why="there is no such file or folder")
+    return store, url.rstrip("/"), entries
+
+
+def fetch(manifest: Manifest, url: str, dest: Path, on_bytes: Callable[[int], None] = lambda _: None) -> None:
+    """All files of the manifest into the folder `dest`, every chunk checked before its file appears.
+
+    Files that are there with the right digest are kept, so a second call after a failure goes on. `on_bytes`
+    is called from several threads with the bytes just verified and may raise to stop. Raises
+    source_unavailable, verification_failed or disk_full; then no unfinished file stays behind.
+    """
+    store = open_store(url)
+    dest.mkdir(parents=True, exist_ok=True)
+    missing = [
+        number for number, entry in enumerate(manifest.files) if not _is_there(dest, entry.path, entry.sha256)
+    ]
+    unfinished = {number: _unfinished(dest, manifest, number) for number in missing}
+    try:
+        for number, path in unfinished.items():
+            with _clear_errors(path), path.open("wb") as file:
+                file.truncate(manifest.files[number].size)
+        chunks = [chunk for chunk in manifest.chunks if chunk.file in unfinished]
+        _fetch_chunks(chunks, manifest, store, unfinished, on_bytes)
+        for number, path in unfinished.items():
+            target = dest / manifest.files[number].path
+            with _clear_errors(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(path, target)
+    finally:
+        for path in unfinished.values():
+            path.unlink(missing_ok=True)
+
+
+def _fetch_chunks(
+    chunks: list[Chunk],
+    manifest: Manifest,
+    store: Store,
+    unfinished: dict[int, Path],
+    on_bytes: Callable[[int], None],
+) -> None:
+    stop = Event()
+
+    def one(chunk: Chunk) -> None:
+        if not stop.is_set():
+            _fetch_chunk(store, manifest.files[chunk.file].path, chunk, unfinished[chunk.file], stop)
+            on_bytes(chunk.size)
+
+    with ThreadPoolExecutor(_PARALLEL, "fetch") as pool:
+        futures = [pool.submit(one, chunk) for chunk in chunks]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            stop.set()
+    for future in done:
+        future.result()
+
+
+def _fetch_chunk(store: Store, path: str, chunk: Chunk, target: Path, stop: Event) -> None:
+    digest = hashlib.sha256()
+    with target.open("r+b", buffering=0) as file:
+        file.seek(chunk.offset)
+        for block in store.stream_range(path, chunk.offset, chunk.size):
+            if stop.is_set():
+                return
+            digest.update(block)
+            with _clear_errors(target, chunk.size):
+                _write_all(file.fileno(), block)
+    if digest.hexdigest() != chunk.sha256:
+        raise TrainmasterError("verification_failed", path=f"{path} (chunk {chunk.index})")
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _digested(digester: FileDigester, data: Source) -> Iterator[bytes]:
+    for block in _blocks(data):
+        digester.feed(block)
+        yield block
+
+
+def _blocks(data: Source) -> Iterator[bytes]:
+    read = getattr(data, "read", None)
+    if read is None:
+        yield from data
+        return
+    while block := read(BLOCK):
+        yield block
+
+
+def _is_there(dest: Path, path: str, sha256: str) -> bool:
+    try:
+        with (dest / path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+    except OSError:
+        return False
+
+
+def _unfinished(dest: Path, manifest: Manifest, number: int) -> Path:
+    return dest / f".unfinished-{manifest.id}-{number}"
+
+
+@contextmanager
+def _clear_errors(target: Path, needed: int = 0) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(target, error, needed) from error

@@ -1,0 +1,98 @@
+"""Files on a web server as a store that can only be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import httpx
+
+from trainmaster.store.port import BLOCK, Entry, checked, read_only, shown, unavailable, whole
+
+
+class HttpStore:
+    """The reading half of `Store`. The server must answer ranges; it cannot be listed."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        # Compressed answers would make the bytes of a range something else.
+        headers = {"Accept-Encoding": "identity"}
+        timeout = httpx.Timeout(30, connect=5)
+        self._client = httpx.Client(headers=headers, timeout=timeout, follow_redirects=True)
+
+    def read_range(self, path: str, offset: int, size: int, etag: str = "") -> bytes:
+        return b"".join(self.stream_range(path, offset, size, etag))
+
+    def stream_range(self, path: str, offset: int, size: int, etag: str = "") -> Iterator[bytes]:
+        url = self._address(path)
+        if size == 0:
+            return
+        headers = {"Range": f"bytes={offset}-{offset + size - 1}"}
+        with _clear_errors(url), self._client.stream("GET", url, headers=headers) as answer:
+            answer.raise_for_status()
+            if etag and etag != _etag(answer.headers):
+                raise unavailable(shown(url), "it has changed since its manifest was made")
+            if answer.status_code != httpx.codes.PARTIAL_CONTENT and offset:
+                raise unavailable(shown(url), "the server does not answer ranges; put the file into a store")
+            yield from whole(answer.iter_raw(BLOCK), offset, size, shown(url))
+
+    def write(self, path: str, stream: Iterable[bytes], size: int | None = None) -> int:
+        raise read_only(shown(self.url))
+
+    def exists(self, path: str) -> bool:
+        url = self._address(path)
+        with _clear_errors(url):
+            answer = self._client.head(url)
+            if answer.status_code in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
+                return False
+            answer.raise_for_status()
+        return True
+
+    def size(self, path: str) -> int:
+        length = self._head(path).get("Content-Length")
+        if length is None:
+            raise unavailable(shown(self._address(path)), "the server does not say how long it is")
+        return int(length)
+
+    def etag(self, path: str) -> str:
+        return _etag(self._head(path))
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        raise read_only(f"listing {shown(self.url)}")
+
+    def delete(self, path: str) -> None:
+        raise read_only(shown(self.url))
+
+    def _head(self, path: str) -> httpx.Headers:
+        url = self._address(path)
+        with _clear_errors(url):
+            return self._client.head(url).raise_for_status().headers
+
+    def _address(self, path: str) -> str:
+        parts = urlsplit(self.url)
+        below = f"{parts.path.rstrip('/')}/{quote(checked(path))}"
+        return urlunsplit((parts.scheme, parts.netloc, below, parts.query, ""))
+
+
+def _etag(headers: httpx.Headers) -> str:
+    return str(headers.get("ETag", headers.get("Last-Modified", "")))
+
+
+@contextmanager
+def _clear_errors(url: str) -> Iterator[None]:
+    try:
+        yield
+    except httpx.HTTPStatusError as error:
+        status = error.response.status_code
+        why = _REASONS.get(status, f"the server answered {status} {error.response.reason_phrase}")
+        raise unavailable(shown(url), why) from error
+    except httpx.HTTPError as error:
+        raise unavailable(shown(url), str(error) or type(error).__name__) from error
+
+
+_REASONS = {
+    404: "there is no such file",
+    403: "access is denied",
+    416: "it ended before the range began",
+}

@@ -1,0 +1,175 @@
+"""A bucket, or a prefix of one, as a store.
+
+Credentials, region and endpoint come from where boto3 looks for them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL,
+profiles, instance roles); Trainmaster has no settings of its own for them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+import boto3
+from boto3.exceptions import Boto3Error
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from platform_core.errors import TrainmasterError
+from trainmaster.store.port import BLOCK, Entry, checked, unavailable, whole
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_PART = 16 << 20
+_MOST_PARTS = 10_000
+_CONFIG = Config(
+    retries={"mode": "standard", "max_attempts": 3},
+    connect_timeout=5,
+    read_timeout=30,
+    max_pool_connections=32,
+)
+
+
+_SESSION_LOCK = Lock()
+
+
+@cache
+def _session() -> boto3.session.Session:
+    """One for the process, as it parses boto3's description of S3. Clients are safe in threads, it is not."""
+    return boto3.session.Session()
+
+
+class S3Store:
+    """Keeps the promises of `Store`: an object appears when its upload completes, a failed one is aborted."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if not parts.netloc:
+            raise TrainmasterError(
+                "request_invalid", what=f"the store URL {url!r}", why="the bucket is missing"
+            )
+        self.url = url.rstrip("/")
+        self._bucket = parts.netloc
+        self._prefix = unquote(parts.path).strip("/")
+        with _clear_errors(self.url), _SESSION_LOCK:
+            self._client: S3Client = _session().client("s3", config=_CONFIG)
+
+    def read_range(self, path: str, offset: int, size: int, etag: str = "") -> bytes:
+        return b"".join(self.stream_range(path, offset, size, etag))
+
+    def stream_range(self, path: str, offset: int, size: int, etag: str = "") -> Iterator[bytes]:
+        key = self._key(path)
+        if size == 0:
+            return
+        with _clear_errors(self._shown(key)):
+            pinned = {"IfMatch": f'"{etag}"'} if etag else {}
+            span = f"bytes={offset}-{offset + size - 1}"
+            answer = self._client.get_object(Bucket=self._bucket, Key=key, Range=span, **pinned)  # type: ignore[arg-type]
+            with closing(answer["Body"]) as body:
+                yield from whole(body.iter_chunks(BLOCK), offset, size, self._shown(key))
+
+    def write(self, path: str, stream: Iterable[bytes], size: int | None = None) -> int:
+        key = self._key(path)
+        part = max(_PART, -(-(size or 0) // (_MOST_PARTS - 1)))
+        reader = _Reader(stream)
+        # boto3 reads ahead for its threads: few of them, or a stream faster than the link fills the memory.
+        config = TransferConfig(multipart_threshold=_PART, multipart_chunksize=part, max_concurrency=4)
+        with _clear_errors(self._shown(key)):
+            self._client.upload_fileobj(reader, self._bucket, key, Config=config)  # type: ignore[arg-type]
+        return reader.length
+
+    def exists(self, path: str) -> bool:
+        key = self._key(path)
+        try:
+            with _clear_errors(self._shown(key)):
+                self._client.head_object(Bucket=self._bucket, Key=key)
+        except TrainmasterError as error:
+            if error.numbers.get("missing"):
+                return False
+            raise
+        return True
+
+    def size(self, path: str) -> int:
+        key = self._key(path)
+        with _clear_errors(self._shown(key)):
+            return self._client.head_object(Bucket=self._bucket, Key=key)["ContentLength"]
+
+    def etag(self, path: str) -> str:
+        key = self._key(path)
+        with _clear_errors(self._shown(key)):
+            return self._client.head_object(Bucket=self._bucket, Key=key)["ETag"].strip('"')
+
+    def list(self, prefix: str = "") -> Iterator[Entry]:
+        base = f"{self._prefix}/" if self._prefix else ""
+        with _clear_errors(self.url):
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=base + prefix
+            )
+            for page in pages:
+                for item in page.get("Contents", []):
+                    if not item["Key"].endswith("/"):  # consoles make such keys to show empty folders
+                        yield Entry(item["Key"][len(base) :], item["Size"])
+
+    def delete(self, path: str) -> None:
+        key = self._key(path)
+        with _clear_errors(self._shown(key)):
+            self._client.delete_object(Bucket=self._bucket, Key=key)
+
+    def _key(self, path: str) -> str:
+        return f"{self._prefix}/{checked(path)}" if self._prefix else checked(path)
+
+    def _shown(self, key: str) -> str:
+        return f"s3://{self._bucket}/{key}"
+
+
+class _Reader:
+    """An iterator of blocks as the file that boto3 wants to read from."""
+
+    def __init__(self, stream: Iterable[bytes]) -> None:
+        self.length = 0
+        self._blocks = iter(stream)
+        self._rest = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """All of `size`, as long as there is that much: boto3 takes a short answer for the end."""
+        parts, left = [], size if size >= 0 else sys.maxsize
+        while left > 0:
+            block = self._rest or next(self._blocks, None)
+            if block is None:
+                break
+            parts.append(block[:left])
+            self._rest = block[left:]
+            left -= len(parts[-1])
+        data = b"".join(parts)
+        self.length += len(data)
+        return data
+
+
+@contextmanager
+def _clear_errors(where: str) -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "")
+        why = _REASONS.get(code, f"{code}: {error.response.get('Error', {}).get('Message', '')}")
+        missing = code in ("404", "NoSuchKey")
+        raise TrainmasterError("source_unavailable", source=where, why=why, missing=missing) from error
+    except (BotoCoreError, Boto3Error) as error:
+        raise unavailable(where, error) from error
+
+
+_REASONS = {
+    "404": "there is no such object",
+    "NoSuchKey": "there is no such object",
+    "NoSuchBucket": "there is no such bucket",
+    "403": "access is denied; check the credentials",
+    "AccessDenied": "access is denied; check the credentials",
+    "InvalidRange": "it ended before the range began",
+    "PreconditionFailed": "it has changed since its manifest was made",
+}

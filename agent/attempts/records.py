@@ -1,0 +1,94 @@
+"""Reading what an attempt left in its folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from agent.attempts.verdict import RankEnd, Verdict, judge
+from agent.files import read_json, write_atomically
+from agent.launchers.contract import Ended
+from agent.wanted import Artifact, Launch
+from agent.work_folder import WorkFolder
+
+_TAIL_BYTES = 64 * 1024
+_RANK = re.compile(r"rank-(\d+)\.(?:exit|log)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """attempt.json: what a restarted agent needs to go on, without any secret value."""
+
+    launch: Launch  # its secrets have names only
+    secret_names: tuple[str, ...]
+
+
+def write_record(folder: WorkFolder, launch: Launch) -> None:
+    document = dataclasses.asdict(launch)
+    document["secrets"] = [name for name, _ in launch.secrets]
+    for name in ("code", "dataset", "resume"):
+        if document[name] is not None:
+            document[name]["manifest_json"] = ""  # large, and of no use once it has been fetched
+    write_atomically(folder.attempt_file, json.dumps(document).encode(), mode=0o600)
+
+
+def read_record(folder: WorkFolder) -> AttemptRecord | None:
+    document = read_json(folder.attempt_file)
+    if document is None:
+        return None
+    names = tuple(document.pop("secrets", ()))
+    try:
+        return AttemptRecord(_launch(document), names)
+    except (TypeError, KeyError, ValueError):
+        return None  # written by another version
+
+
+def _launch(document: dict[str, Any]) -> Launch:
+    for name in ("code", "dataset", "resume"):
+        if document[name] is not None:
+            document[name] = Artifact(**document[name])
+    document["command"] = tuple(document["command"])
+    document["slots"] = tuple(document["slots"])
+    document["environment"] = tuple((key, value) for key, value in document["environment"])
+    return Launch(**document, secrets=())
+
+
+def verdict_of(folder: WorkFolder, ended: Ended, expected_ranks: int) -> Verdict:
+    ranks = {rank: _rank_end(path) for rank, path in _ranked(folder.ranks)}
+    last_lines = {rank: _last_line(path) for rank, path in _ranked(folder.logs)}
+    return judge(ended, ranks, expected_ranks, _tail(folder.launcher_log), last_lines)
+
+
+def _ranked(folder: Path) -> list[tuple[int, Path]]:
+    if not folder.is_dir():
+        return []
+    found = ((_RANK.fullmatch(path.name), path) for path in sorted(folder.iterdir()))
+    return [(int(match[1]), path) for match, path in found if match]
+
+
+def _rank_end(path: Path) -> RankEnd:
+    """A bare number, or JSON with `exit_code` and perhaps `error`."""
+    text = path.read_text(errors="replace").strip()
+    try:
+        document = json.loads(text)
+        if isinstance(document, dict):
+            return RankEnd(int(document.get("exit_code", 1)), str(document.get("error") or ""))
+        return RankEnd(int(document))
+    except (ValueError, TypeError):
+        return RankEnd(1)
+
+
+def _tail(path: Path) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _last_line(path: Path) -> str:
+    return next((line for line in reversed(_tail(path).splitlines()) if line.strip()), "")

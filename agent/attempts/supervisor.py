@@ -1,0 +1,127 @@
+"""All attempts of this node: adopts them at the start, carries out what `reconcile` decides, observes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass
+
+from agent.attempts import records
+from agent.attempts.life import STOPPED_BEFORE_START, AttemptLife, Tools
+from agent.launchers.contract import Ended, NotStarted
+from agent.observed import AttemptObserved, Phase
+from agent.reconcile import ForgetAttempt, StartAttempt, StopAttempt
+from agent.uplink.masking import Mask
+from agent.wanted import Wanted
+from agent.work_folder import WorkFolder, WorkFolders
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAttempt:
+    slots: tuple[int, ...]
+    pid: int
+
+
+class Supervisor:
+    """Lives on the event loop; nothing here blocks it."""
+
+    def __init__(self, folders: WorkFolders, tools: Tools) -> None:
+        self._folders, self._tools = folders, tools
+        self._lives: dict[str, AttemptLife] = {}
+        # Attempts without a life here, reported as ended so that the server hears of them.
+        self._stones: dict[str, AttemptObserved] = {}
+        self._leftovers: dict[str, WorkFolder] = {}  # prepared by an earlier agent, never started
+        self._background: set[asyncio.Task[None]] = set()
+
+    def observed(self) -> tuple[AttemptObserved, ...]:
+        return (*(life.observed for life in self._lives.values()), *self._stones.values())
+
+    def running(self) -> tuple[RunningAttempt, ...]:
+        return tuple(RunningAttempt(life.launch.slots, life.pid) for life in self._lives.values() if life.pid)
+
+    async def adopt_all(self) -> None:
+        """Once, before the first session: what an earlier agent of this node left."""
+        for folder in list(self._folders):
+            record = records.read_record(folder)
+            if record is None:
+                self._leftovers[folder.attempt_id] = folder
+                continue
+            launcher = self._tools.launcher_for(record.launch)
+            status = await asyncio.to_thread(launcher.adopt, folder)
+            if isinstance(status, NotStarted):
+                if not folder.verdict_file.exists():
+                    self._leftovers[folder.attempt_id] = folder
+                    continue
+                status = Ended(125)  # it never came to run; the verdict says why
+            names = record.secret_names
+            seen = await asyncio.to_thread(launcher.secrets, folder, names) if names else {}
+            mask = Mask(tuple(seen.items())) if len(seen) == len(names) else None
+            life = AttemptLife(folder, record.launch, mask, self._tools)
+            self._lives[folder.attempt_id] = life
+            life.adopt(status)
+            log.info("adopted %s: %s", folder.attempt_id, type(status).__name__.lower())
+
+    def learn(self, wanted: Wanted) -> None:
+        """What a wanted state tells besides actions: secret values again, and what nobody wants any more."""
+        for attempt in wanted.attempts:
+            life = self._lives.get(attempt.attempt_id)
+            if life is not None and not life.knows_secrets and attempt.launch is not None:
+                life.know_secrets(attempt.launch.secrets)
+        known = {attempt.attempt_id for attempt in wanted.attempts}
+        for attempt_id in [each for each in self._leftovers if each not in known]:
+            self._spawn(asyncio.to_thread(self._leftovers.pop(attempt_id).delete))
+
+    def start(self, action: StartAttempt) -> None:
+        wanted = action.wanted
+        assert wanted.launch is not None
+        try:
+            folder = self._folders.of(wanted.attempt_id)
+        except ValueError as error:
+            self._stone(wanted.attempt_id, 125, str(error), infrastructure=True)
+            return
+        self._leftovers.pop(wanted.attempt_id, None)
+        log.info("starting %s of %s", wanted.attempt_id, wanted.launch.job_name or wanted.launch.job_id)
+        life = AttemptLife(folder, wanted.launch, Mask(wanted.launch.secrets), self._tools)
+        self._lives[wanted.attempt_id] = life
+        life.begin()
+
+    def stop(self, action: StopAttempt) -> None:
+        life = self._lives.get(action.attempt_id)
+        if life is not None:
+            log.info("stopping %s, grace %s s", action.attempt_id, action.grace_seconds)
+            life.stop(action.grace_seconds)
+        else:
+            stopped = STOPPED_BEFORE_START
+            self._stone(action.attempt_id, stopped.exit_code, stopped.reason, infrastructure=False)
+
+    def forget(self, action: ForgetAttempt) -> None:
+        self._stones.pop(action.attempt_id, None)
+        life = self._lives.pop(action.attempt_id, None)
+        if life is not None:
+            log.info("forgetting %s", action.attempt_id)
+            self._spawn(life.forget())
+
+    async def let_go(self) -> None:
+        """The agent leaves; what runs goes on, the next agent adopts it."""
+        await asyncio.gather(*self._background, return_exceptions=True)
+        for life in self._lives.values():
+            await life.let_go()
+
+    def _stone(self, attempt_id: str, exit_code: int, reason: str, infrastructure: bool) -> None:
+        self._stones[attempt_id] = AttemptObserved(
+            attempt_id,
+            Phase.EXITED,
+            exit_code=exit_code,
+            reason=reason,
+            infrastructure=infrastructure,
+            uplink_drained=True,
+        )
+        self._tools.changed()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)

@@ -1,0 +1,106 @@
+"""How an attempt ended, in one sentence and one exit code. Pure."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from agent.launchers.contract import Ended
+from platform_core.units import format_bytes
+
+# torchrun's own report of a failed rank; the root cause is the last block.
+_FAILED_RANK = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s*\n\s*exitcode\s*: (-?\d+)")
+_EXCEPTION = re.compile(
+    r"^(?:[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)|Killed|Segmentation fault)\b.*"
+)
+_LONGEST_QUOTE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    exit_code: int
+    reason: str
+    infrastructure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RankEnd:
+    """What `trainmaster.rank` left of itself; a killed rank leaves nothing."""
+
+    exit_code: int
+    error: str = ""
+
+
+def judge(
+    ended: Ended,
+    ranks: Mapping[int, RankEnd],
+    expected_ranks: int,
+    launcher_log: str,
+    last_lines: Mapping[int, str],
+) -> Verdict:
+    """`last_lines`: of each rank's log. `expected_ranks`: how many this node had, 0 for a custom command."""
+    if ended.trouble:
+        return Verdict(ended.exit_code, _capital(ended.trouble), ended.vanished or ended.exit_code == 125)
+    if ended.memory_limit_bytes:
+        limit = format_bytes(ended.memory_limit_bytes)
+        return Verdict(137, f"It used more memory than its limit on this node, {limit}, and was ended.")
+    if ended.stopped:
+        return _stopped(ended, ranks, expected_ranks)
+    if ended.exit_code == 0:
+        return Verdict(0, "")
+    failed = _root_cause(launcher_log) or _first_failed(ranks)
+    if failed is None:
+        (rank,) = last_lines if len(last_lines) == 1 else (None,)
+        quote = _quote(last_lines.get(rank, "") if rank is not None else "") or _quote(_last(launcher_log))
+        return Verdict(ended.exit_code, f"Its command {_how(ended.exit_code)}{quote}.")
+    rank, code = failed
+    error = ranks[rank].error if rank in ranks and ranks[rank].error else last_lines.get(rank, "")
+    return Verdict(code, f"Rank {rank} {_how(code)}{_quote(error)}.")
+
+
+def _stopped(ended: Ended, ranks: Mapping[int, RankEnd], expected_ranks: int) -> Verdict:
+    if ended.killed_after_grace:
+        return Verdict(137, "It was asked to stop, did not end within its grace, and was killed.")
+    clean = 0 < expected_ranks <= len(ranks) and all(end.exit_code == 0 for end in ranks.values())
+    # torchrun exits with 1 after SIGTERM even when every rank saved and left in peace: trust the ranks.
+    return Verdict(0 if clean else ended.exit_code, "It was asked to stop, and did.")
+
+
+def _root_cause(launcher_log: str) -> tuple[int, int] | None:
+    found = _FAILED_RANK.findall(launcher_log)
+    if not found:
+        return None
+    rank, code = found[-1]
+    return int(rank), 128 - int(code) if int(code) < 0 else int(code)
+
+
+def _first_failed(ranks: Mapping[int, RankEnd]) -> tuple[int, int] | None:
+    failed = sorted((rank, end.exit_code) for rank, end in ranks.items() if end.exit_code != 0)
+    return failed[0] if failed else None
+
+
+def _how(code: int) -> str:
+    if code > 128:
+        try:
+            return f"was killed by {signal.Signals(code - 128).name}"
+        except ValueError:
+            pass
+    return f"ended with exit code {code}"
+
+
+def _quote(line: str) -> str:
+    line = line.strip()
+    if not _EXCEPTION.match(line):
+        return ""
+    return f": {line[:_LONGEST_QUOTE].rstrip('.')}"
+
+
+def _last(text: str) -> str:
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def _capital(sentence: str) -> str:
+    sentence = sentence.strip()
+    return sentence[:1].upper() + sentence[1:] + ("" if sentence.endswith(".") else ".")

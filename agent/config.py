@@ -1,0 +1,179 @@
+"""The agent's settings: the only place in this program that reads the environment. Flags override it.
+
+Every setting is TRAINMASTER_AGENT_<NAME>; each has its heading in docs/settings.md.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PREFIX = "TRAINMASTER_AGENT_"
+MIB = 1 << 20
+
+# What a job inherits from the agent's environment. Everything else (tokens, database addresses, cloud keys of
+# the agent) stays with the agent.
+_INHERITED = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM"}
+    | {"LD_LIBRARY_PATH", "LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "XDG_CACHE_HOME"}
+    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "XDG_RUNTIME_DIR"}
+    | {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
+)
+_INHERITED_PREFIXES = ("LC_", "NCCL_", "GLOO_", "NVIDIA_", "CUDA_", "TORCH_", "HF_", "UCX_", "FI_")
+
+
+class ConfigError(Exception):
+    """A setting that cannot be meant; the message says which, what it was, and what it must be."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    server: str  # host:port of the gateway
+    data: Path
+    token: str = field(repr=False)  # bootstrap token, needed only for the first start
+    rack: str
+    block: str
+    hostname: str
+    gpu_type: str  # '' means: as the hardware says
+    slots: int  # 0 means: the GPUs that NVML finds, else one CPU slot a core
+    address: str  # host or IP that other nodes reach
+    transfer_port: int  # 0 takes a free one
+    rendezvous_ports: tuple[int, int]
+    labels: tuple[tuple[str, str], ...]
+    ca: Path | None
+    insecure: bool
+    python: str  # the interpreter that runs training scripts in the process launcher
+    engine: str  # docker, podman, or a path to either
+    log_cap_bytes: int  # of one rank's log file kept on this node's disk
+    upload_limit_seconds: int  # how long the last uploads of an ended attempt may take
+    rejoin: bool
+
+
+_TEXT_DEFAULTS = {
+    "token": "",
+    "rack": "",
+    "block": "",
+    "gpu_type": "",
+    "engine": "docker",
+    "python": sys.executable,
+    "rendezvous_ports": "29500-29999",
+}
+
+
+def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> AgentConfig:
+    """Flags that are None or empty were not given; then the environment counts, then the default."""
+    source = _Source(flags, os.environ if environment is None else environment)
+    server, data = source.text("server"), source.text("data")
+    if not server:
+        raise ConfigError(f"The agent needs the gateway's address: --server HOST:PORT or {PREFIX}SERVER.")
+    if ":" not in server or not server.rpartition(":")[2].isdigit():
+        raise ConfigError(f'The server is "{server}"; it must be HOST:PORT, as in control.example:7443.')
+    if not data:
+        raise ConfigError(f"The agent needs a folder of its own: --data DIR or {PREFIX}DATA.")
+    hostname = source.text("hostname") or socket.gethostname()
+    ca = source.text("ca")
+    return AgentConfig(
+        server=server,
+        data=Path(data).absolute(),
+        token=source.secret("token"),
+        rack=source.text("rack"),
+        block=source.text("block"),
+        hostname=hostname,
+        gpu_type=source.text("gpu_type"),
+        slots=source.number("slots", 0, 0, 4096),
+        address=source.text("address") or hostname,
+        transfer_port=source.number("transfer_port", 0, 0, 65535),
+        rendezvous_ports=_port_range(source.text("rendezvous_ports")),
+        labels=_labels(source.many("label")),
+        ca=Path(ca) if ca else None,
+        insecure=source.switch("insecure"),
+        python=source.text("python"),
+        engine=source.text("engine"),
+        log_cap_bytes=source.number("log_cap_mib", 64, 2, 1 << 20) * MIB,
+        upload_limit_seconds=source.number("upload_limit_seconds", 600, 1, 86_400),
+        rejoin=source.switch("rejoin"),
+    )
+
+
+def inherited_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The part of the agent's environment that a training process may see."""
+    source = os.environ if environment is None else environment
+    return {
+        name: value
+        for name, value in source.items()
+        if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
+    }
+
+
+class _Source:
+    def __init__(self, flags: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+        self._flags = flags
+        self._environment = environment
+
+    def _given(self, name: str) -> Any:
+        flag = self._flags.get(name)
+        if flag is not None and flag != () and flag != "" and flag is not False:
+            return flag
+        return self._environment.get(PREFIX + name.upper(), "")
+
+    def text(self, name: str) -> str:
+        return str(self._given(name)).strip() or _TEXT_DEFAULTS.get(name, "")
+
+    def secret(self, name: str) -> str:
+        """From the flag, the environment, or the file that <NAME>_FILE names."""
+        file = self._environment.get(f"{PREFIX}{name.upper()}_FILE", "")
+        given = self.text(name)
+        if given or not file:
+            return given
+        try:
+            return Path(file).read_text().strip()
+        except OSError as error:
+            raise ConfigError(f"{PREFIX}{name.upper()}_FILE cannot be read: {error}.") from error
+
+    def number(self, name: str, default: int, low: int, high: int) -> int:
+        given = self.text(name)
+        if not given:
+            return default
+        try:
+            value = int(given)
+        except ValueError:
+            raise ConfigError(f'{name} is "{given}"; it must be a whole number.') from None
+        if not low <= value <= high:
+            raise ConfigError(f"{name} is {value}; it must be {low} to {high}.")
+        return value
+
+    def switch(self, name: str) -> bool:
+        given = str(self._given(name)).strip().lower()
+        if given in ("", "0", "false", "no", "off"):
+            return False
+        if given in ("1", "true", "yes", "on"):
+            return True
+        raise ConfigError(f'{name} is "{given}"; it must be 1 or 0.')
+
+    def many(self, name: str) -> list[str]:
+        given = self._given(name)
+        if isinstance(given, str):
+            return [part.strip() for part in given.split(",") if part.strip()]
+        return [str(part) for part in given]
+
+
+def _port_range(text: str) -> tuple[int, int]:
+    low, dash, high = text.partition("-")
+    if not (dash and low.isdigit() and high.isdigit() and 0 < int(low) <= int(high) <= 65535):
+        raise ConfigError(f'The rendezvous ports are "{text}"; they must be LOW-HIGH, as in 29500-29999.')
+    return int(low), int(high)
+
+
+def _labels(pairs: list[str]) -> tuple[tuple[str, str], ...]:
+    labels: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (equals and key):
+            raise ConfigError(f'The label "{pair}" must be KEY=VALUE.')
+        labels[key] = value
+    return tuple(sorted(labels.items()))

@@ -1,0 +1,1 @@
+"""How the processes of an attempt are started, watched and ended on this node. One contract: contract.py."""

@@ -1,0 +1,138 @@
+"""What is run for an attempt on this node: argv and environment. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath, PurePosixPath
+
+from agent.wanted import Launch
+
+TORCHRUN_STRATEGIES = frozenset({"ddp", "fsdp", "deepspeed"})
+RENDEZVOUS_TIMEOUT_SECONDS = 1800  # the slowest node may still be fetching its data
+TORCHRUN_PATIENCE_SECONDS = 86_400
+_OWN_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "horovodrun"})
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+
+
+class CommandError(Exception):
+    """The command cannot be run by its strategy; the message is a sentence with the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the command will find things, as it sees them: in a container that is not as the node does."""
+
+    folder: PurePath
+    python: str
+    gpus: tuple[str, ...]  # uuids of its slots, empty on CPU slots
+    interface: str = ""  # network interface that other nodes reach, '' to let the libraries choose
+    inherited: Mapping[str, str] = field(default_factory=dict)
+
+
+def argv_of(launch: Launch, python: str) -> tuple[str, ...]:
+    """torchrun around `trainmaster.rank` for the strategies that need it; a custom command runs as it is."""
+    if not launch.command:
+        raise CommandError("The command is empty.")
+    if launch.strategy == "custom":
+        return _with_python(launch.command, python)
+    script = _script(launch.command, launch.strategy)
+    if launch.strategy == "horovod":
+        count = str(len(launch.slots))
+        hosts = f"localhost:{count}"
+        return ("horovodrun", "-np", count, "-H", hosts, python, "-u", "-m", "trainmaster.rank", *script)
+    if launch.strategy not in TORCHRUN_STRATEGIES:
+        raise CommandError(f'This agent does not know the strategy "{launch.strategy}"; update the agent.')
+    return (
+        # -P: a file of the job called like a standard module must not break the launcher itself.
+        *(python, "-P", "-m", "torch.distributed.run"),
+        f"--nnodes={launch.nodes}",
+        f"--node-rank={launch.node_rank}",
+        f"--nproc-per-node={max(1, len(launch.slots))}",
+        f"--master-addr={launch.master_address}",
+        f"--master-port={launch.master_port}",
+        "--max-restarts=0",
+        f"--rdzv-conf=timeout={RENDEZVOUS_TIMEOUT_SECONDS}",
+        # Longer than any grace: the shim decides when it is over, not torchrun.
+        f"--shutdown-timeout={TORCHRUN_PATIENCE_SECONDS}",
+        *("-m", "trainmaster.rank", *script),
+    )
+
+
+def is_ranked(launch: Launch) -> bool:
+    """Whether each rank writes its own log; otherwise the command's output is the one log of this node."""
+    return launch.strategy != "custom"
+
+
+def _script(command: tuple[str, ...], strategy: str) -> tuple[str, ...]:
+    """The script and its arguments, without the interpreter that a user would write before it."""
+    words = list(command)
+    program = PurePosixPath(words[0]).name
+    if program in _OWN_LAUNCHERS or program in _SHELLS:
+        raise CommandError(
+            f'The command starts with "{words[0]}", but strategy {strategy} starts one Python process a slot'
+            " itself. Give the script alone (python train.py …), or choose strategy custom."
+        )
+    if program.startswith("python"):
+        words.pop(0)
+        while words and words[0] in ("-u", "-B"):
+            words.pop(0)
+    if not words or (words[0].startswith("-") and words[0] != "-m"):
+        raise CommandError(
+            f'The command "{" ".join(command)}" names no script; strategy {strategy} needs python train.py …'
+            " or python -m package.module …"
+        )
+    return tuple(words)
+
+
+def _with_python(command: tuple[str, ...], python: str) -> tuple[str, ...]:
+    """A bare `python` is the interpreter of this node, as it is for every other strategy."""
+    return (python, *command[1:]) if command[0] in ("python", "python3") else command
+
+
+def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, str]:
+    """Later lines win: inherited, then ours, then the user's own, then what nobody may change."""
+    slots = max(1, len(launch.slots))
+    environment = dict(place.inherited)
+    environment |= {
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": str(launch.cpus_per_slot or 1),
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+    }
+    if place.interface:
+        environment |= {"GLOO_SOCKET_IFNAME": place.interface, "NCCL_SOCKET_IFNAME": place.interface}
+    environment |= dict(launch.environment)
+    environment |= dict(launch.secrets)
+    environment |= {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(place.gpus),
+        "TRAINMASTER_ATTEMPT": attempt_id,
+        "TRAINMASTER_JOB": launch.job_id,
+        "TRAINMASTER_DIR": str(place.folder),
+        "TRAINMASTER_CHECKPOINT_INTERVAL_STEPS": str(launch.checkpoint_interval_steps),
+        "TRAINMASTER_CHECKPOINT_INTERVAL_SECONDS": str(launch.checkpoint_interval_seconds),
+        "TRAINMASTER_CHECKPOINT_KEEP": str(launch.checkpoint_keep_last),
+        "TRAINMASTER_HYPERPARAMETERS": launch.hyperparameters_json or "{}",
+        "MASTER_ADDR": launch.master_address,
+        "MASTER_PORT": str(launch.master_port),
+        "NODE_RANK": str(launch.node_rank),
+        "NNODES": str(launch.nodes),
+        "NPROC_PER_NODE": str(slots),
+    }
+    if launch.checkpoint_path:
+        environment["TRAINMASTER_CHECKPOINT_PATH"] = launch.checkpoint_path
+    if launch.seed is not None:
+        environment["TRAINMASTER_SEED"] = str(launch.seed)
+    if launch.resume is not None:
+        environment["TRAINMASTER_RESUME"] = str(place.folder / "resume")
+    if launch.dataset is not None:
+        environment["TRAINMASTER_DATA"] = str(place.folder / "data")
+    if launch.strategy == "custom":
+        # One process a node, so the node's rank is its rank. Whatever the command starts may set its own.
+        environment |= {"RANK": str(launch.node_rank), "WORLD_SIZE": str(launch.nodes), "LOCAL_RANK": "0"}
+        environment["TRAINMASTER_SLOTS"] = ",".join(map(str, launch.slots))
+    return environment
+
+
+def output_of(launch: Launch, logs: Path) -> Path:
+    return logs / ("launcher.log" if is_ranked(launch) else f"rank-{launch.node_rank}.log")

@@ -1,0 +1,148 @@
+"""The default launcher: a shim for each attempt, in a session of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from agent.files import read_json, write_atomically
+from agent.launchers import limits, processes, shim
+from agent.launchers.contract import Alive, Ended, LauncherError, LaunchOrder, NotStarted, Status
+from agent.launchers.stopping import write_stop
+from agent.work_folder import WorkFolder
+
+VANISHED = "the process that watched it was killed from outside, so what was left of it was ended"
+
+
+class ProcessLauncher:
+    name = "process"
+
+    def __init__(self) -> None:
+        self._children: dict[Path, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
+
+    def start(self, order: LaunchOrder) -> None:
+        folder = order.folder
+        if not isinstance(self.poll(folder), NotStarted):
+            return
+        applied = limits.apply(folder.attempt_id, order.memory_bytes, order.cpus)
+        document = {
+            "argv": order.argv,
+            "cwd": str(order.cwd),
+            "output": str(order.output),
+            "cgroup": applied.cgroup,
+            "shim_cgroup": applied.shim_cgroup,
+            "watch_memory_bytes": applied.watch_memory_bytes,
+        }
+        write_atomically(folder.launch_file, json.dumps(document).encode())
+        with open(folder.launcher_log, "ab", buffering=0) as log:
+            log.write(f"[trainmaster] limits: {applied.sentence}\n".encode())
+            try:
+                child = subprocess.Popen(
+                    [sys.executable, "-I", shim.__file__, str(folder.path)],
+                    env={**order.environment, processes.MARK: folder.attempt_id},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise LauncherError(f"The shim could not be started: {error.strerror}.") from error
+        with self._lock:
+            self._children[folder.path] = child
+
+    def poll(self, folder: WorkFolder) -> Status:
+        starting = self._starting(folder)
+        ended = _read_exit(folder)
+        if ended is not None:
+            return ended
+        taken = read_json(folder.process_file)
+        if taken is None:
+            return self._not_taken(folder, starting)
+        if processes.is_alive(int(taken["pid"]), float(taken["create_time"])):
+            return Alive(int(taken["pid"]))
+        return _read_exit(folder) or _bury(folder)
+
+    def _starting(self, folder: WorkFolder) -> subprocess.Popen[bytes] | None:
+        """Our own child, if it was this agent that started the shim; asking also reaps it."""
+        with self._lock:
+            child = self._children.get(folder.path)
+            if child is not None:
+                child.poll()
+            return child
+
+    def _not_taken(self, folder: WorkFolder, child: subprocess.Popen[bytes] | None) -> Status:
+        if child is None:
+            return NotStarted()
+        if child.returncode is None:
+            return Alive(child.pid)
+        # It ended between our two looks, or before it could take the attempt at all.
+        if folder.process_file.exists():
+            return self.poll(folder)
+        trouble = f"the shim ended with code {child.returncode} before it began; see launcher.log"
+        return _leave_exit(folder, Ended(exit_code=125, trouble=trouble))
+
+    def stop(self, folder: WorkFolder, grace_seconds: int) -> None:
+        status = self.poll(folder)
+        if isinstance(status, Alive):
+            write_stop(folder, grace_seconds)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(
+                    status.pid, signal.SIGTERM
+                )  # it looks at the stop file anyway; this makes it look now
+
+    def adopt(self, folder: WorkFolder) -> Status:
+        return self.poll(folder)
+
+    def secrets(self, folder: WorkFolder, names: tuple[str, ...]) -> dict[str, str]:
+        status = self.poll(folder)
+        seen = processes.environment_of(status.pid) if isinstance(status, Alive) else {}
+        return {name: seen[name] for name in names if name in seen}
+
+    def forget(self, folder: WorkFolder) -> None:
+        taken = read_json(folder.process_file)
+        if taken is not None:
+            limits.release(str(taken.get("cgroup", "")))
+        with self._lock:
+            child = self._children.pop(folder.path, None)
+        if child is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(timeout=5)
+
+
+def _read_exit(folder: WorkFolder) -> Ended | None:
+    document = read_json(folder.exit_file)
+    if document is None:
+        return None
+    return Ended(
+        exit_code=int(document.get("exit_code", 125)),
+        stopped=bool(document.get("stopped")),
+        killed_after_grace=bool(document.get("killed_after_grace")),
+        memory_limit_bytes=int(document.get("memory_limit_bytes") or 0),
+        vanished=bool(document.get("vanished")),
+        trouble=str(document.get("trouble", "")),
+    )
+
+
+def _bury(folder: WorkFolder) -> Ended:
+    """The shim is gone and left no word: end what it watched, then write the word ourselves."""
+    processes.kill_marked(folder.attempt_id)
+    stopped = folder.stop_file.exists()
+    return _leave_exit(folder, Ended(exit_code=137, stopped=stopped, vanished=True, trouble=VANISHED))
+
+
+def _leave_exit(folder: WorkFolder, ended: Ended) -> Ended:
+    document = {
+        "exit_code": ended.exit_code,
+        "stopped": ended.stopped,
+        "vanished": ended.vanished,
+        "trouble": ended.trouble,
+    }
+    write_atomically(folder.exit_file, json.dumps(document).encode(), durable=True)
+    return ended

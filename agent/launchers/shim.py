@@ -1,0 +1,239 @@
+"""The small process that owns an attempt's processes, so that the agent may die.
+
+Run by path (`python -I shim.py FOLDER`); it reads nothing but the folder. It takes the attempt by creating
+process.json (once, by link: a second shim finds it and leaves), starts the command, adopts every orphan below
+it, obeys the `stop` file, and writes exit.json when nothing is left alive.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+PR_SET_CHILD_SUBREAPER = 36
+TICK_SECONDS = 0.1
+MEMORY_TICK_SECONDS = 1.0
+LAST_KILL_SECONDS = 20.0  # for processes that even SIGKILL does not end (stuck in the kernel)
+DEFAULT_GRACE_SECONDS = 10.0  # when somebody other than the agent sends SIGTERM
+
+
+class Shim:
+    def __init__(self, folder: Path, order: dict[str, Any]) -> None:
+        self.folder = folder
+        self.order = order
+        self.exit_code: int | None = None
+        self.stop_began = 0.0
+        self.stop_at: float | None = None  # when the grace ends
+        self.killed_after_grace = False
+        self.memory_limit_hit = 0
+        self.next_memory_look = 0.0
+        self.command_pid = 0
+
+    def run(self) -> dict[str, Any]:
+        wake = self.listen()
+        try:
+            self.command_pid = self.spawn()
+        except (OSError, subprocess.SubprocessError) as error:
+            cause = getattr(error, "strerror", None) or str(error)
+            return {"exit_code": 127, "trouble": f'"{self.order["argv"][0]}" could not be started: {cause}.'}
+        while self.exit_code is None:
+            select.select([wake], [], [], TICK_SECONDS)
+            with contextlib.suppress(BlockingIOError):
+                os.read(wake, 512)
+            self.reap()
+            self.obey_stop()
+            self.watch_memory()
+        self.kill_all()
+        return {
+            "exit_code": self.exit_code,
+            "stopped": self.stop_at is not None,
+            "killed_after_grace": self.killed_after_grace,
+            "memory_limit_bytes": self.memory_limit_hit or self.cgroup_oom(),
+        }
+
+    def listen(self) -> int:
+        """Signals only wake the loop; SIGTERM also leaves the `stop` file, so there is one way to stop."""
+        read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: self.ask_stop())
+        return read
+
+    def ask_stop(self) -> None:
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(self.folder / "stop", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            os.write(descriptor, json.dumps({"grace_seconds": DEFAULT_GRACE_SECONDS}).encode())
+            os.close(descriptor)
+
+    def spawn(self) -> int:
+        cgroup = self.order["cgroup"]
+
+        def enter() -> None:  # between fork and exec
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            if cgroup:
+                Path(cgroup, "cgroup.procs").write_text("0")
+
+        with open(self.order["output"], "ab", buffering=0) as output:
+            # A group of its own inside this session: the group gets SIGTERM, this process does not.
+            child = subprocess.Popen(
+                self.order["argv"],
+                cwd=self.order["cwd"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                process_group=0,
+                preexec_fn=enter,
+            )
+        child.returncode = 0  # reaped below; Popen must not wait for it
+        return child.pid
+
+    def reap(self) -> bool:
+        """Collects every ended child, also adopted ones. False when there is none left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid == self.command_pid:
+                code = os.waitstatus_to_exitcode(status)
+                self.exit_code = 128 - code if code < 0 else code
+
+    def obey_stop(self) -> None:
+        if self.exit_code is not None:
+            return
+        try:
+            grace = float(json.loads((self.folder / "stop").read_text())["grace_seconds"])
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, KeyError, TypeError):
+            grace = DEFAULT_GRACE_SECONDS
+        now = time.monotonic()
+        if self.stop_at is None:
+            self.stop_began, self.stop_at = now, now + grace
+            self.say(f"asked to stop; SIGTERM sent, SIGKILL in {grace:.0f} s")
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.command_pid, signal.SIGTERM)
+        self.stop_at = min(self.stop_at, self.stop_began + grace)
+        if now >= self.stop_at and not self.killed_after_grace:
+            self.killed_after_grace = True
+            self.say("still alive after the grace; SIGKILL sent")
+            self.kill_everyone()
+
+    def watch_memory(self) -> None:
+        """Where no cgroup holds the limit: the sum of what the processes use, shared pages counted once."""
+        limit, now = self.order["watch_memory_bytes"], time.monotonic()
+        if not limit or self.memory_limit_hit or self.exit_code is not None or now < self.next_memory_look:
+            return
+        self.next_memory_look = now + MEMORY_TICK_SECONDS
+        processes = psutil.Process().children(recursive=True)
+        # Resident size counts shared pages once for each process: cheap, and never too small.
+        if sum(map(resident, processes)) <= limit:
+            return
+        used = sum(map(proportional, processes))
+        if used > limit:
+            self.memory_limit_hit = limit
+            self.say(f"uses {used:,} bytes of memory, its limit is {limit:,}; SIGKILL sent")
+            self.kill_everyone()
+
+    def cgroup_oom(self) -> int:
+        try:
+            events = Path(self.order["cgroup"], "memory.events").read_text()
+            killed = any(
+                line.startswith("oom_kill ") and line.split()[1] != "0" for line in events.splitlines()
+            )
+            return int(Path(self.order["cgroup"], "memory.max").read_text()) if killed else 0
+        except (OSError, ValueError):
+            return 0
+
+    def kill_all(self) -> None:
+        """Ends every descendant and reaps it; this process adopts orphans, so none can slip away."""
+        deadline = time.monotonic() + LAST_KILL_SECONDS
+        while self.reap() and time.monotonic() < deadline:
+            self.kill_everyone()
+            time.sleep(0.01)
+
+    def kill_everyone(self) -> None:
+        if self.order["cgroup"]:
+            with contextlib.suppress(OSError):
+                Path(self.order["cgroup"], "cgroup.kill").write_text("1")
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+    def say(self, sentence: str) -> None:
+        with open(self.folder / "logs" / "launcher.log", "a") as log:
+            log.write(f"[trainmaster] {sentence}\n")
+
+
+def resident(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def proportional(process: psutil.Process) -> int:
+    try:
+        return int(getattr(process.memory_full_info(), "pss", 0)) or resident(process)
+    except psutil.Error:
+        return 0
+
+
+def take(folder: Path, order: dict[str, Any]) -> bool:
+    """True for exactly one process in the life of the attempt: the one that links process.json into place."""
+    me = psutil.Process()
+    document = {
+        "pid": me.pid,
+        "pgid": os.getpgid(0),
+        "create_time": me.create_time(),
+        "cgroup": order["cgroup"],
+    }
+    mine = folder / f".process.json.{me.pid}"
+    mine.write_text(json.dumps(document))
+    try:
+        os.link(mine, folder / "process.json")
+    except FileExistsError:
+        return False
+    finally:
+        mine.unlink()
+    return True
+
+
+def write_exit(folder: Path, document: dict[str, Any]) -> None:
+    temporary = folder / ".exit.json.new"
+    with open(temporary, "w") as file:
+        json.dump({**document, "ended_at_ms": time.time_ns() // 1_000_000}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, folder / "exit.json")
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    order = json.loads((folder / "launch.json").read_text())
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if order["shim_cgroup"]:
+        with contextlib.suppress(OSError):
+            Path(order["shim_cgroup"], "cgroup.procs").write_text("0")
+    if take(folder, order):
+        write_exit(folder, Shim(folder, order).run())
+
+
+if __name__ == "__main__":
+    main()

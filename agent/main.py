@@ -1,0 +1,64 @@
+"""`trainmaster agent`: the command line of the node's program."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from agent.channel import Refused
+from agent.config import ConfigError, load
+from agent.program import AlreadyRunning, run
+
+EXIT_REFUSED = 3  # the server does not want this node; starting again by itself cannot help
+EXIT_CONFIG = 2
+
+
+@click.command(help="Run the agent of this node: it joins the cluster, trains, and moves models.")
+@click.option("--server", metavar="HOST:PORT", help="The gateway of the platform.")
+@click.option("--token", metavar="TOKEN", help="Bootstrap token; needed once, to join.")
+@click.option(
+    "--data", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="The agent's folder."
+)
+@click.option("--rack", metavar="NAME", help="Rack of this node, for placement.")
+@click.option("--block", metavar="NAME", help="Block of racks of this node, for placement.")
+@click.option("--hostname", metavar="NAME", help="Name shown on the pages; the machine's by default.")
+@click.option("--slots", metavar="N", type=int, help="CPU slots to offer instead of what the hardware has.")
+@click.option(
+    "--gpu-type", metavar="SLUG", help="Type of the slots, when the name from the driver does not do."
+)
+@click.option(
+    "--address", metavar="HOST", help="Host or IP that other nodes reach; the host name by default."
+)
+@click.option("--transfer-port", metavar="PORT", type=int, help="Port for moving models; 0 takes a free one.")
+@click.option("--rendezvous-ports", metavar="LOW-HIGH", help="Ports that jobs may use to meet; 29500-29999.")
+@click.option("--label", metavar="KEY=VALUE", multiple=True, help="Label of this node; may be repeated.")
+@click.option("--ca", metavar="FILE", type=click.Path(path_type=Path), help="Certificate of the platform.")
+@click.option("--insecure", is_flag=True, help="No TLS. For the platform on one machine only.")
+@click.option(
+    "--rejoin", is_flag=True, help="Join again with --token, as the same node, for a new credential."
+)
+@click.option("--verbose", is_flag=True, help="Say more in the log.")
+def agent(verbose: bool, **flags: object) -> None:
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    logging.getLogger("grpc").setLevel(logging.WARNING)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    try:
+        asyncio.run(run(load(flags)))
+    except (ConfigError, AlreadyRunning) as error:
+        click.echo(str(error), err=True)
+        sys.exit(EXIT_CONFIG)
+    except Refused as error:
+        click.echo(str(error), err=True)
+        sys.exit(EXIT_REFUSED)
+
+
+if __name__ == "__main__":
+    agent()

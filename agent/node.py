@@ -1,0 +1,137 @@
+"""This node as the session sees it: what it is, what it has, and what is wanted of it, reconciled."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from importlib import metadata
+from typing import Protocol
+
+import psutil
+
+from agent import reconcile as actions
+from agent.attempts.supervisor import Supervisor
+from agent.config import AgentConfig
+from agent.observed import DeploymentObserved, Observed
+from agent.probes.slots import Slots, usable_cpus
+from agent.probes.telemetry import Occupant, Probe, Telemetry
+from agent.reconcile import reconcile
+from agent.wanted import DeploymentWanted, Wanted
+from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
+
+log = logging.getLogger(__name__)
+
+SAMPLE_EVERY_SECONDS = 1.0
+RECONCILE_LIMIT = 4  # actions change what is observed; this many rounds always settle it
+
+
+class Deployments(Protocol):
+    """Model versions on their way to this node. Called from the event loop; nothing blocks it."""
+
+    def observed(self) -> tuple[DeploymentObserved, ...]: ...
+
+    def receive(self, wanted: DeploymentWanted) -> None: ...
+
+    def drop(self, deployment_id: str) -> None: ...
+
+
+class Node:
+    def __init__(self, config: AgentConfig, slots: Slots, probe: Probe, changed: asyncio.Event) -> None:
+        self._config, self._slots, self._probe = config, slots, probe
+        self._changed = changed
+        self._sample = Telemetry(0, 0, ())
+        self._transfer_port = config.transfer_port
+        self._supervisor: Supervisor | None = None
+        self._deployments: Deployments | None = None
+
+    def equip(self, supervisor: Supervisor, deployments: Deployments | None, transfer_port: int) -> None:
+        """Before the first session; the parts are made after the node because they tell it of changes."""
+        self._supervisor, self._deployments = supervisor, deployments
+        self._transfer_port = transfer_port
+
+    def describe(self) -> enrolment_pb2.NodeDescription:
+        config = self._config
+        low, high = config.rendezvous_ports
+        return enrolment_pb2.NodeDescription(
+            hostname=config.hostname,
+            rack=config.rack,
+            block=config.block,
+            gpu_type=self._slots.gpu_type,
+            slots=[
+                enrolment_pb2.SlotDescription(
+                    index=slot.index, name=slot.name, uuid=slot.uuid, memory_bytes=slot.memory_bytes
+                )
+                for slot in self._slots.slots
+            ],
+            cpus=usable_cpus(),
+            memory_bytes=psutil.virtual_memory().total,
+            disk_bytes=psutil.disk_usage(str(config.data)).total,
+            agent_version=metadata.version("trainmaster"),
+            address=config.address,
+            transfer_port=self._transfer_port,
+            rendezvous_port_low=low,
+            rendezvous_port_high=high,
+            labels=dict(config.labels),
+        )
+
+    def observed(self) -> Observed:
+        return Observed(
+            attempts=self._supervisor.observed() if self._supervisor is not None else (),
+            deployments=self._deployments.observed() if self._deployments is not None else (),
+        )
+
+    def want(self, wanted: Wanted) -> None:
+        if self._supervisor is None:
+            return
+        self._supervisor.learn(wanted)
+        for _ in range(RECONCILE_LIMIT):
+            todo = reconcile(wanted, self.observed())
+            if not todo:
+                return
+            for action in todo:
+                self._carry_out(action, self._supervisor)
+
+    def _carry_out(self, action: actions.Action, supervisor: Supervisor) -> None:
+        match action:
+            case actions.StartAttempt():
+                supervisor.start(action)
+            case actions.StopAttempt():
+                supervisor.stop(action)
+            case actions.ForgetAttempt():
+                supervisor.forget(action)
+            case actions.ReceiveDeployment() if self._deployments is not None:
+                self._deployments.receive(action.wanted)
+            case actions.DropDeployment() if self._deployments is not None:
+                self._deployments.drop(action.deployment_id)
+
+    def telemetry(self) -> session_pb2.Heartbeat:
+        return session_pb2.Heartbeat(
+            disk_free_bytes=self._sample.disk_free_bytes,
+            memory_used_bytes=self._sample.memory_used_bytes,
+            slots=[
+                session_pb2.SlotTelemetry(
+                    index=slot.index,
+                    utilisation=slot.utilisation,
+                    memory_used_bytes=slot.memory_used_bytes,
+                    temperature_celsius=slot.temperature_celsius,
+                    ecc_corrected=slot.ecc_corrected,
+                    ecc_uncorrected=slot.ecc_uncorrected,
+                )
+                for slot in self._sample.slots
+            ],
+        )
+
+    async def changed(self) -> None:
+        await self._changed.wait()
+        self._changed.clear()
+
+    async def sample(self) -> None:
+        """For ever. Apart from the heartbeat, which must not wait for a driver that hangs."""
+        while True:
+            running = self._supervisor.running() if self._supervisor is not None else ()
+            occupants = [Occupant(attempt.slots, attempt.pid) for attempt in running]
+            try:
+                self._sample = await asyncio.to_thread(self._probe.read, occupants)
+            except Exception:
+                log.exception("the telemetry could not be read")
+            await asyncio.sleep(SAMPLE_EVERY_SECONDS)

@@ -1,0 +1,55 @@
+"""What this node has, as frozen values: the other half of `reconcile`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agent.wanted import DeploymentWanted
+
+
+class Phase(StrEnum):
+    PREPARING = "preparing"
+    RUNNING = "running"
+    EXITED = "exited"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptObserved:
+    attempt_id: str
+    phase: Phase
+    stopping: bool = False  # a stop has been ordered and is being carried out
+    exit_code: int = 0  # with EXITED; 128 + signal for a killed process
+    reason: str = ""
+    infrastructure: bool = False  # the platform's fault, not the script's
+    uplink_drained: bool = False
+
+
+class DeploymentPhase(StrEnum):
+    IDLE = "idle"
+    RECEIVING = "receiving"
+    VERIFYING = "verifying"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentObserved:
+    deployment_id: str
+    phase: DeploymentPhase
+    acting_on: DeploymentWanted | None = None  # the order it follows; None after a restart of the agent
+    bytes_done: int = 0
+    bytes_total: int = 0
+    chunks_done: bytes = b""
+    rate_in: float = 0.0
+    rate_out: float = 0.0
+    source: str = ""
+    error_code: str = ""
+    error: str = ""
+    retries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    attempts: tuple[AttemptObserved, ...] = ()
+    deployments: tuple[DeploymentObserved, ...] = ()

@@ -1,0 +1,139 @@
+"""GPUs by NVML, where there are any."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from dataclasses import dataclass
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    index: int
+    name: str
+    uuid: str
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """None where the hardware does not have it."""
+
+    utilisation: float | None = None  # 0..1
+    memory_used_bytes: int | None = None
+    temperature_celsius: float | None = None
+    ecc_corrected: int | None = None
+    ecc_uncorrected: int | None = None
+
+
+class Nvml:
+    """NVML kept open. Every call may fail for one GPU (it fell off the bus) without harm to the others."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+
+    @classmethod
+    def open(cls) -> Nvml | None:
+        """None on a machine without NVIDIA's driver."""
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+        except Exception as error:  # the library is absent or does not load, in a dozen ways
+            log.debug("no NVML: %s", error)
+            return None
+        return cls(pynvml)
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        nvml = self._library
+        found = []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            memory = nvml.nvmlDeviceGetMemoryInfo(handle).total
+            found.append(
+                Gpu(
+                    index,
+                    _text(nvml.nvmlDeviceGetName(handle)),
+                    _text(nvml.nvmlDeviceGetUUID(handle)),
+                    int(memory),
+                )
+            )
+        return tuple(found)
+
+    def read(self, index: int) -> GpuReading:
+        nvml = self._library
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        except nvml.NVMLError:
+            return GpuReading()
+        utilisation = self._ask(nvml.nvmlDeviceGetUtilizationRates, handle)
+        memory = self._ask(nvml.nvmlDeviceGetMemoryInfo, handle)
+        temperature = self._ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
+        return GpuReading(
+            utilisation=None if utilisation is None else utilisation.gpu / 100,
+            memory_used_bytes=None if memory is None else int(memory.used),
+            temperature_celsius=None if temperature is None else float(temperature),
+            ecc_corrected=self._ecc(handle, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
+            ecc_uncorrected=self._ecc(handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
+        )
+
+    def _ecc(self, handle: Any, kind: int) -> int | None:
+        nvml = self._library
+        count = self._ask(nvml.nvmlDeviceGetTotalEccErrors, handle, kind, nvml.NVML_AGGREGATE_ECC)
+        return None if count is None else int(count)
+
+    def _ask(self, question: Any, *arguments: Any) -> Any:
+        with contextlib.suppress(self._library.NVMLError):
+            return question(*arguments)
+        return None
+
+
+def slug(name: str, memory_bytes: int) -> str:
+    """The name of a GPU type: "NVIDIA A100-SXM4-80GB" is a100-80gb, "NVIDIA H100 80GB HBM3" is h100-80gb."""
+    words = re.findall(r"[a-z0-9]+", name.lower())
+    makers = ("nvidia", "tesla", "geforce", "quadro", "rtx", "gtx", "graphics", "device")
+    model = next((word for word in words if word not in makers and re.search(r"\d", word)), "gpu")
+    if "rtx" in words:
+        model = f"rtx{model}"
+    stated = next((word for word in words if re.fullmatch(r"\d+gb", word) and word != model), "")
+    # What is left of the memory for use is a little less than what the name says.
+    return f"{model}-{stated or f'{_round_up(memory_bytes)}gb'}"
+
+
+def _round_up(memory_bytes: int) -> int:
+    gib = memory_bytes / (1 << 30)
+    usual = (
+        4,
+        6,
+        8,
+        10,
+        11,
+        12,
+        16,
+        20,
+        22,
+        24,
+        32,
+        40,
+        44,
+        48,
+        64,
+        80,
+        94,
+        96,
+        128,
+        141,
+        144,
+        180,
+        192,
+        288,
+    )
+    return next((size for size in usual if gib <= size), round(gib))
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,20 @@
+"""Which network interface other nodes reach this one by."""
+
+from __future__ import annotations
+
+import socket
+
+import psutil
+
+
+def interface_of(address: str) -> str:
+    """The interface that has this address; '' when that cannot be told, so that the libraries choose."""
+    try:
+        found = socket.getaddrinfo(address, None)
+    except OSError:
+        return ""
+    wanted = {str(entry[4][0]) for entry in found}
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(each.address.split("%")[0] in wanted for each in addresses):
+            return name
+    return ""

@@ -1,0 +1,103 @@
+"""How busy the node and each of its slots are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+import psutil
+
+from agent.launchers import processes
+from agent.probes.gpus import Nvml
+from agent.probes.slots import Slots, usable_cpus
+
+
+@dataclass(frozen=True, slots=True)
+class SlotReading:
+    index: int
+    utilisation: float | None = None
+    memory_used_bytes: int | None = None
+    temperature_celsius: float | None = None
+    ecc_corrected: int | None = None
+    ecc_uncorrected: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Telemetry:
+    disk_free_bytes: int
+    memory_used_bytes: int
+    slots: tuple[SlotReading, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """A running attempt, as far as telemetry cares."""
+
+    slots: tuple[int, ...]
+    pid: int
+
+
+class Probe:
+    """Keeps CPU times between two readings. Blocks a little; used by one thread at a time."""
+
+    def __init__(self, slots: Slots, nvml: Nvml | None, data: Path) -> None:
+        self._slots, self._nvml, self._data = slots, nvml, data
+        self._cpu_seconds: dict[tuple[int, float], float] = {}  # by process: pid and start
+        self._read_at = monotonic()
+
+    def read(self, occupants: Iterable[Occupant]) -> Telemetry:
+        memory = psutil.virtual_memory()
+        return Telemetry(
+            disk_free_bytes=psutil.disk_usage(str(self._data)).free,
+            memory_used_bytes=memory.total - memory.available,
+            slots=self._gpu_slots() if self._slots.gpu_uuids else self._cpu_slots(occupants),
+        )
+
+    def _gpu_slots(self) -> tuple[SlotReading, ...]:
+        assert self._nvml is not None
+        readings = []
+        for slot in self._slots.slots:
+            gpu = self._nvml.read(slot.index)
+            readings.append(
+                SlotReading(
+                    slot.index,
+                    gpu.utilisation,
+                    gpu.memory_used_bytes,
+                    gpu.temperature_celsius,
+                    gpu.ecc_corrected,
+                    gpu.ecc_uncorrected,
+                )
+            )
+        return tuple(readings)
+
+    def _cpu_slots(self, occupants: Iterable[Occupant]) -> tuple[SlotReading, ...]:
+        """A CPU slot stands for an equal share of the cores; an attempt's use is spread over its slots."""
+        now = monotonic()
+        elapsed, self._read_at = max(now - self._read_at, 1e-3), now
+        cores_per_slot = max(usable_cpus() / len(self._slots.slots), 1e-3)
+        readings = {slot.index: SlotReading(slot.index, 0.0, 0) for slot in self._slots.slots}
+        seen: dict[tuple[int, float], float] = {}
+        for occupant in occupants:
+            used, resident = self._use_of(occupant.pid, seen)
+            count = max(1, len(occupant.slots))
+            utilisation = min(1.0, used / elapsed / (cores_per_slot * count))
+            for index in occupant.slots:
+                readings[index] = SlotReading(index, utilisation, resident // count)
+        self._cpu_seconds = seen
+        return tuple(readings[slot.index] for slot in self._slots.slots)
+
+    def _use_of(self, pid: int, seen: dict[tuple[int, float], float]) -> tuple[float, int]:
+        """CPU seconds of the process tree since the last reading, and its resident memory."""
+        used, resident = 0.0, 0
+        for process in processes.tree(pid):
+            try:
+                with process.oneshot():
+                    times, key = process.cpu_times(), (process.pid, process.create_time())
+                    resident += process.memory_info().rss
+            except psutil.Error:
+                continue
+            seen[key] = times.user + times.system
+            used += max(0.0, seen[key] - self._cpu_seconds.get(key, 0.0))
+        return used, resident

@@ -1,0 +1,120 @@
+"""The agent put together, and its life from start to leave."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+
+import grpc.aio
+
+from agent import artifacts
+from agent.attempts.life import Tools
+from agent.attempts.preparation import NodeFacts
+from agent.attempts.supervisor import Supervisor
+from agent.channel import open_channel
+from agent.config import AgentConfig, inherited_environment
+from agent.launchers.process import ProcessLauncher
+from agent.node import Node
+from agent.probes.gpus import Nvml
+from agent.probes.network import interface_of
+from agent.probes.slots import Slots, find_slots
+from agent.probes.telemetry import Probe
+from agent.session import Session
+from agent.uplink.push import Pusher
+from agent.work_folder import WorkFolders
+
+log = logging.getLogger(__name__)
+
+
+class AlreadyRunning(Exception):
+    """Another agent works in this data folder."""
+
+
+async def run(config: AgentConfig) -> None:
+    """Until SIGTERM or SIGINT; what it started goes on. Raises Refused when the server refuses this node."""
+    config.data.mkdir(parents=True, exist_ok=True)
+    os.chmod(config.data, 0o700)  # logs, code and data of the jobs lie here, and the credential
+    with _alone_in(config):
+        uploads = ThreadPoolExecutor(2, thread_name_prefix="upload")
+        channel = open_channel(config)
+        try:
+            await _serve(config, channel, uploads)
+        finally:
+            await channel.close(grace=None)
+            uploads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Executor) -> None:
+    changed = asyncio.Event()
+    nvml = Nvml.open()
+    slots = find_slots(nvml, config.slots, config.gpu_type)
+    node = Node(config, slots, Probe(slots, nvml, config.data), changed)
+    session = Session(config, channel, node)
+    pusher = Pusher(channel, session.identity)
+    supervisor = Supervisor(WorkFolders(config.data), _tools(config, slots, pusher, uploads, changed))
+    node.equip(supervisor, None, config.transfer_port)
+    await supervisor.adopt_all()
+    log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
+    tasks = [asyncio.create_task(work) for work in (session.run(), pusher.run(), node.sample())]
+    leave = asyncio.create_task(_asked_to_leave())
+    try:
+        await asyncio.wait([leave, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                task.result()  # raises why it ended: none of them ends in peace
+        log.info("leaving; running attempts go on")
+    finally:
+        for task in [leave, *tasks]:
+            task.cancel()
+        await asyncio.gather(leave, *tasks, return_exceptions=True)
+        await supervisor.let_go()
+
+
+def _tools(
+    config: AgentConfig, slots: Slots, pusher: Pusher, executor: Executor, changed: asyncio.Event
+) -> Tools:
+    facts = NodeFacts(
+        python=config.python,
+        inherited=inherited_environment(),
+        gpu_uuids=slots.gpu_uuids,
+        interface=interface_of(config.address),
+    )
+    launcher = ProcessLauncher()
+    return Tools(
+        facts=facts,
+        fetch=artifacts.fetch,
+        uploader=artifacts.upload,
+        pusher=pusher,
+        executor=executor,
+        process_launcher=launcher,
+        container_launcher=launcher,
+        log_cap_bytes=config.log_cap_bytes,
+        upload_limit_seconds=config.upload_limit_seconds,
+        changed=changed.set,
+    )
+
+
+async def _asked_to_leave() -> None:
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked.set)
+    await asked.wait()
+
+
+@contextlib.contextmanager
+def _alone_in(config: AgentConfig) -> Iterator[None]:
+    """Two agents in one folder would both act on every attempt in it."""
+    path = config.data / "agent.lock"
+    with open(path, "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise AlreadyRunning(f"Another agent already works in {config.data}.") from None
+        yield

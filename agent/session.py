@@ -1,0 +1,186 @@
+"""The long conversation with the gateway: what is observed goes up, what is wanted comes down."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import Any, Protocol, cast
+
+import grpc
+import grpc.aio
+
+from agent import identity as identities
+from agent import wire
+from agent.channel import Refused, authorisation, is_passing, sentence_of, trouble
+from agent.config import AgentConfig
+from agent.enrolment import join
+from agent.identity import Identity
+from agent.observed import Observed
+from agent.wanted import Wanted
+from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2_grpc
+from trainmaster_wire.agent.v1 import session_pb2 as pb
+
+log = logging.getLogger(__name__)
+
+DEFAULT_HEARTBEAT_SECONDS = 3
+WELCOME_TIMEOUT_SECONDS = 20
+SHORTEST_BETWEEN_REPORTS_SECONDS = 0.1
+
+
+class NodeSide(Protocol):
+    """What the session asks of the node. All of it is called from the event loop and must not block."""
+
+    def describe(self) -> enrolment_pb2.NodeDescription: ...
+
+    def observed(self) -> Observed: ...
+
+    def want(self, wanted: Wanted) -> None:
+        """The newest wanted state; called again with the same one after a reconnect."""
+
+    def telemetry(self) -> pb.Heartbeat:
+        """The newest sample, as a heartbeat without sequence and revision."""
+
+    async def changed(self) -> None:
+        """Returns when `observed` may differ from what it was at the last call."""
+
+
+class Backoff:
+    """Waits that double up to a limit, each drawn at random so that a cluster does not come back as one."""
+
+    def __init__(self, first: float = 0.5, longest: float = 20.0) -> None:
+        self._first, self._longest = first, longest
+        self._next = first
+
+    def reset(self) -> None:
+        self._next = self._first
+
+    def draw(self) -> float:
+        wait = random.uniform(self._next / 2, self._next)
+        self._next = min(self._longest, self._next * 2)
+        return wait
+
+
+class Session:
+    """Joins if need be, connects, reconnects; ends only by cancellation or by raising Refused."""
+
+    def __init__(self, config: AgentConfig, channel: grpc.aio.Channel, node: NodeSide) -> None:
+        self._config = config
+        self._channel = channel
+        self._node = node
+        self._revision = 0
+        self._welcome = asyncio.Event()
+        self._heartbeat_seconds: float = DEFAULT_HEARTBEAT_SECONDS
+        self._backoff = Backoff()
+        self._joined: asyncio.Future[Identity] = asyncio.get_running_loop().create_future()
+
+    async def identity(self) -> Identity:
+        """Who this node is; waits until it has joined."""
+        return await asyncio.shield(self._joined)
+
+    async def run(self) -> None:
+        while True:
+            try:
+                if not self._joined.done():
+                    self._joined.set_result(await self._identify())
+                await self._converse(self._joined.result())
+                log.warning("%s closed the session", self._config.server)
+            except grpc.aio.AioRpcError as error:
+                if not is_passing(error):
+                    raise Refused(self._refusal(error)) from error
+                log.warning("%s", trouble(self._config.server, error))
+            except ConnectionError as error:
+                log.warning("%s went away: %s", self._config.server, error)
+            except TimeoutError:
+                log.warning("%s did not answer in %s s", self._config.server, WELCOME_TIMEOUT_SECONDS)
+            if self._welcome.is_set():
+                self._backoff.reset()
+            wait = self._backoff.draw()
+            log.info("trying again in %.1f s", wait)
+            await asyncio.sleep(wait)
+
+    async def _identify(self) -> Identity:
+        known = identities.load(self._config.data)
+        if known is not None and not self._config.rejoin:
+            return known
+        joined = await join(self._channel, self._config, self._node.describe())
+        log.info("joined %s as %s", self._config.server, joined.node_id)
+        return joined
+
+    def _refusal(self, error: grpc.aio.AioRpcError) -> str:
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            return f"{self._config.server} is not a Trainmaster gateway: {sentence_of(error)}."
+        return (
+            f"{self._config.server} refuses this node: {sentence_of(error)}. Running jobs go on. To take the"
+            " node in again, make a bootstrap token on the nodes page and start the agent with"
+            " --rejoin --token TOKEN."
+        )
+
+    async def _converse(self, identity: Identity) -> None:
+        """One connection's life; raises what ended it, returns when the server closed it in peace."""
+        self._welcome.clear()
+        stub = session_pb2_grpc.AgentSessionStub(self._channel)
+        call: Any = cast(Any, stub).Connect(metadata=authorisation(identity))
+        listening = asyncio.create_task(self._listen(call))
+        speaking = asyncio.create_task(self._speak(call))
+        try:
+            await asyncio.wait({listening, speaking}, return_when=asyncio.FIRST_COMPLETED)
+            if speaking.done() and isinstance(speaking.exception(), ConnectionError):
+                # A failed write says only that the call is over; the reading side knows why.
+                await asyncio.wait({listening}, timeout=5)
+            for task in (listening, speaking):
+                if task.done():
+                    task.result()
+        finally:
+            call.cancel()
+            for task in (listening, speaking):
+                task.cancel()
+            await asyncio.gather(listening, speaking, return_exceptions=True)
+
+    async def _listen(self, call: Any) -> None:
+        async for message in call:
+            kind = message.WhichOneof("message")
+            if kind == "welcome":
+                self._heartbeat_seconds = message.welcome.heartbeat_seconds or DEFAULT_HEARTBEAT_SECONDS
+                self._revision = 0  # revisions count within a session: a restored server may start lower
+                self._welcome.set()
+                log.info("connected to %s as %s", self._config.server, message.welcome.node_id)
+            elif kind == "wanted" and message.wanted.revision >= self._revision:
+                self._revision = message.wanted.revision
+                self._node.want(wire.wanted_from(message.wanted))
+
+    async def _speak(self, call: Any) -> None:
+        await self._write(
+            call,
+            pb.FromAgent(
+                hello=pb.Hello(node=self._node.describe(), observed=wire.observed_to(self._node.observed()))
+            ),
+        )
+        async with asyncio.timeout(WELCOME_TIMEOUT_SECONDS):
+            await self._welcome.wait()
+        clock = asyncio.get_running_loop().time
+        sequence, next_beat = 0, clock()
+        changed = asyncio.create_task(self._node.changed())
+        try:
+            while True:
+                await asyncio.wait({changed}, timeout=max(0.0, next_beat - clock()))
+                if changed.done():
+                    await self._write(call, pb.FromAgent(observed=wire.observed_to(self._node.observed())))
+                    changed = asyncio.create_task(self._changed_again())
+                if clock() >= next_beat:
+                    sequence, next_beat = sequence + 1, clock() + self._heartbeat_seconds
+                    heartbeat = self._node.telemetry()
+                    heartbeat.sequence, heartbeat.revision = sequence, self._revision
+                    await self._write(call, pb.FromAgent(heartbeat=heartbeat))
+        finally:
+            changed.cancel()
+
+    async def _changed_again(self) -> None:
+        await asyncio.sleep(SHORTEST_BETWEEN_REPORTS_SECONDS)
+        await self._node.changed()
+
+    async def _write(self, call: Any, message: pb.FromAgent) -> None:
+        try:
+            await call.write(message)
+        except (asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
+            raise ConnectionError("the call is over") from error

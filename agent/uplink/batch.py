@@ -1,0 +1,52 @@
+"""What goes up in one piece, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.uplink.cursors import Source
+
+# The launcher's own output has no rank. It goes up as a log of rank 1,000,000 + the node's rank in the gang:
+# one for each node, out of the way of real ranks, and within a signed 32-bit column.
+LAUNCHER_RANK_BASE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointUploaded:
+    step: int
+    manifest_id: str
+    manifest_json: str
+    source_url: str
+    metrics_json: str
+    saved_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactUploaded:
+    name: str
+    manifest_id: str
+    manifest_json: str
+    source_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """For checkpoints and artifacts the offsets are those of their line in the rank's spool."""
+
+    attempt_id: str
+    rank: int
+    source: Source
+    offset: int
+    next_offset: int
+    data: bytes = b""
+    checkpoint: CheckpointUploaded | None = None
+    artifact: ArtifactUploaded | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    attempt_id: str
+    rank: int
+    source: Source
+    next_offset: int
+    error: str = ""

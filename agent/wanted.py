@@ -1,0 +1,86 @@
+"""What the server wants of this node, as frozen values. Secrets stay out of every repr."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class WantedAction(StrEnum):
+    RUN = "run"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Bytes named by a manifest, and the store folder under which its files lie."""
+
+    manifest_id: str
+    manifest_json: str = field(repr=False)
+    source_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Everything one node needs to run its part of an attempt."""
+
+    job_id: str
+    job_name: str
+    attempt: int
+    command: tuple[str, ...]
+    strategy: str
+    container_image: str
+    environment: Pairs
+    secrets: Pairs = field(repr=False)
+    nodes: int
+    node_rank: int
+    slots: tuple[int, ...]
+    master_address: str
+    master_port: int
+    cpus_per_slot: int
+    memory_per_slot_bytes: int
+    code: Artifact | None
+    dataset: Artifact | None
+    resume: Artifact | None
+    checkpoint_interval_steps: int
+    checkpoint_interval_seconds: int
+    checkpoint_keep_last: int
+    checkpoint_path: str
+    hyperparameters_json: str
+    seed: int | None
+    checkpoint_upload_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptWanted:
+    attempt_id: str
+    action: WantedAction
+    grace_seconds: int
+    launch: Launch | None
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    node_id: str
+    address: str  # host:port of its ChunkTransfer
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentWanted:
+    deployment_id: str
+    model: str
+    version: str
+    artifact: Artifact
+    predecessors: tuple[Peer, ...]  # nearest first; none means: pull from the source
+    transfer_token: str = field(default="", repr=False)  # what the workers of one deployment show each other
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The node's whole wanted state: what is not in it is not wanted."""
+
+    revision: int
+    attempts: tuple[AttemptWanted, ...]
+    deployments: tuple[DeploymentWanted, ...]

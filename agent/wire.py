@@ -1,0 +1,127 @@
+"""Protobuf messages to values and back; nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agent.observed import AttemptObserved, DeploymentObserved, DeploymentPhase, Observed, Phase
+from agent.wanted import Artifact, AttemptWanted, DeploymentWanted, Launch, Pairs, Peer, Wanted, WantedAction
+from trainmaster_wire.agent.v1 import session_pb2 as pb
+
+_ACTIONS = {pb.AttemptWanted.RUN: WantedAction.RUN, pb.AttemptWanted.STOP: WantedAction.STOP}
+_PHASES = {
+    Phase.PREPARING: pb.AttemptObserved.PREPARING,
+    Phase.RUNNING: pb.AttemptObserved.RUNNING,
+    Phase.EXITED: pb.AttemptObserved.EXITED,
+}
+_DEPLOYMENT_PHASES = {
+    DeploymentPhase.IDLE: pb.DeploymentObserved.IDLE,
+    DeploymentPhase.RECEIVING: pb.DeploymentObserved.RECEIVING,
+    DeploymentPhase.VERIFYING: pb.DeploymentObserved.VERIFYING,
+    DeploymentPhase.COMPLETE: pb.DeploymentObserved.COMPLETE,
+    DeploymentPhase.FAILED: pb.DeploymentObserved.FAILED,
+}
+
+
+def wanted_from(message: pb.Wanted) -> Wanted:
+    """An attempt whose action this version does not know is left out, which stops it: the safe side."""
+    return Wanted(
+        revision=message.revision,
+        attempts=tuple(_attempt(each) for each in message.attempts if each.action in _ACTIONS),
+        deployments=tuple(_deployment(each) for each in message.deployments),
+    )
+
+
+def _attempt(message: pb.AttemptWanted) -> AttemptWanted:
+    return AttemptWanted(
+        attempt_id=message.attempt_id,
+        action=_ACTIONS[message.action],
+        grace_seconds=message.grace_seconds,
+        launch=_launch(message.launch) if message.HasField("launch") else None,
+    )
+
+
+def _launch(message: pb.Launch) -> Launch:
+    return Launch(
+        job_id=message.job_id,
+        job_name=message.job_name,
+        attempt=message.attempt,
+        command=tuple(message.command),
+        strategy=message.strategy,
+        container_image=message.container_image,
+        environment=_pairs(message.environment),
+        secrets=_pairs(message.secrets),
+        nodes=max(1, message.nodes),
+        node_rank=message.node_rank,
+        slots=tuple(sorted(message.slots)),
+        master_address=message.master_address,
+        master_port=message.master_port,
+        cpus_per_slot=message.cpus_per_slot,
+        memory_per_slot_bytes=message.memory_per_slot_bytes,
+        code=_artifact(message.code),
+        dataset=_artifact(message.dataset),
+        resume=_artifact(message.resume),
+        checkpoint_interval_steps=message.checkpoint_interval_steps,
+        checkpoint_interval_seconds=message.checkpoint_interval_seconds,
+        checkpoint_keep_last=message.checkpoint_keep_last,
+        checkpoint_path=message.checkpoint_path,
+        hyperparameters_json=message.hyperparameters_json,
+        seed=message.seed if message.HasField("seed") else None,
+        checkpoint_upload_url=message.checkpoint_upload_url,
+    )
+
+
+def _pairs(mapping: Mapping[str, str]) -> Pairs:
+    return tuple(sorted(mapping.items()))
+
+
+def _artifact(message: pb.ArtifactReference) -> Artifact | None:
+    if not message.manifest_id:
+        return None
+    return Artifact(message.manifest_id, message.manifest_json, message.source_url)
+
+
+def _deployment(message: pb.DeploymentWanted) -> DeploymentWanted:
+    artifact = message.artifact
+    return DeploymentWanted(
+        deployment_id=message.deployment_id,
+        model=message.model,
+        version=message.version,
+        artifact=Artifact(artifact.manifest_id, artifact.manifest_json, artifact.source_url),
+        predecessors=tuple(Peer(peer.node_id, peer.address) for peer in message.predecessors),
+        transfer_token=message.transfer_token,
+    )
+
+
+def observed_to(observed: Observed) -> pb.Observed:
+    return pb.Observed(
+        attempts=[_attempt_observed(attempt) for attempt in observed.attempts],
+        deployments=[_deployment_observed(deployment) for deployment in observed.deployments],
+    )
+
+
+def _attempt_observed(attempt: AttemptObserved) -> pb.AttemptObserved:
+    return pb.AttemptObserved(
+        attempt_id=attempt.attempt_id,
+        phase=_PHASES[attempt.phase],
+        exit_code=attempt.exit_code,
+        reason=attempt.reason,
+        infrastructure=attempt.infrastructure,
+        uplink_drained=attempt.uplink_drained,
+    )
+
+
+def _deployment_observed(deployment: DeploymentObserved) -> pb.DeploymentObserved:
+    return pb.DeploymentObserved(
+        deployment_id=deployment.deployment_id,
+        state=_DEPLOYMENT_PHASES[deployment.phase],
+        bytes_done=deployment.bytes_done,
+        bytes_total=deployment.bytes_total,
+        chunks_done=deployment.chunks_done,
+        rate_in=deployment.rate_in,
+        rate_out=deployment.rate_out,
+        source=deployment.source,
+        error_code=deployment.error_code,
+        error=deployment.error,
+        retries=deployment.retries,
+    )

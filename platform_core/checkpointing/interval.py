@@ -27,8 +27,8 @@ def young(save_ms: int, mtbf_ms: int) -> float:
 def daly(save_ms: int, mtbf_ms: int) -> float:
     """sqrt(2 C M) [1 + 1/3 sqrt(C/2M) + 1/9 (C/2M)] - C for C < 2M, else M.
 
-    J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", Future Generation
-    Computer Systems 22(3), 2006. Failures at random as above, but good for long saves too.
+    J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", Future
+    Generation Computer Systems 22(3), 2006. Failures at random as above, but good for long saves too.
     """
     if save_ms >= 2 * mtbf_ms:
         return float(mtbf_ms)

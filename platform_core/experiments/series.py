@@ -11,8 +11,8 @@ Point = tuple[float, float]  # (step or time, value), in order of the first
 def downsample(points: Sequence[Point], most: int) -> list[Point]:
     """At most `most` of the points, in order: both ends, and of each stretch the lowest and the highest.
 
-    No spike is lost and none is invented, as averaging would do. Values that are not finite (a loss that became
-    NaN) are kept once for each stretch that has nothing else.
+    No spike is lost and none is invented, as averaging would do. Values that are not finite (a loss that
+    became NaN) are kept once for each stretch that has nothing else.
     """
     if most < 4:
         raise ValueError(f"{most} points cannot hold both ends and both extremes; ask for at least 4")

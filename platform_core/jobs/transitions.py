@@ -45,7 +45,7 @@ TRANSITIONS: dict[tuple[JobState, type[ev.Event]], frozenset[JobState]] = {
         | {state: {JobState.CANCELLED} for state in WAITING},
         ev.PreemptRequested: _STAY,
         ev.TimeLimitReached: _STAY,
-        ev.Requeued: {_PREEMPTED: {_PENDING}, _PENDING: {_PENDING}},
+        ev.Requeued: {_PREEMPTED: {_PENDING}},
     }.items()
     for state, targets in row.items()
 }
@@ -104,7 +104,7 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
         ):
             return job.attempt == 0 or attempt != job.attempt or step <= job.latest_step
         case ev.Requeued(attempt=attempt):
-            return attempt != job.attempt
+            return attempt != job.attempt or job.state is _PENDING
         case ev.PreemptRequested(attempt=attempt):
             return job.state not in ACTIVE or attempt not in (None, job.attempt)
         case ev.TimeLimitReached(at_ms=at_ms):

@@ -37,8 +37,8 @@ def usage_shares(
 ) -> dict[str, float]:
     """For each team in `weights`: its part of all recent use divided by the part its weight deserves.
 
-    1.0 is exactly its share, 2.0 twice of it, 0.0 when it used nothing. Weights are usually the guaranteed GPUs
-    of one type; the uses are of that type too. Teams that are not in `weights` do not count.
+    1.0 is exactly its share, 2.0 twice of it, 0.0 when it used nothing. Weights are usually the guaranteed
+    GPUs of one type; the uses are of that type too. Teams that are not in `weights` do not count.
     """
     used = dict.fromkeys(weights, 0.0)
     for use in uses:

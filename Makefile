@@ -11,7 +11,7 @@ BIN := .venv/bin
 READY := .venv/.installed-from-lock
 CODE := platform_core agent sdk webapp tests tools benchmarks examples
 
-.PHONY: help demo run test check format lock proto browser clean
+.PHONY: help demo run test check format docs lock proto browser clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ run: $(READY)  ## the platform without the demo journey, state kept in var/
 test: $(READY) browser  ## every test; ARGS="tests/core -k quota" for some
 	@$(BIN)/python -m pytest $(ARGS)
 
+docs: $(READY)  ## makes the reference pages anew: states, errors, commands
+	@$(BIN)/python -m tools.reference
+
 check: $(READY)  ## what a developer runs all day: style, types, architecture, the pure core
 	@$(BIN)/ruff check $(wildcard $(CODE))
 	@$(BIN)/ruff format --check --quiet $(wildcard $(CODE)) || { echo "Run: make format"; exit 1; }
@@ -37,10 +40,10 @@ format: $(READY)  ## orders imports, formats
 	@$(BIN)/ruff format --quiet $(wildcard $(CODE))
 
 lock: $(READY)  ## resolves all dependencies afresh into requirements.lock
-	@$(BIN)/python tools/lock.py
+	@$(BIN)/python -m tools.lock
 
 proto: $(READY)  ## regenerates proto/trainmaster_wire from its .proto files
-	@$(BIN)/python tools/proto.py
+	@$(BIN)/python -m tools.proto
 
 clean:  ## removes what make and the platform made: .venv, var, caches
 	@if [ -e var/up.pid ] && kill -0 "$$(cut -d' ' -f1 var/up.pid)" 2>/dev/null; then \

@@ -12,12 +12,19 @@ import click
 
 from platform_core.cluster import health
 from platform_core.distribution import deployment
+from platform_core.distribution.deployment import WorkerState
 from platform_core.errors import CATALOGUE
 from platform_core.jobs import states as job_states
 from platform_core.jobs import transitions as job_transitions
 from trainmaster.cli import main as command_line
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
+WORKERS = {
+    WorkerState.IDLE: "It has been told and waits for its first piece.",
+    WorkerState.RECEIVING: "Pieces arrive, from the store or from another worker, and are verified one by one.",
+    WorkerState.COMPLETE: "It holds every file, each with the SHA-256 of the manifest.",
+    WorkerState.FAILED: "It cannot go on, or the platform has lost its node. The others pass it by; it may come back.",
+}
 MARKER = "<!-- Made by `make docs` from here on. -->"
 
 
@@ -45,7 +52,7 @@ def machines() -> Iterator[Machine]:
         "deployments", "Deployment states", deployment.DESCRIPTION, by_event(deployment.TRANSITIONS)
     )
     workers = {state: [("", targets)] for state, targets in deployment.WORKER_TRANSITIONS.items()}
-    yield Machine("workers", "States of a worker in a deployment", deployment.WORKER_DESCRIPTION, workers)
+    yield Machine("workers", "States of a worker in a deployment", WORKERS, workers)
 
 
 def state_page(machine: Machine) -> str:

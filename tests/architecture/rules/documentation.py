@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
@@ -87,10 +87,13 @@ def commands(group: click.Command, prefix: str) -> Iterator[str]:
             yield from commands(command, f"{prefix} {name}")
 
 
-def calls(services: Mapping[str, object]) -> set[str]:
+def calls_of(protos: Path) -> set[str]:
     """`AgentSession.Connect` for each call of each service."""
     return {
-        f"{service}.{method}"
-        for service, descriptor in services.items()
-        for method in descriptor.methods_by_name  # type: ignore[attr-defined]
+        f"{service}.{call}"
+        for path in protos.rglob("*.proto")
+        for service, body in re.findall(
+            r"^service (\w+) \{(.*?)^\}", path.read_text(), re.MULTILINE | re.DOTALL
+        )
+        for call in re.findall(r"^\s*rpc (\w+)", body, re.MULTILINE)
     }

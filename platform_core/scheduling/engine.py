@@ -1,87 +1,78 @@
 """One round of scheduling: `plan(snapshot, policy)` says who starts where and why each other job waits.
 
 Jobs are tried in the order of the policy. One that does not fit is passed over and the next is tried, unless
-the policy forbids it. Within a round slots only become fewer, so a demand that failed is not tried again:
-the cost follows the number of different demands and of placements, not of pending jobs.
+the policy forbids it; the first that do not fit may have places kept for them that later jobs must not take.
+The cost follows the number of different demands and of placements, not of pending jobs.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from platform_core.cluster.snapshot import PendingJob, Snapshot
-from platform_core.scheduling.decisions import Placement, Plan, Seat, Wait
-from platform_core.scheduling.explain import Explainer, placed_sentence
-from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts
+from platform_core.scheduling.board import Board
+from platform_core.scheduling.decisions import Placement, Plan, Wait
+from platform_core.scheduling.eviction import Eviction
+from platform_core.scheduling.explain import Explainer
 from platform_core.scheduling.ordering import ORDERS
-from platform_core.scheduling.placement import Place, find_place
 from platform_core.scheduling.policy import Policy
-from platform_core.scheduling.quota_ledger import QuotaLedger
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """A round before anybody asked why."""
+
+    started: list[tuple[PendingJob, Placement]]
+    waiting: list[PendingJob]
+    order: tuple[str, ...]
+    preemptions: tuple[str, ...]
+    board: Board
 
 
 def plan(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
     policy = policy or Policy()
-    queue = sorted(snapshot.pending, key=ORDERS[policy.order](snapshot))
-    board = _Board(snapshot)
+    decided = decide(snapshot, policy)
+    return Plan(
+        placements=tuple(placement for _, placement in decided.started),
+        waits=_explained(decided, policy),
+        order=decided.order,
+        preemptions=decided.preemptions,
+    )
+
+
+def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
+    """The decisions of a round without their explanations, for those who replay thousands of rounds."""
+    key = ORDERS[policy.order](snapshot)
+    queue = sorted(snapshot.pending, key=key)
+    board = Board(snapshot, spread=policy.spread)
+    eviction = Eviction(board, queue, key) if policy.evicts else None
+    if eviction is not None:
+        queue.sort(key=eviction.is_undeserving)  # the room made for one is not for those who would be evicted
     started: list[tuple[PendingJob, Placement]] = []
     waiting: list[PendingJob] = []
-    for job in queue:
-        held_back = bool(waiting) and not policy.skip_ahead
-        place = None if held_back else board.place_for(job)
-        if place is None:
-            waiting.append(job)
-        else:
+    for number, job in enumerate(queue):
+        place = board.place_for(job)
+        if place is not None:
             started.append((job, board.seat(job, place)))
-    return Plan(
-        placements=tuple(placement for _, placement in started),
-        waits=_explained(board, started, waiting, policy),
-        order=tuple(job.id for job in queue),
-    )
+            continue
+        waiting.append(job)
+        if eviction is not None and eviction.make_room(job):
+            continue
+        if len(board.reservations.made) < policy.reservations:
+            board.reserve(job)
+        elif not policy.skip_ahead or (eviction is None and board.is_full()):
+            waiting.extend(queue[number + 1 :])  # nobody after this one can start
+            break
+    evicted = tuple(eviction.evicted) if eviction is not None else ()
+    return Decisions(started, waiting, tuple(job.id for job in queue), evicted, board)
 
 
-def _explained(
-    board: _Board, started: list[tuple[PendingJob, Placement]], waiting: list[PendingJob], policy: Policy
-) -> tuple[Wait, ...]:
-    if not waiting:
+def _explained(decided: Decisions, policy: Policy) -> tuple[Wait, ...]:
+    if not decided.waiting:
         return ()
-    explainer = Explainer(board.snapshot, board.index, board.at_start, board.counts, board.quota, started)
-    first = waiting[0]
+    first = decided.waiting[0]
+    explainer = Explainer(decided.board, decided.started)
     return tuple(
         explainer.wait(job, held_back_by="" if policy.skip_ahead or job is first else first.id)
-        for job in waiting
+        for job in decided.waiting
     )
-
-
-class _Board:
-    """The slots and quotas of one round, used up as gangs are seated."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.index = NodeIndex(snapshot.nodes)
-        self.at_start = SlotCounts(self.index, lambda node: len(node.free_slots))
-        self.counts = self.at_start.copy()
-        self.quota = QuotaLedger(snapshot.teams)
-        self._ready = self.index.where(lambda node: node.takes_work)
-        self._free = [node.free_slots for node in self.index.nodes]
-        self._failed: set[Demand] = set()
-
-    def place_for(self, job: PendingJob) -> Place | None:
-        if not self.quota.allows(job.team, job.gpu_type, job.num_gpus):
-            return None
-        demand = Demand.of(job)
-        if demand in self._failed:
-            return None
-        allowed = self.index.eligible(demand) & self._ready
-        place = find_place(self.index, self.counts, allowed, demand)
-        if place is None:
-            self._failed.add(demand)
-        return place
-
-    def seat(self, job: PendingJob, place: Place) -> Placement:
-        members: list[Seat] = []
-        for rank, position in enumerate(place.nodes):
-            free = self._free[position]
-            members.append(Seat(self.index.nodes[position].id, rank, free[: place.slots_each]))
-            self._free[position] = free[place.slots_each :]
-            self.counts.take(position, place.slots_each)
-        self.quota.take(job.team, job.gpu_type, job.num_gpus)
-        racks = [self.index.nodes[position].rack for position in place.nodes]
-        return Placement(job.id, tuple(members), placed_sentence(job, place.slots_each, racks))

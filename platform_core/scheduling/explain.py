@@ -9,52 +9,39 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from platform_core.cluster.health import NodeState
-from platform_core.cluster.snapshot import PendingJob, Snapshot
+from platform_core.cluster.snapshot import PendingJob
+from platform_core.scheduling.board import Board
 from platform_core.scheduling.decisions import Number, Placement, Wait, WaitCode
 from platform_core.scheduling.holders import Holders
-from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts
-from platform_core.scheduling.placement import find_place
-from platform_core.scheduling.quota_ledger import QuotaLedger
+from platform_core.scheduling.node_index import Demand
+from platform_core.scheduling.reservations import Reservation
 from platform_core.scheduling.wording import amount, are, listed, plural
+from platform_core.units import format_duration_ms
 
 _Numbers = tuple[tuple[str, Number], ...]
 _Answer = tuple[WaitCode, _Numbers, str]
-_BACK_SOON = frozenset({NodeState.READY, NodeState.SUSPECT})
-
-
-def placed_sentence(job: PendingJob, slots_each: int, racks: Sequence[str]) -> str:
-    if len(racks) == 1:
-        return f"{amount(slots_each, job.gpu_type)} on one node, the tightest that fits"
-    different = len(set(racks))
-    where = f"in rack {racks[0]}" if different == 1 and racks[0] else f"in {plural(different, 'rack')}"
-    return f"{amount(job.num_gpus, job.gpu_type)} on {len(racks)} nodes {where}, {slots_each} on each"
 
 
 class Explainer:
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        index: NodeIndex,
-        at_start: SlotCounts,
-        at_end: SlotCounts,
-        quota: QuotaLedger,
-        started: Sequence[tuple[PendingJob, Placement]],
-    ) -> None:
-        self._index, self._at_start, self._at_end, self._quota = index, at_start, at_end, quota
-        self._everything = SlotCounts(index, lambda node: node.slots)
-        self._ready = index.where(lambda node: node.takes_work)
-        self._back_soon = index.where(lambda node: node.state in _BACK_SOON)
-        self._holders = Holders(index, snapshot.running, started)
+    def __init__(self, board: Board, started: Sequence[tuple[PendingJob, Placement]]) -> None:
+        self._site, self._index, self._quota = board.site, board.index, board.quota
+        self._at_start, self._at_end = board.at_start, board.counts
+        self._holders = Holders(board.index, board.snapshot.running, started)
         self._started = Counter(job.gpu_type for job, _ in started)
         self._lasting: dict[Demand, _Answer | None] = {}
         self._passing: dict[Demand, _Answer] = {}
         self._position: Counter[str] = Counter()
+        self._now_ms = board.snapshot.now_ms
+        self._reserved = {each.job_id: each for each in board.reservations.made}
 
     def wait(self, job: PendingJob, held_back_by: str = "") -> Wait:
         """The answer for one job; asked in queue order, because it counts positions as it goes."""
         self._position[job.gpu_type] += 1
         code, numbers, sentence = self._answer(job, held_back_by)
+        kept = self._reserved.get(job.id)
+        if kept is not None:
+            numbers = (*numbers, ("reserved_start_ms", kept.start_ms))
+            sentence = f"{sentence}; its place is kept, it starts in {self._until(kept)} at the latest"
         return Wait(job.id, code, (*numbers, ("position", self._position[job.gpu_type])), sentence)
 
     def _answer(self, job: PendingJob, held_back_by: str) -> _Answer:
@@ -88,9 +75,9 @@ class Explainer:
                 f"no node has {demand.gpu_type}: ask for another type or add one",
             )
         roomy, eligible = self._index.roomy(demand), self._index.eligible(demand)
-        if find_place(self._index, self._everything, eligible, demand) is not None:
+        if self._site.empty_place(demand, eligible) is not None:
             return None
-        most, on_one = self._everything.total(eligible), self._everything.most_on_one(eligible)
+        most, on_one = self._site.capacity.total(eligible), self._site.capacity.most_on_one(eligible)
         numbers = (("needed", demand.gpus), ("most", most), ("most_on_one_node", on_one))
         return (
             WaitCode.CANNOT_EVER_FIT,
@@ -104,7 +91,7 @@ class Explainer:
             return self._share_sentence(demand, of_type)
         if demand.one_node:
             return f"can never start: {needed} on one node (horovod); the largest has {on_one}"
-        if demand.excluded_nodes and find_place(self._index, self._everything, roomy, demand) is not None:
+        if demand.excluded_nodes and self._site.empty_place(demand, roomy) is not None:
             without = f"without {listed(demand.excluded_nodes)}, where it failed before"
             return f"can never start: {needed}; {without}, there are {most} at most"
         if most >= demand.gpus:
@@ -122,10 +109,11 @@ class Explainer:
     def _nodes_away(self, demand: Demand) -> _Answer | None:
         """It would fit an empty cluster, but not without the nodes that are lost, draining or drained."""
         eligible = self._index.eligible(demand)
-        if find_place(self._index, self._everything, eligible & self._back_soon, demand) is not None:
+        in_service = eligible & self._site.in_service
+        if self._site.empty_place(demand, in_service) is not None:
             return None
-        here = self._everything.total(eligible & self._back_soon)
-        away = list(self._index.members(eligible & ~self._back_soon))
+        here = self._site.capacity.total(in_service)
+        away = list(self._index.members(eligible & ~self._site.in_service))
         numbers: _Numbers = (("needed", demand.gpus), ("in_service", here), ("nodes_away", len(away)))
         sentence = (
             f"needs {amount(demand.gpus, demand.gpu_type)}; the nodes in service have {here}; "
@@ -151,15 +139,17 @@ class Explainer:
         )
 
     def _no_place(self, demand: Demand) -> _Answer:
-        allowed = self._index.eligible(demand) & self._ready
+        allowed = self._site.allowed(demand)
         free = self._at_end.total(allowed)
         with_free = (self._at_end.at_least(1) & allowed).bit_count()
         needed = f"needs {amount(demand.gpus, demand.gpu_type)}"
         numbers: _Numbers = (("needed", demand.gpus), ("free", free), ("free_nodes", with_free))
-        if find_place(self._index, self._at_start, allowed, demand) is not None:
+        if self._site.place(self._at_start, demand) is not None:
             ahead = self._started[demand.gpu_type]
             took = f"{plural(ahead, 'job')} ahead of it took the free ones in this round, {are(free, 'left')}"
             return WaitCode.BEHIND, (*numbers, ("ahead", ahead)), f"{needed}; {took}"
+        if self._reserved and self._site.place(self._at_end, demand) is not None:
+            return self._kept_for_others(numbers, needed, free)
         holder = self._holders.largest_on(self._index.eligible(demand), demand.gpu_type)
         held = f"; {holder}" if holder else ""
         if free < demand.gpus:
@@ -177,3 +167,15 @@ class Explainer:
             (*numbers, ("most_on_one_node", on_one)),
             f"{needed} {how}; {spread}{held}",
         )
+
+    def _kept_for_others(self, numbers: _Numbers, needed: str, free: int) -> _Answer:
+        first = min(self._reserved.values(), key=lambda kept: (kept.start_ms, kept.job_id))
+        kept = f"they are kept for {first.job_id}, which starts in {self._until(first)} at the latest"
+        return (
+            WaitCode.BEHIND,
+            (*numbers, ("ahead", len(self._reserved))),
+            f"{needed}; {are(free, 'free')} but {kept}",
+        )
+
+    def _until(self, kept: Reservation) -> str:
+        return format_duration_ms(kept.start_ms - self._now_ms)

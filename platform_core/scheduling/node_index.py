@@ -43,18 +43,18 @@ class NodeIndex:
     def __init__(self, nodes: Sequence[NodeView]) -> None:
         self.nodes = tuple(sorted(nodes, key=lambda node: (node.block, node.rack, node.id)))
         self.most_slots = max((node.slots for node in self.nodes), default=0)
-        self._bit_of: dict[str, int] = {}
+        self.position_of = {node.id: position for position, node in enumerate(self.nodes)}
         self._of_type: dict[str, int] = {}
         racks: dict[tuple[str, str], int] = {}
         for position, node in enumerate(self.nodes):
             bit = 1 << position
-            self._bit_of[node.id] = bit
             self._of_type[node.gpu_type] = self._of_type.get(node.gpu_type, 0) | bit
             racks[(node.block, node.rack)] = racks.get((node.block, node.rack), 0) | bit
         blocks: dict[str, list[int]] = {}
         for (block, _), rack in racks.items():
             blocks.setdefault(block, []).append(rack)
         self.racks_by_block = tuple(tuple(racks_of_block) for racks_of_block in blocks.values())
+        self.gpu_types = tuple(self._of_type)
         self._roomy: dict[tuple[str, int, int], int] = {}
 
     def of_type(self, gpu_type: str) -> int:
@@ -64,7 +64,8 @@ class NodeIndex:
         return sum(1 << position for position, node in enumerate(self.nodes) if holds(node))
 
     def bit(self, node_id: str) -> int:
-        return self._bit_of.get(node_id, 0)
+        position = self.position_of.get(node_id)
+        return 0 if position is None else 1 << position
 
     def members(self, nodes: int) -> Iterator[NodeView]:
         return (self.nodes[position] for position in positions(nodes))
@@ -116,13 +117,27 @@ class SlotCounts:
     def most_on_one(self, nodes: int) -> int:
         return max((count for count, level in enumerate(self._levels) if level & nodes), default=0)
 
-    def take(self, position: int, slots: int) -> None:
+    def at(self, position: int) -> int:
         bit = 1 << position
-        free = sum(1 for level in self._levels[1:] if level & bit)
+        return sum(1 for level in self._levels[1:] if level & bit)
+
+    def take(self, position: int, slots: int) -> None:
+        free = self.at(position)
         if slots > free:
             raise ValueError(f"node {position} has {free} free slots, {slots} were to be taken")
         for count in range(free - slots + 1, free + 1):
-            self._levels[count] ^= bit
+            self._levels[count] ^= 1 << position
+
+    def give(self, position: int, slots: int) -> None:
+        free = self.at(position)
+        for count in range(free + 1, free + slots + 1):
+            self._levels[count] ^= 1 << position
+
+    def meet(self, other: SlotCounts) -> SlotCounts:
+        """On each node the smaller of the two counts."""
+        least = SlotCounts.__new__(SlotCounts)
+        least._levels = [mine & its for mine, its in zip(self._levels, other._levels, strict=True)]
+        return least
 
 
 def positions(nodes: int) -> Iterator[int]:

@@ -8,10 +8,11 @@ tightest fit, which leaves whole nodes and whole racks for the gangs that need t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts, positions
+from platform_core.scheduling.node_index import NodeIndex, SlotCounts, positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,15 @@ class Place:
     slots_each: int
 
 
-def find_place(index: NodeIndex, counts: SlotCounts, allowed: int, demand: Demand) -> Place | None:
-    """The best place for the demand among the allowed nodes, or None when the gang does not fit whole."""
-    for node_count in equal_splits(demand.gpus, index.most_slots, one_node=demand.one_node):
-        slots_each = demand.gpus // node_count
+def find_place(
+    index: NodeIndex, counts: SlotCounts, allowed: int, splits: Sequence[int], gpus: int
+) -> Place | None:
+    """The best place for the gang among the allowed nodes, or None when it does not fit whole.
+
+    `splits` are the numbers of nodes it may take, the most welcome first.
+    """
+    for node_count in splits:
+        slots_each = gpus // node_count
         candidates = counts.at_least(slots_each) & allowed
         if candidates.bit_count() < node_count:
             continue

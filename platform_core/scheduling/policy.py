@@ -11,6 +11,9 @@ from platform_core.scheduling.ordering import DEFAULT_ORDER, ORDERS
 class Policy:
     order: str = DEFAULT_ORDER  # a name in ordering.ORDERS
     skip_ahead: bool = True  # may a later job start while an earlier one cannot?
+    spread: bool = False  # may a gang take more nodes than it would need on an empty cluster?
+    reservations: int = 0  # for how many jobs that cannot start a place is kept
+    evicts: bool = False  # may a waiting job stop running ones that come after it in order?
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:

@@ -26,3 +26,12 @@ def are(count: int, what: str) -> str:
 def listed(names: Sequence[str]) -> str:
     said = ", ".join(names[:_NAMES_SAID])
     return said if len(names) <= _NAMES_SAID else f"{said} and {len(names) - _NAMES_SAID} more"
+
+
+def placed_sentence(gpus: int, gpu_type: str, racks: Sequence[str]) -> str:
+    """Where a gang went, given the rack of each of its nodes."""
+    if len(racks) == 1:
+        return f"{amount(gpus, gpu_type)} on one node, the tightest that fits"
+    different = len(set(racks))
+    where = f"in rack {racks[0]}" if different == 1 and racks[0] else f"in {plural(different, 'rack')}"
+    return f"{amount(gpus, gpu_type)} on {len(racks)} nodes {where}, {gpus // len(racks)} on each"

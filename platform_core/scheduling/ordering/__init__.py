@@ -12,7 +12,7 @@ from platform_core.scheduling.ordering import (
     priority_fair_share,
     shortest_remaining,
 )
-from platform_core.scheduling.ordering.keys import OrderPolicy
+from platform_core.scheduling.ordering.keys import NextChange, OrderPolicy
 
 ORDERS: dict[str, OrderPolicy] = {
     "first_come": first_come.key_for,
@@ -20,4 +20,6 @@ ORDERS: dict[str, OrderPolicy] = {
     "priority_fair_share": priority_fair_share.key_for,
     "shortest_remaining": shortest_remaining.key_for,
 }
+# When the key of a running job next changes by itself, for the orders where time alone moves jobs about.
+CHANGES: dict[str, NextChange] = {"least_attained_service": least_attained_service.next_change_ms}
 DEFAULT_ORDER = "priority_fair_share"

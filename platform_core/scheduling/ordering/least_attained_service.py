@@ -6,7 +6,7 @@ NSDI'19). Two queues instead of a continuous scale, so that long jobs do not evi
 
 from __future__ import annotations
 
-from platform_core.cluster.snapshot import PendingJob, Snapshot
+from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.ordering.keys import KeyOfJob, OrderKey
 
 FIRST_QUEUE_GPU_MS = 3_600_000
@@ -18,3 +18,9 @@ def key_for(snapshot: Snapshot) -> KeyOfJob:
 
 def _key(job: PendingJob) -> OrderKey:
     return (float(job.attained_gpu_ms >= FIRST_QUEUE_GPU_MS), job.submitted_ms, job.id)
+
+
+def next_change_ms(job: RunningJob) -> int | None:
+    """When the job falls into the second queue, if it has not yet."""
+    missing = FIRST_QUEUE_GPU_MS - job.attained_gpu_ms
+    return job.started_ms + -(-missing // job.held) if missing > 0 else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 
 from platform_core.cluster.health import NodeState
@@ -11,7 +13,7 @@ from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.decisions import Placement, Plan
 
 
-def violations(snapshot: Snapshot, plan: Plan) -> set[str]:
+def violations(snapshot: Snapshot, plan: Plan, *, spread: bool = False) -> set[str]:
     """The names of the rules that the plan breaks."""
     jobs = {job.id: job for job in snapshot.pending}
     nodes = {node.id: node for node in snapshot.nodes}
@@ -29,7 +31,7 @@ def violations(snapshot: Snapshot, plan: Plan) -> set[str]:
         broken.add("slot given twice")
     if any(slot not in nodes[node].free_slots for node, slot in given):
         broken.add("slot was not free")
-    return broken | _of_quotas(snapshot, plan, jobs) | _of_the_queue(snapshot, plan, jobs, nodes)
+    return broken | _of_quotas(snapshot, plan, jobs) | _of_the_queue(snapshot, plan, spread)
 
 
 def _of_one_gang(job: PendingJob, placement: Placement, nodes: dict[str, NodeView]) -> set[str]:
@@ -72,11 +74,11 @@ def _of_quotas(snapshot: Snapshot, plan: Plan, jobs: dict[str, PendingJob]) -> s
     return {"quota exceeded"} if any(count > room.get(key, 0) for key, count in started.items()) else set()
 
 
-def _of_the_queue(
-    snapshot: Snapshot, plan: Plan, jobs: dict[str, PendingJob], nodes: dict[str, NodeView]
-) -> set[str]:
+def _of_the_queue(snapshot: Snapshot, plan: Plan, spread: bool) -> set[str]:
     """One answer for each job; who waits could not have started at its turn; gangs lie close together."""
     broken: set[str] = set()
+    jobs = {job.id: job for job in snapshot.pending}
+    nodes = {node.id: node for node in snapshot.nodes}
     placed = {placement.job_id: placement for placement in plan.placements}
     waits = {wait.job_id: wait for wait in plan.waits}
     if sorted(plan.order) != sorted(jobs) or sorted([*placed, *waits]) != sorted(jobs):
@@ -87,9 +89,8 @@ def _of_the_queue(
     room = {(share.team, share.gpu_type): share.maximum - share.used for share in snapshot.teams}
     for job_id in plan.order:
         job = jobs[job_id]
-        possible = (
-            possible_places(job, nodes, free) if room.get((job.team, job.gpu_type), 0) >= job.num_gpus else []
-        )
+        may_start = room.get((job.team, job.gpu_type), 0) >= job.num_gpus
+        possible = possible_places(job, nodes, free, spread=spread) if may_start else []
         if job_id in placed:
             chosen = [seat.node for seat in placed[job_id].members]
             broken |= _of_locality(chosen, possible, nodes)
@@ -102,17 +103,34 @@ def _of_the_queue(
 
 
 def possible_places(
-    job: PendingJob, nodes: dict[str, NodeView], free: dict[str, int]
+    job: PendingJob, nodes: dict[str, NodeView], free: dict[str, int], *, spread: bool = False
 ) -> list[tuple[str, ...]]:
-    """Every set of the fewest nodes that could hold the gang in equal parts."""
+    """Every set of the fewest nodes that could hold the gang in equal parts.
+
+    The fewest of the empty cluster; with `spread`, the fewest that are possible now.
+    """
     may = [name for name, node in sorted(nodes.items()) if not _of_one_node(job, node)]
-    most = 1 if job.strategy is Strategy.HOROVOD else len(may)
-    for count in range(1, most + 1):
-        if job.num_gpus % count == 0:
-            enough = [name for name in may if free[name] >= job.num_gpus // count]
-            if len(enough) >= count:
-                return list(combinations(enough, count))
+    if not spread:
+        in_service = [
+            node.slots
+            for node in nodes.values()
+            if not _of_one_node(job, replace(node, state=NodeState.READY))
+            and node.state in (NodeState.READY, NodeState.SUSPECT)
+        ]
+        fewest = next(iter(_counts(job, in_service)), 0)
+        enough = [name for name in may if fewest and free[name] >= job.num_gpus // fewest]
+        return list(combinations(enough, fewest)) if fewest else []
+    for count in _counts(job, [free[name] for name in may]):
+        return list(combinations([name for name in may if free[name] >= job.num_gpus // count], count))
     return []
+
+
+def _counts(job: PendingJob, slots: list[int]) -> Iterator[int]:
+    """Over how many nodes of these sizes the gang can be split in equal parts, fewest first."""
+    most = 1 if job.strategy is Strategy.HOROVOD else len(slots)
+    for count in range(1, most + 1):
+        if job.num_gpus % count == 0 and sum(each >= job.num_gpus // count for each in slots) >= count:
+            yield count
 
 
 def _of_locality(chosen: list[str], possible: list[tuple[str, ...]], nodes: dict[str, NodeView]) -> set[str]:

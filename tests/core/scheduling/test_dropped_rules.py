@@ -10,7 +10,8 @@ import pytest
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, Snapshot
 from platform_core.jobs.spec import Strategy
-from platform_core.scheduling import engine, placement
+from platform_core.scheduling import placement, site
+from platform_core.scheduling.board import Board
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts
 from platform_core.scheduling.policy import Policy
@@ -49,20 +50,20 @@ def _spread(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ...]:
     return tuple(count for count in range(1, gpus + 1) if gpus % count == 0)
 
 
-_seat = engine._Board.seat
+_seat = Board.seat
 
 
 def _seat_without_counting(board: Any, job: Any, place: Any) -> Any:
-    untouched = list(board._free)
+    untouched = list(board._slots)
     seated = _seat(board, job, place)
-    board._free = untouched
+    board._slots = untouched
     return seated
 
 
 TWO_RACKS = [
-    node("a", free=2, slots=4, rack="r1"),
-    node("b", free=2, slots=4, rack="r2"),
-    node("c", free=2, slots=4, rack="r2"),
+    node("a", slots=2, rack="r1"),
+    node("b", slots=2, rack="r2"),
+    node("c", slots=2, rack="r2"),
 ]
 RULES: dict[str, tuple[Patch, Snapshot, str]] = {
     "quota": (
@@ -77,7 +78,7 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
     ),
     "only ready nodes": (
         replacing(NodeView, "takes_work", property(lambda node: True)),
-        snapshot([node("a", state=NodeState.DRAINING)], [pending("x", 1)]),
+        snapshot([node("a", state=NodeState.SUSPECT)], [pending("x", 1)]),
         "node not ready",
     ),
     "excluded nodes": (
@@ -87,7 +88,7 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
     ),
     "gpu type": (
         replacing(NodeIndex, "eligible", _any_node),
-        snapshot([node("a", gpu_type="cpu")], [pending("x", 1)]),
+        snapshot([node("a", gpu_type="cpu"), node("b")], [pending("x", 1)]),
         "wrong gpu type",
     ),
     "cpus of the node": (
@@ -101,17 +102,17 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
         "too little memory",
     ),
     "horovod on one node": (
-        replacing(placement, "equal_splits", _spread),
+        replacing(site, "equal_splits", _spread),
         snapshot(TWO_RACKS, [pending("x", 4, strategy=Strategy.HOROVOD)]),
         "horovod on several nodes",
     ),
     "equal parts": (
-        replacing(placement, "equal_splits", _rounded_parts),
+        replacing(site, "equal_splits", _rounded_parts),
         snapshot([node("a", slots=2), node("b", slots=1)], [pending("x", 3)]),
         "gang not whole",
     ),
     "fewest nodes": (
-        replacing(placement, "equal_splits", _most_nodes_first),
+        replacing(site, "equal_splits", _most_nodes_first),
         snapshot(TWO_RACKS, [pending("x", 2)]),
         "more nodes than needed",
     ),
@@ -121,18 +122,18 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
         "farther apart than needed",
     ),
     "slots used up within the round": (
-        replacing(engine._Board, "seat", _seat_without_counting),
+        replacing(Board, "seat", _seat_without_counting),
         snapshot([node("a")], [pending("x", 4), pending("y", 4)]),
         "slot given twice",
     ),
     "free counts used up within the round": (
         replacing(SlotCounts, "take", lambda *_: None),
-        snapshot([node("a", slots=4)], [pending("x", 4), pending("y", 4)]),
+        snapshot([node("a", slots=4), node("b")], [pending("x", 4), pending("y", 4)]),
         "gang not whole",
     ),
     "later jobs may pass": (
         lambda monkeypatch: monkeypatch.setattr(
-            Policy.__init__, "__defaults__", ("priority_fair_share", False)
+            Policy.__init__, "__defaults__", ("priority_fair_share", False, False, 0, False)
         ),
         snapshot([node("a", slots=4)], [pending("x", 8), pending("y", 4)]),
         "passed over though it fitted",

@@ -1,0 +1,156 @@
+"""Policies on a recorded trace: `python -m benchmarks.scheduler --trace FILE.csv --nodes 64 --policy all`.
+
+The file has the columns submit_s, gpus, duration_s and perhaps team. Each policy drives the platform's own
+engine through the platform's own simulator and gets one JSON line. `sjf` and `srtf` are oracles: they know
+the durations. All others see a user's limit.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from platform_core.cluster.health import NodeState
+from platform_core.cluster.snapshot import NodeView, Snapshot
+from platform_core.scheduling.engine import Decisions, decide
+from platform_core.scheduling.policy import Policy
+from platform_core.simulation.cluster import Cluster
+from platform_core.simulation.report import report
+from platform_core.simulation.workload import Knowledge, TraceJob
+
+DAY_MS = 86_400_000
+UNKNOWN_LIMIT_MS = 7 * DAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    policy: Policy
+    knowledge: Knowledge = Knowledge.LIMITS
+
+
+CONTESTANTS = {
+    "fifo": Contestant(Policy("first_come", skip_ahead=False)),
+    "skip": Contestant(Policy("first_come")),
+    "easy": Contestant(Policy("first_come", reservations=1)),
+    "las": Contestant(Policy("least_attained_service", evicts=True)),
+    "sjf": Contestant(Policy("shortest_remaining"), Knowledge.EXACT),
+    "srtf": Contestant(Policy("shortest_remaining", evicts=True), Knowledge.EXACT),
+    "ours": Contestant(Policy("shortest_remaining", evicts=True)),
+}
+
+
+class Stopwatch:
+    """The engine with a clock around it, which the simulator must not have."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.rounds = 0
+
+    def __call__(self, snapshot: Snapshot, policy: Policy) -> Decisions:
+        begun = time.perf_counter()
+        decided = decide(snapshot, policy)
+        self.seconds += time.perf_counter() - begun
+        self.rounds += 1
+        return decided
+
+
+def cluster_of(nodes: int, gpus_per_node: int) -> list[NodeView]:
+    """Racks of 8 nodes and blocks of 16 racks."""
+    return [
+        NodeView(
+            id=f"node-{number:05}",
+            hostname=f"n{number}",
+            rack=f"rack-{number // 8:04}",
+            block=f"block-{number // 128:03}",
+            gpu_type="gpu",
+            slots=gpus_per_node,
+            free_slots=tuple(range(gpus_per_node)),
+            state=NodeState.READY,
+            labels=(),
+            cpus=gpus_per_node,
+            memory_bytes=gpus_per_node,
+        )
+        for number in range(nodes)
+    ]
+
+
+def read_trace(path: Path, window: str, estimates: str, seed: int, speedup: float) -> list[TraceJob]:
+    """Jobs submitted in the window of days `A:B`, with their limits drawn in the order of the file."""
+    begin, end = (float(day) * 86_400 for day in window.split(":")) if window else (0.0, float("inf"))
+    rng = random.Random(seed)
+    jobs: list[TraceJob] = []
+    with path.open(newline="") as file:
+        for number, row in enumerate(csv.DictReader(file)):
+            submit, duration_ms = float(row["submit_s"]), max(1, round(float(row["duration_s"]) * 1_000))
+            if begin <= submit < end:
+                jobs.append(
+                    TraceJob(
+                        id=f"job-{number:07}",
+                        submit_ms=round((submit - begin) * 1_000 / speedup),
+                        gpus=int(row["gpus"]),
+                        duration_ms=duration_ms,
+                        limit_ms=limit_of(duration_ms, estimates, rng),
+                        team=row.get("team") or "everyone",
+                    )
+                )
+    return jobs
+
+
+def limit_of(duration_ms: int, estimates: str, rng: random.Random) -> int:
+    if estimates == "none":
+        return UNKNOWN_LIMIT_MS
+    if estimates == "exact":
+        return duration_ms
+    low, high = (float(bound) for bound in estimates.removeprefix("factor:").split("-"))
+    return round(duration_ms * rng.uniform(low, high))
+
+
+def replay(name: str, jobs: list[TraceJob], nodes: list[NodeView]) -> dict[str, object]:
+    contestant, watch = CONTESTANTS[name], Stopwatch()
+    cluster = Cluster(nodes, jobs, contestant.policy, contestant.knowledge, watch)
+    numbers = report(cluster.run())
+    each = watch.seconds / watch.rounds if watch.rounds else 0.0
+    return {"policy": name, **numbers, "rounds": watch.rounds, "plan_s_per_round": round(each, 6)}
+
+
+@click.command()
+@click.option("--trace", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--nodes", default=8, show_default=True)
+@click.option("--gpus-per-node", default=8, show_default=True)
+@click.option("--window", default="", help="Days A:B of the trace; all by default.")
+@click.option("--speedup", default=1.0, show_default=True, help="Arrivals come this much faster.")
+@click.option("--policy", "policies", default="all", show_default=True, help=", ".join(CONTESTANTS))
+@click.option("--estimates", default="factor:1-5", show_default=True, help="exact, none or factor:LOW-HIGH")
+@click.option("--seed", default=1, show_default=True)
+def main(
+    trace: Path,
+    nodes: int,
+    gpus_per_node: int,
+    window: str,
+    speedup: float,
+    policies: str,
+    estimates: str,
+    seed: int,
+) -> None:
+    """Replay a trace under one policy or all of them."""
+    jobs = read_trace(trace, window, estimates, seed, speedup)
+    fitting = [job for job in jobs if job.gpus <= nodes * gpus_per_node]
+    for name in CONTESTANTS if policies == "all" else policies.split(","):
+        line = replay(name, fitting, cluster_of(nodes, gpus_per_node))
+        about = {
+            "trace": trace.stem,
+            "nodes": nodes,
+            "estimates": estimates,
+            "too_large": len(jobs) - len(fitting),
+        }
+        print(json.dumps({**line, **about}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

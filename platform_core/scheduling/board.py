@@ -1,0 +1,78 @@
+"""The slots and quotas of one round, used up as gangs are seated."""
+
+from __future__ import annotations
+
+from platform_core.cluster.snapshot import PendingJob, Snapshot
+from platform_core.scheduling.decisions import Placement, Seat
+from platform_core.scheduling.estimates import remaining_ms
+from platform_core.scheduling.node_index import Demand, SlotCounts
+from platform_core.scheduling.placement import Place
+from platform_core.scheduling.quota_ledger import QuotaLedger
+from platform_core.scheduling.reservations import Reservation, Reservations
+from platform_core.scheduling.site import Site
+from platform_core.scheduling.wording import placed_sentence
+
+
+class Board:
+    """Within a round slots only become fewer, so a demand that failed is not tried again."""
+
+    def __init__(self, snapshot: Snapshot, *, spread: bool = False) -> None:
+        self.snapshot = snapshot
+        self.site = Site(snapshot.nodes, spread=spread)
+        self.index = self.site.index
+        self.at_start = SlotCounts(self.index, lambda node: len(node.free_slots))
+        self.counts = self.at_start.copy()
+        self.quota = QuotaLedger(snapshot.teams)
+        self.reservations = Reservations(self.site, snapshot, self.counts)
+        self._slots = [node.free_slots for node in self.index.nodes]
+        self._free = {
+            gpu_type: self.counts.total(self.index.of_type(gpu_type) & self.site.ready)
+            for gpu_type in self.index.gpu_types
+        }
+        self._failed: dict[Demand, int] = {}  # the shortest run time that found no place
+
+    def is_full(self) -> bool:
+        return not any(self._free.values())
+
+    def may_start(self, job: PendingJob) -> bool:
+        """Cheap: enough quota and enough free slots of the type, wherever they are."""
+        return self._free.get(job.gpu_type, 0) >= job.num_gpus and self.in_quota(job)
+
+    def in_quota(self, job: PendingJob) -> bool:
+        return self.quota.allows(job.team, job.gpu_type, job.num_gpus)
+
+    def place_for(self, job: PendingJob) -> Place | None:
+        if not self.may_start(job):
+            return None
+        demand = Demand.of(job)
+        runtime_ms = remaining_ms(job) if self.reservations.made else 0
+        if runtime_ms >= self._failed.get(demand, runtime_ms + 1):
+            return None
+        free = self.reservations.free_through(runtime_ms)
+        place = self.site.place(free, demand)
+        if place is None:
+            self._failed[demand] = runtime_ms
+        return place
+
+    def seat(self, job: PendingJob, place: Place) -> Placement:
+        members: list[Seat] = []
+        for rank, position in enumerate(place.nodes):
+            free = self._slots[position]
+            members.append(Seat(self.index.nodes[position].id, rank, free[: place.slots_each]))
+            self._slots[position] = free[place.slots_each :]
+            self.take(position, place.slots_each)
+        self.reservations.start(place, remaining_ms(job))
+        self.quota.take(job.team, job.gpu_type, job.num_gpus)
+        racks = [self.index.nodes[position].rack for position in place.nodes]
+        return Placement(job.id, tuple(members), placed_sentence(job.num_gpus, job.gpu_type, racks))
+
+    def take(self, position: int, slots: int) -> None:
+        """Use up free slots of a node without saying which."""
+        self.counts.take(position, slots)
+        self._free[self.index.nodes[position].gpu_type] -= slots
+
+    def reserve(self, job: PendingJob) -> Reservation | None:
+        """Keep a place at the earliest time for a job that cannot start; none beyond its quota."""
+        if not self.in_quota(job):
+            return None
+        return self.reservations.reserve(job)

@@ -1,0 +1,50 @@
+"""The nodes of a round and how gangs may be laid on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from platform_core.cluster.health import NodeState
+from platform_core.cluster.snapshot import NodeView
+from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts
+from platform_core.scheduling.placement import Place, equal_splits, find_place
+
+_IN_SERVICE = frozenset({NodeState.READY, NodeState.SUSPECT})  # a suspect node is expected back in seconds
+
+
+class Site:
+    """A gang takes as few nodes as it could have on the empty cluster, unless `spread` lets it take more now.
+
+    So what fits one node waits for one node, and larger gangs take whole nodes: they train faster, and nodes
+    stay whole for others.
+    """
+
+    def __init__(self, nodes: Sequence[NodeView], *, spread: bool) -> None:
+        self.index = NodeIndex(nodes)
+        self.capacity = SlotCounts(self.index, lambda node: node.slots)
+        self.ready = self.index.where(lambda node: node.takes_work)
+        self.in_service = self.index.where(lambda node: node.state in _IN_SERVICE)
+        self._spread = spread
+        self._splits: dict[Demand, tuple[int, ...]] = {}
+
+    def allowed(self, demand: Demand) -> int:
+        return self.index.eligible(demand) & self.ready
+
+    def place(self, counts: SlotCounts, demand: Demand) -> Place | None:
+        """The best place on ready nodes with these free slots."""
+        if demand not in self._splits:
+            self._splits[demand] = self._splits_of(demand)
+        return find_place(self.index, counts, self.allowed(demand), self._splits[demand], demand.gpus)
+
+    def empty_place(self, demand: Demand, nodes: int) -> Place | None:
+        """The best place on these nodes if nothing ran on them."""
+        return find_place(self.index, self.capacity, nodes, self._all_splits(demand), demand.gpus)
+
+    def _splits_of(self, demand: Demand) -> tuple[int, ...]:
+        if self._spread:
+            return self._all_splits(demand)
+        place = self.empty_place(demand, self.index.eligible(demand) & self.in_service)
+        return (len(place.nodes),) if place is not None else ()
+
+    def _all_splits(self, demand: Demand) -> tuple[int, ...]:
+        return equal_splits(demand.gpus, self.index.most_slots, one_node=demand.one_node)

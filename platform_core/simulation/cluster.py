@@ -1,0 +1,180 @@
+"""A history: jobs of a trace arrive, the engine decides, time jumps to the next event.
+
+Nothing here decides. Each round builds the same `Snapshot` that production loads and asks the same engine;
+this file only does what the world would do: start gangs, end them when their work is done, stop and requeue
+those that are evicted, and charge every resume its restart cost.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
+from platform_core.jobs.spec import Strategy
+from platform_core.scheduling.decisions import Placement
+from platform_core.scheduling.engine import Decisions, decide
+from platform_core.scheduling.ordering import CHANGES
+from platform_core.scheduling.policy import Policy
+from platform_core.simulation.ledger import Ledger
+from platform_core.simulation.workload import Knowledge, TraceJob, restart_ms
+
+Decider = Callable[[Snapshot, Policy], Decisions]
+_PLENTY = 1_000_000_000
+_ROUNDS_AT_ONCE = 1_000  # a policy whose evictions never settle is broken: say so instead of spinning
+
+
+@dataclass(slots=True)
+class _Life:
+    """What is true of a job and not in its snapshot."""
+
+    job: TraceJob
+    done_ms: int = 0  # work that survives a stop: the simulated script checkpoints when it is told to stop
+    starts: int = 0
+    resume_ms: int = 0  # at the head of the present run, before its work goes on
+
+
+class Cluster:
+    def __init__(
+        self,
+        nodes: Iterable[NodeView],
+        workload: Sequence[TraceJob],
+        policy: Policy,
+        knowledge: Knowledge = Knowledge.LIMITS,
+        decider: Decider = decide,
+    ) -> None:
+        self._nodes = {node.id: node for node in nodes}
+        self._policy, self._knowledge, self._decide = policy, knowledge, decider
+        self._lives = {job.id: _Life(job) for job in workload}
+        self._pending: dict[str, PendingJob] = {}
+        self._running: dict[str, RunningJob] = {}
+        self._gpu_type = next(iter(self._nodes.values())).gpu_type
+        teams = sorted({job.team for job in workload})
+        self._teams = tuple(TeamShare(team, self._gpu_type, 0, _PLENTY, 0, 1.0, 1.0) for team in teams)
+        self._next_change = CHANGES.get(policy.order)
+        self.ledger = Ledger(tuple(self._nodes.values()), [job.submit_ms for job in workload])
+        self._events = [(job.submit_ms, job.id, 0) for job in workload]  # start number 0: its arrival
+        heapq.heapify(self._events)
+
+    def run(self) -> Ledger:
+        while self._events:
+            now_ms = self._events[0][0]
+            self.ledger.advance(now_ms, self._nodes.values(), sum(job.held for job in self._running.values()))
+            due = False
+            while self._events and self._events[0][0] == now_ms:
+                _, job_id, start = heapq.heappop(self._events)
+                due |= self._happen(now_ms, job_id, start)
+            if due:
+                self._settle(now_ms)
+        if self._pending:
+            stuck = ", ".join(sorted(self._pending)[:3])
+            raise RuntimeError(f"{len(self._pending)} jobs can never start, the first are {stuck}")
+        return self.ledger
+
+    def _happen(self, now_ms: int, job_id: str, start: int) -> bool:
+        """One event; False when a later start of the job has made it stale."""
+        life = self._lives[job_id]
+        if start == 0:
+            self._pending[job_id] = self._waiting(life, now_ms)
+            return True
+        running = self._running.get(job_id)
+        if running is None or life.starts != start:
+            return False
+        if now_ms - running.started_ms - life.resume_ms + life.done_ms >= life.job.duration_ms:
+            self._release(running)
+            self.ledger.finished(job_id, life.job, now_ms, running.started_ms)
+        return True
+
+    def _settle(self, now_ms: int) -> None:
+        """Rounds until nothing is evicted any more: the next round seats those for whom room was made."""
+        for _ in range(_ROUNDS_AT_ONCE):
+            if not self._pending:
+                return
+            decided = self._decide(self.snapshot(now_ms), self._policy)
+            self.ledger.rounds += 1
+            for _, placement in decided.started:
+                self._start(placement, now_ms)
+            for job_id in decided.preemptions:
+                self._evict(job_id, now_ms)
+            if not decided.preemptions:
+                return
+        raise RuntimeError(f"{_ROUNDS_AT_ONCE} rounds at {now_ms} ms and still evicting")
+
+    def snapshot(self, now_ms: int) -> Snapshot:
+        nodes, pending = tuple(self._nodes.values()), tuple(self._pending.values())
+        return Snapshot(now_ms, nodes, pending, tuple(self._running.values()), self._teams)
+
+    def _waiting(self, life: _Life, now_ms: int) -> PendingJob:
+        job, resume_ms = life.job, restart_ms(life.job.gpus) if life.starts else 0
+        known = job.limit_ms if self._knowledge is Knowledge.LIMITS else job.duration_ms
+        return PendingJob(
+            id=job.id,
+            team=job.team,
+            user="",
+            num_gpus=job.gpus,
+            min_gpus=job.gpus,
+            gpu_type=self._gpu_type,
+            priority=50,
+            submitted_ms=job.submit_ms,
+            excluded_nodes=(),
+            preemptible=True,
+            max_runtime_ms=known,
+            waiting_since_ms=now_ms,
+            cpus_per_gpu=0,
+            memory_per_gpu_bytes=0,
+            strategy=Strategy.CUSTOM,
+            attained_gpu_ms=life.done_ms * job.gpus,
+            expected_runtime_ms=max(0, known - life.done_ms) + resume_ms,
+        )
+
+    def _start(self, placement: Placement, now_ms: int) -> None:
+        waiting, life = self._pending.pop(placement.job_id), self._lives[placement.job_id]
+        for seat in placement.members:
+            node = self._nodes[seat.node]
+            left = tuple(slot for slot in node.free_slots if slot not in seat.slots)
+            if len(left) + len(seat.slots) != len(node.free_slots):
+                raise RuntimeError(f"{placement.job_id} was given slots of {node.id} that are not free")
+            self._nodes[seat.node] = replace(node, free_slots=left)
+        life.resume_ms = restart_ms(life.job.gpus) if life.starts else 0
+        life.starts += 1
+        running = RunningJob(
+            id=waiting.id,
+            team=waiting.team,
+            gpu_type=waiting.gpu_type,
+            priority=waiting.priority,
+            placement=tuple((seat.node, seat.slots) for seat in placement.members),
+            started_ms=now_ms,
+            expected_end_ms=now_ms + (waiting.expected_runtime_ms or 0),
+            last_checkpoint_ms=None,
+            preemptible=True,
+            num_gpus=waiting.num_gpus,
+            min_gpus=waiting.min_gpus,
+            submitted_ms=waiting.submitted_ms,
+            attained_gpu_ms=waiting.attained_gpu_ms,
+        )
+        if running.held != life.job.gpus:
+            raise RuntimeError(f"{running.id} asked for {life.job.gpus} slots and got {running.held}")
+        self._running[running.id] = running
+        self._expect(running, life, now_ms)
+
+    def _expect(self, running: RunningJob, life: _Life, now_ms: int) -> None:
+        end_ms = now_ms + life.resume_ms + life.job.duration_ms - life.done_ms
+        heapq.heappush(self._events, (end_ms, running.id, life.starts))
+        change_ms = self._next_change(running) if self._next_change else None
+        if change_ms is not None and now_ms < change_ms < end_ms:
+            heapq.heappush(self._events, (change_ms, running.id, life.starts))
+
+    def _evict(self, job_id: str, now_ms: int) -> None:
+        running, life = self._running[job_id], self._lives[job_id]
+        self._release(running)
+        ran_ms = now_ms - running.started_ms
+        life.done_ms += max(0, ran_ms - life.resume_ms)
+        self.ledger.evicted(job_id, life.job, ran_ms)
+        self._pending[job_id] = self._waiting(life, now_ms)
+
+    def _release(self, running: RunningJob) -> None:
+        del self._running[running.id]
+        for node_id, slots in running.placement:
+            node = self._nodes[node_id]
+            self._nodes[node_id] = replace(node, free_slots=tuple(sorted((*node.free_slots, *slots))))

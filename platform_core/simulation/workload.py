@@ -1,0 +1,32 @@
+"""What a simulated cluster is asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+SECOND_MS = 1_000
+
+
+class Knowledge(StrEnum):
+    """What the scheduler is told of a job's run time."""
+
+    LIMITS = "limits"  # the user's limit only, as in production
+    EXACT = "exact"  # the truth, for oracles
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    id: str
+    submit_ms: int
+    gpus: int
+    duration_ms: int  # on its GPUs, without restarts; the simulator knows it, the scheduler does not
+    limit_ms: int
+    team: str = "everyone"
+
+
+def restart_ms(gpus: int) -> int:
+    """What a stop and resume costs: more ranks take longer to stop, load and meet again."""
+    if gpus == 1:
+        return 7 * SECOND_MS
+    return 30 * SECOND_MS if gpus <= 8 else 60 * SECOND_MS

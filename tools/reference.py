@@ -36,6 +36,7 @@ class Machine:
     title: str
     descriptions: Mapping[str, str]
     moves: Mapping[str, list[tuple[str, Iterable[str]]]]
+    first: str = ""  # the state that it begins in, if not the first one described
 
 
 def by_event(table: Mapping[tuple[str, type], Iterable[str]]) -> dict[str, list[tuple[str, Iterable[str]]]]:
@@ -47,7 +48,9 @@ def by_event(table: Mapping[tuple[str, type], Iterable[str]]) -> dict[str, list[
 
 def machines() -> Iterator[Machine]:
     yield Machine("jobs", "Job states", job_states.DESCRIPTION, by_event(job_transitions.TRANSITIONS))
-    yield Machine("nodes", "Node states", health.DESCRIPTION, by_event(health.TRANSITIONS))
+    yield Machine(
+        "nodes", "Node states", health.DESCRIPTION, by_event(health.TRANSITIONS), health.NodeState.LOST
+    )
     yield Machine(
         "deployments", "Deployment states", deployment.DESCRIPTION, by_event(deployment.TRANSITIONS)
     )
@@ -56,10 +59,47 @@ def machines() -> Iterator[Machine]:
 
 
 def state_page(machine: Machine) -> str:
-    return "\n".join(
-        f"## {state}\n\n{text}\n\n{ways_out(machine, state)}\n"
+    sections = (
+        f"## {state}\n\n{text}\n\n{ways_in(machine, state)}\n{ways_out(machine, state)}\n"
         for state, text in machine.descriptions.items()
     )
+    return "\n".join((picture(machine), *sections))
+
+
+def begins(machine: Machine) -> str:
+    return machine.first or next(iter(machine.descriptions))
+
+
+def arrows(machine: Machine) -> Iterator[tuple[str, str, str]]:
+    """From state, event, to state; in the order of the states."""
+    order = list(machine.descriptions)
+    for state in order:
+        for event, targets in machine.moves.get(state, []):
+            for target in sorted(set(targets) - {state}, key=order.index):
+                yield state, event, target
+
+
+def picture(machine: Machine) -> str:
+    labels: dict[tuple[str, str], list[str]] = {}
+    for state, event, target in arrows(machine):
+        labels.setdefault((state, target), []).append(event.strip("`"))
+    lines = [
+        f"    {state} --> {target}" + (f": {', '.join(sorted(events))}" if any(events) else "")
+        for (state, target), events in labels.items()
+    ]
+    return "\n".join(["```mermaid", "stateDiagram-v2", f"    [*] --> {begins(machine)}", *lines, "```", ""])
+
+
+def ways_in(machine: Machine, state: str) -> str:
+    sources: dict[str, list[str]] = {}
+    for one, event, to in arrows(machine):
+        if to == state:
+            sources.setdefault(event, []).append(f"[{one}](#{one})")
+    lines = ["- It begins here."] if state == begins(machine) else []
+    lines += [
+        f"- From {', '.join(found)}{f' by {event}' if event else ''}" for event, found in sources.items()
+    ]
+    return "\n".join(lines) or "- Nothing leads into it."
 
 
 def ways_out(machine: Machine, state: str) -> str:
@@ -67,8 +107,8 @@ def ways_out(machine: Machine, state: str) -> str:
     for event, targets in machine.moves.get(state, []):
         elsewhere = ", ".join(f"[{target}](#{target})" for target in sorted(set(targets) - {state}))
         if elsewhere:
-            lines.append(f"- {event}{' → ' if event else 'May become '}{elsewhere}")
-    return "\n".join(lines) or "Nothing leads out of it."
+            lines.append(f"- To {elsewhere}{f' by {event}' if event else ''}")
+    return "\n".join(lines) or "- Nothing leads out of it."
 
 
 def errors_page() -> str:

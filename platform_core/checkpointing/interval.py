@@ -55,9 +55,10 @@ def advise(save_ms: int, node_mtbf_ms: int, nodes: int = 1, restart_ms: int = 0)
     gang_mtbf = max(1, node_mtbf_ms // nodes)
     interval = max(1, round(daly(save_ms, gang_mtbf)))
     part = waste(interval, save_ms, gang_mtbf, restart_ms)
+    which = "the node" if nodes == 1 else f"one of {nodes} nodes"
     sentence = (
         f"save every {format_duration_ms(interval)}: a save takes {format_duration_ms(save_ms)}, "
-        f"{nodes} node{'s' if nodes > 1 else ''} fail about every {format_duration_ms(gang_mtbf)}; "
+        f"{which} fails about every {format_duration_ms(gang_mtbf)}; "
         f"saving and lost work then take {part:.1%} of the time"
     )
     return Advice(interval, part, sentence)

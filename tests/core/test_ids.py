@@ -21,7 +21,9 @@ def test_ids_sort_like_their_bytes(one: bytes, other: bytes):
     assert (ids.encode("job", one) < ids.encode("job", other)) == (one < other)
 
 
-@pytest.mark.parametrize("text", ["", "job", "job-", "-0123456789abcdef", "job-0123456789abcdei", "job-0123456789ABCDEF"])
+@pytest.mark.parametrize(
+    "text", ["", "job", "job-", "-0123456789abcdef", "job-0123456789abcdei", "job-0123456789ABCDEF"]
+)
 def test_what_is_no_id_is_refused(text: str):
     assert not ids.is_id(text, "job")
     with pytest.raises(ValueError, match="is not an id"):

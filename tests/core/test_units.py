@@ -9,7 +9,14 @@ from platform_core import units
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("8GiB", 8 * 1024**3), ("8 g", 8 * 1024**3), ("8GB", 8 * 10**9), ("1.5MiB", 1_572_864), ("12", 12), (7, 7)],
+    [
+        ("8GiB", 8 * 1024**3),
+        ("8 g", 8 * 1024**3),
+        ("8GB", 8 * 10**9),
+        ("1.5MiB", 1_572_864),
+        ("12", 12),
+        (7, 7),
+    ],
 )
 def test_sizes_are_read_with_and_without_units(text: str | int, count: int):
     assert units.parse_bytes(text) == count

@@ -26,7 +26,9 @@ REFUSED = (
 
 
 def new_job() -> Job:
-    return submit("job-1", spec(num_gpus=4, min_gpus=2, max_runtime_hours=1 / 3600), ev.Submitted(at_ms=0)).job
+    return submit(
+        "job-1", spec(num_gpus=4, min_gpus=2, max_runtime_hours=1 / 3600), ev.Submitted(at_ms=0)
+    ).job
 
 
 @st.composite
@@ -70,13 +72,17 @@ def holds(job: Job, max_restarts: int) -> None:
         assert job.living
         assert job.started_ms is not None
         assert job.finished_ms is None
-        assert sum(len(member.slots) for member in job.members) in range(job.spec.min_gpus, job.spec.num_gpus + 1)
+        assert sum(len(member.slots) for member in job.members) in range(
+            job.spec.min_gpus, job.spec.num_gpus + 1
+        )
     else:
         assert not job.living
         assert job.stop is Stop.NONE
     assert job.finished == (job.finished_ms is not None) == (job.state in TERMINAL)
     if job.state is JobState.RUNNING:
-        assert all(m.phase in (MemberPhase.RUNNING, MemberPhase.EXITED, MemberPhase.LOST) for m in job.members)
+        assert all(
+            m.phase in (MemberPhase.RUNNING, MemberPhase.EXITED, MemberPhase.LOST) for m in job.members
+        )
     if job.state is JobState.SUCCEEDED:
         assert all(member.exit_code == 0 for member in job.members)
     if job.state in (JobState.FAILED, JobState.CANCELLED, JobState.PREEMPTED):

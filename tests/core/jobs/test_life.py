@@ -195,7 +195,11 @@ def test_a_preempted_job_waits_and_resumes_from_its_checkpoint():
     assert (job.state, job.restarts, job.started_ms) == (JobState.PREEMPTED, 0, None)
     assert job.reason == "job-2 needs 4 GPUs"
     story.place("node-c", "node-d")
-    assert (story.job.state, story.job.attempt, story.job.latest_checkpoint) == (JobState.SCHEDULED, 2, "ckpt-70")
+    assert (story.job.state, story.job.attempt, story.job.latest_checkpoint) == (
+        JobState.SCHEDULED,
+        2,
+        "ckpt-70",
+    )
 
 
 def test_a_late_preemption_of_an_earlier_attempt_is_ignored():

@@ -14,7 +14,9 @@ NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,20}", fullmatch=True).filter(
 )
 LINES = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), min_size=1, max_size=40)
 VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
-SCALARS = VALUES | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
+SCALARS = (
+    VALUES | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
+)
 
 
 @st.composite
@@ -38,7 +40,9 @@ def good_mappings(draw: st.DrawFn) -> dict[str, object]:
         "preemptible": draw(st.booleans()),
         "max_runtime_hours": hours,
         "strategy": draw(st.sampled_from(Strategy)).value,
-        "checkpoint": draw(st.sampled_from([{}, {"interval_steps": 50}, {"keep_last": 9, "path": "out/./ckpt/"}])),
+        "checkpoint": draw(
+            st.sampled_from([{}, {"interval_steps": 50}, {"keep_last": 9, "path": "out/./ckpt/"}])
+        ),
         "dataset": draw(st.sampled_from(["", "stdlib-1"])),
         "purpose": "train",
         "hyperparameters": draw(st.dictionaries(LINES, SCALARS, max_size=5)),
@@ -62,10 +66,21 @@ def test_a_spec_survives_the_way_through_its_mapping_and_json(mapping: dict[str,
     assert parse(json.loads(json.dumps(as_mapping(spec), sort_keys=True))) == spec
 
 
-JUNK = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.lists(st.none(), max_size=2)
+JUNK = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.lists(st.none(), max_size=2)
+)
 
 
-@given(st.dictionaries(st.sampled_from(list(JobSpec.__dataclass_fields__)) | st.text(max_size=5), JUNK | st.builds(dict)))
+@given(
+    st.dictionaries(
+        st.sampled_from(list(JobSpec.__dataclass_fields__)) | st.text(max_size=5), JUNK | st.builds(dict)
+    )
+)
 def test_whatever_is_sent_gives_a_spec_or_sentences(mapping: dict[str, object]):
     try:
         spec = parse(mapping)

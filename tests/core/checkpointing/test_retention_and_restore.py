@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platform_core.checkpointing.restore import Chosen, FromTheStart, choose
+from platform_core.checkpointing.retention import Kept, to_delete
+
+CHECKPOINTS = st.lists(
+    st.builds(
+        Kept,
+        st.uuids().map(str),
+        st.integers(0, 20),
+        st.integers(0, 20),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=12,
+    unique_by=lambda one: one.id,
+)
+
+
+def test_the_oldest_go_first_and_the_newest_three_stay():
+    kept = [Kept(f"ckpt-{n}", step=n * 10, saved_ms=n) for n in range(5)]
+    assert to_delete(kept, keep_last=3) == ("ckpt-0", "ckpt-1")
+
+
+def test_a_pinned_one_stays_and_takes_nobodys_place():
+    kept = [Kept(f"ckpt-{n}", step=n * 10, saved_ms=n, pinned=n == 0) for n in range(5)]
+    assert to_delete(kept, keep_last=3) == ("ckpt-1",)
+
+
+def test_a_damaged_one_goes_and_a_good_one_stays_in_its_place():
+    kept = [Kept(f"ckpt-{n}", step=n * 10, saved_ms=n, good=n != 4) for n in range(5)]
+    assert to_delete(kept, keep_last=2) == ("ckpt-0", "ckpt-1", "ckpt-4")
+
+
+@given(CHECKPOINTS, st.integers(-1, 5))
+def test_the_newest_good_one_always_stays(kept: list[Kept], keep_last: int):
+    deleted = set(to_delete(kept, keep_last))
+    staying = [one for one in kept if one.id not in deleted]
+    good = [one for one in kept if one.good]
+    if good:
+        chosen = choose(kept)
+        assert isinstance(chosen, Chosen)
+        assert chosen.id not in deleted
+    assert all(one.id not in deleted for one in kept if one.pinned)
+    left = sum(one.good and not one.pinned for one in staying)
+    assert left <= max(1, keep_last)
+    assert sum(one.good for one in staying) >= min(len(good), max(1, keep_last))
+
+
+@given(CHECKPOINTS)
+def test_deleting_twice_deletes_nothing_more(kept: list[Kept]):
+    deleted = set(to_delete(kept, 2))
+    assert to_delete([one for one in kept if one.id not in deleted], 2) == ()
+
+
+def test_a_lower_step_saved_later_is_the_newer_checkpoint():
+    assert choose([Kept("ckpt-a", 90, saved_ms=1), Kept("ckpt-b", 50, saved_ms=2)]) == Chosen(
+        "ckpt-b", 50, "the newest good checkpoint is ckpt-b at step 50"
+    )
+
+
+def test_damaged_ones_are_passed_over_and_counted():
+    kept = [Kept("ckpt-a", 1, 1), Kept("ckpt-b", 2, 2, good=False), Kept("ckpt-c", 3, 3, good=False)]
+    chosen = choose(kept)
+    assert isinstance(chosen, Chosen)
+    assert chosen.reason == "the newest good checkpoint is ckpt-a at step 1, after 2 newer damaged ones"
+
+
+def test_without_a_good_one_it_begins_at_the_start():
+    assert choose([]) == FromTheStart("there is no checkpoint yet")
+    assert choose([Kept("ckpt-a", 1, 1, good=False)]) == FromTheStart("all checkpoints are damaged: 1 of 1")

@@ -11,6 +11,10 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+ALSO = [
+    "setuptools>=77",  # builds the editable install without a download of its own
+    "async-timeout",  # redis needs it on Python 3.11.0 to 3.11.2, which Debian 12 has
+]
 HEADER = """\
 # Exact versions of everything, resolved on Python {python} from the extras of pyproject.toml. Made by `make lock`.
 # Install: pip install -r requirements.lock && pip install --no-build-isolation --no-deps --editable .
@@ -30,9 +34,8 @@ def resolve(extras: str) -> list[dict[str, dict[str, str]]]:
             "--report",
             str(report),
         ]
-        # setuptools builds the editable install without a download of its own.
         done = subprocess.run(
-            [*command, f"{ROOT}[{extras}]", "setuptools>=77"], capture_output=True, text=True, check=False
+            [*command, f"{ROOT}[{extras}]", *ALSO], capture_output=True, text=True, check=False
         )
         if done.returncode:
             sys.exit(f"pip could not resolve the extras {extras}:\n{done.stderr[-3000:]}")

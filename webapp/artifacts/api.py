@@ -39,7 +39,11 @@ class CompleteUpload(serializers.Serializer[Any]):
 
 
 _ID = {"id": serializers.CharField()}
-_MANIFEST = {"manifest": serializers.CharField(), "files": serializers.IntegerField(), "bytes": serializers.IntegerField()}
+_MANIFEST = {
+    "manifest": serializers.CharField(),
+    "files": serializers.IntegerField(),
+    "bytes": serializers.IntegerField(),
+}
 
 
 class Uploads(APIView):
@@ -57,7 +61,11 @@ class UploadFile(APIView):
 
     @extend_schema(
         request={"application/octet-stream": bytes},
-        responses={201: inline_serializer("UploadedFile", {"sha256": serializers.CharField(), "size": serializers.IntegerField()})},
+        responses={
+            201: inline_serializer(
+                "UploadedFile", {"sha256": serializers.CharField(), "size": serializers.IntegerField()}
+            )
+        },
     )
     def put(self, request: Request, upload_id: str, path: str) -> Response:
         """Send one file of an upload; its bytes are hashed on the way into the store."""
@@ -72,18 +80,26 @@ class UploadCompletion(APIView):
         wanted = CompleteUpload(data=request.data)
         wanted.is_valid(raise_exception=True)
         manifest = services.complete_upload(actor_of(request), upload_id, wanted.validated_data.get("files"))
-        return Response({"manifest": manifest.id, "files": manifest.files, "bytes": manifest.total_bytes}, status=201)
+        return Response(
+            {"manifest": manifest.id, "files": manifest.files, "bytes": manifest.total_bytes}, status=201
+        )
 
 
 class Snapshots(APIView):
     @extend_schema(
         request=NewSnapshot,
-        responses={201: inline_serializer("Snapshot", {**_ID, "name": serializers.CharField(), "version": serializers.IntegerField()})},
+        responses={
+            201: inline_serializer(
+                "Snapshot", {**_ID, "name": serializers.CharField(), "version": serializers.IntegerField()}
+            )
+        },
     )
     def post(self, request: Request, name: str) -> Response:
         """Register the next snapshot of a dataset."""
         wanted = NewSnapshot(data=request.data)
         wanted.is_valid(raise_exception=True)
         data = wanted.validated_data
-        snapshot = services.add_snapshot(actor_of(request), data["team"], name, data["manifest"], data["purpose"])
+        snapshot = services.add_snapshot(
+            actor_of(request), data["team"], name, data["manifest"], data["purpose"]
+        )
         return Response({"id": snapshot.id, "name": snapshot.name, "version": snapshot.version}, status=201)

@@ -38,4 +38,6 @@ class DatasetSnapshot(models.Model):
     created_by = models.ForeignKey("accounts.User", models.PROTECT)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["team", "name", "version"], name="one_snapshot_a_version")]
+        constraints = [
+            models.UniqueConstraint(fields=["team", "name", "version"], name="one_snapshot_a_version")
+        ]

@@ -1,15 +1,21 @@
 """Bytes come in through uploads and leave a manifest; a manifest never changes."""
 
-import io
+from collections.abc import Iterator
 from typing import IO
 
 from django.conf import settings
 from django.db import transaction
 
-from platform_core.distribution.manifest import Manifest, as_document, check_path, from_json
-from platform_core.distribution.manifest_builder import FileDigester, FilePart, join
+from platform_core.distribution.manifest import (
+    FilePart,
+    Manifest,
+    as_document,
+    from_json,
+    join,
+)
 from platform_core.errors import TrainmasterError
 from trainmaster.store import open_store
+from trainmaster.store.copying import source_url, write_file
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
@@ -45,22 +51,29 @@ def register_json(text: str, team: str, source_url: str) -> models.Manifest:
 def start_upload(actor: Actor, team: str, kind: str, name: str) -> models.Upload:
     permissions.require(actor, "artifact.upload", team)
     if kind not in UPLOAD_KINDS:
-        raise TrainmasterError("request_invalid", what="kind", why=f"{kind!r} is not one of {', '.join(UPLOAD_KINDS)}")
+        raise TrainmasterError(
+            "request_invalid", what="kind", why=f"{kind!r} is not one of {', '.join(UPLOAD_KINDS)}"
+        )
     return models.Upload.objects.create(
-        id=new_id("up"), kind=kind, team_id=team, user=accounts.user(actor.username), name=name[:120], created_ms=now_ms()
+        id=new_id("up"),
+        kind=kind,
+        team_id=team,
+        user_id=accounts.user_key(actor.username),
+        name=name[:120],
+        created_ms=now_ms(),
     )
 
 
 def receive_file(actor: Actor, upload_id: str, path: str, body: IO[bytes]) -> FilePart:
     """Stream one file into the store, hashing as it passes. The same path again replaces the earlier bytes."""
     upload = _own_upload(actor, upload_id)
-    digester = FileDigester(check_path(path))
-    open_store(settings.STORE_URL).write(f"{_folder(upload)}/{path}", _Hashing(body, digester))
-    part = digester.finish()
+    part = write_file(open_store(settings.STORE_URL), upload.kind, upload.id, path, _limited(body, path))
     with transaction.atomic():
         locked = models.Upload.objects.select_for_update().get(id=upload.id)
         if locked.manifest_id is not None:
-            raise TrainmasterError("request_invalid", what=f"upload {upload_id}", why="it is complete already")
+            raise TrainmasterError(
+                "request_invalid", what=f"upload {upload_id}", why="it is complete already"
+            )
         locked.files[path] = part.as_document()
         locked.save(update_fields=["files"])
     return part
@@ -76,22 +89,31 @@ def complete_upload(actor: Actor, upload_id: str, expected_files: int | None = N
         if missing > 0:
             raise TrainmasterError("upload_incomplete", upload=upload_id, missing=missing)
         document = join(upload.kind, [FilePart.from_document(part) for part in upload.files.values()])
-        upload.manifest = register(document, upload.team_id, f"{settings.STORE_URL}/{_folder(upload)}")
+        source = source_url(settings.STORE_URL, upload.kind, upload.id)
+        upload.manifest = register(document, upload.team_id, source)
         upload.files = {}
         upload.save(update_fields=["manifest", "files"])
         return upload.manifest
 
 
-def add_snapshot(actor: Actor, team: str, name: str, manifest_id: str, purpose: str) -> models.DatasetSnapshot:
+def add_snapshot(
+    actor: Actor, team: str, name: str, manifest_id: str, purpose: str
+) -> models.DatasetSnapshot:
     """The next version of a dataset; the same manifest and purpose again give the same snapshot."""
     permissions.require(actor, "dataset.create", team)
     manifest = models.Manifest.objects.filter(id=manifest_id, team=team, kind="dataset").first()
     if manifest is None:
         raise TrainmasterError("not_found", what=f"dataset manifest {manifest_id} in team {team}")
     if not purpose:
-        raise TrainmasterError("request_invalid", what="purpose", why="say what the data may be used for, e.g. 'training'")
+        raise TrainmasterError(
+            "request_invalid", what="purpose", why="say what the data may be used for, e.g. 'training'"
+        )
     with transaction.atomic():
-        earlier = models.DatasetSnapshot.objects.select_for_update().filter(team=team, name=name).order_by("-version")
+        earlier = (
+            models.DatasetSnapshot.objects.select_for_update()
+            .filter(team=team, name=name)
+            .order_by("-version")
+        )
         newest = earlier.first()
         if newest is not None and newest.manifest_id == manifest_id and newest.purpose == purpose:
             return newest
@@ -103,7 +125,7 @@ def add_snapshot(actor: Actor, team: str, name: str, manifest_id: str, purpose: 
             purpose=purpose,
             manifest=manifest,
             created_ms=now_ms(),
-            created_by=accounts.user(actor.username),
+            created_by_id=accounts.user_key(actor.username),
         )
         live.record(
             "SnapshotRegistered", f"dataset:{snapshot.id}", actor=actor.name, team=team,
@@ -120,24 +142,11 @@ def _own_upload(actor: Actor, upload_id: str) -> models.Upload:
     return upload
 
 
-def _folder(upload: models.Upload) -> str:
-    return f"{upload.kind}/{upload.id}"
-
-
-class _Hashing(io.RawIOBase):
-    """A stream that hashes what is read from it, and stops at the size limit of one file."""
-
-    def __init__(self, body: IO[bytes], digester: FileDigester) -> None:
-        self._body, self._digester = body, digester
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._body.read(size if size and size > 0 else 1 << 20)
-        self._digester.feed(data)
-        if self._digester.size > settings.UPLOAD_LIMIT_BYTES:
-            raise TrainmasterError(
-                "too_large", what=self._digester.path, size=self._digester.size, limit=settings.UPLOAD_LIMIT_BYTES
-            )
-        return data
+def _limited(body: IO[bytes], path: str) -> Iterator[bytes]:
+    """The body in blocks, up to the size limit of one file."""
+    size, limit = 0, settings.UPLOAD_LIMIT_BYTES
+    while block := body.read(1 << 20):
+        size += len(block)
+        if size > limit:
+            raise TrainmasterError("too_large", what=path, size=f"over {limit} bytes", limit=limit)
+        yield block

@@ -14,4 +14,6 @@ class Checkpoint(models.Model):
     deleted_ms = models.BigIntegerField(null=True, help_text="its bytes were removed by the retention policy")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["job", "attempt", "step"], name="one_checkpoint_a_step")]
+        constraints = [
+            models.UniqueConstraint(fields=["job", "attempt", "step"], name="one_checkpoint_a_step")
+        ]

@@ -1,3 +1,5 @@
+from collections.abc import Iterable
+
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
 from webapp.checkpoints.models import Checkpoint
@@ -10,7 +12,9 @@ def reference(checkpoint_id: str) -> ArtifactReference:
 
 
 def of_job(job_id: str) -> list[Checkpoint]:
-    return list(Checkpoint.objects.filter(job=job_id).select_related("manifest").order_by("-step", "-attempt"))
+    return list(
+        Checkpoint.objects.filter(job=job_id).select_related("manifest").order_by("-step", "-attempt")
+    )
 
 
 def find(checkpoint_id: str) -> Checkpoint | None:
@@ -19,3 +23,8 @@ def find(checkpoint_id: str) -> Checkpoint | None:
 
 def exists(checkpoint_id: str, team: str) -> bool:
     return Checkpoint.objects.filter(id=checkpoint_id, job__team=team, deleted_ms=None).exists()
+
+
+def newest(teams: Iterable[str], limit: int) -> list[Checkpoint]:
+    rows = Checkpoint.objects.filter(job__team__in=list(teams), deleted_ms=None).select_related("job")
+    return list(rows.order_by("-saved_ms")[:limit])

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from platform_core.jobs.spec import JobSpec
-from platform_core.jobs.specification import Problem, SpecError
+from platform_core.jobs.spec import JobSpec, Problem, SpecError
 from webapp.checkpoints import queries
 
 

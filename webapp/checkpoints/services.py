@@ -6,7 +6,8 @@ from django.conf import settings
 from django.db import transaction
 
 from platform_core.checkpointing.retention import Kept, to_delete
-from platform_core.jobs import events, specification
+from platform_core.jobs import events
+from platform_core.jobs import spec as specification
 from trainmaster.store import open_store
 from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
@@ -17,7 +18,15 @@ from webapp.live.identity import new_id, now_ms
 
 
 def register(
-    *, job_id: str, attempt: int, step: int, manifest_json: str, source_url: str, metrics: dict[str, Any], saved_ms: int, actor: str
+    *,
+    job_id: str,
+    attempt: int,
+    step: int,
+    manifest_json: str,
+    source_url: str,
+    metrics: dict[str, Any],
+    saved_ms: int,
+    actor: str,
 ) -> Checkpoint:
     """Keep a checkpoint that an agent has verified and uploaded. Told twice, it is one row."""
     job = job_queries.find(job_id)
@@ -29,14 +38,20 @@ def register(
             defaults={"id": new_id("ckpt"), "manifest": manifest, "metrics": metrics, "saved_ms": saved_ms},
         )  # fmt: skip
         if made:
-            event = events.CheckpointSaved(at_ms=now_ms(), actor=actor, attempt=attempt, step=step, checkpoint=row.id)
+            event = events.CheckpointSaved(
+                at_ms=now_ms(), actor=actor, attempt=attempt, step=step, checkpoint=row.id
+            )
             jobs.observe(job_id, event)
     return row
 
 
 def retain(limit: int = 200) -> int:
     """Delete the bytes of checkpoints that their job's policy does not keep. Returns how many."""
-    living = Checkpoint.objects.filter(deleted_ms=None).select_related("job", "manifest").order_by("job_id", "step")
+    living = (
+        Checkpoint.objects.filter(deleted_ms=None)
+        .select_related("job", "manifest")
+        .order_by("job_id", "step")
+    )
     by_job: dict[str, list[Checkpoint]] = {}
     for row in living:
         by_job.setdefault(row.job_id, []).append(row)
@@ -53,7 +68,9 @@ def _surplus(rows: list[Checkpoint], needed: set[str]) -> list[Checkpoint]:
     """What the job's policy does not keep and nobody else needs: no waiting job, no model version."""
     keep_last = specification.parse(rows[0].job.spec).checkpoint.keep_last
     used = artifact_queries.referenced([row.manifest_id for row in rows], besides="checkpoints.Checkpoint")
-    kept = tuple(Kept(row.id, row.step, row.saved_ms, row.id in needed or row.manifest_id in used) for row in rows)
+    kept = tuple(
+        Kept(row.id, row.step, row.saved_ms, row.id in needed or row.manifest_id in used) for row in rows
+    )
     surplus = set(to_delete(kept, keep_last))
     return [row for row in rows if row.id in surplus]
 

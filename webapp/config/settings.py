@@ -18,7 +18,9 @@ BASE_DIR = Path(__file__).resolve().parent.parent.parent
 def text(name: str, default: str | None = None) -> str:
     value = os.environ.get(name, default)
     if value is None:
-        raise ImproperlyConfigured(f"{name} is not set. Set it, or start with `trainmaster up`, which makes one.")
+        raise ImproperlyConfigured(
+            f"{name} is not set. Set it, or start with `trainmaster up`, which makes one."
+        )
     return value
 
 
@@ -29,7 +31,9 @@ def secret(name: str) -> str:
     try:
         return Path(path).read_text().strip()
     except OSError as error:
-        raise ImproperlyConfigured(f"{name}_FILE names {path}, which cannot be read: {error.strerror}.") from error
+        raise ImproperlyConfigured(
+            f"{name}_FILE names {path}, which cannot be read: {error.strerror}."
+        ) from error
 
 
 def integer(name: str, default: int, low: int, high: int) -> int:
@@ -54,7 +58,9 @@ def database(url: str) -> dict[str, Any]:
     """postgresql://user:password@host:port/name, or ?host=/socket/folder for a Unix socket."""
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in {"postgresql", "postgres"}:
-        raise ImproperlyConfigured(f"DATABASE_URL begins with {parts.scheme!r}; only postgresql:// is supported.")
+        raise ImproperlyConfigured(
+            f"DATABASE_URL begins with {parts.scheme!r}; only postgresql:// is supported."
+        )
     query = dict(urllib.parse.parse_qsl(parts.query))
     return {
         "ENGINE": "django.db.backends.postgresql",
@@ -74,7 +80,9 @@ SECRETS_KEY = secret("TRAINMASTER_SECRETS_KEY")  # Fernet key that encrypts team
 DEBUG = flag("TRAINMASTER_DEBUG", False)
 PUBLIC_URL = text("TRAINMASTER_PUBLIC_URL", "http://127.0.0.1:8000")
 SECURE = PUBLIC_URL.startswith("https://")
-ALLOWED_HOSTS = words("TRAINMASTER_ALLOWED_HOSTS", f"{urllib.parse.urlsplit(PUBLIC_URL).hostname},localhost,127.0.0.1")
+ALLOWED_HOSTS = words(
+    "TRAINMASTER_ALLOWED_HOSTS", f"{urllib.parse.urlsplit(PUBLIC_URL).hostname},localhost,127.0.0.1"
+)
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 DATABASES = {"default": database(secret("DATABASE_URL"))}
 REDIS_URL = secret("REDIS_URL")
@@ -85,7 +93,9 @@ GATEWAY_LISTEN = text("TRAINMASTER_GATEWAY_LISTEN", "127.0.0.1:7600")
 GATEWAY_TLS = flag("TRAINMASTER_GATEWAY_TLS", True)
 GATEWAY_CERTIFICATE = text("TRAINMASTER_GATEWAY_CERTIFICATE", "")
 GATEWAY_KEY = text("TRAINMASTER_GATEWAY_KEY", "")
-BOOTSTRAP_TOKEN = os.environ.get("TRAINMASTER_BOOTSTRAP_TOKEN", "")  # accepted beside those made in the browser
+BOOTSTRAP_TOKEN = os.environ.get(
+    "TRAINMASTER_BOOTSTRAP_TOKEN", ""
+)  # accepted beside those made in the browser
 HEARTBEAT_SECONDS = integer("TRAINMASTER_HEARTBEAT_SECONDS", 3, 1, 60)
 SUSPECT_AFTER_SECONDS = integer("TRAINMASTER_SUSPECT_AFTER_SECONDS", 10, 2, 3600)
 LOST_AFTER_SECONDS = integer("TRAINMASTER_LOST_AFTER_SECONDS", 30, 3, 7200)
@@ -96,10 +106,14 @@ LEASE_SECONDS = integer("TRAINMASTER_LEASE_SECONDS", 8, 3, 60)
 SCHEDULING_POLICY = text("TRAINMASTER_SCHEDULING_POLICY", "priority_fair_share")
 MAX_RESTARTS = integer("TRAINMASTER_MAX_RESTARTS", 3, 0, 100)
 STOP_GRACE_SECONDS = integer("TRAINMASTER_STOP_GRACE_SECONDS", 30, 0, 3600)
-LOG_LIMIT_BYTES = integer("TRAINMASTER_LOG_LIMIT_BYTES", 64 * 2**20, 2**16, 2**40)  # kept for each attempt and rank
+LOG_LIMIT_BYTES = integer(
+    "TRAINMASTER_LOG_LIMIT_BYTES", 64 * 2**20, 2**16, 2**40
+)  # kept for each attempt and rank
 # Where models may be registered from, apart from uploads and checkpoints; the platform's own credentials read them.
 SOURCE_PREFIXES = words("TRAINMASTER_SOURCE_PREFIXES", "s3://")
-NETWORK_BYTES_PER_SECOND = integer("TRAINMASTER_NETWORK_BYTES_PER_SECOND", 1_250_000_000, 1000, 10**12)  # 10 Gbit/s
+NETWORK_BYTES_PER_SECOND = integer(
+    "TRAINMASTER_NETWORK_BYTES_PER_SECOND", 1_250_000_000, 1000, 10**12
+)  # 10 Gbit/s
 UPLOAD_LIMIT_BYTES = integer("TRAINMASTER_UPLOAD_LIMIT_BYTES", 64 * 2**30, 2**20, 2**50)  # one file
 
 INSTALLED_APPS = [

@@ -20,7 +20,10 @@ class NewDeployment(serializers.Serializer[Any]):
     version = serializers.IntegerField(min_value=1)
     source_url = serializers.CharField(max_length=2000, required=False, default="", allow_blank=True)
     target_workers = serializers.ListField(
-        child=serializers.CharField(max_length=120), required=False, default=list, help_text="nodes; none: every ready one"
+        child=serializers.CharField(max_length=120),
+        required=False,
+        default=list,
+        help_text="nodes; none: every ready one",
     )
 
 

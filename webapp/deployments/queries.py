@@ -1,12 +1,15 @@
 import hashlib
 import hmac
 from collections.abc import Iterable
+from typing import Any
 
 from django.conf import settings
 from django.db.models import QuerySet
 
 from platform_core.distribution.deployment import DeploymentState
 from platform_core.distribution.progress import Progress, progress
+from webapp.accounts.permissions import may
+from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
 from webapp.clusters import queries as clusters
@@ -69,7 +72,7 @@ def _wanted(row: Worker) -> WorkerWanted:
     deployment = row.deployment
     version = deployment.model_version
     artifact = artifacts.reference(version.manifest_id or "")
-    addresses = clusters.transfer_addresses(row.predecessors)
+    addresses = {node.id: node.transfer_address for node in clusters.summaries(row.predecessors)}
     return WorkerWanted(
         deployment_id=deployment.id,
         model=str(version.model),
@@ -82,9 +85,16 @@ def _wanted(row: Worker) -> WorkerWanted:
 
 def transfer_token(deployment_id: str) -> str:
     """What the workers of one deployment show each other; made again from the key, never stored."""
-    return hmac.new(settings.SECRET_KEY.encode(), f"transfer:{deployment_id}".encode(), hashlib.sha256).hexdigest()
+    return hmac.new(
+        settings.SECRET_KEY.encode(), f"transfer:{deployment_id}".encode(), hashlib.sha256
+    ).hexdigest()
 
 
 def active_count(teams: Iterable[str] | None) -> int:
     active = visible(teams).exclude(state__in=["complete", "failed", "cancelled"])
     return active.count()
+
+
+def may_watch(user: Any, deployment_id: str) -> bool:
+    team = Deployment.objects.filter(id=deployment_id).values_list("team_id", flat=True).first()
+    return team is not None and may(actor_of(user), "deployment.view", team)

@@ -42,7 +42,9 @@ def create(
         registry_services.check_source(source_url)
     places = cluster_queries.places(target_workers)
     if not places:
-        raise TrainmasterError("request_invalid", what="target_workers", why="no node is ready; see the nodes page")
+        raise TrainmasterError(
+            "request_invalid", what="target_workers", why="no node is ready; see the nodes page"
+        )
     with transaction.atomic():
         return _begin(actor, found, places, source_url or found.manifest.source_url)
 
@@ -55,11 +57,13 @@ def _begin(actor: Actor, version: ModelVersion, places: Sequence[chain.Place], s
     row = Deployment.objects.create(
         id=new_id("dep"),
         team_id=version.model.team_id,
-        user=accounts.user(actor.username),
+        user_id=accounts.user_key(actor.username),
         model_version=version,
         source_url=source_url,
         state=DeploymentState.INIT,
-        estimated_ms=chain.estimate_ms(manifest.total_bytes, len(places), rate, manifest.document["piece_size"]),
+        estimated_ms=chain.estimate_ms(
+            manifest.total_bytes, len(places), rate, manifest.document["piece_size"]
+        ),
         created_ms=now,
     )
     links = chain.plan(tuple(places))
@@ -106,20 +110,39 @@ def report(node_id: str, said: WorkerReport) -> None:
 
 def cancel(actor: Actor, deployment_id: str) -> Deployment:
     with transaction.atomic():
-        row = Deployment.objects.select_for_update(of=("self",)).select_related("user").filter(id=deployment_id).first()
+        row = (
+            Deployment.objects.select_for_update(of=("self",))
+            .select_related("user")
+            .filter(id=deployment_id)
+            .first()
+        )
         if row is None:
             raise TrainmasterError("not_found", what=f"deployment {deployment_id}")
         permissions.require(
-            actor, "deployment.cancel", row.team_id, owner=row.user.username, what=f"deployment {deployment_id}"
+            actor,
+            "deployment.cancel",
+            row.team_id,
+            owner=row.user.username,
+            what=f"deployment {deployment_id}",
         )
-        _step(row, core.CancelRequested(at_ms=now_ms(), actor=actor.name, cause="cancelled in the browser or over REST"))
+        _step(
+            row,
+            core.CancelRequested(
+                at_ms=now_ms(), actor=actor.name, cause="cancelled in the browser or over REST"
+            ),
+        )
         return row
 
 
 def retry(actor: Actor, deployment_id: str) -> None:
     """Failed workers try again; what they hold already is not sent twice."""
     with transaction.atomic():
-        row = Deployment.objects.select_for_update(of=("self",)).select_related("user").filter(id=deployment_id).first()
+        row = (
+            Deployment.objects.select_for_update(of=("self",))
+            .select_related("user")
+            .filter(id=deployment_id)
+            .first()
+        )
         if row is None:
             raise TrainmasterError("not_found", what=f"deployment {deployment_id}")
         permissions.require(actor, "deployment.create", row.team_id, what=f"deployment {deployment_id}")
@@ -171,9 +194,10 @@ def _keep(
 ) -> None:  # fmt: skip
     """Events for what a person would want to read: changes of state, not each megabyte."""
     told = False
+    names = cluster_queries.hostnames([new.node for _, new in changed])
     for old, new in changed:
         if old.state != new.state and new.state is not WorkerState.IDLE:
-            cause = f"{cluster_queries.hostname(new.node)} is {new.state}" + (f": {new.error}" if new.error else "")
+            cause = f"{names[new.node]} is {new.state}" + (f": {new.error}" if new.error else "")
             _tell(row, f"Worker{new.state.title()}", event.actor, cause, event.at_ms)
             told = True
     if before.state != after.state:

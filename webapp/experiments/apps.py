@@ -6,7 +6,9 @@ class ExperimentsConfig(AppConfig):
     label = "experiments"
 
     def ready(self) -> None:
-        from webapp.experiments.receivers import make_run
+        from webapp.experiments import panels, receivers
+        from webapp.jobs.contributions import panel_of_job
         from webapp.jobs.signals import submitted
 
-        submitted.connect(make_run, dispatch_uid="experiments.make_run")
+        submitted.connect(receivers.make_run, dispatch_uid="experiments.make_run")
+        panel_of_job(panels.of_job)

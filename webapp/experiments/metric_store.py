@@ -34,7 +34,12 @@ WHERE experiments_metricpoint.attempt <= EXCLUDED.attempt
 def append(run_id: str, attempt: int, points: Sequence[Point]) -> None:
     newest = {(point.key, point.step): point for point in points}  # one statement may touch a row only once
     rows = list(newest.values())
-    columns = [[p.key for p in rows], [p.step for p in rows], [p.value for p in rows], [p.at_ms for p in rows]]
+    columns = [
+        [p.key for p in rows],
+        [p.step for p in rows],
+        [p.value for p in rows],
+        [p.at_ms for p in rows],
+    ]
     with connection.cursor() as cursor:
         cursor.execute(_UPSERT, [run_id, attempt, *columns])
 
@@ -48,4 +53,9 @@ def series(run_id: str, key: str, after_step: int | None = None) -> list[tuple[i
 
 
 def keys(run_ids: Iterable[str]) -> list[str]:
-    return list(MetricPoint.objects.filter(run__in=list(run_ids)).values_list("key", flat=True).distinct().order_by("key"))
+    return list(
+        MetricPoint.objects.filter(run__in=list(run_ids))
+        .values_list("key", flat=True)
+        .distinct()
+        .order_by("key")
+    )

@@ -21,7 +21,9 @@ class Run(models.Model):
     experiment = models.ForeignKey(Experiment, models.PROTECT, related_name="runs")
     parameters = models.JSONField(default=dict)
     tags = models.JSONField(default=list)
-    lineage = models.JSONField(default=dict, help_text="code, git, dataset, packages, seed, command, hardware")
+    lineage = models.JSONField(
+        default=dict, help_text="code, git, dataset, packages, seed, command, hardware"
+    )
     summary = models.JSONField(default=dict, help_text="metric → its newest value, step and least value")
     created_ms = models.BigIntegerField()
 

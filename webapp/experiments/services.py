@@ -23,7 +23,9 @@ DEFAULT_EXPERIMENT = "default"
 def make_run(job: Job, spec: JobSpec) -> Run:
     """The run of a freshly submitted job, inside the submit transaction."""
     experiment, _ = Experiment.objects.get_or_create(
-        team_id=spec.team, name=spec.experiment or spec.project or DEFAULT_EXPERIMENT, defaults={"created_ms": now_ms()}
+        team_id=spec.team,
+        name=spec.experiment or spec.project or DEFAULT_EXPERIMENT,
+        defaults={"created_ms": now_ms()},
     )
     lineage = {
         **job.lineage,
@@ -53,14 +55,18 @@ def describe_run(run_id: str, said: Mapping[str, Any]) -> None:
         if run is None:
             return
         run.parameters = {**run.parameters, **(said.get("params") or {})}
-        told = {key: said[key] for key in ("packages", "seed", "hardware", "python") if said.get(key) is not None}
+        told = {
+            key: said[key] for key in ("packages", "seed", "hardware", "python") if said.get(key) is not None
+        }
         run.lineage = {**run.lineage, **{f"reported_{key}": value for key, value in told.items()}}
         run.save(update_fields=["parameters", "lineage"])
 
 
 def ingest(run_id: str, attempt: int, points: Sequence[Point]) -> None:
     """Keep metric values and tell the page; the same points again change nothing."""
-    finite = [point for point in points if math.isfinite(point.value)]  # JSON and charts have no NaN; the log has it
+    finite = [
+        point for point in points if math.isfinite(point.value)
+    ]  # JSON and charts have no NaN; the log has it
     with transaction.atomic():
         run = Run.objects.select_for_update().filter(id=run_id).first()
         if run is None or not finite:
@@ -75,7 +81,9 @@ def _by_step(points: Sequence[Point]) -> list[dict[str, Any]]:
     """As the charts take them: one object a step, with the values of all its metrics."""
     steps: dict[int, dict[str, Any]] = {}
     for point in points:
-        steps.setdefault(point.step, {"step": point.step, "at_ms": point.at_ms, "values": {}})["values"][point.key] = point.value
+        steps.setdefault(point.step, {"step": point.step, "at_ms": point.at_ms, "values": {}})["values"][
+            point.key
+        ] = point.value
     return [steps[step] for step in sorted(steps)]
 
 
@@ -98,5 +106,3 @@ def add_artifact(run_id: str, name: str, *, manifest_json: str, source_url: str)
         RunArtifact.objects.update_or_create(
             run=run, name=name[:200], defaults={"manifest": manifest, "created_ms": now_ms()}
         )
-
-

@@ -60,17 +60,25 @@ class Jobs(APIView):
         wanted = {name: request.query_params.get(name, "") for name in ("state", "team", "user", "search")}
         jobs = queries.filtered(queries.visible(actor_of(request).sees), **wanted)
         pages = JobPages()
-        return pages.get_paginated_response(JobOut(pages.paginate_queryset(jobs, request, view=self), many=True).data)
+        return pages.get_paginated_response(
+            JobOut(pages.paginate_queryset(jobs, request, view=self), many=True).data
+        )
 
     @extend_schema(
         request=OpenApiTypes.OBJECT,
         responses={201: JobOut, 200: JobOut},
-        parameters=[OpenApiParameter("Idempotency-Key", location="header", description="the same key gives the same job")],
+        parameters=[
+            OpenApiParameter(
+                "Idempotency-Key", location="header", description="the same key gives the same job"
+            )
+        ],
     )
     def post(self, request: Request) -> Response:
         """Submit a job: the fields of a job file, and optionally `lineage` (git commit, diff, folder)."""
         if not isinstance(request.data, dict):
-            raise TrainmasterError("request_invalid", what="the body", why="it must be a JSON object with the job's fields")
+            raise TrainmasterError(
+                "request_invalid", what="the body", why="it must be a JSON object with the job's fields"
+            )
         mapping = dict(request.data)
         lineage = mapping.pop("lineage", None)
         if lineage is not None and not isinstance(lineage, dict):
@@ -105,7 +113,7 @@ class JobLogs(APIView):
         responses={200: OpenApiTypes.OBJECT},
     )
     def get(self, request: Request, job_id: str) -> Response:
-        """Log lines in the order they arrived; `next` is the cursor to read on from, `ended` says there will be no more."""
+        """Log lines in the order they arrived; read on from `next` until `ended`."""
         job = job_for(request, job_id)
         rank = request.query_params.get("rank")
         found = logs.read(

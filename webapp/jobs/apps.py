@@ -4,3 +4,20 @@ from django.apps import AppConfig
 class JobsConfig(AppConfig):
     name = "webapp.jobs"
     label = "jobs"
+
+    def ready(self) -> None:
+        from webapp.accounts.contributions import count_in_frame
+        from webapp.accounts.queries import may_watch_team
+        from webapp.clusters.signals import capacity_changed
+        from webapp.jobs import hints, queries
+        from webapp.live import subjects
+        from webapp.quotas import job_facts
+        from webapp.quotas.signals import limits_changed
+
+        count_in_frame("jobs", lambda actor: queries.active_count(actor.sees))
+        count_in_frame("waiting", lambda actor: queries.waiting_count(actor.sees))
+        subjects.register("jobs", may_watch_team("job.view"))
+        subjects.register("job", queries.may_watch)
+        job_facts.register(queries.facts, queries.queued_by_type)
+        limits_changed.connect(hints.asked_by_signal, dispatch_uid="jobs.limits_changed")
+        capacity_changed.connect(hints.asked_by_signal, dispatch_uid="jobs.capacity_changed")

@@ -1,6 +1,7 @@
 """Hints make the next tick come at once. Losing one costs at most a tick's interval."""
 
 import logging
+from typing import Any
 
 from celery import current_app
 from django.core.cache import cache
@@ -17,6 +18,11 @@ def tick() -> None:
     transaction.on_commit(_send)
 
 
+def asked_by_signal(sender: Any, **kwargs: Any) -> None:
+    """Nodes or quotas changed: waiting jobs may start."""
+    tick()
+
+
 def tick_begins() -> None:
     """A round is about to look at the truth: what changes after this needs another round."""
     cache.delete(_ASKED)
@@ -24,7 +30,9 @@ def tick_begins() -> None:
 
 def _send() -> None:
     try:
-        if cache.add(_ASKED, 1, timeout=5):  # one round already asked for and not begun is enough for everybody
+        if cache.add(
+            _ASKED, 1, timeout=5
+        ):  # one round already asked for and not begun is enough for everybody
             current_app.send_task("scheduling.tick", expires=10, retry=False)
     except (OperationalError, RedisError) as error:
         log.warning("the hint for a scheduling round was lost: %s", error)

@@ -1,15 +1,15 @@
 """Log lines on their way in and, once the job has ended, on to the store."""
 
-import io
 from collections import defaultdict
+from collections.abc import Iterator
 
 from django.conf import settings
 from django.db import transaction
 
 from platform_core.jobs.states import TERMINAL
 from trainmaster.store import open_store
-from webapp.jobs.models import Attempt, LogArchive, LogChunk
 from webapp.jobs import queries
+from webapp.jobs.models import Attempt, LogArchive, LogChunk
 from webapp.jobs.queries import LogLines
 from webapp.live import services as live
 
@@ -20,12 +20,19 @@ def ingest(attempt: Attempt, rank: int, offset: int, next_offset: int, text: str
         LogChunk.objects.bulk_create(
             [
                 LogChunk(
-                    attempt=attempt, rank=rank, offset=offset, next_offset=next_offset, text=text.replace("\0", "�"), at_ms=at_ms
+                    attempt=attempt,
+                    rank=rank,
+                    offset=offset,
+                    next_offset=next_offset,
+                    text=text.replace("\0", "�"),
+                    at_ms=at_ms,
                 )
             ],
             ignore_conflicts=True,
         )
-        old = LogChunk.objects.filter(attempt=attempt, rank=rank, next_offset__lt=next_offset - settings.LOG_LIMIT_BYTES)
+        old = LogChunk.objects.filter(
+            attempt=attempt, rank=rank, next_offset__lt=next_offset - settings.LOG_LIMIT_BYTES
+        )
         old.delete()
         live.publish(f"job:{attempt.job_id}", {"lines": True})  # the page reads on from where it is
 
@@ -51,10 +58,12 @@ def _archive_attempt(attempt: Attempt) -> None:
     for rank, chunks in by_rank.items():
         path = f"logs/{attempt.job_id}/attempt-{attempt.number}/rank-{rank}.log"
         body = "".join(chunk.text for chunk in chunks).encode()
-        store.write(path, io.BytesIO(body))
+        store.write(path, [body])
         with transaction.atomic():
             LogArchive.objects.update_or_create(
-                attempt=attempt, rank=rank, defaults={"url": f"{settings.STORE_URL}/{path}", "size": len(body)}
+                attempt=attempt,
+                rank=rank,
+                defaults={"url": f"{settings.STORE_URL}/{path}", "size": len(body)},
             )
             LogChunk.objects.filter(id__in=[chunk.id for chunk in chunks]).delete()
 
@@ -65,8 +74,10 @@ def read_archive(archived: LogArchive) -> str:
 
 
 def read(job_id: str, *, after: int = 0, rank: int | None = None, search: str = "") -> LogLines:
-    """Log lines from wherever they lie now. A reader that has seen nothing yet gets the archive whole, then what is new."""
-    archives = [a for a in queries.log_archives(job_id) if rank is None or a.rank == rank] if after == 0 else []
+    """Log lines from wherever they lie now: a new reader gets the archive whole, then what is not in it yet."""
+    archives = (
+        [a for a in queries.log_archives(job_id) if rank is None or a.rank == rank] if after == 0 else []
+    )
     found = queries.log_lines(job_id, after=after, rank=rank, search=search)
     archived = [
         {"rank": a.rank, "attempt": a.attempt.number, "offset": 0, "text": text, "at_ms": a.attempt.ended_ms}
@@ -75,3 +86,14 @@ def read(job_id: str, *, after: int = 0, rank: int | None = None, search: str = 
         if search.lower() in text.lower()
     ]
     return LogLines(archived + found.lines, found.after or (1 if archived else 0))
+
+
+def whole(job_id: str) -> Iterator[str]:
+    """Everything kept of a job's log, each line with its attempt and rank, as one stream of text."""
+    after = 0
+    while True:
+        found = read(job_id, after=after)
+        yield "".join(f"[{line['attempt']}.{line['rank']}] {line['text']}\n" for line in found.lines)
+        if not found.lines or found.after == after:
+            return
+        after = found.after

@@ -50,12 +50,16 @@ class Job(models.Model):
     learning_rate = models.FloatField(null=True)
     utilisation = models.FloatField(null=True)
     progress_ms = models.BigIntegerField(null=True, help_text="when step was last reported")
-    first_step_ms = models.BigIntegerField(null=True, help_text="first step of the running attempt, for its rate")
+    first_step_ms = models.BigIntegerField(
+        null=True, help_text="first step of the running attempt, for its rate"
+    )
     first_step = models.BigIntegerField(null=True)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["user", "team", "idempotency_key"], name="one_job_an_idempotency_key"),
+            models.UniqueConstraint(
+                fields=["user", "team", "idempotency_key"], name="one_job_an_idempotency_key"
+            ),
         ]
         indexes = [
             models.Index(fields=["state", "submitted_ms"]),
@@ -91,12 +95,16 @@ class Member(models.Model):
 
     attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="members")
     node = models.ForeignKey("clusters.Node", models.PROTECT)
-    rank = models.PositiveIntegerField(help_text="rank of the node in the gang; global ranks follow from the slots")
+    rank = models.PositiveIntegerField(
+        help_text="rank of the node in the gang; global ranks follow from the slots"
+    )
     slots = models.JSONField(help_text="slot indices on the node")
     phase = models.CharField(max_length=20, choices=[(p.value, p.value) for p in MemberPhase])
     exit_code = models.IntegerField(null=True)
     reason = models.TextField(blank=True)
-    drained = models.BooleanField(default=False, help_text="the agent has sent everything it had of this attempt")
+    drained = models.BooleanField(
+        default=False, help_text="the agent has sent everything it had of this attempt"
+    )
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["attempt", "node"], name="one_member_a_node")]
@@ -114,7 +122,9 @@ class LogChunk(models.Model):
     at_ms = models.BigIntegerField()
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["attempt", "rank", "offset"], name="one_chunk_an_offset")]
+        constraints = [
+            models.UniqueConstraint(fields=["attempt", "rank", "offset"], name="one_chunk_an_offset")
+        ]
 
 
 class LogArchive(models.Model):

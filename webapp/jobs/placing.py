@@ -54,7 +54,9 @@ def _place(job_id: str, seats: Sequence[Seat], reason: str, at_ms: int) -> None:
         )  # fmt: skip
         Member.objects.create(attempt=attempt, node_id=node, rank=rank, slots=list(slots), phase="assigned")
     before = row.version
-    after = stepping.step(job_id, events.Placed(at_ms=at_ms, actor="scheduler", cause=reason, attempt=number, members=members))
+    after = stepping.step(
+        job_id, events.Placed(at_ms=at_ms, actor="scheduler", cause=reason, attempt=number, members=members)
+    )
     if after is None or after.version == before:
         raise Stale
     Job.objects.filter(id=job_id).update(

@@ -4,12 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs import spec as specification
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
+from webapp.accounts.permissions import may
+from webapp.accounts.queries import actor_of
 from webapp.jobs.models import Attempt, Job, LogArchive, LogChunk, Member
+from webapp.quotas.job_facts import JobFact
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,9 @@ def _stopping(row: Member) -> bool:
 
 def _gang_sizes(attempt_ids: Iterable[str]) -> Iterable[tuple[str, int]]:
     counts: dict[str, int] = {}
-    for attempt_id in Member.objects.filter(attempt_id__in=list(attempt_ids)).values_list("attempt_id", flat=True):
+    for attempt_id in Member.objects.filter(attempt_id__in=list(attempt_ids)).values_list(
+        "attempt_id", flat=True
+    ):
         counts[attempt_id] = counts.get(attempt_id, 0) + 1
     return counts.items()
 
@@ -101,7 +106,9 @@ def _pending(row: Job) -> PendingJob:
 def running() -> tuple[RunningJob, ...]:
     """Jobs that hold slots: those of the members that have not ended."""
     held: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
-    members = Member.objects.filter(phase__in=["assigned", "preparing", "running"]).order_by("attempt_id", "rank")
+    members = Member.objects.filter(phase__in=["assigned", "preparing", "running"]).order_by(
+        "attempt_id", "rank"
+    )
     for job_id, node, slots in members.values_list("attempt__job_id", "node_id", "slots"):
         held.setdefault(job_id, []).append((node, tuple(slots)))
     rows = Job.objects.filter(id__in=held).order_by("id")
@@ -132,17 +139,36 @@ def visible(teams: Iterable[str] | None) -> QuerySet[Job]:
     return jobs if teams is None else jobs.filter(team__in=list(teams))
 
 
-def filtered(jobs: QuerySet[Job], *, state: str = "", team: str = "", user: str = "", search: str = "") -> QuerySet[Job]:
+_GROUPS = {"active": ACTIVE, "waiting": WAITING, "finished": TERMINAL}
+
+
+def states_of(name: str) -> list[str]:
+    """The states behind a filter: a group's, or the one state it names."""
+    return sorted(_GROUPS[name]) if name in _GROUPS else [name]
+
+
+def count_by_state(jobs: QuerySet[Job]) -> dict[str, int]:
+    return dict(jobs.order_by().values_list("state").annotate(jobs=Count("id")))
+
+
+def submitters(jobs: QuerySet[Job]) -> list[str]:
+    return list(jobs.order_by("user__username").values_list("user__username", flat=True).distinct())
+
+
+def filtered(
+    jobs: QuerySet[Job], *, state: str = "", team: str = "", user: str = "", search: str = ""
+) -> QuerySet[Job]:
     """`state` is one state, or `active`, `waiting`, `finished`."""
-    groups = {"active": ACTIVE, "waiting": WAITING, "finished": TERMINAL}
     if state:
-        jobs = jobs.filter(state__in=list(groups.get(state, [state])))
+        jobs = jobs.filter(state__in=states_of(state))
     if team:
         jobs = jobs.filter(team=team)
     if user:
         jobs = jobs.filter(user__username=user)
     if search:
-        jobs = jobs.filter(Q(name__icontains=search) | Q(id__startswith=search) | Q(project__icontains=search))
+        jobs = jobs.filter(
+            Q(name__icontains=search) | Q(id__startswith=search) | Q(project__icontains=search)
+        )
     return jobs
 
 
@@ -181,10 +207,18 @@ class LogLines:
 
 
 def log_lines(
-    job_id: str, *, after: int = 0, rank: int | None = None, attempt: int | None = None, search: str = "", limit: int = 200
+    job_id: str,
+    *,
+    after: int = 0,
+    rank: int | None = None,
+    attempt: int | None = None,
+    search: str = "",
+    limit: int = 200,
 ) -> LogLines:
     """Chunks of log in the order they arrived, as lines; `after` is the cursor of an earlier answer."""
-    chunks = LogChunk.objects.filter(attempt__job=job_id, id__gt=after).select_related("attempt").order_by("id")
+    chunks = (
+        LogChunk.objects.filter(attempt__job=job_id, id__gt=after).select_related("attempt").order_by("id")
+    )
     if rank is not None:
         chunks = chunks.filter(rank=rank)
     if attempt is not None:
@@ -195,7 +229,11 @@ def log_lines(
     last = after
     for chunk in chunks[:limit]:
         last = chunk.id
-        lines += [line for line in chunk_lines(chunk, chunk.attempt.number) if search.lower() in line["text"].lower()]
+        lines += [
+            line
+            for line in chunk_lines(chunk, chunk.attempt.number)
+            if search.lower() in line["text"].lower()
+        ]
     return LogLines(lines, last)
 
 
@@ -216,7 +254,11 @@ def chunk_lines(chunk: LogChunk, attempt: int) -> list[dict[str, Any]]:
 
 
 def log_archives(job_id: str) -> list[LogArchive]:
-    return list(LogArchive.objects.filter(attempt__job=job_id).select_related("attempt").order_by("attempt_id", "rank"))
+    return list(
+        LogArchive.objects.filter(attempt__job=job_id)
+        .select_related("attempt")
+        .order_by("attempt_id", "rank")
+    )
 
 
 def log_ranks(job_id: str) -> list[tuple[int, int]]:
@@ -229,4 +271,35 @@ def log_ranks(job_id: str) -> list[tuple[int, int]]:
 def needed_checkpoints() -> set[str]:
     """Checkpoints that a job which has not ended may still start from."""
     living = Job.objects.exclude(state__in=list(TERMINAL))
-    return set(living.values_list("spec__resume_from", flat=True)) | set(living.values_list("latest_checkpoint", flat=True))
+    return set(living.values_list("spec__resume_from", flat=True)) | set(
+        living.values_list("latest_checkpoint", flat=True)
+    )
+
+
+def active_count(teams: Iterable[str] | None) -> int:
+    return visible(teams).filter(state__in=list(ACTIVE)).count()
+
+
+def waiting_count(teams: Iterable[str] | None) -> int:
+    return visible(teams).filter(state__in=list(WAITING)).count()
+
+
+def may_watch(user: Any, job_id: str) -> bool:
+    team = Job.objects.filter(id=job_id).values_list("team_id", flat=True).first()
+    return team is not None and may(actor_of(user), "job.view", team)
+
+
+def in_queue_order(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """Those that wait, the next to start first."""
+    return jobs.filter(state__in=list(WAITING)).order_by("queue_position", "submitted_ms", "id")
+
+
+def facts(job_ids: Iterable[str]) -> dict[str, JobFact]:
+    """Names and states for the books, which know jobs by id only."""
+    rows = Job.objects.filter(id__in=list(job_ids)).values_list("id", "name", "state")
+    return {job_id: JobFact(name, state) for job_id, name, state in rows}
+
+
+def queued_by_type(team: str) -> dict[str, int]:
+    waiting = Job.objects.filter(team=team, state__in=list(WAITING)).values_list("gpu_type")
+    return dict(waiting.annotate(gpus=Sum("num_gpus")))

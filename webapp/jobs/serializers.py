@@ -14,7 +14,9 @@ class JobOut(serializers.ModelSerializer[Job]):
     team = serializers.CharField(source="team_id")
     user = serializers.CharField(source="user.username")
     url = serializers.SerializerMethodField()
-    waiting = serializers.SerializerMethodField(help_text="why it waits: code, sentence, numbers, position in the queue")
+    waiting = serializers.SerializerMethodField(
+        help_text="why it waits: code, sentence, numbers, position in the queue"
+    )
     progress = serializers.SerializerMethodField(help_text="what the script last reported")
     stopping = serializers.SerializerMethodField(help_text="why it is being stopped, or null")
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
 
@@ -28,7 +29,19 @@ from webapp.quotas import services as quotas
 
 log = logging.getLogger(__name__)
 
-__all__ = ["WaitReason", "cancel", "explain_waits", "mark_drained", "node_lost", "observe", "place", "progress", "reconcile_node", "stop_overdue", "submit"]
+__all__ = [
+    "WaitReason",
+    "cancel",
+    "explain_waits",
+    "mark_drained",
+    "node_lost",
+    "observe",
+    "place",
+    "progress",
+    "reconcile_node",
+    "stop_overdue",
+    "submit",
+]
 
 
 def submit(
@@ -75,7 +88,7 @@ def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any
     job = Job.objects.create(
         id=new_id("job"),
         team_id=spec.team,
-        user=accounts.user(actor.username),
+        user_id=accounts.user_key(actor.username),
         name=spec.name,
         project=spec.project,
         spec=specification.as_mapping(spec),
@@ -100,14 +113,16 @@ def check_references(spec: JobSpec) -> None:
     """What a specification names must exist in its team. Raises SpecError with a sentence for each that does not."""
     problems = []
     if spec.code and not artifacts.manifest_exists(spec.code, spec.team, "code"):
-        problems.append(specification.Problem("code", f"The team has no code bundle {spec.code}; upload it first."))
+        problems.append(
+            specification.Problem("code", f"The team has no code bundle {spec.code}; upload it first.")
+        )
     if spec.dataset and not artifacts.snapshot_exists(spec.dataset, spec.team):
         problems.append(specification.Problem("dataset", f"The team has no dataset snapshot {spec.dataset}."))
-    known = accounts.secret_names(spec.team)
     problems += [
-        specification.Problem("secrets", f"The team has no secret {name}; a lead can add it on the team's page.")
-        for name in spec.secrets
-        if name not in known
+        specification.Problem(
+            "secrets", f"The team has no secret {name}; a lead can add it on the team's page."
+        )
+        for name in accounts.missing_secrets(spec.team, spec.secrets)
     ]
     if problems:
         raise specification.SpecError(tuple(problems))
@@ -161,7 +176,9 @@ def node_lost(node_id: str, at_ms: int) -> None:
 def stop_overdue(at_ms: int) -> None:
     """End the jobs that have run for longer than they asked for."""
     active = Job.objects.filter(
-        state__in=[JobState.RUNNING, JobState.CHECKPOINTING, JobState.INITIALIZING], stop="none", started_ms__isnull=False
+        state__in=[JobState.RUNNING, JobState.CHECKPOINTING, JobState.INITIALIZING],
+        stop="none",
+        started_ms__isnull=False,
     ).values_list("id", "started_ms", "spec__max_runtime_hours")
     for job_id, started_ms, hours in active:
         if at_ms - started_ms > float(hours) * 3_600_000:
@@ -193,7 +210,9 @@ class WaitReason:
 
 def explain_waits(reasons: Sequence[WaitReason]) -> None:
     """Keep why each job waits; only what changed is written and told."""
-    rows = {row.id: row for row in Job.objects.filter(id__in=[r.job_id for r in reasons], state__in=list(WAITING))}
+    rows = {
+        row.id: row for row in Job.objects.filter(id__in=[r.job_id for r in reasons], state__in=list(WAITING))
+    }
     changed = []
     for reason in reasons:
         row = rows.get(reason.job_id)
@@ -208,3 +227,14 @@ def explain_waits(reasons: Sequence[WaitReason]) -> None:
         live.publish(f"job:{row.id}")
     for team in {row.team_id for row in changed}:
         live.publish(f"jobs:{team}")
+
+
+def max_restarts() -> int:
+    return int(settings.MAX_RESTARTS)
+
+
+def keep_utilisation(by_job: Mapping[str, float]) -> None:
+    """How busy the slots of each running job are, from the nodes' telemetry."""
+    for job_id, value in by_job.items():
+        Job.objects.filter(id=job_id).update(utilisation=value)
+        live.publish(f"job:{job_id}")

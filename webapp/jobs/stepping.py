@@ -85,7 +85,9 @@ def keep(row: Job, event: events.JobEvent) -> None:
     )
 
 
-def _carry_out(effect: effects.Effect, job: JobValue, attempt: Attempt | None, event: events.JobEvent) -> None:
+def _carry_out(
+    effect: effects.Effect, job: JobValue, attempt: Attempt | None, event: events.JobEvent
+) -> None:
     match effect:
         case effects.StopMembers(nodes=nodes):
             clusters.touch(list(nodes))  # their wanted state now says stop
@@ -94,7 +96,9 @@ def _carry_out(effect: effects.Effect, job: JobValue, attempt: Attempt | None, e
                 clusters.release_slots(attempt.id, node)
                 quotas.close_entry(attempt.id, node, event.at_ms)
         case effects.GangEnded(outcome=outcome, sentence=sentence) if attempt is not None:
-            Attempt.objects.filter(id=attempt.id).update(ended_ms=event.at_ms, outcome=f"{outcome}: {sentence}"[:200])
+            Attempt.objects.filter(id=attempt.id).update(
+                ended_ms=event.at_ms, outcome=f"{outcome}: {sentence}"[:200]
+            )
             hints.tick()
         case effects.HintScheduler():
             hints.tick()

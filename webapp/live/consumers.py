@@ -13,7 +13,7 @@ SUBJECTS_PER_SOCKET = 100
 
 
 class LiveConsumer(AsyncJsonWebsocketConsumer):
-    """In: {"join": [subject, …]} or {"leave": [subject, …]}.  Out: {"joined": s}, {"refused": s}, {"subject": s, "data": {…}}.
+    """In: {"join": [subject, …]} or {"leave": […]}.  Out: {"joined": s}, {"refused": s}, {"subject": s, "data": {…}}.
 
     What arrives faster than the page may be told is merged: later values win, lists are joined.
     """
@@ -86,4 +86,8 @@ def merge(into: dict[str, Any], data: dict[str, Any]) -> None:
 
 
 def _names(value: Any) -> list[str]:
-    return [name for name in value if isinstance(name, str)][:SUBJECTS_PER_SOCKET] if isinstance(value, list) else []
+    return (
+        [name for name in value if isinstance(name, str)][:SUBJECTS_PER_SOCKET]
+        if isinstance(value, list)
+        else []
+    )

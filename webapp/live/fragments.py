@@ -9,7 +9,9 @@ from django.template.context import RequestContext
 from django.template.loader_tags import BLOCK_CONTEXT_KEY, BlockContext, BlockNode, ExtendsNode
 
 
-def render(request: HttpRequest, template_name: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
+def render(
+    request: HttpRequest, template_name: str, context: dict[str, Any], status: int = 200
+) -> HttpResponse:
     """The whole page, or with `?block=name` from htmx only that block, so both come out of the same lines."""
     block = request.GET.get("block")
     if block and request.headers.get("HX-Request"):

@@ -10,7 +10,9 @@ class Event(models.Model):
     at_ms = models.BigIntegerField()
     actor = models.CharField(max_length=170, help_text="user:alice, node:node-…, scheduler, system")
     cause = models.TextField(blank=True)
-    team = models.CharField(max_length=60, blank=True, help_text="slug of the team that may see it; empty: operators")
+    team = models.CharField(
+        max_length=60, blank=True, help_text="slug of the team that may see it; empty: operators"
+    )
     data = models.JSONField(default=dict)
 
     class Meta:

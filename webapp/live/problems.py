@@ -1,4 +1,4 @@
-"""One error catalogue, three faces: here the HTTP problem document (RFC 9457) and the page; rpc makes the gRPC status."""
+"""One error catalogue, three faces: the HTTP problem document (RFC 9457) and the page here, the gRPC status in rpc."""
 
 import logging
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
 from platform_core.errors import CATALOGUE, TrainmasterError
-from platform_core.jobs.specification import SpecError
+from platform_core.jobs.spec import SpecError
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -32,13 +32,23 @@ def document(error: Exception) -> dict[str, Any]:
     if isinstance(error, PermissionDenied | exceptions.PermissionDenied):
         return _body("not_allowed", str(error) or "You may not do this.")
     if isinstance(error, exceptions.APIException):  # a malformed body, an unknown method or media type
-        return {**_body("spec_invalid", str(error.detail)), "status": error.status_code, "title": error.default_detail}
+        return {
+            **_body("spec_invalid", str(error.detail)),
+            "status": error.status_code,
+            "title": error.default_detail,
+        }
     return _body("internal", "Something went wrong on our side. It has been logged.")
 
 
 def _body(code: str, detail: str) -> dict[str, Any]:
     kind = CATALOGUE[code]
-    return {"type": f"/docs/errors#{code}", "title": kind.title, "status": kind.http, "code": code, "detail": detail}
+    return {
+        "type": f"/docs/errors#{code}",
+        "title": kind.title,
+        "status": kind.http,
+        "code": code,
+        "detail": detail,
+    }
 
 
 def rest_exception_handler(error: Exception, context: dict[str, Any]) -> Response:

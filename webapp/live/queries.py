@@ -7,7 +7,14 @@ def story(subject: str, limit: int = 500) -> list[Event]:
     return list(Event.objects.filter(subject_kind=kind, subject_id=subject_id).order_by("-id")[:limit])[::-1]
 
 
-def recent(teams: list[str] | None, before: int | None = None, limit: int = 50, kind: str = "", actor: str = "") -> list[Event]:
+def recent(
+    teams: list[str] | None,
+    before: int | None = None,
+    limit: int = 50,
+    kind: str = "",
+    actor: str = "",
+    subject: str = "",
+) -> list[Event]:
     """The audit log, newest first; `teams` None means every team and the platform's own events."""
     events = Event.objects.order_by("-id")
     if teams is not None:
@@ -17,5 +24,16 @@ def recent(teams: list[str] | None, before: int | None = None, limit: int = 50, 
     if kind:
         events = events.filter(kind=kind)
     if actor:
-        events = events.filter(actor=actor)
+        events = events.filter(actor__icontains=actor)
+    if subject:
+        events = events.filter(subject_id__icontains=subject.rpartition(":")[2])
     return list(events[:limit])
+
+
+def of_team(team: str, subject_kinds: tuple[str, ...], limit: int = 50) -> list[Event]:
+    """What happened lately to these kinds of subjects of one team, newest first."""
+    return list(Event.objects.filter(team=team, subject_kind__in=subject_kinds).order_by("-id")[:limit])
+
+
+def kinds() -> list[str]:
+    return list(Event.objects.order_by("kind").values_list("kind", flat=True).distinct())

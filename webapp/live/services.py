@@ -58,6 +58,8 @@ def publish(subject: str, data: Mapping[str, Any] | None = None) -> None:
 def _send(subject: str, data: dict[str, Any]) -> None:
     layer = get_channel_layer()
     try:
-        async_to_sync(layer.group_send)(group(subject), {"type": "live.changed", "subject": subject, "data": data})
+        async_to_sync(layer.group_send)(
+            group(subject), {"type": "live.changed", "subject": subject, "data": data}
+        )
     except (RedisError, OSError) as error:
         log.warning("live hint for %s was lost: %s", subject, error)

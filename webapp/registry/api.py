@@ -27,7 +27,18 @@ class VersionOut(serializers.ModelSerializer[ModelVersion]):
 
     class Meta:
         model = ModelVersion
-        fields = ("id", "model", "version", "state", "error", "source", "manifest", "bytes", "metrics", "created_ms")
+        fields = (
+            "id",
+            "model",
+            "version",
+            "state",
+            "error",
+            "source",
+            "manifest",
+            "bytes",
+            "metrics",
+            "created_ms",
+        )
 
 
 class Models(APIView):

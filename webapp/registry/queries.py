@@ -27,7 +27,9 @@ def version(version_id: str) -> ModelVersion | None:
 def find_version(model_id: str, number: int, teams: Iterable[str] | None) -> ModelVersion | None:
     """`model_id` is "team/name", or a name that only one of these teams has."""
     team, _, name = model_id.rpartition("/")
-    rows = ModelVersion.objects.select_related("model__team", "manifest").filter(model__name=name, version=number)
+    rows = ModelVersion.objects.select_related("model__team", "manifest").filter(
+        model__name=name, version=number
+    )
     if team:
         rows = rows.filter(model__team=team)
     if teams is not None:

@@ -1,13 +1,12 @@
-"""Models and their versions. A version is a manifest: made from a checkpoint, an upload, or a source that is read once."""
+"""Models and their versions. A version is a manifest: of a checkpoint, an upload, or a source that is read once."""
 
 import re
 
 from django.conf import settings
 from django.db import transaction
 
-from platform_core.distribution.manifest_builder import ManifestBuilder
 from platform_core.errors import TrainmasterError
-from trainmaster.store import open_store
+from trainmaster.store.copying import describe
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
@@ -34,7 +33,9 @@ def register(
         why = f"{name!r} must be small letters, digits, '.', '_' or '-', at most 120"
         raise TrainmasterError("request_invalid", what="name", why=why)
     if sum(map(bool, (checkpoint, manifest, source_url))) != 1:
-        raise TrainmasterError("request_invalid", what="the source", why="give one of checkpoint, manifest and source_url")
+        raise TrainmasterError(
+            "request_invalid", what="the source", why="give one of checkpoint, manifest and source_url"
+        )
     if source_url:
         check_source(source_url)
     with transaction.atomic():
@@ -47,7 +48,7 @@ def register(
             version=newest.version + 1 if newest else 1,
             source=checkpoint or manifest or source_url,
             created_ms=now_ms(),
-            created_by=accounts.user(actor.username),
+            created_by_id=accounts.user_key(actor.username),
         )
         if checkpoint:
             _from_checkpoint(version, team, checkpoint)
@@ -93,16 +94,13 @@ def read_source(version_id: str) -> None:
     if version.state != "registering":
         return
     try:
-        store = open_store(version.source)
-        builder = ManifestBuilder("model")
-        for path in sorted(store.list("")):
-            for block in store.read(path):
-                builder.feed(path, block)
-        document = builder.finish()
+        document, source = describe(version.source, "model")
     except TrainmasterError as error:
         ModelVersion.objects.filter(id=version_id).update(state="failed", error=error.sentence)
     else:
         with transaction.atomic():
-            manifest = artifacts.register(document, version.model.team_id, version.source)
-            ModelVersion.objects.filter(id=version_id, state="registering").update(state="ready", manifest=manifest)
+            manifest = artifacts.register(document, version.model.team_id, source)
+            ModelVersion.objects.filter(id=version_id, state="registering").update(
+                state="ready", manifest=manifest
+            )
     live.publish(f"model:{version.model.team_id}/{version.model.name}")

@@ -40,7 +40,9 @@ async def _serve() -> None:
     uplink_pb2_grpc.add_UplinkServicer_to_server(UplinkServicer(), server)
     _bind(server)
     await server.start()
-    log.info("gateway listens on %s (TLS %s)", settings.GATEWAY_LISTEN, "on" if settings.GATEWAY_TLS else "off")
+    log.info(
+        "gateway listens on %s (TLS %s)", settings.GATEWAY_LISTEN, "on" if settings.GATEWAY_TLS else "off"
+    )
     watching = asyncio.create_task(watcher.run())
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -61,7 +63,7 @@ def _bind(server: grpc.aio.Server) -> None:
         certificate = Path(settings.GATEWAY_CERTIFICATE).read_bytes()
     except OSError as error:
         raise ImproperlyConfigured(
-            f"TLS is on, but {error.filename or 'TRAINMASTER_GATEWAY_KEY'} cannot be read: {error.strerror}. Make one with "
-            "`trainmaster certs` and set TRAINMASTER_GATEWAY_CERTIFICATE and TRAINMASTER_GATEWAY_KEY."
+            f"TLS is on, but {error.filename or 'TRAINMASTER_GATEWAY_KEY'} cannot be read: {error.strerror}. "
+            "Make one with `trainmaster certs` and set TRAINMASTER_GATEWAY_CERTIFICATE and TRAINMASTER_GATEWAY_KEY."
         ) from error
     server.add_secure_port(settings.GATEWAY_LISTEN, grpc.ssl_server_credentials([(key, certificate)]))

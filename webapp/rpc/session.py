@@ -70,7 +70,9 @@ async def _listen(
         match message.WhichOneof("message"):
             case "hello":
                 await database_sync_to_async(clusters.hello)(node_id, description(message.hello.node))
-                await database_sync_to_async(observing.observe)(node_id, message.hello.observed, complete=True)
+                await database_sync_to_async(observing.observe)(
+                    node_id, message.hello.observed, complete=True
+                )
                 welcome = session_pb2.Welcome(node_id=node_id, heartbeat_seconds=settings.HEARTBEAT_SECONDS)
                 await outgoing.put(session_pb2.FromServer(welcome=welcome))
                 changed.set()
@@ -96,5 +98,3 @@ async def _next(
         if task in done and (error := task.exception()) is not None:
             raise error
     return None
-
-

@@ -27,13 +27,16 @@ def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
             kind = said["kind"]
             if kind == "metrics":
                 points += _points(said)
-                progress |= _progress(said)
+                progress |= {key: value for key, value in _progress(said).items() if value is not None}
             elif kind == "init":
                 experiments.describe_run(attempt.job_id, said)
                 progress["total_steps"] = said.get("step_total")
             elif kind == "checkpoint_started":
                 event = CheckpointStarted(
-                    at_ms=int(said["at_ms"]), actor=f"node:{node_id}", attempt=attempt.number, step=int(said["step"])
+                    at_ms=int(said["at_ms"]),
+                    actor=f"node:{node_id}",
+                    attempt=attempt.number,
+                    step=int(said["step"]),
                 )
                 jobs.observe(attempt.job_id, event)
         except (ValueError, KeyError, TypeError) as error:
@@ -46,7 +49,9 @@ def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
 
 def _points(said: dict[str, Any]) -> list[experiments.Point]:
     step, at_ms = int(said["step"]), int(said["at_ms"])
-    return [experiments.Point(str(key)[:120], step, float(value), at_ms) for key, value in said["values"].items()]
+    return [
+        experiments.Point(str(key)[:120], step, float(value), at_ms) for key, value in said["values"].items()
+    ]
 
 
 def _progress(said: dict[str, Any]) -> dict[str, Any]:
@@ -54,6 +59,10 @@ def _progress(said: dict[str, Any]) -> dict[str, Any]:
     return {
         "step": int(said["step"]),
         "progress_ms": int(said["at_ms"]),
-        **{"loss": float(values[key]) for key in _LOSS if key in values and math.isfinite(values[key])},
-        **{"learning_rate": float(values[key]) for key in _RATE if key in values},
+        "loss": _first(values, _LOSS),
+        "learning_rate": _first(values, _RATE),
     }
+
+
+def _first(values: dict[str, Any], names: tuple[str, ...]) -> float | None:
+    return next((float(values[name]) for name in names if name in values and math.isfinite(values[name])), None)

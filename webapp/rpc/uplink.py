@@ -70,5 +70,8 @@ def _keep(attempt: Attempt, node_id: str, batch: uplink_pb2.Batch) -> None:
         case uplink_pb2.Batch.ARTIFACT:
             artifact = batch.artifact
             experiments.add_artifact(
-                attempt.job_id, artifact.name, manifest_json=artifact.manifest_json, source_url=artifact.source_url
+                attempt.job_id,
+                artifact.name,
+                manifest_json=artifact.manifest_json,
+                source_url=artifact.source_url,
             )

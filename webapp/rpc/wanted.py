@@ -29,7 +29,9 @@ def wanted_state(node_id: str) -> session_pb2.Wanted:
                 model=worker.model,
                 version=worker.version,
                 artifact=_reference(worker.artifact),
-                predecessors=[session_pb2.Peer(node_id=p.node_id, address=p.address) for p in worker.predecessors],
+                predecessors=[
+                    session_pb2.Peer(node_id=p.node_id, address=p.address) for p in worker.predecessors
+                ],
                 transfer_token=worker.transfer_token,
             )
             for worker in deployments.wanted_on(node_id)
@@ -84,5 +86,7 @@ def _launch(member: MemberWanted, spec: JobSpec) -> session_pb2.Launch:
 
 def _reference(reference: ArtifactReference) -> session_pb2.ArtifactReference:
     return session_pb2.ArtifactReference(
-        manifest_id=reference.manifest_id, manifest_json=reference.manifest_json, source_url=reference.source_url
+        manifest_id=reference.manifest_id,
+        manifest_json=reference.manifest_json,
+        source_url=reference.source_url,
     )

@@ -1,4 +1,4 @@
-"""Leadership by a row in PostgreSQL: any number of replicas may try, one leads, and its fencing number tells old from new."""
+"""Leadership by a row in PostgreSQL: any number may try, one leads, and its fencing number tells old from new."""
 
 from dataclasses import dataclass
 

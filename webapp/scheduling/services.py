@@ -69,7 +69,9 @@ def apply(decided: Plan, leadership: Leadership, now: int) -> None:
             seats = [(seat.node, seat.rank, seat.slots) for seat in placement.members]
             if not jobs.place(placement.job_id, seats, placement.reason, now):
                 log.info("placement of %s was stale; the next round plans it again", placement.job_id)
-    positions = {job_id: index for index, job_id in enumerate((wait.job_id for wait in decided.waits), start=1)}
+    positions = {
+        job_id: index for index, job_id in enumerate((wait.job_id for wait in decided.waits), start=1)
+    }
     with transaction.atomic():
         lease.check(leadership)
         jobs.explain_waits([_wait(wait, positions[wait.job_id]) for wait in decided.waits])

@@ -8,4 +8,6 @@ from webapp.scheduling import services
 @shared_task(name="scheduling.tick", bind=True, max_retries=10)
 def tick(self: Any) -> None:
     if not services.tick():
-        raise self.retry(countdown=0.2)  # a round is being planned; what asked for this one may have come too late for it
+        raise self.retry(
+            countdown=0.2
+        )  # a round is being planned; what asked for this one may have come too late for it

@@ -33,7 +33,17 @@ STATE_TONES = {
 EVENT_TONES = {
     "bad": ("Failed", "Lost", "Refused", "Revoked", "Corrupt", "GaveUp", "Mismatch", "Expired"),
     "wait": ("Suspect", "Requeued", "Preempted", "Requested", "Reached", "Draining", "Waiting", "Silence"),
-    "ok": ("Succeeded", "Complete", "Completed", "Saved", "Ready", "Resumed", "Verified", "Registered", "Joined"),
+    "ok": (
+        "Succeeded",
+        "Complete",
+        "Completed",
+        "Saved",
+        "Ready",
+        "Resumed",
+        "Verified",
+        "Registered",
+        "Joined",
+    ),
     "run": ("Placed", "Started", "Running", "Scheduled", "Assigned", "Distributing", "Downloading"),
 }
 
@@ -56,9 +66,14 @@ SUBJECT_PAGES = {
 
 
 @register.filter
+def kind_words(event: Any) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", event.kind).lower()
+
+
+@register.filter
 def happened(event: Any) -> str:
     """What an event row says in words: "node lost: no heartbeat for 30 s"."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", event.kind).lower()
+    words = kind_words(event)
     return f"{words}: {event.cause}" if event.cause else words
 
 
@@ -74,7 +89,11 @@ def subject(event: Any) -> SafeString:
     page = SUBJECT_PAGES.get(event.subject_kind)
     slug = event.team if event.subject_kind == "quota" and event.team else event.subject_id
     try:
-        return format_html('<a href="{}">{}</a>', reverse(page, args=[slug]), label) if page else format_html("<b>{}</b>", label)
+        return (
+            format_html('<a href="{}">{}</a>', reverse(page, args=[slug]), label)
+            if page
+            else format_html("<b>{}</b>", label)
+        )
     except NoReverseMatch:
         return format_html("<b>{}</b>", label)
 
@@ -100,6 +119,12 @@ def size(number_of_bytes: int | None) -> str:
 @register.filter
 def money(micro_dollars: int | None) -> str:
     return "–" if micro_dollars is None else units.format_micro_dollars(int(micro_dollars))
+
+
+@register.filter
+def hours(slot_milliseconds: int | None) -> str:
+    """GPU-hours with one digit: 58.5."""
+    return "–" if slot_milliseconds is None else f"{slot_milliseconds / units.HOUR_MS:,.1f}"
 
 
 @register.filter
@@ -143,9 +168,11 @@ def ago(value: Moment | None) -> SafeString | str:
     if not value:
         return "–"
     moment = _moment(value)
-    distance = int((timezone.now() - moment).total_seconds() * 1000)
-    words = f"{units.format_duration_ms(distance)} ago" if distance >= 0 else f"in {units.format_duration_ms(-distance)}"
-    return format_html('<time datetime="{}" data-relative title="{}">{}</time>', moment.isoformat(), _full(moment), words)
+    seconds = int((timezone.now() - moment).total_seconds())
+    words = f"{_seconds(seconds)} ago" if seconds >= 0 else f"in {_seconds(-seconds)}"
+    return format_html(
+        '<time datetime="{}" data-relative title="{}">{}</time>', moment.isoformat(), _full(moment), words
+    )
 
 
 @register.simple_tag
@@ -154,11 +181,10 @@ def since(value: Moment | None) -> SafeString | str:
     if not value:
         return "–"
     moment = _moment(value)
-    distance = max(0, int((timezone.now() - moment).total_seconds() * 1000))
+    words = _seconds(max(0, int((timezone.now() - moment).total_seconds())))
     return format_html(
-        '<time datetime="{}" data-since title="since {}">{}</time>',
-        moment.isoformat(), _full(moment), units.format_duration_ms(distance),
-    )  # fmt: skip
+        '<time datetime="{}" data-since title="since {}">{}</time>', moment.isoformat(), _full(moment), words
+    )
 
 
 @register.simple_tag
@@ -168,7 +194,17 @@ def at(value: Moment | None, form: str = "clock") -> SafeString | str:
         return "–"
     moment = _moment(value)
     words = f"{moment:%H:%M:%S}" if form == "clock" else f"{moment:%Y-%m-%d %H:%M:%S}"
-    return format_html('<time datetime="{}" data-at="{}" title="{}">{}</time>', moment.isoformat(), form, _full(moment), words)
+    return format_html(
+        '<time datetime="{}" data-at="{}" title="{}">{}</time>',
+        moment.isoformat(),
+        form,
+        _full(moment),
+        words,
+    )
+
+
+def _seconds(seconds: int) -> str:
+    return units.format_duration_ms(seconds * 1000) if seconds else "0 s"
 
 
 def _full(moment: datetime) -> str:
@@ -225,7 +261,9 @@ def spark(values: Sequence[float | None] | None, label: str = "") -> SafeString 
 def strip(runs: Iterable[tuple[int, int, str]], total: int, label: str = "") -> SafeString:
     """A row of chunks: runs are (first, count, 'have' | 'now' | 'bad'); what no run covers is missing."""
     bars = format_html_join(
-        "", '<rect x="{}" y="0" width="{}" height="10" class="{}"/>', ((first, count, kind) for first, count, kind in runs)
+        "",
+        '<rect x="{}" y="0" width="{}" height="10" class="{}"/>',
+        ((first, count, kind) for first, count, kind in runs),
     )
     cuts = format_html_join(
         "", '<line x1="{}" x2="{}" y1="0" y2="10"/>', ((n, n) for n in range(1, total if total <= 64 else 0))

@@ -1,0 +1,30 @@
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from platform_core.errors import TrainmasterError
+from webapp.accounts import permissions
+from webapp.accounts.queries import actor_of
+from webapp.checkpoints import queries
+from webapp.jobs import queries as jobs
+
+
+class Checkpoints(APIView):
+    @extend_schema(responses={200: OpenApiTypes.OBJECT})
+    def get(self, request: Request, job_id: str) -> Response:
+        """The checkpoints of a job, highest step first."""
+        job = jobs.find(job_id)
+        if job is None:
+            raise TrainmasterError("not_found", what=f"job {job_id}")
+        permissions.require(actor_of(request), "job.view", job.team_id, what=f"job {job_id}")
+        rows = [
+            {
+                "id": row.id, "step": row.step, "attempt": row.attempt,
+                "metrics": row.metrics, "saved_ms": row.saved_ms,
+                "manifest": row.manifest_id, "bytes": row.manifest.total_bytes, "kept": row.deleted_ms is None,
+            }
+            for row in queries.of_job(job_id)
+        ]  # fmt: skip
+        return Response({"results": rows})

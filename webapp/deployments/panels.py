@@ -1,0 +1,18 @@
+"""What deployments add to the model pages."""
+
+from typing import Any
+
+from webapp.deployments import queries
+from webapp.deployments.models import Deployment
+from webapp.registry.models import Model
+
+
+def of_model(model: Model) -> dict[str, list[dict[str, Any]]]:
+    """Version id → its deployments, newest first."""
+    rows = Deployment.objects.filter(model_version__model=model).order_by("-created_ms")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows[:50]:
+        told = queries.progress_of(row)
+        line = {"id": row.id, "state": row.state, "label": f"{told.workers_complete} of {told.workers} nodes"}
+        found.setdefault(row.model_version_id, []).append(line)
+    return found

@@ -1,0 +1,187 @@
+"""A deployment in words and numbers: the answer first, then the slowest node."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from platform_core.distribution.deployment import ACTIVE, DESCRIPTION, DeploymentState
+from platform_core.distribution.progress import progress, remaining_ms
+from platform_core.units import format_bytes, format_duration_ms
+from webapp.deployments.mapping import deployment_value
+from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.queries import workers as workers_of
+
+_PHASES = ("init", "downloading", "distributing", "verifying", "complete")
+
+
+def head(row: Deployment, workers: Sequence[Worker]) -> dict[str, Any]:
+    manifest = row.model_version.manifest
+    document = manifest.document if manifest else {"chunks": []}
+    return {
+        "id": row.id,
+        "model": row.model_version.model.name,
+        "version": row.model_version.version,
+        "team": row.team_id,
+        "state": row.state,
+        "user": row.user.username,
+        "bytes": manifest.total_bytes if manifest else 0,
+        "chunks": len(document["chunks"]),
+        "pieces": sum(len(chunk["pieces"]) for chunk in document["chunks"]),
+        "strategy": row.strategy,
+        "started_ms": row.started_ms or row.created_ms,
+        "sentence": f"{row.strategy.title()} over {len(workers)} nodes in rack order",
+    }
+
+
+def answer(row: Deployment, workers: Sequence[Worker], now_ms: int) -> dict[str, str]:
+    told = progress(deployment_value(row, workers))
+    took = format_duration_ms((row.finished_ms or now_ms) - (row.started_ms or row.created_ms))
+    if row.state == DeploymentState.COMPLETE:
+        tone = "wait" if told.workers_failed else "ok"
+        headline = f"Ready on {told.workers_complete} of {told.workers} nodes after {took}"
+        return {
+            "tone": tone,
+            "headline": headline,
+            "detail": row.reason or "Every node has the same SHA-256.",
+        }
+    if row.state == DeploymentState.FAILED:
+        return {
+            "tone": "bad",
+            "headline": f"Failed after {took}",
+            "detail": f"{row.reason} Mend the cause and deploy again.",
+        }
+    if row.state == DeploymentState.CANCELLED:
+        return {"tone": "off", "headline": "Cancelled", "detail": row.reason}
+    left = remaining_ms(told.bytes_done, told.bytes_total, now_ms - (row.started_ms or now_ms))
+    estimate = f"Estimated beforehand: {format_duration_ms(row.estimated_ms)}."
+    headline = f"Ready in about {format_duration_ms(left)}" if left is not None else "Beginning"
+    return {
+        "tone": "run",
+        "headline": headline,
+        "detail": f"{DESCRIPTION[DeploymentState(row.state)]} {estimate}",
+    }
+
+
+def phases(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
+    told = progress(deployment_value(row, workers))
+    ended_badly = row.state in (DeploymentState.FAILED, DeploymentState.CANCELLED)
+    reached = _PHASES.index(row.state) if row.state in _PHASES else _PHASES.index("distributing")
+    lines = []
+    for index, name in enumerate(_PHASES):
+        state = "done" if index < reached or row.state == "complete" else "todo"
+        if index == reached and row.state != "complete":
+            state = "failed" if ended_badly else "now"
+        lines.append(
+            {
+                "name": name,
+                "state": state,
+                "percent": told.percent if state == "now" else 100 * (state == "done"),
+            }
+        )
+    return lines
+
+
+def kpis(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[str, Any]]:
+    told = progress(deployment_value(row, workers))
+    began = row.started_ms or row.created_ms
+    running = row.state in ACTIVE
+    elapsed: dict[str, Any] = {
+        "label": "Elapsed",
+        "note": f"estimated {format_duration_ms(row.estimated_ms)}",
+    }
+    elapsed |= (
+        {"since_ms": began} if running else {"value": format_duration_ms((row.finished_ms or now_ms) - began)}
+    )
+    left = remaining_ms(told.bytes_done, told.bytes_total, now_ms - began) if running else None
+    rate = sum(worker.rate_in for worker in workers if worker.state == "receiving")
+    from_store = sum(
+        worker.bytes_done for worker in workers if not worker.from_peer and worker.source == "store"
+    )
+    size = workers[0].bytes_total if workers else 0
+    return [
+        elapsed,
+        {
+            "label": "Ready in",
+            "value": format_duration_ms(left) if left is not None else "–",
+            "note": "at the rate so far",
+        },
+        {"label": "Moving", "value": f"{format_bytes(int(rate))}/s", "note": "into all nodes together"},
+        {
+            "label": "Read from the store",
+            "value": f"{from_store / size:.2f}" if size else "–",
+            "note": "copies",
+        },
+        {
+            "label": "Nodes ready",
+            "value": f"{told.workers_complete} of {told.workers}",
+            "note": f"{told.workers_failed} failed",
+        },
+        {
+            "label": "Retries",
+            "value": str(sum(worker.retries for worker in workers)),
+            "note": "pieces asked for again",
+        },
+    ]
+
+
+def worker_lines(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[str, Any]]:
+    """What needs attention first: failed, then the slowest."""
+    names = {worker.node_id: worker.node.hostname for worker in workers}
+    manifest = row.model_version.manifest
+    chunks = len(manifest.document["chunks"]) if manifest else 0
+    order = sorted(workers, key=lambda w: (w.state != "failed", w.bytes_done, w.position))
+    return [_line(worker, names, chunks, now_ms) for worker in order]
+
+
+def _line(worker: Worker, names: dict[str, str], chunks: int, now_ms: int) -> dict[str, Any]:
+    left = remaining_ms(worker.bytes_done, worker.bytes_total, now_ms - (worker.started_ms or now_ms))
+    receiving = worker.state == "receiving"
+    return {
+        "node_id": worker.node_id,
+        "node": worker.node.hostname,
+        "rack": worker.node.rack,
+        "state": "verifying" if worker.verifying else worker.state,
+        "percent": 100 * worker.bytes_done // worker.bytes_total if worker.bytes_total else 100,
+        "in_rate": int(worker.rate_in) if receiving else 0,
+        "out_rate": int(worker.rate_out),
+        "source": names.get(worker.source, worker.source or "–"),
+        "note": worker.error or (f"{worker.retries} retries" if worker.retries else ""),
+        "ready_ms": now_ms + left if receiving and left is not None else None,
+        "runs": runs_of(worker, chunks),
+    }
+
+
+def runs_of(worker: Worker, chunks: int) -> list[tuple[int, int, str]]:
+    """The bitmap as stretches of chunks that are there."""
+    if worker.state == "complete":
+        return [(0, chunks, "have")]
+    bits = bytes(worker.chunks_done)
+    have = [index // 8 < len(bits) and bool(bits[index // 8] >> (index % 8) & 1) for index in range(chunks)]
+    runs: list[tuple[int, int, str]] = []
+    for index, there in enumerate(have):
+        if there and runs and runs[-1][0] + runs[-1][1] == index:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1, "have")
+        elif there:
+            runs.append((index, 1, "have"))
+    return runs
+
+
+def line(row: Deployment, now_ms: int) -> dict[str, Any]:
+    """One line of the list."""
+    workers = workers_of(row.id)
+    told = progress(deployment_value(row, workers))
+    return {
+        "id": row.id,
+        "model": row.model_version.model.name,
+        "version": row.model_version.version,
+        "team": row.team_id,
+        "user": row.user.username,
+        "state": row.state,
+        "percent": told.percent,
+        "workers": told.workers,
+        "workers_complete": told.workers_complete,
+        "workers_failed": told.workers_failed,
+        "bytes": workers[0].bytes_total if workers else 0,
+        "started_ms": row.started_ms or row.created_ms,
+        "elapsed_ms": row.finished_ms - (row.started_ms or row.created_ms) if row.finished_ms else None,
+        "note": row.reason,
+    }

@@ -1,0 +1,11 @@
+from django.urls import path
+
+from webapp.deployments import views
+
+app_name = "deployments"
+urlpatterns = [
+    path("deployments/", views.deployment_list, name="list"),
+    path("deployments/create/", views.create, name="create"),
+    path("deployments/<str:deployment_id>/", views.detail, name="detail"),
+    path("deployments/<str:deployment_id>/cancel/", views.cancel, name="cancel"),
+]

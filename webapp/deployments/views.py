@@ -1,0 +1,96 @@
+"""The pages of deployments: the list, and one deployment node by node."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_POST
+
+from platform_core.distribution.deployment import ACTIVE
+from platform_core.errors import TrainmasterError
+from webapp.accounts import permissions
+from webapp.accounts.queries import actor_of
+from webapp.accounts.queries import teams as team_views
+from webapp.deployments import presentation, queries, services
+from webapp.deployments.api import deployment_for
+from webapp.live import fragments
+from webapp.live.identity import now_ms
+from webapp.live.queries import story
+from webapp.registry import queries as registry
+
+PAGE = 50
+WORKERS_SHOWN = 50
+
+
+@login_required
+@require_GET
+def deployment_list(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    found = queries.visible(actor.sees)
+    if state := request.GET.get("state", ""):
+        found = found.filter(state__in=list(ACTIVE) if state == "active" else [state])
+    page = Paginator(found, PAGE).get_page(request.GET.get("after") or request.GET.get("before") or "1")
+    now = now_ms()
+    lines = sorted(
+        (presentation.line(row, now) for row in page), key=lambda line: line["state"] not in ACTIVE
+    )
+    context = {
+        "subjects": " ".join(f"deployments:{view.slug}" for view in team_views(actor.sees)),
+        "deployments": lines,
+        "pager": {
+            "next": page.next_page_number() if page.has_next() else "",
+            "previous": page.previous_page_number() if page.has_previous() else "",
+        },
+    }
+    return fragments.render(request, "deployments.html", context)
+
+
+@login_required
+@require_GET
+def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
+    row = deployment_for(request, deployment_id)
+    actor = actor_of(request)
+    now = now_ms()
+    workers = queries.workers(row.id)
+    lines = presentation.worker_lines(row, workers, now)
+    shown = lines if request.GET.get("all") == "1" else lines[:WORKERS_SHOWN]
+    owner = row.user.username
+    context: dict[str, Any] = {
+        "deployment": presentation.head(row, workers),
+        "answer": presentation.answer(row, workers, now),
+        "phases": presentation.phases(row, workers),
+        "kpis": presentation.kpis(row, workers, now),
+        "workers": shown,
+        "workers_total": len(lines),
+        "events": story(f"deployment:{row.id}")[::-1],
+        "may": {
+            "cancel": row.state in ACTIVE and permissions.may(actor, "deployment.cancel", row.team_id, owner),
+        },
+    }
+    return fragments.render(request, "deployment.html", context)
+
+
+@login_required
+@require_POST
+def create(request: HttpRequest) -> HttpResponse:
+    version = registry.version(request.POST.get("model_version", ""))
+    if version is None:
+        raise TrainmasterError("not_found", what="model version")
+    model = str(version.model)
+    row = services.create(
+        actor_of(request), model, version.version, target_workers=request.POST.getlist("targets")
+    )
+    messages.success(request, f"{model} version {version.version} is on its way.")
+    return redirect("deployments:detail", deployment_id=row.id)
+
+
+@login_required
+@require_POST
+def cancel(request: HttpRequest, deployment_id: str) -> HttpResponse:
+    deployment_for(request, deployment_id)
+    services.cancel(actor_of(request), deployment_id)
+    messages.success(request, "The deployment is cancelled; the nodes remove what they had received.")
+    return redirect("deployments:detail", deployment_id=deployment_id)

@@ -1,0 +1,38 @@
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from platform_core.errors import TrainmasterError
+from webapp.accounts import permissions
+from webapp.accounts.queries import actor_of
+from webapp.experiments import metric_store, queries
+from webapp.experiments.models import Run
+
+
+def run_for(request: Request, run_id: str) -> Run:
+    run = queries.run(run_id)
+    if run is None:
+        raise TrainmasterError("not_found", what=f"run {run_id}")
+    permissions.require(actor_of(request), "experiment.view", run.experiment.team_id, what=f"run {run_id}")
+    return run
+
+
+class Metrics(APIView):
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("key", description="one metric; without it, all"),
+            OpenApiParameter("after_step", OpenApiTypes.INT),
+        ],
+        responses={200: OpenApiTypes.OBJECT},
+    )
+    def get(self, request: Request, job_id: str) -> Response:
+        """Metric values by step: {key: [[step, value, at_ms], …]}, and the summary of each metric."""
+        run = run_for(request, job_id)
+        wanted = request.query_params.get("key")
+        after = request.query_params.get("after_step", "")
+        keys = [wanted] if wanted else metric_store.keys([run.id])
+        since = int(after) if after.isdigit() else None
+        series = {key: metric_store.series(run.id, key, since) for key in keys}
+        return Response({"series": series, "summary": run.summary, "parameters": run.parameters})

@@ -1,0 +1,199 @@
+"""Runs side by side: what differs, how it went, what it cost."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from platform_core.experiments.comparison import MISSING, differences, final_metrics, flatten, is_lower_better
+from platform_core.jobs.states import WAITING
+from platform_core.units import format_duration_ms, format_hours, format_micro_dollars
+from webapp.experiments import charts, metric_store, queries
+from webapp.experiments.models import Run
+from webapp.quotas import queries as quotas
+
+# lineage that says how a run was made; what only tells runs apart by accident stays out
+_LINEAGE = (
+    "code", "dataset", "purpose", "seed", "command", "git_commit", "hardware", "resume_from", "reported_packages",
+    "reported_hardware", "reported_python",
+)  # fmt: skip
+
+
+def config(run: Run) -> dict[str, Any]:
+    lineage = {
+        name.removeprefix("reported_"): run.lineage[name] for name in _LINEAGE if run.lineage.get(name)
+    }
+    spec = run.job.spec
+    resources = {name: spec[name] for name in ("gpu_type", "priority", "preemptible", "environment")}
+    return {**run.parameters, **lineage, **resources}
+
+
+def differing_names(runs: Sequence[Run]) -> list[str]:
+    names = [difference.name for difference in differences([config(run) for run in runs])]
+    parameters = {name for run in runs for name in flatten(run.parameters)}
+    return sorted(names, key=lambda name: (name not in parameters, name))
+
+
+def _text(value: object) -> str:
+    if value is MISSING:
+        return "–"
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def run_line(
+    run: Run, runs: Sequence[Run], params: Sequence[str], metrics: Sequence[str], now_ms: int
+) -> dict[str, Any]:
+    """One line of an experiment's table."""
+    flat = flatten(config(run))
+    cost = quotas.cost_of_job(run.id, now_ms)
+    ended = run.job.finished_ms
+    return {
+        "id": run.id,
+        "name": run.job.name,
+        "state": run.job.state,
+        "user": run.job.user.username,
+        "started_ms": run.job.started_ms,
+        "elapsed_ms": ended - run.job.started_ms if ended and run.job.started_ms else None,
+        "params": [_text(flat.get(name, MISSING)) for name in params],
+        "metrics": [_metric(run, runs, key) for key in metrics],
+        "losses": charts.spark(run),
+        "gpu_ms": cost.gpu_ms if cost else 0,
+        "micro_dollars": cost.micro_dollars if cost else 0,
+        "tags": run.tags,
+    }
+
+
+def _metric(run: Run, runs: Sequence[Run], key: str) -> dict[str, Any]:
+    known = [other.summary[key]["value"] for other in runs if key in other.summary]
+    value = run.summary.get(key, {}).get("value")
+    best = (min if is_lower_better(key) else max)(known) if known else None
+    return {"value": value, "best": value is not None and len(known) > 1 and value == best}
+
+
+def sort_key(value: float | None, lower_is_better: bool) -> tuple[bool, float]:
+    """Best first, runs without the metric last."""
+    return (value is None, 0.0 if value is None else value if lower_is_better else -value)
+
+
+def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    """The context of the compare page; the query says how the curves are drawn."""
+    metrics = charts.in_order(metric_store.keys([run.id for run in runs]))
+    options = {
+        "x": "time" if query.get("x") == "time" else "step",
+        "smooth": _weight(query.get("smooth", "")),
+        "scale": "log" if query.get("scale") == "log" else "linear",
+        "metric": query.get("metric", "") if query.get("metric") in metrics else "",
+    }
+    shown = [options["metric"]] if options["metric"] else metrics[:6]
+    drawn = [
+        charts.chart(runs, key, x=options["x"], weight=options["smooth"], scale=options["scale"])
+        for key in shown
+    ]
+    configs = [config(run) for run in runs]
+    found = differences(configs)
+    every = query.get("all") == "1"
+    names = sorted({name for one in configs for name in flatten(one)})
+    rows = {difference.name: difference.values for difference in found}
+    flat = [flatten(one) for one in configs]
+    listed = names if every else [name for name in names if name in rows]
+    finals = final_metrics([{key: told["value"] for key, told in run.summary.items()} for run in runs])
+    return {
+        "runs": [
+            {
+                "id": run.id,
+                "name": run.job.name,
+                "mark": f"c{index % 5 + 1}",
+                "state": run.job.state,
+                "user": run.job.user.username,
+            }
+            for index, run in enumerate(runs)
+        ],
+        "sentence": _sentence(runs, [difference.name for difference in found]),
+        "options": options,
+        "metrics": metrics,
+        "choices": _choices(runs),
+        "charts": drawn,
+        "differences": [
+            {
+                "name": name,
+                "values": [{"text": _text(one.get(name, MISSING)), "differs": name in rows} for one in flat],
+            }
+            for name in listed
+        ],
+        "same": len(names) - len(rows),
+        "finals": [
+            {
+                "name": metric.name,
+                "values": [
+                    {"value": value, "best": index == metric.best}
+                    for index, value in enumerate(metric.values)
+                ],
+            }
+            for metric in finals
+        ],
+        "totals": _totals(runs, now_ms),
+        "ranking": _ranking(runs, now_ms),
+    }
+
+
+def _weight(text: str) -> float:
+    try:
+        return min(0.99, max(0.0, float(text)))
+    except ValueError:
+        return 0.0
+
+
+def _sentence(runs: Sequence[Run], names: Sequence[str]) -> str:
+    if len(runs) < 2:
+        return "Choose two runs or more; what differs between them then stands here."
+    if not names:
+        return "These runs were made alike in everything that is recorded."
+    rest = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return f"What differs: {', '.join(name.replace('_', ' ') for name in names[:6])}{rest}. All else is the same."
+
+
+def _choices(runs: Sequence[Run]) -> list[dict[str, str]]:
+    """Other runs of the same experiments, to add."""
+    chosen = {run.id for run in runs}
+    others = [
+        run for experiment in sorted({run.experiment_id for run in runs}) for run in queries.runs(experiment)
+    ]
+    return [{"id": run.id, "name": run.job.name} for run in others if run.id not in chosen][:50]
+
+
+def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
+    costs = quotas.costs_of_jobs([run.id for run in runs], now_ms)
+    held = [
+        (costs[run.id].gpu_ms, costs[run.id].micro_dollars) if run.id in costs else (0, 0) for run in runs
+    ]
+    walls = [
+        (run.job.finished_ms or now_ms) - run.job.started_ms
+        if run.job.started_ms and run.job.state not in WAITING
+        else None
+        for run in runs
+    ]
+    return [
+        {
+            "name": "wall time",
+            "values": ["–" if wall is None else format_duration_ms(wall) for wall in walls],
+        },
+        {"name": "GPU-hours", "values": [format_hours(gpu_ms, 3) for gpu_ms, _ in held]},
+        {"name": "cost", "values": [format_micro_dollars(dollars) for _, dollars in held]},
+    ]
+
+
+def _ranking(runs: Sequence[Run], now_ms: int) -> list[dict[str, str]]:
+    """Best result first, with what it took."""
+    keys = charts.in_order(sorted({key for run in runs for key in run.summary}))
+    key = next((key for key in keys if "heldout" in key or "val" in key), keys[0] if keys else "")
+    having = [run for run in runs if key in run.summary]
+    having.sort(key=lambda run: sort_key(run.summary[key]["value"], is_lower_better(key)))
+    costs = quotas.costs_of_jobs([run.id for run in having], now_ms)
+    lines = []
+    for run in having:
+        told = f"{run.summary[key]['value']:.4g}"
+        if run.id in costs:
+            cost = costs[run.id]
+            told += f" · {format_hours(cost.gpu_ms, 3)} GPU-h · {format_micro_dollars(cost.micro_dollars)}"
+        lines.append({"name": run.job.name, "value": told})
+    return lines

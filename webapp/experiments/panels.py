@@ -1,0 +1,19 @@
+"""What experiments add to a job's page: its curves, its lineage and the way to its experiment."""
+
+from typing import Any
+
+from django.http import HttpRequest
+
+from webapp.experiments import charts, queries
+from webapp.jobs.models import Job
+
+
+def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:
+    run = queries.run(job.id)
+    if run is None:
+        return {}
+    return {
+        "charts": charts.of_run(run),
+        "lineage": run.lineage,
+        "run": {"id": run.id, "experiment_id": run.experiment_id, "experiment": run.experiment.name},
+    }

@@ -1,0 +1,134 @@
+"""The pages of experiments: the list, one experiment's runs, and the comparison of any runs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from platform_core.errors import TrainmasterError
+from platform_core.experiments.comparison import is_lower_better
+from platform_core.jobs.states import ACTIVE, WAITING
+from webapp.accounts import permissions
+from webapp.accounts.queries import actor_of
+from webapp.accounts.queries import teams as team_views
+from webapp.experiments import charts, comparing, queries
+from webapp.experiments.models import Experiment, Run
+from webapp.live import fragments
+from webapp.live.identity import now_ms
+from webapp.quotas import queries as quotas
+
+PAGE = 30
+
+
+@login_required
+@require_GET
+def experiment_list(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    filters = {name: request.GET.get(name, "") for name in ("q", "team")}
+    found = queries.visible(actor.sees)
+    if filters["q"]:
+        found = found.filter(name__icontains=filters["q"])
+    if filters["team"]:
+        found = found.filter(team=filters["team"])
+    page = Paginator(found, PAGE).get_page(request.GET.get("after") or request.GET.get("before") or "1")
+    teams = [view.slug for view in team_views(actor.sees)]
+    context = {
+        "subjects": " ".join(f"jobs:{slug}" for slug in teams),
+        "filters": filters,
+        "filtered": any(filters.values()),
+        "teams": teams,
+        "experiments": [_line(experiment) for experiment in page],
+        "pager": {
+            "next": page.next_page_number() if page.has_next() else "",
+            "previous": page.previous_page_number() if page.has_previous() else "",
+        },
+    }
+    return fragments.render(request, "experiments.html", context)
+
+
+def _line(experiment: Experiment) -> dict[str, Any]:
+    runs = queries.runs(experiment.id)
+    costs = quotas.costs_of_jobs([run.id for run in runs], now_ms()).values()
+    return {
+        "id": experiment.id,
+        "name": experiment.name,
+        "team": experiment.team_id,
+        "runs": len(runs),
+        "running": sum(run.job.state in ACTIVE for run in runs),
+        "best": _best(runs),
+        "micro_dollars": sum(cost.micro_dollars for cost in costs),
+        "gpu_ms": sum(cost.gpu_ms for cost in costs),
+        "changed_ms": max(
+            (run.job.finished_ms or run.job.progress_ms or run.created_ms for run in runs),
+            default=experiment.created_ms,
+        ),
+        "tags": sorted({tag for run in runs for tag in run.tags})[:6],
+    }
+
+
+def _best(runs: Sequence[Run]) -> dict[str, Any] | None:
+    keys = charts.in_order(sorted({key for run in runs for key in run.summary}))
+    if not keys:
+        return None
+    key = next((key for key in keys if "heldout" in key or "val" in key), keys[0])
+    having = [run for run in runs if key in run.summary]
+    choose = min if is_lower_better(key) else max
+    best = choose(having, key=lambda run: (run.summary[key]["value"], run.id))
+    return {"metric": key, "value": best.summary[key]["value"], "run_id": best.id, "run": best.job.name}
+
+
+@login_required
+@require_GET
+def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
+    experiment = queries.find(experiment_id)
+    if experiment is None:
+        raise TrainmasterError("not_found", what=f"experiment {experiment_id}")
+    permissions.require(
+        actor_of(request), "experiment.view", experiment.team_id, what=f"experiment {experiment_id}"
+    )
+    runs = queries.runs(experiment.id)
+    params = comparing.differing_names(runs)[:8]
+    metrics = charts.in_order(sorted({key for run in runs for key in run.summary}))[:5]
+    lines = [comparing.run_line(run, runs, params, metrics, now_ms()) for run in runs]
+    sort = request.GET.get("sort", "started")
+    if sort in metrics:
+        place = metrics.index(sort)
+        lines.sort(
+            key=lambda line: comparing.sort_key(line["metrics"][place]["value"], is_lower_better(sort))
+        )
+    best = _best(runs)
+    waiting = sum(run.job.state in WAITING for run in runs)
+    sentence = f"{len(runs)} runs" + (f", {waiting} waiting" if waiting else "")
+    if best:
+        sentence += f"; best {best['metric'].replace('_', ' ')} {best['value']:.4g} by {best['run']}"
+    context = {
+        "experiment": {
+            "id": experiment.id,
+            "name": experiment.name,
+            "team": experiment.team_id,
+            "sentence": f"{sentence}.",
+        },
+        "subjects": f"jobs:{experiment.team_id}",
+        "params": params,
+        "metrics": metrics,
+        "runs": lines,
+    }
+    return fragments.render(request, "experiment.html", context)
+
+
+@login_required
+@require_GET
+def compare(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    ids = [run_id for value in request.GET.getlist("runs") for run_id in value.split(",") if run_id]
+    runs = [
+        run
+        for run in queries.chosen(ids[:20])
+        if permissions.may(actor, "experiment.view", run.experiment.team_id)
+    ]
+    if ids and not runs:
+        raise TrainmasterError("not_found", what="run among those asked for")
+    return fragments.render(request, "compare.html", comparing.page(runs, request.GET, now_ms()))

@@ -1,0 +1,175 @@
+"""The submit page: a form that says at each change what the platform thinks of it."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods, require_POST
+
+from platform_core.errors import TrainmasterError
+from platform_core.jobs.spec import JobSpec, SpecError, Strategy, parse
+from platform_core.quotas.admission import Refused
+from webapp.accounts import permissions
+from webapp.accounts import queries as accounts
+from webapp.accounts.permissions import Actor
+from webapp.artifacts import queries as artifacts
+from webapp.clusters import queries as clusters
+from webapp.jobs import contributions, forms, presentation, queries, services
+from webapp.jobs.api import job_for
+from webapp.live import fragments
+from webapp.live.identity import new_id
+from webapp.quotas import queries as quotas
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def submit(request: HttpRequest) -> HttpResponse:
+    actor = actor_with_a_team(request)
+    if request.method == "GET":
+        return fragments.render(request, "submit.html", _page(request, actor, *_start(request, actor)))
+    form = request.POST.dict()
+    clone = form.get("clone", "")
+    problems: dict[str, str]
+    try:
+        key = form.get("key") or None
+        job, new = services.submit(actor, forms.mapping_of(form), idempotency_key=key, cloned_from=clone)
+    except SpecError as error:
+        problems = {problem.field: problem.sentence for problem in error.problems}
+    except TrainmasterError as error:
+        problems = {"gpu_type" if error.code == "quota_exceeded" else "": error.sentence}
+    else:
+        messages.success(request, f"{job.name} is {'queued' if new else 'queued already'}.")
+        return redirect("jobs:detail", job_id=job.id)
+    cloned = job_for(request, clone) if clone else None
+    values = {**form, "preemptible": "preemptible" in form}
+    context = _page(request, actor, values, cloned) | {
+        "problems": _named(problems),
+        "check": _check(actor, form),
+    }
+    return fragments.render(request, "submit.html", context, status=422)
+
+
+@login_required
+@require_POST
+def check(request: HttpRequest) -> HttpResponse:
+    """The panel beside the form: quota left, cost, and why it would wait."""
+    actor = actor_with_a_team(request)
+    return fragments.render(request, "submit.html", {"check": _check(actor, request.POST.dict())})
+
+
+def actor_with_a_team(request: HttpRequest) -> Actor:
+    actor = accounts.actor_of(request)
+    if not _teams(actor):
+        raise TrainmasterError(
+            "not_allowed", what="submit jobs", whom="a lead, who can add you to a team as member"
+        )
+    return actor
+
+
+def _teams(actor: Actor) -> list[str]:
+    return [
+        view.slug for view in accounts.teams(actor.sees) if permissions.may(actor, "job.submit", view.slug)
+    ]
+
+
+def _start(request: HttpRequest, actor: Actor) -> tuple[dict[str, Any], Any]:
+    """What the form begins with: the defaults, or an old job to edit."""
+    clone = request.GET.get("clone", "")
+    if not clone:
+        first = {"team": request.GET.get("team", ""), "gpu_type": request.GET.get("gpu_type", "")}
+        return forms.DEFAULTS | first, None
+    job = job_for(request, clone)
+    values = forms.values_of(parse(job.spec))
+    if resume := request.GET.get("resume_from", ""):
+        values["resume_from"] = resume
+    return values, job
+
+
+def _page(request: HttpRequest, actor: Actor, values: dict[str, Any], cloned: Any) -> dict[str, Any]:
+    teams = _teams(actor)
+    secret_names = sorted({secret.name for team in teams for secret in accounts.secrets(team)})
+    return {
+        "values": values,
+        "problems": {},
+        "cloned": {"id": cloned.id, "name": cloned.name} if cloned else None,
+        "teams": teams,
+        "gpu_types": [
+            {"slug": slug, "free": capacity.free, "slots": capacity.slots}
+            for slug, capacity in clusters.capacity().items()
+        ],
+        "strategies": [strategy.value for strategy in Strategy],
+        "secret_names": secret_names,
+        "codes": [{"id": row.manifest_id, "label": row.name or row.id} for row in artifacts.bundles(teams)],
+        "datasets": [
+            {"id": row.id, "label": f"{row.name} v{row.version} ({row.purpose})"}
+            for row in artifacts.snapshots(teams)
+        ],
+        "purposes": sorted({row.purpose for row in artifacts.snapshots(teams)}),
+        "checkpoints": [],
+        "key": new_id("key"),
+        "check": None,
+        **contributions.choices(teams),
+    }
+
+
+def _check(actor: Actor, form: dict[str, str]) -> dict[str, Any]:
+    try:
+        spec = parse(forms.mapping_of(form))
+        permissions.require(actor, "job.submit", spec.team)
+        services.check_references(spec)
+    except SpecError as error:
+        problems = {problem.field: problem.sentence for problem in error.problems}
+        headline = "Not complete yet" if len(problems) == 1 else f"{len(problems)} things to fill in or mend"
+        return _judged(form, "bad", headline, problems)
+    except TrainmasterError as error:
+        return _judged(form, "bad", error.sentence, {})
+    return _forecast(actor, spec, form)
+
+
+def _forecast(actor: Actor, spec: JobSpec, form: dict[str, str]) -> dict[str, Any]:
+    queued = queries.queued_gpus(spec.team, spec.gpu_type)
+    decision = quotas.would_admit(spec.team, spec.gpu_type, spec.num_gpus, queued)
+    if isinstance(decision, Refused):
+        judged = _judged(form, "bad", "It would be refused", {"gpu_type": decision.sentence})
+    else:
+        waits = contributions.forecast(spec, actor.username)
+        headline = "It would wait" if waits else "It would start at once"
+        judged = _judged(form, "wait" if waits else "ok", headline, {}, waits)
+    judged["quota"] = _quota(spec, queued)
+    judged["cost_hour"] = presentation.cost_per_hour(spec.gpu_type, spec.num_gpus)
+    judged["cost_limit"] = judged["cost_hour"] * spec.max_runtime_ms // 3_600_000
+    return judged
+
+
+def _judged(
+    form: dict[str, str], state: str, headline: str, problems: dict[str, str], waits: str = ""
+) -> dict[str, Any]:
+    gpus = forms.number(form.get("num_gpus", "") or "0")
+    known = gpus if isinstance(gpus, int) and 0 < gpus <= 10_000 else 0
+    return {
+        "state": state,
+        "headline": headline,
+        "problems": _named(problems),
+        "waits": waits,
+        "quota": None,
+        "cost_hour": presentation.cost_per_hour(form.get("gpu_type", ""), known),
+        "cost_limit": None,
+    }
+
+
+def _quota(spec: JobSpec, queued: int) -> dict[str, Any] | None:
+    limits = quotas.limits(spec.team, spec.gpu_type)
+    if limits is None:
+        return None
+    held = quotas.held(spec.team, spec.gpu_type)
+    return {
+        "gpu_type": spec.gpu_type, "team": spec.team, "held": held, "queued": queued, "asked": spec.num_gpus,
+        "maximum": limits.maximum, "left": max(0, limits.maximum - held - queued),
+    }  # fmt: skip
+
+
+def _named(problems: dict[str, str]) -> dict[str, str]:
+    """Problems under the names of the form's fields: `checkpoint.path` is `checkpoint_path` there."""
+    return {field.replace(".", "_"): sentence for field, sentence in problems.items()}

@@ -1,0 +1,184 @@
+"""The pages of jobs: the list, and one job with its log."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from platform_core.jobs.states import TERMINAL
+from webapp.accounts import permissions
+from webapp.accounts.queries import actor_of
+from webapp.accounts.queries import teams as team_views
+from webapp.clusters import queries as cluster_queries
+from webapp.jobs import contributions, logs, presentation, queries, services
+from webapp.jobs.api import job_for
+from webapp.jobs.models import Job
+from webapp.live import fragments
+from webapp.live.identity import now_ms
+from webapp.live.queries import story
+
+PAGE = 50
+_STATES = ("", "waiting", "active", "succeeded", "failed", "cancelled")
+_LABELS = {"": "All", "active": "Running"}
+
+
+@login_required
+@require_GET
+def job_list(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    filters = {name: request.GET.get(name, "") for name in ("q", "state", "team", "user", "project")}
+    mine = queries.visible(actor.sees)
+    found = queries.filtered(
+        mine, state=filters["state"], team=filters["team"], user=filters["user"], search=filters["q"]
+    )
+    if filters["project"]:
+        found = found.filter(project=filters["project"])
+    number = request.GET.get("after") or request.GET.get("before") or "1"
+    page = Paginator(found, PAGE).get_page(number)
+    now = now_ms()
+    counts = queries.count_by_state(mine)
+    teams = [view.slug for view in team_views(actor.sees)]
+    context = {
+        "subjects": " ".join(f"jobs:{slug}" for slug in teams),
+        "sentence": _sentence(counts),
+        "filters": filters,
+        "filtered": any(filters.values()),
+        "states": [
+            {"value": value, "label": _LABELS.get(value, value.title()), "count": _count(counts, value)}
+            for value in _STATES
+        ],
+        "teams": teams,
+        "users": queries.submitters(mine),
+        "jobs": [row(job, now) for job in page],
+        "pager": {
+            "next": page.next_page_number() if page.has_next() else "",
+            "previous": page.previous_page_number() if page.has_previous() else "",
+        },
+    }
+    return fragments.render(request, "jobs.html", context)
+
+
+def _sentence(counts: dict[str, int]) -> str:
+    capacities = cluster_queries.capacity().values()
+    slots = sum(capacity.slots for capacity in capacities)
+    free = sum(capacity.free for capacity in capacities)
+    running, waiting = _count(counts, "active"), _count(counts, "waiting")
+    return f"{running} run, {waiting} wait. {free} of {slots} slots are free."
+
+
+def _count(counts: dict[str, int], value: str) -> int:
+    if value == "":
+        return sum(counts.values())
+    return sum(counts.get(state, 0) for state in queries.states_of(value))
+
+
+def row(job: Job, now: int) -> dict[str, Any]:
+    """One line of the list."""
+    return {
+        "id": job.id,
+        "name": job.name,
+        "state": job.state,
+        "stopping": job.stop != "none" and job.state not in TERMINAL,
+        "team": job.team_id,
+        "user": job.user.username,
+        "project": job.project,
+        "gpus": job.num_gpus,
+        "gpu_type": job.gpu_type,
+        "submitted_ms": job.submitted_ms,
+        "started_ms": job.started_ms,
+        "finished_ms": job.finished_ms,
+        "elapsed_ms": presentation.elapsed_ms(job, now) if job.finished_ms else None,
+        "step": job.step,
+        "step_total": job.total_steps,
+        "percent": presentation.percent(job),
+        "loss": job.loss,
+        "losses": [],
+        "note": job.wait_sentence if job.state in queries.states_of("waiting") else job.reason,
+    }
+
+
+@login_required
+@require_GET
+def detail(request: HttpRequest, job_id: str) -> HttpResponse:
+    job = job_for(request, job_id)
+    actor = actor_of(request)
+    now = now_ms()
+    owner = job.user.username
+    attempts = queries.attempts(job.id)
+    newest = attempts[0] if attempts else None
+    extra = {
+        "charts": [],
+        "checkpoints": [],
+        "run": None,
+        "lineage": job.lineage,
+        "models": [],
+        "checkpoint_ms": None,
+    }
+    extra |= contributions.panels(request, job)
+    events = story(f"job:{job.id}")[::-1]
+    living = newest if (newest is not None and newest.ended_ms is None) or job.state in TERMINAL else None
+    context = {
+        "tab": request.GET.get("tab", "overview"),
+        "job": {
+            **row(job, now),
+            "priority": job.priority,
+            "attempt": job.attempt,
+            "restarts": job.restarts,
+            "max_restarts": services.max_restarts(),
+            "tags": job.spec["tags"],
+        },
+        "answer": presentation.answer(job, now),
+        "kpis": presentation.kpis(job, now, extra["checkpoint_ms"]),
+        "members": presentation.members(living),
+        "made_of": presentation.made_of(job, extra["lineage"]),
+        "logs_url": reverse("jobs:log", args=[job.id]),
+        "logs_download": reverse("jobs:log-download", args=[job.id]),
+        "events": events,
+        "recent_events": events[:10],
+        "spec": presentation.spec_rows(job),
+        "spec_text": presentation.spec_text(job),
+        "may": {
+            "cancel": job.state not in TERMINAL and permissions.may(actor, "job.cancel", job.team_id, owner),
+            "clone": permissions.may(actor, "job.submit", job.team_id),
+            "register": permissions.may(actor, "model.register", job.team_id),
+        },
+        **extra,
+    }
+    return fragments.render(request, "job.html", context)
+
+
+@login_required
+@require_POST
+def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
+    job_for(request, job_id)
+    services.cancel(actor_of(request), job_id)
+    messages.success(request, "The job is being cancelled; what runs has time to save first.")
+    return redirect("jobs:detail", job_id=job_id)
+
+
+@login_required
+@require_GET
+def log_lines(request: HttpRequest, job_id: str) -> HttpResponse:
+    """Lines after a cursor, for the log view."""
+    job = job_for(request, job_id)
+    text = request.GET.get("after", "0")
+    after = int(text) if text.isdigit() else 0
+    found = logs.read(job.id, after=after)
+    return JsonResponse(
+        {"lines": found.lines, "next": found.after, "more": found.after != after and bool(found.lines)}
+    )
+
+
+@login_required
+@require_GET
+def log_download(request: HttpRequest, job_id: str) -> StreamingHttpResponse:
+    """The whole log as text, rank by rank."""
+    job = job_for(request, job_id)
+    response = StreamingHttpResponse(logs.whole(job.id), content_type="text/plain; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{job.id}.log"'
+    return response

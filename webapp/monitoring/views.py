@@ -1,0 +1,194 @@
+"""The overview, the audit log and the search: pages that look across all apps."""
+
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_GET
+
+from platform_core.cluster.health import NodeState
+from webapp.accounts.permissions import Actor, may
+from webapp.accounts.queries import actor_of
+from webapp.accounts.queries import teams as team_views
+from webapp.clusters import queries as clusters
+from webapp.experiments import queries as experiments
+from webapp.jobs import queries as job_queries
+from webapp.jobs.models import Job
+from webapp.live import fragments
+from webapp.live.identity import now_ms
+from webapp.live.queries import kinds, recent
+from webapp.monitoring import cluster_map
+from webapp.monitoring.models import UtilisationSample
+from webapp.registry import queries as registry
+
+WAITING_SHOWN = 8
+EVENTS_SHOWN = 12
+AUDIT_PAGE = 100
+SEARCH_SHOWN = 10
+BUSY_MS = 24 * 3_600_000
+BUSY_POINTS = 600
+
+
+@login_required
+@require_GET
+def overview(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    built = cluster_map.build(actor)
+    waiting = job_queries.in_queue_order(job_queries.visible(actor.sees))
+    teams = [view.slug for view in team_views(actor.sees)]
+    context = {
+        "subjects": " ".join(["cluster", *(f"jobs:{slug}" for slug in teams)]),
+        "cluster": _cluster(built),
+        "kpis": _kpis(actor, built),
+        "racks": built["racks"],
+        "legend": built["legend"],
+        "waiting": [_waiting(job) for job in waiting[:WAITING_SHOWN]],
+        "waiting_more": max(0, waiting.count() - WAITING_SHOWN),
+        "busy": busy(now_ms()),
+        "events": recent(actor.sees, limit=EVENTS_SHOWN),
+    }
+    return fragments.render(request, "overview.html", context)
+
+
+def _cluster(built: dict[str, Any]) -> dict[str, str]:
+    nodes = built["nodes"]
+    if not nodes:
+        return {"state": "empty", "sentence": "No node has joined yet."}
+    away = [node for node in nodes if node.state in (NodeState.LOST, NodeState.SUSPECT)]
+    racks = len(built["racks"])
+    sentence = f"{built['slots']} slots on {len(nodes)} nodes in {racks} rack{'s' if racks != 1 else ''}"
+    if away:
+        named = ", ".join(node.hostname for node in away[:3])
+        sentence += f" · {len(away)} not heard from: {named}"
+    return {"state": "degraded" if away else "healthy", "sentence": sentence}
+
+
+def _kpis(actor: Actor, built: dict[str, Any]) -> list[dict[str, str]]:
+    counts = job_queries.count_by_state(job_queries.visible(actor.sees))
+    running = sum(counts.get(state, 0) for state in job_queries.states_of("active"))
+    waiting = sum(counts.get(state, 0) for state in job_queries.states_of("waiting"))
+    newest = UtilisationSample.objects.order_by("-at_ms").first()
+    busy_now = newest.utilisation if newest else None
+    slots = built["slots"]
+    share = f"{built['held'] / slots:.0%}" if slots else "–"
+    return [
+        {"label": "Slots held", "value": f"{built['held']} of {slots}", "note": share},
+        {
+            "label": "Utilisation",
+            "value": "–" if busy_now is None else f"{busy_now:.0%}",
+            "note": "of the slots held",
+        },
+        {"label": "Running", "value": str(running), "note": "jobs you may see"},
+        {"label": "Waiting", "value": str(waiting), "note": "jobs you may see"},
+        {"label": "Nodes", "value": str(len(built["nodes"])), "note": _node_note(built["nodes"])},
+    ]
+
+
+def _node_note(nodes: Any) -> str:
+    others: dict[str, int] = {}
+    for node in nodes:
+        if node.state is not NodeState.READY:
+            others[node.state] = others.get(node.state, 0) + 1
+    return ", ".join(f"{count} {state}" for state, count in sorted(others.items())) or "all ready"
+
+
+def _waiting(job: Job) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "name": job.name,
+        "team": job.team_id,
+        "user": job.user.username,
+        "gpus": job.num_gpus,
+        "priority": job.priority,
+        "why": job.wait_sentence or "The scheduler looks at it within seconds.",
+        "starts": "",
+    }
+
+
+def busy(now: int) -> dict[str, Any]:
+    """Slots held and their utilisation over the last day, in percent."""
+    rows = list(
+        UtilisationSample.objects.filter(at_ms__gte=now - BUSY_MS)
+        .order_by("at_ms")
+        .values_list("at_ms", "slots", "held", "utilisation")
+    )
+    moments: dict[int, list[tuple[int, int, float | None]]] = {}
+    for at_ms, slots, held, utilisation in rows:
+        moments.setdefault(at_ms, []).append((slots, held, utilisation))
+    times = sorted(moments)
+    times = times[:: max(1, len(times) // BUSY_POINTS)]
+    held_share = [_percent(sum(m[1] for m in moments[t]), sum(m[0] for m in moments[t])) for t in times]
+    used = [
+        _percent(sum(m[1] * (m[2] or 0) for m in moments[t]), sum(m[0] for m in moments[t])) for t in times
+    ]
+    return {
+        "x": {"kind": "time", "title": "time"},
+        "y": {"title": "share of all slots", "unit": "%", "min": 0, "max": 100},
+        "smooth": 0,
+        "series": [
+            {"name": "held", "key": "held", "subject": "", "x": times, "y": held_share, "raw": held_share},
+            {"name": "busy", "key": "busy", "subject": "", "x": times, "y": used, "raw": used},
+        ],
+        "marks": [],
+    }
+
+
+def _percent(part: float, whole: int) -> float:
+    return round(100 * part / whole, 1) if whole else 0.0
+
+
+@login_required
+@require_GET
+def audit(request: HttpRequest) -> HttpResponse:
+    """Everything that was done, to whom it may concern: a team's events to its leads and members, all to admins."""
+    actor = actor_of(request)
+    teams = None if actor.is_admin else [team for team in actor.teams if may(actor, "audit.view", team)]
+    filters = {name: request.GET.get(name, "").strip() for name in ("kind", "actor", "subject")}
+    cursor = request.GET.get("after", "")
+    events = recent(teams, before=int(cursor) if cursor.isdigit() else None, limit=AUDIT_PAGE + 1, **filters)
+    more = len(events) > AUDIT_PAGE
+    context = {
+        "events": events[:AUDIT_PAGE],
+        "filters": filters,
+        "filtered": any(filters.values()),
+        "kinds": kinds(),
+        "pager": {"next": events[AUDIT_PAGE - 1].id if more else "", "previous": ""},
+    }
+    return fragments.render(request, "audit.html", context)
+
+
+@login_required
+@require_GET
+def search(request: HttpRequest) -> HttpResponse:
+    """Jobs, experiments and models by name or id."""
+    actor = actor_of(request)
+    words = request.GET.get("q", "").strip()
+    found = [group for group in _found(actor, words) if group["items"]] if words else []
+    return fragments.render(request, "search.html", {"q": words, "found": found})
+
+
+def _found(actor: Actor, words: str) -> list[dict[str, Any]]:
+    jobs = job_queries.filtered(job_queries.visible(actor.sees), search=words)[:SEARCH_SHOWN]
+    runs_of = experiments.visible(actor.sees).filter(name__icontains=words)[:SEARCH_SHOWN]
+    models = [model for model in registry.models(actor.sees) if words.lower() in model.name][:SEARCH_SHOWN]
+    nodes = [node for node in clusters.summaries() if words.lower() in node.hostname.lower()][:SEARCH_SHOWN]
+    return [
+        {"name": "Jobs", "items": [_item("jobs:detail", [j.id], j.name, j.team_id, j.state) for j in jobs]},
+        {
+            "name": "Experiments",
+            "items": [_item("experiments:detail", [e.id], e.name, e.team_id) for e in runs_of],
+        },
+        {
+            "name": "Models",
+            "items": [_item("registry:detail", [m.team_id, m.name], m.name, m.team_id) for m in models],
+        },
+        {
+            "name": "Nodes",
+            "items": [_item("clusters:node", [n.id], n.hostname, n.rack, n.state) for n in nodes],
+        },
+    ]
+
+
+def _item(url: str, arguments: list[Any], label: str, note: str, state: str = "") -> dict[str, str]:
+    return {"url": reverse(url, args=arguments), "label": label, "note": note, "state": state}

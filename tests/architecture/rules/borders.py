@@ -9,14 +9,17 @@ from pathlib import Path
 
 from tests.architecture.rules.sources import PRODUCT, Source, imports, only_for_types, sources
 
-# Verbs, reads, the values both speak in, and what an app announces to those above it.
-PUBLIC = {"services", "queries", "values", "signals"}
+# Verbs, reads, the values both speak in, what an app announces to those above it, and what they may add to its pages.
+PUBLIC = {"services", "queries", "values", "signals", "contributions"}
 # The exceptions, each with its reason.
 ALSO_PUBLIC = {
     "webapp.live.identity": "ids for new rows of every app",
     "webapp.live.fragments": "every view renders its page or one block of it with this",
     "webapp.live.subjects": "every app registers who may watch its subjects",
     "webapp.accounts.permissions": "the one place that decides who may do what",
+    "webapp.accounts.credentials": "tokens of people and of machines are made and kept the same way",
+    "webapp.accounts.team_page": "the quota form stands on the team page and is answered with it",
+    "webapp.accounts.admin": "what an operator changes in the admin of any app is audited",
 }
 # The top of the house puts the apps together and may look into all of them.
 COMPOSES = "webapp.config"

@@ -1,0 +1,13 @@
+from django.apps import AppConfig
+
+
+class AccountsConfig(AppConfig):
+    name = "webapp.accounts"
+    label = "accounts"
+
+    def ready(self) -> None:
+        from webapp.accounts import authentication  # noqa: F401  registers how the OpenAPI document describes tokens
+        from webapp.accounts.queries import may_watch_team
+        from webapp.live import subjects
+
+        subjects.register("team", may_watch_team("team.view"))

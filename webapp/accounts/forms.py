@@ -1,0 +1,54 @@
+"""Forms of the account pages. What they cannot know (is the name taken, may I?) the services say."""
+
+from typing import Any
+
+from django import forms
+
+from webapp.accounts.models import Role, User
+from webapp.accounts.tokens import MAX_DAYS
+
+
+class LoginForm(forms.Form):
+    username = forms.CharField(max_length=150)
+    password = forms.CharField(strip=False)
+
+
+class ProfileForm(forms.ModelForm):
+    class Meta:
+        model = User
+        fields = ("first_name", "last_name", "email")
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(max_length=80)
+    team = forms.SlugField(max_length=60)
+    days = forms.IntegerField(min_value=1, max_value=MAX_DAYS)
+
+
+class MemberForm(forms.Form):
+    username = forms.CharField(max_length=150)
+    role = forms.ChoiceField(choices=Role.choices)
+
+
+class RoleForm(forms.Form):
+    role = forms.ChoiceField(choices=Role.choices)
+
+
+class SecretForm(forms.Form):
+    name = forms.CharField(max_length=80)
+    value = forms.CharField(strip=False)
+
+
+def problems(form: forms.BaseForm) -> dict[str, str]:
+    """Field → sentence, as templates/parts/problems.html shows them."""
+    return {
+        field: " ".join(_sentence(form, field, error) for error in errors)
+        for field, errors in form.errors.items()
+    }
+
+
+def _sentence(form: forms.BaseForm, field: str, error: Any) -> str:
+    text = str(error)
+    if field in form.fields and text == "This field is required.":
+        return f"{form.fields[field].label or field.replace('_', ' ').capitalize()} is missing."
+    return text

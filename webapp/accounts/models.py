@@ -1,0 +1,59 @@
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+
+
+class Role(models.TextChoices):
+    VIEWER = "viewer"
+    MEMBER = "member"
+    LEAD = "lead"
+
+
+class User(AbstractUser):
+    """A person. `is_superuser` makes a platform admin, `is_staff` opens the Django admin."""
+
+    teams = models.ManyToManyField("Team", through="Membership", related_name="people")
+
+
+class Team(models.Model):
+    slug = models.SlugField(primary_key=True, max_length=60)
+    name = models.CharField(max_length=120)
+    weight = models.PositiveIntegerField(default=1, help_text="share of the cluster relative to other teams")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    user = models.ForeignKey(User, models.CASCADE)
+    team = models.ForeignKey(Team, models.CASCADE)
+    role = models.CharField(max_length=10, choices=Role.choices, default=Role.MEMBER)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "team"], name="one_membership_a_team")]
+
+
+class ApiToken(models.Model):
+    """A personal token for one team. Only its digest is kept; the text is shown once."""
+
+    user = models.ForeignKey(User, models.CASCADE)
+    team = models.ForeignKey(Team, models.CASCADE)
+    name = models.CharField(max_length=80)
+    prefix = models.CharField(max_length=12, help_text="first characters, so that a person recognises it")
+    digest = models.CharField(max_length=64, unique=True)
+    created_ms = models.BigIntegerField()
+    expires_ms = models.BigIntegerField()
+    last_used_ms = models.BigIntegerField(null=True)
+    revoked_ms = models.BigIntegerField(null=True)
+
+
+class TeamSecret(models.Model):
+    """A named value, encrypted at rest, that jobs of the team may ask for by name."""
+
+    team = models.ForeignKey(Team, models.CASCADE)
+    name = models.CharField(max_length=80)
+    ciphertext = models.BinaryField()
+    changed_ms = models.BigIntegerField()
+    changed_by = models.ForeignKey(User, models.PROTECT)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "name"], name="one_secret_a_name")]

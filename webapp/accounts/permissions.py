@@ -1,0 +1,100 @@
+"""The one place that decides who may do what: a table from action to roles, and two questions asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from platform_core.errors import TrainmasterError
+from webapp.accounts.models import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Who may do it. A platform admin may do everything, so no rule names them."""
+
+    words: str  # completes "You may not …"
+    roles: frozenset[Role] = frozenset()
+    own: frozenset[Role] = frozenset()  # roles that may do it to what is their own
+    everyone: bool = False  # whoever is logged in, of any team or none
+
+
+VIEWERS = frozenset({Role.VIEWER, Role.MEMBER, Role.LEAD})
+MEMBERS = frozenset({Role.MEMBER, Role.LEAD})
+LEADS = frozenset({Role.LEAD})
+
+RULES: dict[str, Rule] = {
+    "team.view": Rule("see this team", VIEWERS),
+    "team.manage_members": Rule("change who belongs to this team", LEADS),
+    "secret.manage": Rule("change the secrets of this team", LEADS),
+    "token.create": Rule("make a token for this team", VIEWERS),
+    "quota.view": Rule("see the quota of this team", VIEWERS),
+    "quota.edit": Rule("change the quota of this team", LEADS),
+    "job.view": Rule("see this job", VIEWERS),
+    "job.submit": Rule("submit jobs for this team", MEMBERS),
+    "job.cancel": Rule("cancel another person's job", LEADS, own=MEMBERS),
+    "job.prioritise": Rule("change the priority of jobs", LEADS),
+    "experiment.view": Rule("see this experiment", VIEWERS),
+    "dataset.view": Rule("see this dataset", VIEWERS),
+    "dataset.create": Rule("register datasets for this team", MEMBERS),
+    "artifact.upload": Rule("upload files for this team", MEMBERS),
+    "model.view": Rule("see this model", VIEWERS),
+    "model.register": Rule("register models for this team", MEMBERS),
+    "deployment.view": Rule("see this deployment", VIEWERS),
+    "deployment.create": Rule("deploy models of this team", MEMBERS),
+    "deployment.cancel": Rule("cancel another person's deployment", LEADS, own=MEMBERS),
+    "audit.view": Rule("see the audit log of this team", VIEWERS),
+    "cluster.view": Rule("see the cluster", everyone=True),
+    "node.view": Rule("see the nodes", everyone=True),
+    "node.operate": Rule("drain, resume or revoke nodes"),
+    "platform.manage": Rule("manage users, teams and the platform"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who asks. With an API token it is the person within the token's team only, and never an admin."""
+
+    username: str
+    roles: Mapping[str, Role] = field(default_factory=dict)  # team → role
+    is_admin: bool = False
+    token_team: str | None = None
+
+    @property
+    def name(self) -> str:
+        """As events name their actor."""
+        return f"user:{self.username}" if self.username else "system"
+
+    @property
+    def teams(self) -> tuple[str, ...]:
+        return tuple(sorted(self.roles))
+
+    @property
+    def sees(self) -> list[str] | None:
+        """The teams to filter a list by; None for an admin, who sees every team."""
+        return None if self.is_admin else list(self.teams)
+
+
+SYSTEM = Actor("", is_admin=True)  # the platform itself: set-up, the demo, operators' commands
+
+
+def may(actor: Actor, action: str, team: str = "", owner: str | None = None) -> bool:
+    """Whether the actor may do this in this team; `owner` is the username of the person whose thing it is."""
+    rule = RULES[action]
+    if actor.is_admin or rule.everyone:
+        return True
+    role = actor.roles.get(team)
+    return role in rule.roles or (role in rule.own and owner == actor.username)
+
+
+def require(actor: Actor, action: str, team: str = "", owner: str | None = None, *, what: str = "") -> None:
+    """Raise not_found to outsiders, who must not learn that the thing exists, and not_allowed to insiders.
+
+    `what` is how the thing is called in the sentence for outsiders: "job job-…"; without it, the team.
+    """
+    if may(actor, action, team, owner):
+        return
+    if team and team not in actor.roles:
+        raise TrainmasterError("not_found", what=what or f"team {team}")
+    whom = f"a lead of {team}" if RULES[action].roles else "a platform admin"
+    raise TrainmasterError("not_allowed", what=RULES[action].words, whom=whom)

@@ -1,0 +1,86 @@
+"""Personal API tokens: one person, one team, until a day. The text is shown once, its digest is kept."""
+
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from platform_core.errors import TrainmasterError
+from webapp.accounts.credentials import digest, new_text
+from webapp.accounts.models import ApiToken, User
+from webapp.accounts.permissions import Actor, may, require
+from webapp.live import services as live
+from webapp.live.identity import now_ms
+
+DAY_MS = 86_400_000
+MAX_DAYS = 365
+SEEN_EVERY_MS = (
+    60_000  # "last used" is kept to the minute: a busy token must not mean a write for each request
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    id: int
+    name: str
+    team: str
+    text: str
+    expires_ms: int
+
+
+@transaction.atomic
+def create_token(actor: Actor, team: str, name: str, days: int) -> NewToken:
+    require(actor, "token.create", team)
+    if actor.token_team is not None:
+        raise TrainmasterError("not_allowed", "A token cannot make tokens; log in to make one")
+    if not name.strip() or len(name) > 80:
+        raise TrainmasterError("request_invalid", what="The name", why="it must have 1 to 80 characters")
+    if not 1 <= days <= MAX_DAYS:
+        raise TrainmasterError(
+            "request_invalid", what=f"{days} days", why=f"a token lives 1 to {MAX_DAYS} days"
+        )
+    text, now = new_text(), now_ms()
+    token = ApiToken.objects.create(
+        user=User.objects.get(username=actor.username),
+        team_id=team,
+        name=name.strip(),
+        prefix=text[:8],
+        digest=digest(text),
+        created_ms=now,
+        expires_ms=now + days * DAY_MS,
+    )
+    live.record(
+        "TokenCreated",
+        f"token:{token.pk}",
+        actor=actor.name,
+        team=team,
+        data={"name": token.name, "days": days},
+    )
+    return NewToken(token.pk, token.name, team, text, token.expires_ms)
+
+
+@transaction.atomic
+def revoke_token(actor: Actor, token_id: int) -> None:
+    tokens = ApiToken.objects.filter(pk=token_id, revoked_ms=None)
+    if not may(actor, "platform.manage"):
+        tokens = tokens.filter(user__username=actor.username)
+    token = tokens.first()
+    if token is None or not tokens.update(revoked_ms=now_ms()):
+        raise TrainmasterError("not_found", what="token of that number")
+    live.record(
+        "TokenRevoked", f"token:{token_id}", actor=actor.name, team=token.team_id, data={"name": token.name}
+    )
+
+
+def find(text: str) -> ApiToken | None:
+    """The living token of this text, noted as used."""
+    now = now_ms()
+    token = (
+        ApiToken.objects.select_related("user")
+        .filter(digest=digest(text), revoked_ms=None, expires_ms__gt=now)
+        .first()
+    )
+    if token is None or not token.user.is_active:
+        return None
+    if token.last_used_ms is None or token.last_used_ms < now - SEEN_EVERY_MS:
+        ApiToken.objects.filter(pk=token.pk).update(last_used_ms=now)
+    return token

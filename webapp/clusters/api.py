@@ -1,0 +1,48 @@
+"""Nodes over REST."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from webapp.accounts.permissions import require
+from webapp.accounts.queries import actor_of
+from webapp.clusters import pages
+from webapp.clusters.models import Node
+
+
+class NodeJob(serializers.Serializer):
+    id = serializers.CharField(help_text="empty for a job of another team")
+    name = serializers.CharField()
+
+
+class NodeOut(serializers.Serializer):
+    id = serializers.CharField()
+    hostname = serializers.CharField(source="name")
+    rack = serializers.CharField()
+    block = serializers.CharField()
+    state = serializers.CharField(help_text="ready, suspect, lost, draining, drained or revoked")
+    reason = serializers.CharField(source="note", help_text="why it is not ready")
+    gpu_type = serializers.CharField()
+    slots = serializers.IntegerField()
+    slots_in_use = serializers.IntegerField(source="busy")
+    utilisation = serializers.FloatField(allow_null=True, help_text="percent, mean of the slots in use")
+    memory_bytes = serializers.IntegerField(source="memory_total")
+    memory_used_bytes = serializers.IntegerField(source="memory_used", allow_null=True)
+    disk_free_bytes = serializers.IntegerField(source="disk_free", allow_null=True)
+    agent_version = serializers.CharField()
+    last_seen_ms = serializers.IntegerField(source="seen_ms")
+    jobs = NodeJob(many=True)
+
+
+class Nodes(APIView):
+    @extend_schema(responses=NodeOut(many=True))
+    def get(self, request: Request) -> Response:
+        """All nodes, what needs attention first. Jobs of other teams have no name here."""
+        actor = actor_of(request)
+        require(actor, "node.view")
+        rows: list[dict[str, Any]] = pages.rows(actor, pages.look(list(Node.objects.all())))
+        return Response(NodeOut(rows, many=True).data)

@@ -1,0 +1,5 @@
+from django.urls import path
+
+from webapp.clusters import api
+
+urlpatterns = [path("nodes", api.Nodes.as_view(), name="api-nodes")]

@@ -1,0 +1,20 @@
+from typing import Any
+
+from django.apps import AppConfig
+
+
+class ClustersConfig(AppConfig):
+    name = "webapp.clusters"
+    label = "clusters"
+
+    def ready(self) -> None:
+        from webapp.accounts import contributions
+        from webapp.clusters import queries
+        from webapp.live import subjects
+
+        def everybody(user: Any, subject_id: str) -> bool:
+            return bool(user.is_authenticated)
+
+        subjects.register("node", everybody)
+        subjects.register("cluster", everybody)
+        contributions.count_in_frame("nodes", lambda actor: queries.count())

@@ -1,0 +1,81 @@
+"""Bootstrap tokens and node credentials: how a machine proves that it may be a node, and which one."""
+
+import hmac
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.db import transaction
+
+from platform_core.errors import TrainmasterError
+from webapp.accounts.credentials import digest, new_text
+from webapp.accounts.permissions import Actor, require
+from webapp.clusters.models import BootstrapToken, Node
+from webapp.live import services as live
+from webapp.live.identity import now_ms
+
+CREDENTIAL_PREFIX = "tmn_"
+BOOTSTRAP_PREFIX = "tmb_"
+HOUR_MS = 3_600_000
+MAX_HOURS = 24 * 30
+
+
+@dataclass(frozen=True, slots=True)
+class NewBootstrapToken:
+    id: int
+    name: str
+    text: str
+    expires_ms: int
+
+
+def new_credential() -> tuple[str, str]:
+    """The text for the node and the digest that is kept."""
+    text = new_text(CREDENTIAL_PREFIX)
+    return text, digest(text)
+
+
+def check_bootstrap_token(text: str) -> None:
+    fixed = settings.BOOTSTRAP_TOKEN
+    if fixed and hmac.compare_digest(digest(text), digest(fixed)):
+        return
+    living = BootstrapToken.objects.filter(digest=digest(text), revoked_ms=None, expires_ms__gt=now_ms())
+    if not living.exists():
+        raise TrainmasterError("bootstrap_token_invalid")
+
+
+def node_of(credential: str) -> str:
+    """The node whose credential this is."""
+    node = (
+        Node.objects.filter(credential_digest=digest(credential)).only("id", "hostname", "revoked_ms").first()
+    )
+    if node is None:
+        raise TrainmasterError("credential_invalid")
+    if node.revoked_ms is not None:
+        raise TrainmasterError("credential_revoked", node=node.hostname)
+    return node.id
+
+
+@transaction.atomic
+def create_bootstrap_token(actor: Actor, name: str, hours: int) -> NewBootstrapToken:
+    require(actor, "node.operate")
+    if not name.strip() or len(name) > 80:
+        raise TrainmasterError("request_invalid", what="The name", why="it must have 1 to 80 characters")
+    if not 1 <= hours <= MAX_HOURS:
+        raise TrainmasterError(
+            "request_invalid", what=f"{hours} hours", why=f"a token lives 1 to {MAX_HOURS} hours"
+        )
+    text, now = new_text(BOOTSTRAP_PREFIX), now_ms()
+    token = BootstrapToken.objects.create(
+        name=name.strip(), digest=digest(text), created_ms=now, expires_ms=now + hours * HOUR_MS
+    )
+    live.record(
+        "BootstrapTokenCreated", f"token:bootstrap-{token.pk}", actor=actor.name, data={"name": token.name}
+    )
+    return NewBootstrapToken(token.pk, token.name, text, token.expires_ms)
+
+
+@transaction.atomic
+def revoke_bootstrap_token(actor: Actor, token_id: int) -> None:
+    require(actor, "node.operate")
+    if not BootstrapToken.objects.filter(pk=token_id, revoked_ms=None).update(revoked_ms=now_ms()):
+        raise TrainmasterError("not_found", what="bootstrap token of that number")
+    live.record("BootstrapTokenRevoked", f"token:bootstrap-{token_id}", actor=actor.name)

@@ -1,0 +1,59 @@
+from django.db import models
+
+from platform_core.cluster.health import NodeState
+
+
+class Node(models.Model):
+    id = models.CharField(primary_key=True, max_length=40)
+    hostname = models.CharField(max_length=120)
+    rack = models.CharField(max_length=60)
+    block = models.CharField(max_length=60, blank=True)
+    gpu_type = models.SlugField(max_length=60)
+    labels = models.JSONField(default=dict)
+    cpus = models.PositiveIntegerField()
+    memory_bytes = models.BigIntegerField()
+    disk_bytes = models.BigIntegerField()
+    agent_version = models.CharField(max_length=40)
+    address = models.CharField(max_length=255)
+    transfer_port = models.PositiveIntegerField()
+    rendezvous_port_low = models.PositiveIntegerField()
+    rendezvous_port_high = models.PositiveIntegerField()
+    state = models.CharField(
+        max_length=10, choices=[(s.value, s.value) for s in NodeState], default=NodeState.LOST
+    )
+    state_since_ms = models.BigIntegerField()
+    state_reason = models.TextField(blank=True, help_text="why it came into this state")
+    drain_requested = models.BooleanField(default=False)
+    last_seen_ms = models.BigIntegerField(default=0, help_text="durable copy; the live one is in Redis")
+    wanted_revision = models.BigIntegerField(default=1)
+    credential_digest = models.CharField(max_length=64, unique=True)
+    revoked_ms = models.BigIntegerField(null=True)
+    joined_ms = models.BigIntegerField()
+
+    class Meta:
+        indexes = [models.Index(fields=["state"])]
+
+    def __str__(self) -> str:
+        return self.hostname
+
+
+class Slot(models.Model):
+    """One GPU, or one CPU slot. `attempt_id` is its only holder, put there by a guarded update of an empty slot."""
+
+    node = models.ForeignKey(Node, models.CASCADE, related_name="slots")
+    index = models.PositiveIntegerField()
+    name = models.CharField(max_length=120)
+    uuid = models.CharField(max_length=80, blank=True)
+    memory_bytes = models.BigIntegerField(default=0)
+    attempt_id = models.CharField(max_length=40, null=True, db_index=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["node", "index"], name="one_slot_an_index")]
+
+
+class BootstrapToken(models.Model):
+    name = models.CharField(max_length=80)
+    digest = models.CharField(max_length=64, unique=True)
+    created_ms = models.BigIntegerField()
+    expires_ms = models.BigIntegerField()
+    revoked_ms = models.BigIntegerField(null=True)

@@ -1,0 +1,226 @@
+"""Reads of nodes and slots for the apps above: values, in a fixed small number of queries."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count, Q
+
+from platform_core.cluster.health import NodeState
+from platform_core.cluster.invariants import SlotHeld
+from platform_core.cluster.snapshot import NodeView
+from platform_core.distribution.planners.chain import Place
+from platform_core.errors import TrainmasterError
+from webapp.clusters import liveness, mapping
+from webapp.clusters.models import BootstrapToken, Node, Slot
+from webapp.clusters.values import Telemetry
+
+
+@dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """Where the ranks of a gang meet when this is its first node."""
+
+    address: str
+    port_low: int
+    port_high: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSummary:
+    id: str
+    hostname: str
+    rack: str
+    gpu_type: str
+    state: NodeState
+    address: str
+    transfer_port: int
+    disk_bytes: int
+    revoked: bool
+
+    @property
+    def transfer_address(self) -> str:
+        return f"{self.address}:{self.transfer_port}"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotUse:
+    """One slot, who holds it, and what its hardware said last."""
+
+    node_id: str
+    index: int
+    name: str
+    memory_bytes: int
+    attempt_id: str  # '' when it is free
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    gpu_type: str
+    slots: int
+    free: int  # on nodes that take work
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapTokenView:
+    id: int
+    name: str
+    created_ms: int
+    expires_ms: int
+
+
+def snapshot_nodes() -> tuple[NodeView, ...]:
+    """Every node that may be wanted for work, for the scheduler: two queries."""
+    total: dict[str, int] = defaultdict(int)
+    free: dict[str, list[int]] = defaultdict(list)
+    for node_id, index, attempt_id in Slot.objects.order_by("index").values_list(
+        "node_id", "index", "attempt_id"
+    ):
+        total[node_id] += 1
+        if attempt_id is None:
+            free[node_id].append(index)
+    nodes = Node.objects.filter(revoked_ms=None).order_by("id")
+    return tuple(mapping.view(node, total[node.id], tuple(free[node.id])) for node in nodes)
+
+
+def wanted_revision(node_id: str) -> int:
+    """The revision of what is wanted of the node. Raises for a node that is unknown or was revoked."""
+    node = Node.objects.filter(id=node_id).only("hostname", "wanted_revision", "revoked_ms").first()
+    if node is None:
+        raise TrainmasterError("node_unknown", node=node_id)
+    if node.revoked_ms is not None:
+        raise TrainmasterError("credential_revoked", node=node.hostname)
+    return node.wanted_revision
+
+
+def revisions(node_ids: Sequence[str]) -> dict[str, tuple[int, bool]]:
+    """node → (wanted revision, whether it was revoked), for the gateway's look at all its sessions."""
+    rows = Node.objects.filter(id__in=node_ids).values_list("id", "wanted_revision", "revoked_ms")
+    return {node_id: (revision, revoked_ms is not None) for node_id, revision, revoked_ms in rows}
+
+
+def rendezvous(node_id: str) -> Rendezvous:
+    row = Node.objects.values_list("address", "rendezvous_port_low", "rendezvous_port_high").get(id=node_id)
+    return Rendezvous(*row)
+
+
+def count() -> int:
+    return Node.objects.filter(revoked_ms=None).count()
+
+
+def lost_nodes() -> tuple[str, ...]:
+    return tuple(Node.objects.filter(state=NodeState.LOST).order_by("id").values_list("id", flat=True))
+
+
+def summaries(node_ids: Iterable[str] | None = None) -> tuple[NodeSummary, ...]:
+    """These nodes, or all that were not revoked, by hostname."""
+    rows = Node.objects.order_by("hostname", "id")
+    rows = rows.filter(revoked_ms=None) if node_ids is None else rows.filter(id__in=list(node_ids))
+    return tuple(_summary(row) for row in rows)
+
+
+def find(names: Iterable[str]) -> dict[str, NodeSummary]:
+    """Nodes by id or by hostname, as people write them; what is not in the answer is unknown or ambiguous."""
+    wanted = set(names)
+    rows = Node.objects.filter(Q(id__in=wanted) | Q(hostname__in=wanted), revoked_ms=None)
+    by_name: dict[str, list[NodeSummary]] = defaultdict(list)
+    for row in rows:
+        for name in {row.id, row.hostname} & wanted:
+            by_name[name].append(_summary(row))
+    return {name: found[0] for name, found in by_name.items() if len(found) == 1}
+
+
+def places(names: Iterable[str]) -> tuple[Place, ...]:
+    """Where these nodes (ids or hostnames) stand; none named means every ready node. Raises node_unknown."""
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        rows = Node.objects.filter(state=NodeState.READY, revoked_ms=None).order_by("id")
+        return tuple(Place(*row) for row in rows.values_list("id", "rack", "block"))
+    found = find(wanted)
+    for name in wanted:
+        if name not in found:
+            raise TrainmasterError("node_unknown", node=name)
+    where = {row[0]: Place(*row) for row in Node.objects.values_list("id", "rack", "block")}
+    return tuple(where[node_id] for node_id in dict.fromkeys(found[name].id for name in wanted))
+
+
+def transfer_addresses(node_ids: Iterable[str]) -> dict[str, str]:
+    """node → host:port where other nodes fetch pieces from it."""
+    rows = Node.objects.filter(id__in=list(node_ids), revoked_ms=None).values_list(
+        "id", "address", "transfer_port"
+    )
+    return {node_id: f"{address}:{port}" for node_id, address, port in rows}
+
+
+def hostname(node_id: str) -> str:
+    return hostnames([node_id]).get(node_id, node_id)
+
+
+def hostnames(node_ids: Iterable[str]) -> dict[str, str]:
+    return dict(Node.objects.filter(id__in=list(node_ids)).values_list("id", "hostname"))
+
+
+def slots(node_ids: Iterable[str] | None = None) -> dict[str, tuple[SlotUse, ...]]:
+    """node → its slots by index."""
+    rows = Slot.objects.order_by("node_id", "index")
+    if node_ids is not None:
+        rows = rows.filter(node__in=list(node_ids))
+    found: dict[str, list[SlotUse]] = defaultdict(list)
+    for node_id, index, name, memory, attempt in rows.values_list(
+        "node_id", "index", "name", "memory_bytes", "attempt_id"
+    ):
+        found[node_id].append(SlotUse(node_id, index, name, memory, attempt or ""))
+    return {node_id: tuple(uses) for node_id, uses in found.items()}
+
+
+def telemetry(node_ids: Sequence[str]) -> dict[str, Telemetry]:
+    """node → what its last heartbeat said; a node that was not heard for two minutes is not in it."""
+    return liveness.telemetry(node_ids)
+
+
+def last_seen(nodes: dict[str, int]) -> dict[str, int]:
+    """node → when it was last heard, from Redis or from the durable copies in `nodes`, whichever is newer."""
+    heard = liveness.seen(list(nodes))
+    return {node_id: max(durable_ms, heard.get(node_id, 0)) for node_id, durable_ms in nodes.items()}
+
+
+def capacity() -> dict[str, Capacity]:
+    """gpu type → how much of it there is, for the job form and "cannot ever fit"."""
+    takes_work = Q(node__state=NodeState.READY, attempt_id=None)
+    rows = (
+        Slot.objects.filter(node__revoked_ms=None)
+        .values("node__gpu_type")
+        .annotate(slots=Count("id"), free=Count("id", filter=takes_work), nodes=Count("node", distinct=True))
+        .order_by("node__gpu_type")
+    )
+    return {
+        row["node__gpu_type"]: Capacity(row["node__gpu_type"], row["slots"], row["free"], row["nodes"])
+        for row in rows
+    }
+
+
+def books() -> tuple[SlotHeld, ...]:
+    """Who holds which slot, for the invariants of the core."""
+    rows = Slot.objects.values_list("node_id", "index", "attempt_id")
+    return tuple(SlotHeld(node, index, attempt or "") for node, index, attempt in rows)
+
+
+def bootstrap_tokens() -> tuple[BootstrapTokenView, ...]:
+    rows = BootstrapToken.objects.filter(revoked_ms=None).order_by("-created_ms")
+    return tuple(
+        BootstrapTokenView(*row) for row in rows.values_list("id", "name", "created_ms", "expires_ms")
+    )
+
+
+def _summary(row: Node) -> NodeSummary:
+    return NodeSummary(
+        id=row.id,
+        hostname=row.hostname,
+        rack=row.rack,
+        gpu_type=row.gpu_type,
+        state=NodeState(row.state),
+        address=row.address,
+        transfer_port=row.transfer_port,
+        disk_bytes=row.disk_bytes,
+        revoked=row.revoked_ms is not None,
+    )

@@ -1,0 +1,235 @@
+"""What happens to nodes and their slots. The gateway, the jobs app and operators call these."""
+
+from collections.abc import Iterable, Sequence
+
+from django.db import transaction
+from django.db.models import F
+
+from platform_core.cluster.health import DrainRequested, Heartbeat, NodeState, ResumeRequested
+from platform_core.errors import TrainmasterError
+from webapp.accounts.permissions import Actor, require
+from webapp.clusters import enrolment, health, liveness
+from webapp.clusters.enrolment import create_bootstrap_token, revoke_bootstrap_token
+from webapp.clusters.models import Node, Slot
+from webapp.clusters.values import NodeDescription, Telemetry
+from webapp.live import services as live
+from webapp.live.identity import new_id, now_ms
+
+__all__ = [
+    "SlotsTaken", "assign_slots", "authenticate", "create_bootstrap_token", "drain", "heartbeat", "hello", "join",
+    "listening", "readmit", "release_slots", "resume", "revoke", "revoke_bootstrap_token", "sweep", "touch",
+]  # fmt: skip
+
+
+class SlotsTaken(TrainmasterError):
+    """The slots, or the node, are not as the plan had them. Code stale_version."""
+
+    def __init__(self, node_id: str, slots: Sequence[int]) -> None:
+        numbers = ", ".join(map(str, slots))
+        super().__init__(
+            "stale_version", f"Slots {numbers} of {node_id} are no longer all free on a ready node"
+        )
+
+
+# Enrolment and sessions: called by the gateway
+
+
+@transaction.atomic
+def join(bootstrap_token: str, description: NodeDescription, node_id: str = "") -> tuple[str, str]:
+    """A machine becomes a node: its id, and the credential that is shown this once.
+
+    An agent that lost its credential but kept its id comes back as the same node, if its hostname is the same too:
+    a copied disk carries the id to another machine. The earlier credential ends.
+    """
+    enrolment.check_bootstrap_token(bootstrap_token)
+    credential, digest = enrolment.new_credential()
+    now = now_ms()
+    node = (
+        Node.objects.select_for_update(no_key=True).filter(id=node_id, hostname=description.hostname).first()
+        if node_id
+        else None
+    )
+    if node is not None and node.revoked_ms is not None:
+        raise TrainmasterError("credential_revoked", node=node.hostname)
+    kind = "NodeRejoined" if node else "NodeJoined"
+    if node is None:
+        node = Node(id=new_id("node"), joined_ms=now, state=NodeState.LOST, state_since_ms=now)
+        node.state_reason = "it has joined, its agent has not called yet"
+    node.credential_digest = digest
+    _describe(node, description)
+    node.save()
+    _keep_slots(node, description)
+    live.record(
+        kind,
+        f"node:{node.id}",
+        actor=f"node:{node.id}",
+        at_ms=now,
+        data={"name": node.hostname, "slots": len(description.slots), "gpu_type": node.gpu_type},
+        notify=("cluster",),
+    )
+    return node.id, credential
+
+
+def authenticate(credential: str) -> str:
+    """The node whose credential this is. Raises credential_invalid or credential_revoked."""
+    return enrolment.node_of(credential)
+
+
+@transaction.atomic
+def hello(node_id: str, description: NodeDescription) -> None:
+    """A session begins: the node is as it describes itself now, and it is alive."""
+    node = Node.objects.select_for_update(no_key=True).filter(id=node_id).first()
+    if node is None:
+        raise TrainmasterError("node_unknown", node=node_id)
+    now = now_ms()
+    differs = _describe(node, description)
+    node.last_seen_ms = now
+    node.save(update_fields=["last_seen_ms", *_FIELDS])
+    if _keep_slots(node, description) or differs:
+        live.publish(f"node:{node_id}")
+        live.publish("cluster")
+    liveness.saw(node_id, now)
+    health.step(node, Heartbeat(at_ms=now, actor=f"node:{node_id}"))
+
+
+async def heartbeat(node_id: str, telemetry: Telemetry) -> None:
+    """The node is alive and this busy. Redis only; many heartbeats at once share a write."""
+    await liveness.recorder().heard(node_id, telemetry)
+
+
+def listening() -> None:
+    """Each gateway says every few seconds that it hears: without it the silence of nodes means nothing."""
+    liveness.listening(now_ms())
+
+
+def sweep(moment_ms: int | None = None) -> tuple[str, ...]:
+    """Judge every node by its last heartbeat; the caller tells the jobs of the returned nodes that they are lost."""
+    return health.sweep(now_ms() if moment_ms is None else moment_ms)
+
+
+# Operators
+
+
+@transaction.atomic
+def drain(actor: Actor, node_id: str, cause: str = "") -> None:
+    """Nothing new is placed there; what runs may end. A node that is away remembers it."""
+    require(actor, "node.operate")
+    node = _locked(node_id)
+    health.step(node, DrainRequested(at_ms=now_ms(), actor=actor.name, cause=cause))
+
+
+@transaction.atomic
+def resume(actor: Actor, node_id: str) -> None:
+    require(actor, "node.operate")
+    node = _locked(node_id)
+    health.step(node, ResumeRequested(at_ms=now_ms(), actor=actor.name))
+
+
+@transaction.atomic
+def revoke(actor: Actor, node_id: str) -> None:
+    """Its credential opens nothing any more, its session ends, nothing is placed there; what runs is soon lost."""
+    require(actor, "node.operate")
+    node = _locked(node_id)
+    if Node.objects.filter(id=node_id, revoked_ms=None).update(revoked_ms=now_ms()):
+        live.record(
+            "NodeRevoked",
+            f"node:{node_id}",
+            actor=actor.name,
+            data={"name": node.hostname},
+            notify=("cluster",),
+        )
+        touch([node_id])
+
+
+@transaction.atomic
+def readmit(actor: Actor, node_id: str) -> None:
+    """A revoked node may join again, with a bootstrap token. The credential that was revoked stays dead."""
+    require(actor, "node.operate")
+    node = _locked(node_id)
+    _, dead_digest = enrolment.new_credential()
+    if (
+        Node.objects.filter(id=node_id)
+        .exclude(revoked_ms=None)
+        .update(revoked_ms=None, credential_digest=dead_digest)
+    ):
+        live.record(
+            "NodeReadmitted",
+            f"node:{node_id}",
+            actor=actor.name,
+            data={"name": node.hostname},
+            notify=("cluster",),
+        )
+
+
+# Slots and wanted state: called by jobs and deployments inside their transactions
+
+
+def assign_slots(attempt_id: str, node_id: str, slots: Sequence[int]) -> None:
+    """The attempt holds these slots of the node, all of them; otherwise SlotsTaken, and the caller rolls back."""
+    # No join here: Django would move "is empty" into a subquery, which PostgreSQL does not look at again after it has
+    # waited for another transaction that took the same slot.
+    ready = Node.objects.filter(id=node_id, state=NodeState.READY, revoked_ms=None)
+    empty = Slot.objects.filter(node__in=ready, index__in=slots, attempt_id=None)
+    if empty.update(attempt_id=attempt_id) != len(slots):
+        raise SlotsTaken(node_id, slots)
+
+
+def release_slots(attempt_id: str, node_id: str | None = None) -> int:
+    """The attempt holds nothing on this node (or anywhere) any more. Returns how many slots became free."""
+    held = Slot.objects.filter(attempt_id=attempt_id)
+    if node_id is not None:
+        held = held.filter(node=node_id)
+    return held.update(attempt_id=None)
+
+
+def touch(node_ids: Iterable[str]) -> None:
+    """What is wanted of these nodes has changed: a new revision, and a hint after the commit."""
+    nodes = sorted(set(node_ids))
+    if not nodes:
+        return
+    with transaction.atomic():
+        # a fixed order, so that two transactions that touch the same nodes wait and do not deadlock
+        locked = Node.objects.select_for_update(no_key=True).filter(id__in=nodes).order_by("id")
+        Node.objects.filter(id__in=list(locked.values_list("id", flat=True))).update(
+            wanted_revision=F("wanted_revision") + 1
+        )
+        transaction.on_commit(lambda: _hint(nodes))
+
+
+def _hint(nodes: list[str]) -> None:
+    liveness.hint(nodes)
+
+
+def _locked(node_id: str) -> Node:
+    node = Node.objects.select_for_update(no_key=True).filter(id=node_id).first()
+    if node is None:
+        raise TrainmasterError("not_found", what=f"node {node_id}")
+    return node
+
+
+_FIELDS = (
+    "hostname", "rack", "block", "gpu_type", "cpus", "memory_bytes", "disk_bytes", "agent_version", "address",
+    "transfer_port", "rendezvous_port_low", "rendezvous_port_high", "labels",
+)  # fmt: skip
+
+
+def _describe(node: Node, description: NodeDescription) -> bool:
+    """Put the description on the row; whether anything differed."""
+    differs = [name for name in _FIELDS if getattr(node, name) != getattr(description, name)]
+    for name in differs:
+        setattr(node, name, getattr(description, name))
+    return bool(differs)
+
+
+def _keep_slots(node: Node, description: NodeDescription) -> bool:
+    """The rows follow the description. A slot that is gone but held stays until its attempt has let go."""
+    rows = {row.index: row for row in Slot.objects.filter(node=node)}
+    changed = False
+    for slot in description.slots:
+        values = {"name": slot.name, "uuid": slot.uuid, "memory_bytes": slot.memory_bytes}
+        row = rows.pop(slot.index, None)
+        if row is None or any(getattr(row, name) != value for name, value in values.items()):
+            Slot.objects.update_or_create(node=node, index=slot.index, defaults=values)
+            changed = True
+    gone, _ = Slot.objects.filter(node=node, index__in=list(rows), attempt_id=None).delete()
+    return changed or bool(gone)

@@ -1,0 +1,6 @@
+"""How the apps above hear that the cluster can take other work than before, without this app knowing them."""
+
+from django.dispatch import Signal
+
+# Sent inside the transaction that changed it: a node is ready (again), or is lost.
+capacity_changed = Signal()

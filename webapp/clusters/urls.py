@@ -1,0 +1,15 @@
+from django.urls import path
+
+from webapp.clusters import views
+
+app_name = "clusters"
+urlpatterns = [
+    path("nodes/", views.nodes, name="nodes"),
+    path("nodes/tokens/", views.tokens, name="tokens"),
+    path("nodes/tokens/<int:token_id>/revoke/", views.token_revoke, name="token_revoke"),
+    path("nodes/<str:node_id>/", views.node, name="node"),
+    path("nodes/<str:node_id>/drain/", views.drain, name="drain"),
+    path("nodes/<str:node_id>/resume/", views.resume, name="resume"),
+    path("nodes/<str:node_id>/revoke/", views.revoke, name="revoke"),
+    path("nodes/<str:node_id>/readmit/", views.readmit, name="readmit"),
+]

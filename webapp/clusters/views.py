@@ -1,0 +1,129 @@
+"""The pages of nodes, and what operators do to them."""
+
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from platform_core.errors import TrainmasterError
+from webapp.accounts.permissions import Actor, may, require
+from webapp.accounts.queries import actor_of
+from webapp.clusters import enrolment, pages, queries, services
+from webapp.clusters.forms import BootstrapTokenForm
+from webapp.clusters.models import Node
+from webapp.live import fragments
+from webapp.live import queries as live
+
+EVENTS_SHOWN = 50
+
+
+@login_required
+@require_safe
+def nodes(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    require(actor, "node.view")
+    found = Node.objects.all()
+    state, search = request.GET.get("state", ""), request.GET.get("q", "").strip()
+    if state:
+        found = found.filter(state=state)
+    if search:
+        found = found.filter(
+            Q(hostname__icontains=search) | Q(rack__icontains=search) | Q(id__startswith=search)
+        )
+    rows = pages.rows(actor, pages.look(list(found)))
+    operator = may(actor, "node.operate")
+    context = {
+        "sentence": pages.sentence(rows) if rows or not (state or search) else "No node is like that.",
+        "kpis": pages.kpis(rows) if rows else [],
+        "nodes": rows,
+        "join": pages.join_hint(),
+        "may": {"drain": operator, "join": operator},
+    }
+    return fragments.render(request, "nodes.html", context)
+
+
+@login_required
+@require_safe
+def node(request: HttpRequest, node_id: str) -> HttpResponse:
+    actor = actor_of(request)
+    require(actor, "node.view")
+    row = Node.objects.filter(id=node_id).first()
+    if row is None:
+        raise TrainmasterError("not_found", what=f"node {node_id}")
+    seen = pages.look([row])
+    shown = pages.row(actor, seen, row)
+    context = {
+        "node": shown,
+        "kpis": pages.node_kpis(shown),
+        "facts": pages.facts(row),
+        "slots": pages.slot_rows(actor, seen, row),
+        "charts": [],
+        "events": live.story(f"node:{node_id}", EVENTS_SHOWN)[::-1],
+    }
+    return fragments.render(request, "node.html", context)
+
+
+def _operate(request: HttpRequest, node_id: str, do: Callable[[Actor, str], None], done: str) -> HttpResponse:
+    do(actor_of(request), node_id)
+    messages.success(request, f"{queries.hostname(node_id)} {done}.")
+    return redirect("clusters:node", node_id)
+
+
+@login_required
+@require_POST
+def drain(request: HttpRequest, node_id: str) -> HttpResponse:
+    return _operate(request, node_id, services.drain, "takes no new jobs")
+
+
+@login_required
+@require_POST
+def resume(request: HttpRequest, node_id: str) -> HttpResponse:
+    return _operate(request, node_id, services.resume, "takes jobs again")
+
+
+@login_required
+@require_POST
+def revoke(request: HttpRequest, node_id: str) -> HttpResponse:
+    return _operate(request, node_id, services.revoke, "is shut out")
+
+
+@login_required
+@require_POST
+def readmit(request: HttpRequest, node_id: str) -> HttpResponse:
+    return _operate(request, node_id, services.readmit, "may join again with a bootstrap token")
+
+
+@never_cache
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def tokens(request: HttpRequest) -> HttpResponse:
+    """Bootstrap tokens. A new one is shown on the answer itself, this once."""
+    actor = actor_of(request)
+    require(actor, "node.operate")
+    form = BootstrapTokenForm(request.POST or None)
+    new_token, status = "", 200
+    if request.method == "POST":
+        if form.is_valid():
+            new_token = enrolment.create_bootstrap_token(actor, **form.cleaned_data).text
+        else:
+            status = 422
+    context = {
+        "tokens": queries.bootstrap_tokens(),
+        "new_token": new_token,
+        "problems": {field: f"{field.capitalize()}: {errors[0]}" for field, errors in form.errors.items()},
+        "join": pages.join_hint(),
+    }
+    return render(request, "node_tokens.html", context, status=status)
+
+
+@login_required
+@require_POST
+def token_revoke(request: HttpRequest, token_id: int) -> HttpResponse:
+    enrolment.revoke_bootstrap_token(actor_of(request), token_id)
+    messages.success(request, "Bootstrap token revoked. Nodes that joined with it stay.")
+    return redirect("clusters:tokens")

@@ -1,0 +1,12 @@
+from django.apps import AppConfig
+
+
+class QuotasConfig(AppConfig):
+    name = "webapp.quotas"
+    label = "quotas"
+
+    def ready(self) -> None:
+        from webapp.accounts import contributions
+        from webapp.quotas import panel
+
+        contributions.panel_of_team("quota", panel.of_team)

@@ -1,0 +1,31 @@
+"""What there is to say of a job that the books know by id. The jobs app, which stands above, registers it."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class JobFact:
+    name: str
+    state: str
+
+
+Describe = Callable[[Iterable[str]], Mapping[str, JobFact]]  # job ids → name and state
+Queued = Callable[[str], Mapping[str, int]]  # team slug → {gpu type: GPUs its waiting jobs ask for}
+
+_DESCRIBE: list[Describe] = []
+_QUEUED: list[Queued] = []
+
+
+def describe_jobs(describe: Describe, queued: Queued) -> None:
+    _DESCRIBE[:] = [describe]
+    _QUEUED[:] = [queued]
+
+
+def describe(job_ids: Iterable[str]) -> Mapping[str, JobFact]:
+    wanted = list(job_ids)
+    return _DESCRIBE[0](wanted) if _DESCRIBE and wanted else {}
+
+
+def queued(team: str) -> Mapping[str, int]:
+    return _QUEUED[0](team) if _QUEUED else {}

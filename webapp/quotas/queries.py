@@ -1,0 +1,257 @@
+"""Reads of quotas, of what is held now, and of the books: use over time, GPU-hours, cost, fair shares."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.core.cache import cache
+from django.db.models import (
+    BigIntegerField,
+    Count,
+    DecimalField,
+    ExpressionWrapper,
+    F,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+)
+from django.db.models.functions import Coalesce, Greatest, Least
+
+from platform_core.cluster.invariants import LedgerEntry as Booked
+from platform_core.cluster.snapshot import TeamShare
+from platform_core.quotas.admission import Admitted, Refused, Request, admit
+from platform_core.quotas.cost import cost_micro_dollars
+from platform_core.quotas.fair_share import HALF_LIFE_MS, Use, usage_shares
+from platform_core.quotas.limits import Limits, Usage
+from webapp.accounts import queries as accounts
+from webapp.quotas import mapping
+from webapp.quotas.models import LedgerEntry, Price, Quota
+
+REMEMBERED_MS = 4 * HALF_LIFE_MS  # older use weighs less than a sixteenth
+SHARES_SECONDS = 30  # a share that fades over days need not be summed up at every tick
+SHARES_KEY = "quotas:shares"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaView:
+    team: str
+    gpu_type: str
+    guaranteed: int
+    maximum: int
+    queue_beyond: bool
+    version: int
+    held: int
+    price_hour: int  # micro-dollars for one slot
+
+    @property
+    def borrowed(self) -> int:
+        return max(0, self.held - self.guaranteed)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Whose an attempt is that holds slots now."""
+
+    job_id: str
+    team: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCost:
+    user: str
+    jobs: int
+    gpu_ms: int
+    micro_dollars: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobCost:
+    id: str
+    user: str
+    gpu_type: str
+    gpu_ms: int
+    micro_dollars: int
+
+
+def held(team: str, gpu_type: str) -> int:
+    """Slots of this type that the team holds now: the sum of its open entries."""
+    entries = LedgerEntry.objects.filter(team=team, gpu_type=gpu_type, ended_ms=None)
+    return entries.aggregate(slots=Sum("slots"))["slots"] or 0
+
+
+def quotas(team: str) -> tuple[QuotaView, ...]:
+    prices = dict(Price.objects.values_list("gpu_type", "micro_dollars_per_hour"))
+    open_entries = LedgerEntry.objects.filter(team=team, ended_ms=None)
+    in_use = dict(open_entries.values_list("gpu_type").annotate(slots=Sum("slots")))
+    return tuple(
+        QuotaView(
+            team=team,
+            gpu_type=row.gpu_type,
+            guaranteed=row.guaranteed,
+            maximum=row.maximum,
+            queue_beyond=row.queue_beyond,
+            version=row.version,
+            held=in_use.get(row.gpu_type, 0),
+            price_hour=prices.get(row.gpu_type, 0),
+        )
+        for row in Quota.objects.filter(team=team).order_by("gpu_type")
+    )
+
+
+def limits(team: str, gpu_type: str) -> Limits | None:
+    return mapping.limits(Quota.objects.filter(team=team, gpu_type=gpu_type).first())
+
+
+def would_admit(team: str, gpu_type: str, gpus: int, queued_gpus: int) -> Admitted | Refused:
+    """What `services.admit` would say at this moment, without a lock: for the form while it is filled in."""
+    usage = Usage(held=held(team, gpu_type), queued=queued_gpus)
+    return admit(Request(team=team, gpu_type=gpu_type, gpus=gpus), usage, limits(team, gpu_type))
+
+
+def price(gpu_type: str) -> int:
+    """Micro-dollars for one slot for one hour; 0 where nobody has set a price."""
+    found = Price.objects.filter(gpu_type=gpu_type).values_list("micro_dollars_per_hour", flat=True).first()
+    return found or 0
+
+
+def gpu_types() -> tuple[str, ...]:
+    """Every type that any team has a quota for."""
+    return tuple(Quota.objects.order_by("gpu_type").values_list("gpu_type", flat=True).distinct())
+
+
+def holders(attempt_ids: Iterable[str]) -> dict[str, Holder]:
+    """attempt → whose it is, for the attempts among these that hold slots now."""
+    rows = LedgerEntry.objects.filter(attempt_id__in=list(attempt_ids), ended_ms=None)
+    fields = ("attempt_id", "job_id", "team_id", "user__username")
+    return {
+        attempt: Holder(job, team, user) for attempt, job, team, user in rows.values_list(*fields).distinct()
+    }
+
+
+def use_over_time(team: str, from_ms: int, to_ms: int) -> dict[str, tuple[tuple[int, int], ...]]:
+    """gpu type → steps (from this moment on, this many slots were held), beginning at `from_ms`."""
+    changes: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    rows = _overlapping(LedgerEntry.objects.filter(team=team), from_ms, to_ms)
+    for gpu_type, slots, started_ms, ended_ms in rows.values_list(
+        "gpu_type", "slots", "started_ms", "ended_ms"
+    ):
+        changes[gpu_type][max(started_ms, from_ms)] += slots
+        if ended_ms is not None and ended_ms < to_ms:
+            changes[gpu_type][ended_ms] -= slots
+    return {gpu_type: _steps(changes[gpu_type], from_ms) for gpu_type in sorted(changes)}
+
+
+def _steps(changes: dict[int, int], from_ms: int) -> tuple[tuple[int, int], ...]:
+    level, steps = 0, []
+    for at_ms in sorted({from_ms, *changes}):
+        level += changes.get(at_ms, 0)
+        if not steps or steps[-1][1] != level:
+            steps.append((at_ms, level))
+    return tuple(steps)
+
+
+def costs_by_member(team: str, from_ms: int, to_ms: int) -> tuple[MemberCost, ...]:
+    """Dearest first. An entry counts for the part of it that lies in the period."""
+    rows = _overlapping(LedgerEntry.objects.filter(team=team), from_ms, to_ms)
+    jobs = dict(rows.values_list("user__username").annotate(jobs=Count("job_id", distinct=True)))
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for user, ms, dollars in _priced(rows, from_ms, to_ms, "user__username"):
+        sums[user][0] += ms
+        sums[user][1] += dollars
+    costs = [MemberCost(user, jobs[user], ms, dollars) for user, (ms, dollars) in sums.items()]
+    return tuple(sorted(costs, key=lambda cost: (-cost.micro_dollars, -cost.gpu_ms, cost.user)))
+
+
+def costs_by_job(team: str, from_ms: int, to_ms: int, limit: int = 20) -> tuple[JobCost, ...]:
+    """The dearest jobs of the period."""
+    rows = _overlapping(LedgerEntry.objects.filter(team=team), from_ms, to_ms)
+    return _job_costs(rows, from_ms, to_ms)[:limit]
+
+
+def cost_of_job(job_id: str, now_ms: int) -> JobCost | None:
+    """What a job has held and cost up to now; None before it held anything."""
+    found = _job_costs(LedgerEntry.objects.filter(job_id=job_id), 0, now_ms)
+    return found[0] if found else None
+
+
+def costs_of_jobs(job_ids: Iterable[str], now_ms: int) -> dict[str, JobCost]:
+    """The same for many, as on the compare page."""
+    found = _job_costs(LedgerEntry.objects.filter(job_id__in=list(job_ids)), 0, now_ms)
+    return {cost.id: cost for cost in found}
+
+
+def _job_costs(rows: QuerySet[LedgerEntry], from_ms: int, to_ms: int) -> tuple[JobCost, ...]:
+    whose: dict[str, tuple[str, str]] = {}
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for job, user, gpu_type, ms, dollars in _priced(
+        rows, from_ms, to_ms, "job_id", "user__username", "gpu_type"
+    ):
+        whose[job] = (user, gpu_type)
+        sums[job][0] += ms
+        sums[job][1] += dollars
+    costs = [JobCost(job, *whose[job], ms, dollars) for job, (ms, dollars) in sums.items()]
+    return tuple(sorted(costs, key=lambda cost: (-cost.micro_dollars, -cost.gpu_ms, cost.id)))
+
+
+def _overlapping(rows: QuerySet[LedgerEntry], from_ms: int, to_ms: int) -> QuerySet[LedgerEntry]:
+    return rows.filter(Q(ended_ms=None) | Q(ended_ms__gt=from_ms), started_ms__lt=to_ms)
+
+
+def _priced(rows: QuerySet[LedgerEntry], from_ms: int, to_ms: int, *keys: str) -> Iterable[tuple]:
+    """(*keys, slot-milliseconds, micro-dollars) for each group of one price. Added up by the database."""
+    end = Least(Coalesce("ended_ms", Value(to_ms)), Value(to_ms))
+    begin = Greatest("started_ms", Value(from_ms))
+    ms = ExpressionWrapper((end - begin) * F("slots"), output_field=BigIntegerField())
+    summed = Sum(ms, output_field=DecimalField(max_digits=30, decimal_places=0))
+    groups = rows.order_by().values_list(*keys, "micro_dollars_per_hour").annotate(ms=summed)
+    for *key, price_hour, total in groups:
+        yield (*key, int(total), cost_micro_dollars(int(total), 1, price_hour))
+
+
+def team_shares(now_ms: int) -> tuple[TeamShare, ...]:
+    """Every quota as the scheduler's snapshot wants it. The share may be half a minute old, the rest is not."""
+    weights = {view.slug: float(view.weight) for view in accounts.teams()}
+    rows = list(Quota.objects.order_by("team_id", "gpu_type"))
+    used = {
+        (team, gpu_type): slots
+        for team, gpu_type, slots in LedgerEntry.objects.filter(ended_ms=None)
+        .values_list("team_id", "gpu_type")
+        .annotate(slots=Sum("slots"))
+    }
+    shares = cache.get(SHARES_KEY)
+    if shares is None:
+        shares = _shares(rows, weights, now_ms)
+        cache.set(SHARES_KEY, shares, SHARES_SECONDS)
+    return tuple(
+        TeamShare(
+            team=row.team_id,
+            gpu_type=row.gpu_type,
+            guaranteed=row.guaranteed,
+            maximum=row.maximum,
+            used=used.get((row.team_id, row.gpu_type), 0),
+            weight=weights[row.team_id],
+            usage_share=shares.get((row.team_id, row.gpu_type), 0.0),
+        )
+        for row in rows
+    )
+
+
+def _shares(rows: list[Quota], weights: dict[str, float], now_ms: int) -> dict[tuple[str, str], float]:
+    uses: dict[str, list[Use]] = defaultdict(list)
+    recent = LedgerEntry.objects.filter(Q(ended_ms=None) | Q(ended_ms__gt=now_ms - REMEMBERED_MS))
+    for gpu_type, *use in recent.values_list("gpu_type", "team_id", "slots", "started_ms", "ended_ms"):
+        uses[gpu_type].append(Use(*use))
+    shares: dict[tuple[str, str], float] = {}
+    for gpu_type in {row.gpu_type for row in rows}:
+        teams = {row.team_id: weights[row.team_id] for row in rows if row.gpu_type == gpu_type}
+        for team, share in usage_shares(uses[gpu_type], teams, now_ms).items():
+            shares[team, gpu_type] = share
+    return shares
+
+
+def books() -> tuple[Booked, ...]:
+    """The whole ledger, for the invariants of the core."""
+    rows = LedgerEntry.objects.values_list("attempt_id", "node_id", "slots", "started_ms", "ended_ms")
+    return tuple(Booked(*row) for row in rows)

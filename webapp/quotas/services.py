@@ -1,0 +1,135 @@
+"""The gate at the door of the queue, the books of what was held, and the editing of quotas."""
+
+import re
+
+from django.core.cache import cache
+from django.db import transaction
+
+from platform_core.errors import TrainmasterError
+from platform_core.quotas.admission import Admitted, Refused, Request
+from platform_core.quotas.admission import admit as decide
+from platform_core.quotas.limits import Usage
+from webapp.accounts.permissions import Actor, require
+from webapp.live import services as live
+from webapp.live.identity import now_ms
+from webapp.quotas import mapping, queries
+from webapp.quotas.models import LedgerEntry, Price, Quota
+from webapp.quotas.signals import limits_changed
+
+MOST = 1_000_000
+GPU_TYPE = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
+
+
+def admit(team_slug: str, gpu_type: str, gpus: int, queued_gpus: int) -> Admitted:
+    """Let a job of this size into the queue, or raise quota_exceeded with the numbers.
+
+    Belongs inside the caller's transaction: the quota row stays locked until the job is kept, so two jobs
+    submitted at once are counted one by one. `queued_gpus` is what the team's waiting jobs ask for.
+    """
+    row = Quota.objects.select_for_update().filter(team=team_slug, gpu_type=gpu_type).first()
+    request = Request(team=team_slug, gpu_type=gpu_type, gpus=gpus)
+    usage = Usage(held=queries.held(team_slug, gpu_type), queued=queued_gpus)
+    decision = decide(request, usage, mapping.limits(row))
+    if isinstance(decision, Refused):
+        raise TrainmasterError("quota_exceeded", decision.sentence, **dict(decision.numbers))
+    return decision
+
+
+def open_entry(
+    *,
+    attempt_id: str,
+    job_id: str,
+    node_id: str,
+    team: str,
+    user_id: int,
+    gpu_type: str,
+    slots: int,
+    at_ms: int,
+) -> None:
+    """These slots are held from now on. Belongs in the transaction that assigns them; repeating it is no harm."""
+    LedgerEntry.objects.get_or_create(
+        attempt_id=attempt_id,
+        node_id=node_id,
+        defaults={
+            "job_id": job_id,
+            "team_id": team,
+            "user_id": user_id,
+            "gpu_type": gpu_type,
+            "slots": slots,
+            "started_ms": at_ms,
+            "micro_dollars_per_hour": queries.price(gpu_type),
+        },
+    )
+
+
+def close_entry(attempt_id: str, node_id: str | None, at_ms: int) -> int:
+    """The attempt holds the slots of this node (or of all) no more. Returns how many entries were closed."""
+    entries = LedgerEntry.objects.filter(attempt_id=attempt_id, ended_ms=None)
+    if node_id is not None:
+        entries = entries.filter(node_id=node_id)
+    return entries.update(ended_ms=at_ms)
+
+
+@transaction.atomic
+def edit_quota(
+    actor: Actor,
+    team: str,
+    gpu_type: str,
+    *,
+    guaranteed: int,
+    maximum: int,
+    queue_beyond: bool,
+    version: int,
+    cause: str = "",
+) -> None:
+    """Set what the team may hold. `version` is what the editor saw, 0 for a type that had no quota yet."""
+    require(actor, "quota.edit", team)
+    _refuse_bad_numbers(gpu_type, guaranteed, maximum)
+    row = Quota.objects.select_for_update().filter(team=team, gpu_type=gpu_type).first()
+    before = mapping.as_data(row)
+    if row is not None and version == 0:
+        raise TrainmasterError("duplicate_name", what=f"A quota of {team} for", name=gpu_type)
+    if (row.version if row else 0) != version:
+        raise TrainmasterError("stale_version", what=f"The quota of {team} for {gpu_type}", seen=version)
+    if row is None:
+        row = Quota(team_id=team, gpu_type=gpu_type, version=0)
+    row.guaranteed, row.maximum, row.queue_beyond = guaranteed, maximum, queue_beyond
+    row.version += 1
+    row.save()
+    after = mapping.as_data(row)
+    if after != before:
+        live.record(
+            "QuotaChanged",
+            f"quota:{team}/{gpu_type}",
+            actor=actor.name,
+            team=team,
+            cause=cause,
+            data={"gpu_type": gpu_type, "before": before, "after": after},
+            notify=(f"team:{team}",),
+        )
+        transaction.on_commit(lambda: cache.delete(queries.SHARES_KEY))
+        limits_changed.send(Quota, team=team, gpu_type=gpu_type)
+
+
+@transaction.atomic
+def set_price(actor: Actor, gpu_type: str, micro_dollars_per_hour: int) -> None:
+    """What a slot costs from now on; what runs already keeps the price it started with."""
+    require(actor, "platform.manage")
+    if not 0 <= micro_dollars_per_hour <= 10**12:
+        raise TrainmasterError(
+            "request_invalid", what="The price", why="it must be 0 to 1,000,000 dollars an hour"
+        )
+    Price.objects.update_or_create(
+        gpu_type=gpu_type, defaults={"micro_dollars_per_hour": micro_dollars_per_hour}
+    )
+    data = {"gpu_type": gpu_type, "micro_dollars_per_hour": micro_dollars_per_hour}
+    live.record("PriceChanged", f"quota:{gpu_type}", actor=actor.name, at_ms=now_ms(), data=data)
+
+
+def _refuse_bad_numbers(gpu_type: str, guaranteed: int, maximum: int) -> None:
+    if not GPU_TYPE.fullmatch(gpu_type):
+        why = "a GPU type is written like a100-80gb: lower-case letters, digits and dashes"
+        raise TrainmasterError("request_invalid", what=f"The GPU type {gpu_type!r}", why=why)
+    if not 0 <= guaranteed <= maximum <= MOST:
+        why = f"{guaranteed} guaranteed, {maximum} at most; it must be 0 ≤ guaranteed ≤ maximum ≤ {MOST:,}"
+        raise TrainmasterError("request_invalid", what=f"The quota for {gpu_type}", why=why)

@@ -22,7 +22,6 @@ from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
 log = logging.getLogger(__name__)
 
 SAMPLE_EVERY_SECONDS = 1.0
-RECONCILE_LIMIT = 4  # actions change what is observed; this many rounds always settle it
 
 
 class Deployments(Protocol):
@@ -36,9 +35,11 @@ class Deployments(Protocol):
 
 
 class Node:
-    def __init__(self, config: AgentConfig, slots: Slots, probe: Probe, changed: asyncio.Event) -> None:
+    def __init__(self, config: AgentConfig, slots: Slots, probe: Probe) -> None:
         self._config, self._slots, self._probe = config, slots, probe
-        self._changed = changed
+        self._wanted: Wanted | None = None
+        self._changed = asyncio.Event()
+        self._settling = False
         self._sample = Telemetry(0, 0, ())
         self._transfer_port = config.transfer_port
         self._supervisor: Supervisor | None = None
@@ -81,15 +82,24 @@ class Node:
         )
 
     def want(self, wanted: Wanted) -> None:
-        if self._supervisor is None:
-            return
-        self._supervisor.learn(wanted)
-        for _ in range(RECONCILE_LIMIT):
-            todo = reconcile(wanted, self.observed())
-            if not todo:
-                return
-            for action in todo:
-                self._carry_out(action, self._supervisor)
+        self._wanted = wanted
+        if self._supervisor is not None:
+            self._supervisor.learn(wanted)
+        self.note_change()
+
+    def note_change(self) -> None:
+        """Something is wanted or observed that was not before. On the event loop; many at once settle together."""
+        self._changed.set()
+        if not self._settling:
+            self._settling = True
+            asyncio.get_running_loop().call_soon(self._settle)
+
+    def _settle(self) -> None:
+        self._settling = False
+        if self._wanted is None or self._supervisor is None:
+            return  # with the server away since the start nobody knows what is wanted: leave all as it is
+        for action in reconcile(self._wanted, self.observed()):
+            self._carry_out(action, self._supervisor)
 
     def _carry_out(self, action: actions.Action, supervisor: Supervisor) -> None:
         match action:

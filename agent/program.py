@@ -8,7 +8,7 @@ import fcntl
 import logging
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 import grpc.aio
@@ -51,13 +51,12 @@ async def run(config: AgentConfig) -> None:
 
 
 async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Executor) -> None:
-    changed = asyncio.Event()
     nvml = Nvml.open()
     slots = find_slots(nvml, config.slots, config.gpu_type)
-    node = Node(config, slots, Probe(slots, nvml, config.data), changed)
+    node = Node(config, slots, Probe(slots, nvml, config.data))
     session = Session(config, channel, node)
     pusher = Pusher(channel, session.identity)
-    supervisor = Supervisor(WorkFolders(config.data), _tools(config, slots, pusher, uploads, changed))
+    supervisor = Supervisor(WorkFolders(config.data), _tools(config, slots, pusher, uploads, node.note_change))
     node.equip(supervisor, None, config.transfer_port)
     await supervisor.adopt_all()
     log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
@@ -77,7 +76,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
 
 
 def _tools(
-    config: AgentConfig, slots: Slots, pusher: Pusher, executor: Executor, changed: asyncio.Event
+    config: AgentConfig, slots: Slots, pusher: Pusher, executor: Executor, changed: Callable[[], None]
 ) -> Tools:
     facts = NodeFacts(
         python=config.python,
@@ -96,7 +95,7 @@ def _tools(
         container_launcher=launcher,
         log_cap_bytes=config.log_cap_bytes,
         upload_limit_seconds=config.upload_limit_seconds,
-        changed=changed.set,
+        changed=changed,
     )
 
 

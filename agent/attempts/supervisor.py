@@ -103,6 +103,7 @@ class Supervisor:
         if life is not None:
             log.info("forgetting %s", action.attempt_id)
             self._spawn(life.forget())
+        self._tools.changed()
 
     async def let_go(self) -> None:
         """The agent leaves; what runs goes on, the next agent adopts it."""

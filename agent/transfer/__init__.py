@@ -1,0 +1,1 @@
+"""Models on their way to this node and on to its neighbours."""

@@ -1,0 +1,303 @@
+"""The files of one manifest on this node, from the first piece to the finished model.
+
+Pieces are written straight to their place in files of full size (`files/`), so every byte is written once and a
+model needs its own size on disk, not twice that. A bitmap says which pieces have been verified; a finished model is
+moved to its home by one rename.
+
+    <folder>/manifest.json     what it is
+    <folder>/pieces            the bitmap
+    <folder>/boot              the machine's boot id when the bitmap was last trusted
+    <folder>/files/…           until it is complete
+    <folder>/homes.json        where the complete files are: {"homes": ["models/vision/bytelm/3"]}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.files import read_json, write_atomically
+from agent.transfer.bitmap import Bitmap
+from agent.transfer.progress import RateMeter
+from platform_core.distribution.manifest import Chunk, Manifest, Piece
+from platform_core.errors import TrainmasterError
+from trainmaster.store.file import disk_error
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Some pieces of one chunk that follow each other."""
+
+    chunk: Chunk
+    first: int
+    pieces: int
+
+
+class Landing:
+    """Belongs to one event loop; files are touched in threads. `open` (or `open_complete`) comes first."""
+
+    def __init__(self, manifest: Manifest, folder: Path, files: Path) -> None:
+        self.manifest, self.folder, self.files = manifest, folder, files
+        self.received, self.sent = RateMeter(), RateMeter()
+        self.bytes_done = 0
+        self.closed = False
+        self._directory = -1
+        self._base: list[int] = []  # number of a chunk's first piece, counted over the manifest
+        self._left: list[int] = []  # pieces that a chunk still lacks
+        total = 0
+        for chunk in manifest.chunks:
+            self._base.append(total)
+            total += len(chunk.pieces)
+        self._pieces = total
+        self._bitmap: Bitmap | None = None
+        self._arrivals: dict[int, asyncio.Event] = {}
+
+    # -- opening and closing
+
+    def open(self) -> None:
+        """Blocking. Makes the files or takes them over as an earlier process left them."""
+        with _disk_errors(self.folder, self.manifest.total_bytes):
+            self.files.mkdir(parents=True, exist_ok=True)
+            self._directory = os.open(self.files, os.O_DIRECTORY)
+            whole = self._make_files()
+            self._bitmap = Bitmap(self.folder / "pieces", self._pieces)
+        if not (whole and self._same_boot()):
+            self._recheck(self.manifest.chunks)
+        self._count()
+
+    def open_complete(self) -> None:
+        """Blocking. The files are in their home and were verified when they went there."""
+        self._directory = os.open(self.files, os.O_DIRECTORY)
+        self._bitmap = None
+        self._count()
+
+    def close(self) -> None:
+        """Wakes everyone who waits for a piece; what is on disk stays."""
+        self.closed = True
+        for event in self._arrivals.values():
+            event.set()
+        self._arrivals.clear()
+        if self._bitmap is not None:
+            self._bitmap.close()
+        if self._directory >= 0:
+            os.close(self._directory)
+            self._directory = -1
+
+    # -- what is here
+
+    @property
+    def complete(self) -> bool:
+        return self.bytes_done == self.manifest.total_bytes
+
+    def has(self, chunk: int, piece: int) -> bool:
+        return self._bitmap is None or self._bitmap[self._base[chunk] + piece]
+
+    def chunks_done(self) -> bytes:
+        bits = bytearray((len(self._left) + 7) // 8)
+        for index, left in enumerate(self._left):
+            if not left:
+                bits[index // 8] |= 1 << index % 8
+        return bytes(bits)
+
+    def missing(self, longest: int) -> Iterator[Run]:
+        """Runs of at most `longest` pieces that are not here when their turn comes, in order."""
+        for chunk in self.manifest.chunks:
+            if not self._left[chunk.index]:
+                continue
+            first = 0
+            while first < len(chunk.pieces):
+                end = first
+                while end < len(chunk.pieces) and end - first < longest and not self.has(chunk.index, end):
+                    end += 1
+                if end > first:
+                    yield Run(chunk, first, end - first)
+                first = max(end, first + 1)
+
+    async def arrived(self, chunk: int, piece: int, seconds: float) -> bool:
+        """Waits for this piece; False when it is not here after that time."""
+        if self.has(chunk, piece) or self.closed:
+            return self.has(chunk, piece)
+        event = self._arrivals.setdefault(self._base[chunk] + piece, asyncio.Event())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        return self.has(chunk, piece)
+
+    # -- bytes
+
+    async def keep(self, piece: Piece, data: bytes) -> bool:
+        """Verifies, writes, then counts the piece. False when the bytes are not what the manifest says."""
+        if self.has(piece.chunk, piece.index):
+            return True
+        if not await asyncio.to_thread(self._verify_and_write, piece, data):
+            return False
+        if self._bitmap is not None and not self.closed and not self.has(piece.chunk, piece.index):
+            number = self._base[piece.chunk] + piece.index
+            self._bitmap.set(number)
+            self._left[piece.chunk] -= 1
+            self.bytes_done += piece.size
+            self.received.count(piece.size)
+            if (event := self._arrivals.pop(number, None)) is not None:
+                event.set()
+        return True
+
+    def read(self, piece: Piece) -> bytes:
+        """Blocking. The bytes of a piece that is here."""
+        entry = self.manifest.files[self.manifest.chunks[piece.chunk].file]
+        descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._directory)
+        try:
+            parts, offset, left = [], piece.offset, piece.size
+            while left and (part := os.pread(descriptor, left, offset)):
+                parts.append(part)
+                offset, left = offset + len(part), left - len(part)
+        finally:
+            os.close(descriptor)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def recheck(self) -> None:
+        """Blocking. Hashes what is here again and forgets the pieces that are not right."""
+        self._recheck(self.manifest.chunks)
+        self._count()
+
+    # -- going home
+
+    def settle(self, home: Path, data: Path) -> None:
+        """Blocking. Moves the verified files to their home; from then on they are served from there."""
+        with _disk_errors(home):
+            # Written before the rename: whoever starts after a crash finds the files in one place or the other.
+            self._write_homes([str(home.relative_to(data))])
+            home.parent.mkdir(parents=True, exist_ok=True)
+            if home.exists():
+                shutil.rmtree(home)
+            os.replace(self.files, home)
+        self.files = home
+
+    def add_home(self, home: Path, data: Path) -> None:
+        """Blocking. The same bytes under another name too: as links, so they take no more space."""
+        homes = [str(path.relative_to(data)) for path in self.homes(data)]
+        with _disk_errors(home, self.manifest.total_bytes):
+            unfinished = home.with_name(f".{home.name}.unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            home.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copytree(self.files, unfinished, copy_function=_link)
+            if home.exists():
+                shutil.rmtree(home)
+            os.replace(unfinished, home)
+            self._write_homes([*homes, str(home.relative_to(data))])
+
+    def homes(self, data: Path) -> list[Path]:
+        document = read_json(self.folder / "homes.json") or {}
+        return [data / home for home in document.get("homes", []) if (data / home).is_dir()]
+
+    def leave_home(self, home: Path, data: Path) -> bool:
+        """Blocking. Removes one home; True when none is left and the landing itself may go."""
+        homes = [each for each in self.homes(data) if each != home]
+        self._write_homes([str(each.relative_to(data)) for each in homes])
+        if home.exists():
+            shutil.rmtree(home)
+        with suppress(OSError):  # the model's folder goes with its last version
+            home.parent.rmdir()
+            home.parent.parent.rmdir()
+        if homes and self.files == home:
+            os.close(self._directory)
+            self.files = homes[0]
+            self._directory = os.open(self.files, os.O_DIRECTORY)
+        return not homes
+
+    # -- inside
+
+    def _verify_and_write(self, piece: Piece, data: bytes) -> bool:
+        if len(data) != piece.size or hashlib.sha256(data).hexdigest() != piece.sha256:
+            return False
+        entry = self.manifest.files[self.manifest.chunks[piece.chunk].file]
+        with _disk_errors(self.folder, self.manifest.total_bytes - self.bytes_done):
+            descriptor = os.open(entry.path, os.O_WRONLY | os.O_NOFOLLOW, dir_fd=self._directory)
+            try:
+                rest, offset = memoryview(data), piece.offset
+                while rest:
+                    written = os.pwrite(descriptor, rest, offset)
+                    rest, offset = rest[written:], offset + written
+            finally:
+                os.close(descriptor)
+        return True
+
+    def _make_files(self) -> bool:
+        """False when a file was not there at its full size: the bitmap is then not to be trusted."""
+        whole = True
+        for entry in self.manifest.files:
+            path = self.files / entry.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("ab") as file:
+                if file.tell() != entry.size:
+                    whole = False
+                    file.truncate(entry.size)
+        return whole
+
+    def _same_boot(self) -> bool:
+        """After a power cut the bitmap may claim pieces that never reached the disk."""
+        try:
+            current = _BOOT_ID.read_bytes()
+        except OSError:
+            return False
+        path = self.folder / "boot"
+        same = path.exists() and path.read_bytes() == current
+        if not same:
+            write_atomically(path, current)
+        return same
+
+    def _recheck(self, chunks: tuple[Chunk, ...]) -> None:
+        if self._bitmap is None:
+            return
+        for chunk in chunks:
+            for piece in self.manifest.pieces(chunk):
+                claimed = self.has(chunk.index, piece.index)
+                if claimed and hashlib.sha256(self.read(piece)).hexdigest() != piece.sha256:
+                    self._bitmap.clear(self._base[chunk.index] + piece.index)
+
+    def _count(self) -> None:
+        self._left = [0] * len(self.manifest.chunks)
+        self.bytes_done = self.manifest.total_bytes
+        if self._bitmap is None:
+            return
+        for chunk in self.manifest.chunks:
+            for piece in self.manifest.pieces(chunk):
+                if not self.has(chunk.index, piece.index):
+                    self._left[chunk.index] += 1
+                    self.bytes_done -= piece.size
+
+    def _write_homes(self, homes: list[str]) -> None:
+        import json
+
+        write_atomically(self.folder / "homes.json", json.dumps({"homes": homes}).encode(), durable=True)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        shutil.copyfile(source, target)
+
+
+class _disk_errors:  # noqa: N801
+    """Says what the operating system said, with the numbers."""
+
+    def __init__(self, path: Path, needed: int | None = None) -> None:
+        self._path, self._needed = path, needed
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+            raise disk_error(self._path, error, self._needed) from error
+
+
+__all__ = ["Landing", "Run", "TrainmasterError"]

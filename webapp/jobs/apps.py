@@ -11,17 +11,13 @@ class JobsConfig(AppConfig):
         from webapp.clusters.signals import capacity_changed
         from webapp.jobs import hints, queries
         from webapp.live import subjects
-        from webapp.quotas import job_facts
-        from webapp.quotas.contributions import describe_jobs
+        from webapp.quotas import contributions as books
         from webapp.quotas.signals import limits_changed
 
         count_in_frame("jobs", lambda actor: queries.active_count(actor.sees))
         count_in_frame("waiting", lambda actor: queries.waiting_count(actor.sees))
         subjects.register("jobs", may_watch_team("job.view"))
         subjects.register("job", queries.may_watch)
-        job_facts.register(queries.facts, queries.queued_by_type)
+        books.register(queries.facts, queries.queued_by_type)
         limits_changed.connect(hints.asked_by_signal, dispatch_uid="jobs.limits_changed")
         capacity_changed.connect(hints.asked_by_signal, dispatch_uid="jobs.capacity_changed")
-        describe_jobs(queries.facts, queries.queued)
-        capacity_changed.connect(hints.other_work_fits, dispatch_uid="jobs.capacity_changed")
-        limits_changed.connect(hints.other_work_fits, dispatch_uid="jobs.limits_changed")

@@ -23,11 +23,6 @@ def asked_by_signal(sender: Any, **kwargs: Any) -> None:
     tick()
 
 
-def other_work_fits(**_: Any) -> None:
-    """Receiver: a node or a quota has changed, so what waits may start now."""
-    tick()
-
-
 def tick_begins() -> None:
     """A round is about to look at the truth: what changes after this needs another round."""
     cache.delete(_ASKED)

@@ -12,7 +12,7 @@ from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
 from webapp.jobs.models import Attempt, Job, LogArchive, LogChunk, Member
-from webapp.quotas.job_facts import JobFact
+from webapp.quotas.contributions import JobFact
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ _DESCRIBE: list[Describe] = []
 _QUEUED: list[Queued] = []
 
 
-def describe_jobs(describe: Describe, queued: Queued) -> None:
+def register(describe: Describe, queued: Queued) -> None:
     _DESCRIBE[:] = [describe]
     _QUEUED[:] = [queued]
 

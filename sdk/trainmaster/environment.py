@@ -1,0 +1,99 @@
+"""What this process was told by its surroundings. Nothing else in the SDK or the CLI reads the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from platform_core.errors import TrainmasterError
+
+Scalar = str | int | float | bool
+
+DEFAULT_KEEP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnvironment:
+    """The variables of a training process. `folder` is set under the platform and None on a laptop."""
+
+    folder: Path | None = None  # the attempt's work folder on the node
+    attempt: str = ""
+    job: str = ""
+    resume: str = ""  # a checkpoint's folder; on a laptop also "auto"
+    data: Path | None = None
+    checkpoint_path: str = "checkpoints"  # relative to `folder`
+    interval_steps: int = 0
+    interval_seconds: int = 0
+    keep_last: int = DEFAULT_KEEP
+    seed: int | None = None
+    hyperparameters: Mapping[str, Scalar] = field(default_factory=dict)
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEnvironment:
+    """Where the CLI finds the platform when no option says so."""
+
+    url: str
+    token: str
+    config_file: Path
+
+
+def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment:
+    """A value that makes no sense is refused with a sentence, before any training."""
+    folder, data = variables.get("TRAINMASTER_DIR", ""), variables.get("TRAINMASTER_DATA", "")
+    seed = variables.get("TRAINMASTER_SEED", "")
+    return JobEnvironment(
+        folder=Path(folder) if folder else None,
+        attempt=variables.get("TRAINMASTER_ATTEMPT", ""),
+        job=variables.get("TRAINMASTER_JOB", ""),
+        resume=variables.get("TRAINMASTER_RESUME", ""),
+        data=Path(data) if data else None,
+        checkpoint_path=variables.get("TRAINMASTER_CHECKPOINT_PATH", "") or "checkpoints",
+        interval_steps=_whole(variables, "TRAINMASTER_CHECKPOINT_INTERVAL_STEPS", 0),
+        interval_seconds=_whole(variables, "TRAINMASTER_CHECKPOINT_INTERVAL_SECONDS", 0),
+        keep_last=_whole(variables, "TRAINMASTER_CHECKPOINT_KEEP", DEFAULT_KEEP),
+        seed=_whole(variables, "TRAINMASTER_SEED", 0) if seed else None,
+        hyperparameters=_hyperparameters(variables.get("TRAINMASTER_HYPERPARAMETERS", "")),
+        rank=_whole(variables, "RANK", 0),
+        local_rank=_whole(variables, "LOCAL_RANK", 0),
+        world_size=max(1, _whole(variables, "WORLD_SIZE", 1)),
+    )
+
+
+def client_environment(variables: Mapping[str, str] = os.environ) -> ClientEnvironment:
+    base = variables.get("XDG_CONFIG_HOME", "")
+    return ClientEnvironment(
+        url=variables.get("TRAINMASTER_URL", ""),
+        token=variables.get("TRAINMASTER_TOKEN", ""),
+        config_file=(Path(base) if base else Path.home() / ".config") / "trainmaster" / "config.toml",
+    )
+
+
+def _whole(variables: Mapping[str, str], name: str, default: int) -> int:
+    text = variables.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise TrainmasterError("request_invalid", what=name, why=f"{text!r} is not a whole number from 0")
+    return value
+
+
+def _hyperparameters(text: str) -> dict[str, Scalar]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError as error:
+        found = str(error)
+    if not isinstance(found, dict):
+        why = f'it must be a JSON object such as {{"lr": 0.001}}, not {text!r}'
+        raise TrainmasterError("request_invalid", what="TRAINMASTER_HYPERPARAMETERS", why=why)
+    return found

@@ -1,0 +1,107 @@
+"""Entry of one rank: `python -m trainmaster.rank SCRIPT ARGS…` or `… -m MODULE ARGS…`.
+
+torchrun starts it once a slot. It sends its output to the log of its rank, runs the script as `python SCRIPT`
+would, and leaves behind how it ended, for the verdict on the attempt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import runpy
+import sys
+import traceback
+from pathlib import Path
+
+from trainmaster.environment import JobEnvironment, job_environment
+
+USAGE_CODE = 2
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments == ["-m"]:
+        sys.stderr.write("usage: python -m trainmaster.rank SCRIPT ARGS… | -m MODULE ARGS…\n")
+        return USAGE_CODE
+    surroundings = job_environment()
+    if surroundings.folder is not None:
+        _redirect(surroundings.folder / "logs" / f"rank-{surroundings.rank}.log")
+    faulthandler.enable()  # a crash in native code leaves its stack in the log
+    code, error = _run(arguments)
+    _flush()
+    _leave_word(surroundings, code, error)
+    return code
+
+
+def _redirect(log: Path) -> None:
+    """Both streams, for this process and all it starts. O_APPEND, so that the agent may shorten the file."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    _flush()
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    for stream in (sys.stdout, sys.stderr):
+        # Line by line, so that the page has it within a second.
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _run(arguments: list[str]) -> tuple[int, str]:
+    """Exit code as `python` would have it, and the error in one line."""
+    try:
+        if arguments[0] == "-m":
+            sys.argv = arguments[1:]
+            sys.path[0] = str(Path.cwd())
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = arguments
+            sys.path[0] = str(Path(arguments[0]).resolve().parent)
+            runpy.run_path(arguments[0], run_name="__main__")
+    except SystemExit as leaving:
+        return _code_of(leaving)
+    except BaseException as error:
+        _show(error)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1, _one_line(error)
+    return 0, ""
+
+
+def _code_of(leaving: SystemExit) -> tuple[int, str]:
+    if leaving.code is None or isinstance(leaving.code, int):
+        return leaving.code or 0, ""
+    sys.stderr.write(f"{leaving.code}\n")
+    return 1, f"SystemExit: {leaving.code}"
+
+
+def _show(error: BaseException) -> None:
+    """The traceback without the lines of this file and of runpy, which help nobody."""
+    frames = error.__traceback__
+    ours = (__file__, runpy.__file__, "<frozen runpy>")
+    while frames is not None and frames.tb_frame.f_code.co_filename in ours:
+        frames = frames.tb_next
+    traceback.print_exception(error.with_traceback(frames or error.__traceback__))
+
+
+def _one_line(error: BaseException) -> str:
+    return "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+
+
+def _leave_word(surroundings: JobEnvironment, code: int, error: str) -> None:
+    if surroundings.folder is None:
+        return
+    file = surroundings.folder / "ranks" / f"rank-{surroundings.rank}.exit"
+    temporary = file.with_suffix(".new")
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(exist_ok=True)
+        temporary.write_text(json.dumps({"exit_code": code, "error": error}))
+        temporary.rename(file)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

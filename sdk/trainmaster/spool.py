@@ -1,0 +1,52 @@
+"""Where the SDK leaves its events: a file of JSON lines that the agent, or a person, reads."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from trainmaster.console import warn
+
+
+class Spool:
+    """An append-only file of JSON lines.
+
+    One write call a line, so a killed process leaves whole lines. It needs no reader, never waits for one and
+    never raises: a full disk costs events, not the training. It says so once and counts what it dropped.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        """`path` None drops everything, for ranks that have nothing to tell."""
+        self._path = path
+        self._descriptor: int | None = None
+        self._torn = False
+        self.dropped = 0
+
+    def append(self, event: Mapping[str, object]) -> None:
+        if self._path is None:
+            return
+        try:
+            line = json.dumps(event, default=str, ensure_ascii=False).encode(errors="replace") + b"\n"
+            if self._descriptor is None:
+                self._descriptor = self._open(self._path)
+            # After a line that did not fit on the disk, a newline keeps the next one readable.
+            written = os.write(self._descriptor, b"\n" + line if self._torn else line)
+            self._torn = written < len(line)
+            if self._torn:
+                raise OSError(0, "the disk took only a part of a line")
+        except (OSError, ValueError) as error:
+            self._drop(error)
+
+    def _open(self, path: Path) -> int:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        size = os.fstat(descriptor).st_size
+        self._torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        return descriptor
+
+    def _drop(self, error: Exception) -> None:
+        self.dropped += 1
+        if self.dropped == 1:
+            warn(f"{self._path} cannot be written ({error}); training goes on, what it logs is lost")

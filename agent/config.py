@@ -102,12 +102,20 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
 
 def inherited_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """The part of the agent's environment that a training process may see."""
+    return _selection(_INHERITED, _INHERITED_PREFIXES, environment)
+
+
+def engine_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the command line of Docker or Podman needs to find its engine."""
+    names = frozenset({"PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"})
+    return _selection(names, ("DOCKER_", "CONTAINER_", "CONTAINERS_"), environment)
+
+
+def _selection(
+    names: frozenset[str], prefixes: tuple[str, ...], environment: Mapping[str, str] | None
+) -> dict[str, str]:
     source = os.environ if environment is None else environment
-    return {
-        name: value
-        for name, value in source.items()
-        if name in _INHERITED or name.startswith(_INHERITED_PREFIXES)
-    }
+    return {name: value for name, value in source.items() if name in names or name.startswith(prefixes)}
 
 
 class _Source:

@@ -18,7 +18,9 @@ from agent.attempts.life import Tools
 from agent.attempts.preparation import NodeFacts
 from agent.attempts.supervisor import Supervisor
 from agent.channel import open_channel
-from agent.config import AgentConfig, inherited_environment
+from agent.config import AgentConfig, engine_environment, inherited_environment
+from agent.launchers.container import ContainerLauncher
+from agent.launchers.engine import Engine
 from agent.launchers.process import ProcessLauncher
 from agent.node import Node
 from agent.probes.gpus import Nvml
@@ -56,7 +58,9 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     node = Node(config, slots, Probe(slots, nvml, config.data))
     session = Session(config, channel, node)
     pusher = Pusher(channel, session.identity)
-    supervisor = Supervisor(WorkFolders(config.data), _tools(config, slots, pusher, uploads, node.note_change))
+    supervisor = Supervisor(
+        WorkFolders(config.data), _tools(config, slots, pusher, uploads, node.note_change)
+    )
     node.equip(supervisor, None, config.transfer_port)
     await supervisor.adopt_all()
     log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
@@ -84,15 +88,14 @@ def _tools(
         gpu_uuids=slots.gpu_uuids,
         interface=interface_of(config.address),
     )
-    launcher = ProcessLauncher()
     return Tools(
         facts=facts,
         fetch=artifacts.fetch,
         uploader=artifacts.upload,
         pusher=pusher,
         executor=executor,
-        process_launcher=launcher,
-        container_launcher=launcher,
+        process_launcher=ProcessLauncher(),
+        container_launcher=ContainerLauncher(Engine(config.engine, engine_environment())),
         log_cap_bytes=config.log_cap_bytes,
         upload_limit_seconds=config.upload_limit_seconds,
         changed=changed,

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path, PurePath
 from threading import Event
 
 from agent.attempts.records import write_record
 from agent.launchers import command
-from agent.launchers.contract import LaunchOrder
+from agent.launchers.contract import CONTAINER_FOLDER, LaunchOrder
 from agent.wanted import Artifact, Launch
 from agent.work_folder import WorkFolder
-
-CONTAINER_FOLDER = PurePosixPath("/trainmaster")  # where a container sees the work folder
 
 
 class PreparationError(Exception):

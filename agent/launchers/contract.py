@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from agent.work_folder import WorkFolder
+
+CONTAINER_FOLDER = PurePosixPath("/trainmaster")  # where a container sees the work folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class Launcher(Protocol):
     - `stop` returns at once. The script sees the `stop` file first, then SIGTERM, after the grace SIGKILL. It
       may be called again; the shortest grace counts. What has not started or has ended ignores it.
     - When `poll` says Ended, nothing is left alive: no child, no grandchild, no daemon it left behind.
-    - Values of the environment are never written to disk and never on a command line.
+    - Values of secrets are never written to disk and never on a command line.
     - All methods are safe to call from any thread, but not twice at the same time for one folder.
     """
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from agent.files import read_json, write_atomically
 from agent.launchers import limits, processes, shim
 from agent.launchers.contract import Alive, Ended, LauncherError, LaunchOrder, NotStarted, Status
+from agent.launchers.exits import leave_exit, read_exit
 from agent.launchers.stopping import write_stop
 from agent.work_folder import WorkFolder
 
@@ -59,15 +60,12 @@ class ProcessLauncher:
 
     def poll(self, folder: WorkFolder) -> Status:
         starting = self._starting(folder)
-        ended = _read_exit(folder)
-        if ended is not None:
-            return ended
         taken = read_json(folder.process_file)
         if taken is None:
-            return self._not_taken(folder, starting)
+            return read_exit(folder) or self._not_taken(folder, starting)
         if processes.is_alive(int(taken["pid"]), float(taken["create_time"])):
             return Alive(int(taken["pid"]))
-        return _read_exit(folder) or _bury(folder)
+        return read_exit(folder) or _bury(folder)
 
     def _starting(self, folder: WorkFolder) -> subprocess.Popen[bytes] | None:
         """Our own child, if it was this agent that started the shim; asking also reaps it."""
@@ -86,7 +84,7 @@ class ProcessLauncher:
         if folder.process_file.exists():
             return self.poll(folder)
         trouble = f"the shim ended with code {child.returncode} before it began; see launcher.log"
-        return _leave_exit(folder, Ended(exit_code=125, trouble=trouble))
+        return leave_exit(folder, Ended(exit_code=125, trouble=trouble))
 
     def stop(self, folder: WorkFolder, grace_seconds: int) -> None:
         status = self.poll(folder)
@@ -116,33 +114,8 @@ class ProcessLauncher:
                 child.wait(timeout=5)
 
 
-def _read_exit(folder: WorkFolder) -> Ended | None:
-    document = read_json(folder.exit_file)
-    if document is None:
-        return None
-    return Ended(
-        exit_code=int(document.get("exit_code", 125)),
-        stopped=bool(document.get("stopped")),
-        killed_after_grace=bool(document.get("killed_after_grace")),
-        memory_limit_bytes=int(document.get("memory_limit_bytes") or 0),
-        vanished=bool(document.get("vanished")),
-        trouble=str(document.get("trouble", "")),
-    )
-
-
 def _bury(folder: WorkFolder) -> Ended:
     """The shim is gone and left no word: end what it watched, then write the word ourselves."""
     processes.kill_marked(folder.attempt_id)
     stopped = folder.stop_file.exists()
-    return _leave_exit(folder, Ended(exit_code=137, stopped=stopped, vanished=True, trouble=VANISHED))
-
-
-def _leave_exit(folder: WorkFolder, ended: Ended) -> Ended:
-    document = {
-        "exit_code": ended.exit_code,
-        "stopped": ended.stopped,
-        "vanished": ended.vanished,
-        "trouble": ended.trouble,
-    }
-    write_atomically(folder.exit_file, json.dumps(document).encode(), durable=True)
-    return ended
+    return leave_exit(folder, Ended(exit_code=137, stopped=stopped, vanished=True, trouble=VANISHED))

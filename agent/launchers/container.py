@@ -1,0 +1,165 @@
+"""Attempts in containers: the engine keeps them alive, watches them and remembers how they ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+import platform_core
+import trainmaster
+from agent.files import read_json, write_atomically
+from agent.launchers.contract import (
+    CONTAINER_FOLDER,
+    Alive,
+    Ended,
+    LauncherError,
+    LaunchOrder,
+    NotStarted,
+    Status,
+)
+from agent.launchers.engine import ContainerState, Engine, is_name_taken
+from agent.launchers.exits import leave_exit, read_exit
+from agent.launchers.stopping import write_stop
+from agent.work_folder import WorkFolder
+
+SDK_FOLDER = PurePosixPath("/opt/trainmaster")  # the SDK of this agent, for images that lack it
+ASK_EVERY_SECONDS = 1.0  # each question to the engine is a process
+_APPEND = 'exec "$@" >>"$0" 2>&1'  # output goes to the same file as in the process launcher
+VANISHED = "its container was removed from outside"
+# Set for the engine's own command line; a job may have them too, but not through its environment.
+_RESERVED = ("PATH", "HOME", "USER", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME")
+_RESERVED_PREFIXES = ("DOCKER_", "CONTAINER_", "CONTAINERS_", "LD_")
+
+
+class ContainerLauncher:
+    """Keeps the promises of `Launcher` with the engine's: a name is given once, a container dies as a whole."""
+
+    name = "container"
+
+    def __init__(self, engine: Engine, clock: Callable[[], float] = time.monotonic) -> None:
+        self._engine, self._clock = engine, clock
+        self._asked: dict[Path, tuple[float, Status]] = {}
+        self._lock = threading.Lock()
+
+    def start(self, order: LaunchOrder) -> None:
+        if not isinstance(self._look(order.folder), NotStarted):
+            return
+        remembered = {"image": order.image, "memory_bytes": order.memory_bytes}
+        write_atomically(order.folder.launch_file, json.dumps(remembered).encode())
+        try:
+            self._engine.run(self._arguments(order), order.environment)
+        except LauncherError as error:
+            if not is_name_taken(error):
+                raise
+        write_atomically(order.folder.process_file, b'{"container": true}')
+
+    def poll(self, folder: WorkFolder) -> Status:
+        with self._lock:
+            asked_at, status = self._asked.get(folder.path, (float("-inf"), NotStarted()))
+        if self._clock() - asked_at < ASK_EVERY_SECONDS and not isinstance(status, NotStarted):
+            return status
+        return self._look(folder)
+
+    def adopt(self, folder: WorkFolder) -> Status:
+        return self._look(folder)
+
+    def stop(self, folder: WorkFolder, grace_seconds: int) -> None:
+        if isinstance(self._look(folder), Alive):
+            write_stop(folder, grace_seconds)
+            self._engine.stop_later(_name(folder), grace_seconds)
+
+    def secrets(self, folder: WorkFolder, names: tuple[str, ...]) -> dict[str, str]:
+        try:
+            seen = self._engine.environment_of(_name(folder))
+        except LauncherError:
+            return {}
+        return {name: seen[name] for name in names if name in seen}
+
+    def forget(self, folder: WorkFolder) -> None:
+        self._engine.remove(_name(folder))
+        with self._lock:
+            self._asked.pop(folder.path, None)
+
+    def _look(self, folder: WorkFolder) -> Status:
+        status = self._ask(folder)
+        with self._lock:
+            self._asked[folder.path] = (self._clock(), status)
+        return status
+
+    def _ask(self, folder: WorkFolder) -> Status:
+        ended = read_exit(folder)
+        if ended is not None:
+            return ended
+        state = self._engine.state(_name(folder))
+        if state is None:
+            if folder.process_file.exists():
+                return leave_exit(folder, Ended(137, vanished=True, trouble=VANISHED))
+            return NotStarted()
+        return Alive(state.pid) if state.running else leave_exit(folder, _ended(folder, state))
+
+    def _arguments(self, order: LaunchOrder) -> list[str]:
+        folder = order.folder
+        arguments = ["--detach", "--init", "--name", _name(folder)]
+        arguments += ["--label", f"trainmaster.attempt={folder.attempt_id}"]
+        arguments += ["--network", "host", "--ipc", "host"]  # ranks meet by the node's own address
+        arguments += ["--ulimit", "core=0", "--volume", f"{folder.path}:{CONTAINER_FOLDER}"]
+        for package in (trainmaster, platform_core):
+            source = Path(str(package.__file__)).parent
+            arguments += ["--volume", f"{source}:{SDK_FOLDER / source.name}:ro"]
+        arguments += ["--workdir", str(_inside(folder, order.cwd))]
+        if order.memory_bytes:
+            arguments += ["--memory", str(order.memory_bytes)]
+        if order.cpus:
+            arguments += ["--cpus", str(order.cpus)]
+        if order.gpus and self._engine.is_podman:
+            arguments += [part for uuid in order.gpus for part in ("--device", f"nvidia.com/gpu={uuid}")]
+        elif order.gpus:
+            arguments += ["--gpus", f'"device={",".join(order.gpus)}"']
+        if self._engine.is_podman:
+            arguments += ["--userns", "keep-id"]
+        elif os.getuid() != 0:
+            arguments += ["--user", f"{os.getuid()}:{os.getgid()}"]
+        arguments += _environment(order)
+        command = ["sh", "-c", _APPEND, str(_inside(folder, order.output)), *order.argv]
+        return [*arguments, order.image, *command]
+
+
+def _environment(order: LaunchOrder) -> list[str]:
+    """Values go through the environment of the engine's command line, not over it: `ps` shows no secret."""
+    python_path = order.environment.get("PYTHONPATH", "")
+    path = f"{python_path}:{SDK_FOLDER}" if python_path else str(SDK_FOLDER)
+    arguments = ["--env", f"PYTHONPATH={path}"]
+    for name, value in sorted(order.environment.items()):
+        reserved = name in _RESERVED or name.startswith(_RESERVED_PREFIXES)
+        if reserved and name in order.secret_names:
+            raise LauncherError(f"A secret in a container cannot be called {name}; give it another name.")
+        if name != "PYTHONPATH":
+            arguments += ["--env", f"{name}={value}" if reserved else name]
+    return arguments
+
+
+def _name(folder: WorkFolder) -> str:
+    return f"trainmaster-{folder.attempt_id}"
+
+
+def _inside(folder: WorkFolder, path: Path) -> PurePosixPath:
+    return CONTAINER_FOLDER / path.relative_to(folder.path).as_posix()
+
+
+def _ended(folder: WorkFolder, state: ContainerState) -> Ended:
+    stopped = folder.stop_file.exists()
+    limit = 0
+    if state.oom_killed:
+        order = read_json(folder.launch_file) or {}
+        limit = int(order.get("memory_bytes") or 0)
+    return Ended(
+        exit_code=state.exit_code,
+        stopped=stopped,
+        killed_after_grace=stopped and state.exit_code == 137,
+        memory_limit_bytes=limit,
+        trouble=state.error,
+    )

@@ -1,0 +1,16 @@
+// The page's behaviour, all of it: each module looks for its own elements, now and in every fragment that arrives.
+import "./morph.js";
+import "./theme.js";
+import { startLive } from "./live.js";
+import { startCharts } from "./charts.js";
+import { startLogs } from "./logs.js";
+import { startKeys } from "./keys.js";
+import { startTimes } from "./time.js";
+import { startForms } from "./forms.js";
+
+startTimes();
+startForms();
+startKeys();
+startCharts();
+startLogs();
+startLive();

@@ -1,0 +1,100 @@
+// What a chart holds, apart from its drawing: series, their live growth, nearest values, and the table behind it.
+//
+// The page carries it as JSON:
+//   { x: {kind: "step" | "time" | "elapsed", title}, y: {title, unit, log, min, max}, smooth: 0..0.99,
+//     series: [{name, key, subject, origin_ms, x: [..], y: [..], raw: [..]}], marks: [{x, text}] }
+// x is a step, milliseconds since 1970 ("time") or seconds since the run began ("elapsed"). `key` and `subject` let
+// live points find their series; `raw` is the unsmoothed y, drawn faintly behind.
+import { clock, duration } from "./time.js";
+
+export const MOST_POINTS = 4000;
+
+export function number(value, unit = "") {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  const size = Math.abs(value);
+  const text = Number.isInteger(value) || size >= 1000
+    ? Math.round(value).toLocaleString("en")
+    : size >= 0.001 || size === 0 ? String(Number(value.toPrecision(4))) : value.toExponential(2);
+  return unit ? `${text} ${unit}` : text;
+}
+
+export function position(chart, x) {
+  if (chart.x.kind === "time") return clock(x);
+  if (chart.x.kind === "elapsed") return duration(x * 1000);
+  return `${chart.x.title || "step"} ${number(x)}`;
+}
+
+export function nearest(xs, x) {
+  let [low, high] = [0, xs.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (xs[middle] < x) low = middle;
+    else high = middle;
+  }
+  return Math.abs(xs[low] - x) <= Math.abs(xs[high] - x) ? low : high;
+}
+
+function placeOf(chart, series, point) {
+  if (chart.x.kind === "step") return point.step;
+  return chart.x.kind === "time" ? point.at_ms : (point.at_ms - (series.origin_ms ?? point.at_ms)) / 1000;
+}
+
+// Appends live points to the series they belong to; returns the grown series' numbers and how much each grew.
+export function grow(chart, subject, points) {
+  const grown = new Map();
+  chart.series.forEach((series, index) => {
+    if (series.subject !== subject) return;
+    for (const point of points) {
+      const value = point.values?.[series.key];
+      const x = placeOf(chart, series, point);
+      if (value === undefined || value === null || (series.x.length && x <= series.x.at(-1))) continue;
+      const before = series.y.at(-1);
+      const smoothed = chart.smooth && before !== undefined ? chart.smooth * before + (1 - chart.smooth) * value : value;
+      series.x.push(x);
+      series.y.push(smoothed);
+      series.raw?.push(value);
+      grown.set(index, (grown.get(index) ?? 0) + 1);
+    }
+  });
+  return grown;
+}
+
+export function tooLong(chart) {
+  return chart.series.some((series) => series.x.length > MOST_POINTS);
+}
+
+export function summary(chart, title) {
+  const parts = chart.series.filter((series) => series.y.length).map((series) =>
+    `${series.name} from ${number(series.y[0], chart.y.unit)} to ${number(series.y.at(-1), chart.y.unit)}`);
+  return `${title}: ${parts.join("; ")}. The table below holds the values.`;
+}
+
+// At most this many rows: a table is for reading, the store keeps the rest.
+const ROWS = 200;
+
+export function table(chart) {
+  const places = [...new Set(chart.series.flatMap((series) => series.x))].sort((a, b) => a - b);
+  const every = Math.max(1, Math.ceil(places.length / ROWS));
+  const shown = places.filter((_, index) => index % every === 0 || index === places.length - 1).reverse();
+  const element = document.createElement("table");
+  const head = element.createTHead().insertRow();
+  for (const [index, name] of [chart.x.title || chart.x.kind, ...chart.series.map((series) => series.name)].entries()) {
+    const cell = document.createElement("th");
+    cell.scope = "col";
+    cell.textContent = name;
+    if (index) cell.className = "n";
+    head.append(cell);
+  }
+  const maps = chart.series.map((series) => new Map(series.x.map((x, index) => [x, series.y[index]])));
+  const body = element.createTBody();
+  for (const x of shown) {
+    const row = body.insertRow();
+    row.insertCell().textContent = chart.x.kind === "step" ? number(x) : position(chart, x);
+    for (const values of maps) {
+      const cell = row.insertCell();
+      cell.className = "n";
+      cell.textContent = values.has(x) ? number(values.get(x), chart.y.unit) : "";
+    }
+  }
+  return element;
+}

@@ -1,0 +1,232 @@
+// Charts by Plotly: one style for all, light and dark, live growth, one cursor and one zoom for the charts of a page.
+import { grow, nearest, number, position, summary, table, tooLong } from "./chart-data.js";
+
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
+const MARKERS = ["circle", "square", "diamond", "triangle-up", "x"];
+const SVG_DASHES = ["", "6 3", "2 3", "6 3 2 3", "10 4"];
+const REFETCH_GAP_MS = 5000;
+
+const drawn = new Map(); // figure → {chart, text, plot}
+let lastRefetch = 0;
+
+// Plotly understands neither light-dark() nor oklch(): let the browser paint the colour and read the pixel.
+const brush = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+function colour(name, alpha = 1) {
+  const probe = document.createElement("i");
+  probe.hidden = true;
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  brush.clearRect(0, 0, 1, 1);
+  brush.fillStyle = getComputedStyle(probe).color;
+  brush.fillRect(0, 0, 1, 1);
+  probe.remove();
+  const [red, green, blue] = brush.getImageData(0, 0, 1, 1).data;
+  return `rgba(${red}, ${green}, ${blue}, ${alpha})`;
+}
+
+function style(index) {
+  return { colour: `c${(index % 5) + 1}`, variant: (index + Math.floor(index / 5)) % 5 };
+}
+
+// Plotly writes dates in UTC; the reader lives in a zone.
+const ZONE_MS = new Date().getTimezoneOffset() * 60000;
+function places(chart, xs) {
+  if (chart.x.kind === "time") return xs.map((x) => x - ZONE_MS);
+  return chart.x.kind === "elapsed" ? xs.map((x) => x / unitOf(chart).seconds) : xs;
+}
+
+function unitOf(chart) {
+  chart.unit ??= (() => {
+    const longest = Math.max(0, ...chart.series.map((series) => series.x.at(-1) ?? 0));
+    if (longest > 3 * 3600) return { seconds: 3600, name: "hours" };
+    return longest > 300 ? { seconds: 60, name: "minutes" } : { seconds: 1, name: "seconds" };
+  })();
+  return chart.unit;
+}
+
+function traces(chart) {
+  const lines = chart.series.map((series, index) => {
+    const { colour: name, variant } = style(index);
+    return {
+      x: places(chart, series.x), y: [...series.y], name: series.name, mode: "lines+markers", type: "scatter",
+      line: { color: colour(name), width: 1.8, dash: DASHES[variant] },
+      marker: { color: colour(name), size: 5, symbol: MARKERS[variant], maxdisplayed: series.x.length > 1 ? 7 : 0 },
+    };
+  });
+  const faint = chart.series.flatMap((series, index) => (series.raw ? [{
+    x: places(chart, series.x), y: [...series.raw], mode: "lines", type: "scatter",
+    line: { color: colour(style(index).colour, 0.28), width: 1 },
+  }] : []));
+  return [...faint, ...lines];
+}
+
+function layout(chart) {
+  const [muted, line, text] = [colour("muted"), colour("line"), colour("text")];
+  const axis = { gridcolor: line, linecolor: line, zeroline: false, tickfont: { size: 11, color: muted }, automargin: true, ticks: "" };
+  const xTitle = chart.x.kind === "elapsed" ? unitOf(chart).name : chart.x.kind === "time" ? "" : chart.x.title;
+  const range = chart.y.max === undefined || chart.y.max === null ? {} : { range: [chart.y.min ?? 0, chart.y.max] };
+  return {
+    margin: { l: 44, r: 12, t: 10, b: 30 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: muted },
+    showlegend: false, hovermode: false, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", uirevision: "keep",
+    xaxis: { ...axis, type: chart.x.kind === "time" ? "date" : "linear", showgrid: false, title: { text: xTitle, font: { size: 11, color: muted }, standoff: 6 }, exponentformat: "SI" },
+    yaxis: { ...axis, ...range, type: chart.y.log ? "log" : "linear", fixedrange: true, ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: "SI", nticks: 6 },
+    shapes: (chart.marks ?? []).map((mark) => ({ type: "line", x0: places(chart, [mark.x])[0], x1: places(chart, [mark.x])[0], yref: "paper", y0: 0, y1: 1, line: { color: muted, width: 1, dash: "dot" } })),
+    annotations: (chart.marks ?? []).map((mark) => ({ x: places(chart, [mark.x])[0], y: 1, yref: "paper", yanchor: "top", xanchor: "left", showarrow: false, text: mark.text, font: { size: 11, color: text } })),
+  };
+}
+
+function legend(figure, chart, x = null) {
+  const list = figure.querySelector(".series-list");
+  const items = chart.series.map((series, index) => {
+    const { colour: name, variant } = style(index);
+    const at = x === null ? series.x.length - 1 : nearest(series.x, x);
+    const item = document.createElement("li");
+    item.innerHTML = `<svg viewBox="0 0 26 10" aria-hidden="true"><line class="${name}" x1="0" x2="26" y1="5" y2="5" stroke-dasharray="${SVG_DASHES[variant]}"/></svg>`;
+    const value = document.createElement("b");
+    value.textContent = number(series.y[at], chart.y.unit);
+    item.append(series.name, value);
+    return item;
+  });
+  const where = document.createElement("li");
+  where.className = "muted";
+  where.textContent = x === null ? "latest" : `at ${position(chart, x)}`;
+  list.replaceChildren(...items, ...(chart.series.length ? [where] : []));
+}
+
+function draw(figure) {
+  const text = figure.querySelector("script[type='application/json']").textContent;
+  if (drawn.get(figure)?.text === text) return;
+  const chart = JSON.parse(text);
+  chart.series ??= [];
+  const plot = figure.querySelector(".plot");
+  const empty = chart.series.every((series) => series.x.length === 0);
+  figure.querySelector(".chart-empty").hidden = !empty;
+  plot.hidden = empty;
+  figure.querySelector("details").hidden = empty;
+  const first = !drawn.has(figure);
+  drawn.set(figure, { chart, text, plot });
+  legend(figure, chart);
+  if (empty) return;
+  plot.setAttribute("aria-label", summary(chart, figure.dataset.title));
+  window.Plotly.react(plot, traces(chart), layout(chart), { displayModeBar: false, responsive: false, doubleClick: "reset" });
+  if (first || !plot.dataset.wired) wire(figure, plot);
+  fillTable(figure);
+}
+
+function wire(figure, plot) {
+  plot.dataset.wired = "1";
+  plot.addEventListener("pointermove", (event) => point(figure, event));
+  plot.addEventListener("pointerleave", () => cursor(figure, null));
+  plot.on("plotly_relayout", (change) => zoom(figure, change));
+  new ResizeObserver(() => plot.offsetParent && window.Plotly.Plots.resize(plot)).observe(plot);
+  figure.querySelector("details").addEventListener("toggle", () => fillTable(figure));
+}
+
+function fillTable(figure) {
+  const details = figure.querySelector("details");
+  if (details.open) details.querySelector("[data-table]").replaceChildren(table(drawn.get(figure).chart));
+}
+
+// One cursor: whatever chart the pointer is over, every chart with the same kind of x shows that place.
+
+function point(figure, event) {
+  const { plot, chart } = drawn.get(figure);
+  const axis = plot._fullLayout?.xaxis;
+  if (!axis) return;
+  const pixel = event.clientX - plot.getBoundingClientRect().left - axis._offset;
+  if (pixel < 0 || pixel > axis._length) return cursor(figure, null);
+  const place = axis.p2c(pixel);
+  cursor(figure, chart.x.kind === "time" ? place + ZONE_MS : chart.x.kind === "elapsed" ? place * unitOf(chart).seconds : place);
+}
+
+function cursor(from, x) {
+  const kind = drawn.get(from).chart.x.kind;
+  for (const [figure, { chart, plot }] of drawn) {
+    if (chart.x.kind !== kind || plot.hidden || !figure.isConnected) continue;
+    const axis = plot._fullLayout?.xaxis;
+    let line = figure.querySelector(".cursor");
+    if (!line) plot.append((line = Object.assign(document.createElement("div"), { className: "cursor" })));
+    const left = x === null || !axis ? -1 : axis.c2p(places(chart, [x])[0]);
+    line.hidden = left < 0 || left > axis._length;
+    line.style.transform = `translateX(${axis._offset + left}px)`;
+    legend(figure, chart, x);
+  }
+}
+
+function zoom(from, change) {
+  const range = change["xaxis.range[0]"] === undefined ? null : [change["xaxis.range[0]"], change["xaxis.range[1]"]];
+  if (!range && !change["xaxis.autorange"]) return;
+  const { chart: source, plot: origin } = drawn.get(from);
+  if (origin.dataset.following) return;
+  for (const [figure, { chart, plot }] of drawn) {
+    if (figure === from || chart.x.kind !== source.x.kind || plot.hidden || !figure.isConnected) continue;
+    plot.dataset.following = "1";
+    const same = range ? { "xaxis.range": range } : { "xaxis.autorange": true };
+    window.Plotly.relayout(plot, same).finally(() => delete plot.dataset.following);
+  }
+}
+
+// Live growth
+
+function heard({ detail: { subject, data } }) {
+  if (!data.points?.length) return;
+  const known = new Set();
+  for (const [figure, { chart, plot }] of drawn) {
+    chart.series.filter((series) => series.subject === subject).forEach((series) => known.add(series.key));
+    const grown = grow(chart, subject, data.points);
+    if (!grown.size) continue;
+    if (tooLong(chart) || plot.hidden) refetch();
+    else extend(figure, chart, plot, grown);
+  }
+  const keys = data.points.flatMap((one) => Object.keys(one.values ?? {}));
+  if (keys.some((key) => !known.has(key))) refetch();
+}
+
+function extend(figure, chart, plot, grown) {
+  const behind = chart.series.filter((series) => series.raw).length;
+  let faint = -1;
+  const update = { x: [], y: [], at: [] };
+  chart.series.forEach((series, index) => {
+    if (series.raw) faint += 1;
+    const count = grown.get(index);
+    if (!count) return;
+    const x = places(chart, series.x.slice(-count));
+    update.x.push(x), update.y.push(series.y.slice(-count)), update.at.push(behind + index);
+    if (series.raw) update.x.push(x), update.y.push(series.raw.slice(-count)), update.at.push(faint);
+  });
+  window.Plotly.extendTraces(plot, { x: update.x, y: update.y }, update.at);
+  plot.setAttribute("aria-label", summary(chart, figure.dataset.title));
+  legend(figure, chart);
+  fillTable(figure);
+}
+
+function refetch() {
+  if (performance.now() - lastRefetch < REFETCH_GAP_MS) return;
+  lastRefetch = performance.now();
+  document.dispatchEvent(new CustomEvent("trainmaster:new-series"));
+}
+
+function restyle() {
+  for (const [figure, { chart, plot }] of drawn) {
+    if (figure.isConnected && !plot.hidden) window.Plotly.react(plot, traces(chart), layout(chart));
+  }
+}
+
+function look() {
+  for (const figure of [...drawn.keys()]) {
+    if (!figure.isConnected) {
+      window.Plotly.purge(drawn.get(figure).plot);
+      drawn.delete(figure);
+    }
+  }
+  const figures = document.querySelectorAll("figure[data-chart]");
+  if (figures.length && window.Plotly) figures.forEach(draw);
+}
+
+export function startCharts() {
+  look();
+  document.addEventListener("htmx:afterSettle", look);
+  document.addEventListener("trainmaster:live", heard);
+  document.addEventListener("trainmaster:theme", restyle);
+}

@@ -1,0 +1,76 @@
+// Small courtesies of forms: ask before what cannot be undone, do not send twice, copy, submit on change, select all.
+
+function askFirst(form) {
+  const dialog = document.getElementById("confirm");
+  dialog.querySelector("[data-text]").textContent = form.dataset.confirm;
+  dialog.querySelector("[data-yes]").textContent = form.dataset.confirmYes ?? "Yes, do it";
+  dialog.returnValue = "";
+  dialog.addEventListener("close", () => {
+    if (dialog.returnValue === "yes") {
+      form.dataset.confirmed = "1";
+      form.requestSubmit();
+    }
+  }, { once: true });
+  dialog.showModal();
+}
+
+function submitted(event) {
+  const form = event.target;
+  if (form.method === "dialog" || event.submitter?.formMethod === "dialog") return;
+  if (form.dataset.confirm && !form.dataset.confirmed) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    askFirst(form);
+    return;
+  }
+  if (form.method === "post" && !form.hasAttribute("hx-post")) {
+    if (form.dataset.sent) event.preventDefault();
+    form.dataset.sent = "1";
+  }
+}
+
+async function copy(button) {
+  const source = document.getElementById(button.dataset.copy);
+  const text = source ? source.innerText : button.dataset.copyText ?? "";
+  try {
+    await navigator.clipboard.writeText(text);
+    say(button, "Copied");
+  } catch {
+    if (source) getSelection().selectAllChildren(source);
+    say(button, "Press Ctrl+C");
+  }
+}
+
+function say(button, word) {
+  button.dataset.word ??= button.textContent;
+  button.textContent = word;
+  setTimeout(() => (button.textContent = button.dataset.word), 1600);
+}
+
+function changed(event) {
+  const control = event.target;
+  if (control.closest("form")?.hasAttribute("data-auto")) control.form.requestSubmit();
+  if (control.matches("[data-pick]")) picked(control.form ?? document.getElementById(control.getAttribute("form")));
+}
+
+function picked(form) {
+  if (!form) return;
+  const count = [...form.elements].filter((element) => element.matches("[data-pick]") && element.checked).length;
+  for (const button of form.elements) {
+    if (button.dataset.needs) {
+      button.disabled = count < Number(button.dataset.needs);
+      button.textContent = count >= Number(button.dataset.needs) ? `Compare ${count} runs` : "Compare";
+    }
+  }
+}
+
+export function startForms() {
+  document.addEventListener("submit", submitted, true);
+  document.addEventListener("change", changed);
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-copy], [data-copy-text]");
+    if (button) copy(button);
+  });
+  document.querySelectorAll("form").forEach(picked);
+  window.addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach((f) => delete f.dataset.sent));
+}

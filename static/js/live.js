@@ -1,0 +1,122 @@
+// One socket for the page. Elements name their subjects in data-live ("job:job-… jobs:vision"); when one of them
+// changes, htmx fetches the element's block again (hx-trigger="live"), at most once a second. Modules that want the
+// values themselves (metric points, log lines) listen to `trainmaster:live` on the document.
+// After a break the page joins again and asks for everything it shows: nothing needs to be replayed.
+
+const FETCH_GAP_MS = 1000;
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 20000;
+const BANNER_AFTER_MS = 2500;
+const SESSION_ENDED = 4401;
+
+let socket = null;
+let wait = FIRST_WAIT_MS;
+let bannerTimer = null;
+let everOpen = false;
+const joined = new Set();
+const lastFetch = new WeakMap();
+const owed = new Set();
+
+function subjectsOf(element) {
+  return (element.dataset.live ?? "").split(/\s+/).filter(Boolean);
+}
+
+function watchers() {
+  return document.querySelectorAll("[data-live]");
+}
+
+function join() {
+  if (socket?.readyState !== WebSocket.OPEN) return;
+  const wanted = new Set([...watchers()].flatMap(subjectsOf));
+  const fresh = [...wanted].filter((subject) => !joined.has(subject));
+  const gone = [...joined].filter((subject) => !wanted.has(subject));
+  if (fresh.length) socket.send(JSON.stringify({ join: fresh }));
+  if (gone.length) socket.send(JSON.stringify({ leave: gone }));
+  fresh.forEach((subject) => joined.add(subject));
+  gone.forEach((subject) => joined.delete(subject));
+}
+
+function refresh(element) {
+  if (!element.hasAttribute("hx-get") || owed.has(element)) return;
+  const rest = FETCH_GAP_MS - (performance.now() - (lastFetch.get(element) ?? -FETCH_GAP_MS));
+  owed.add(element);
+  setTimeout(() => {
+    if (document.hidden) return; // stays owed until the page is looked at again
+    owed.delete(element);
+    if (!element.isConnected || busy(element)) return;
+    lastFetch.set(element, performance.now());
+    window.htmx.trigger(element, "live");
+  }, Math.max(0, rest));
+}
+
+function busy(element) {
+  return element.querySelector("dialog[open], [data-editing]") !== null;
+}
+
+function refreshAll() {
+  watchers().forEach(refresh);
+}
+
+function heard({ subject, data }) {
+  if (!subject) return;
+  document.dispatchEvent(new CustomEvent("trainmaster:live", { detail: { subject, data: data ?? {} } }));
+  for (const element of watchers()) if (subjectsOf(element).includes(subject)) refresh(element);
+}
+
+function banner(text) {
+  const element = document.getElementById("connection");
+  if (!element) return;
+  element.hidden = !text;
+  if (text) element.querySelector("[data-text]").textContent = text;
+}
+
+function opened() {
+  clearTimeout(bannerTimer);
+  bannerTimer = null;
+  banner("");
+  wait = FIRST_WAIT_MS;
+  joined.clear();
+  join();
+  if (everOpen) {
+    refreshAll();
+    document.dispatchEvent(new CustomEvent("trainmaster:catch-up"));
+  }
+  everOpen = true;
+}
+
+function closed(event) {
+  if (event.code === SESSION_ENDED) {
+    banner("Your session has ended. Sign in again to see live values.");
+    return;
+  }
+  bannerTimer ??= setTimeout(() => {
+    const at = new Date(Date.now() - BANNER_AFTER_MS).toLocaleTimeString();
+    banner(`Connection lost at ${at}. What you see may be old; trying again by itself.`);
+  }, BANNER_AFTER_MS);
+  setTimeout(connect, wait * (0.75 + Math.random() / 2));
+  wait = Math.min(LONGEST_WAIT_MS, wait * 2);
+}
+
+function connect() {
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  socket = new WebSocket(`${scheme}://${location.host}/ws/live/`);
+  socket.addEventListener("open", opened);
+  socket.addEventListener("close", closed);
+  socket.addEventListener("message", (event) => heard(JSON.parse(event.data)));
+}
+
+export function startLive() {
+  if (!watchers().length) return;
+  connect();
+  document.addEventListener("htmx:afterSettle", join);
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return;
+    const late = [...owed];
+    owed.clear();
+    late.forEach(refresh);
+  });
+  window.addEventListener("online", () => {
+    wait = FIRST_WAIT_MS;
+    if (socket.readyState > WebSocket.OPEN) connect();
+  });
+}

@@ -1,0 +1,161 @@
+// The log of a job: every rank in one list, filtered and searched here, growing while the job speaks.
+// Only the lines in view are in the document, so a hundred thousand lines scroll as easily as ten.
+
+const LINE_PX = 20;
+const MOST_LINES = 100000;
+const ANSI = /\u001b\[[0-9;]*[A-Za-z]/g;
+const WARNING = /\b(warn(ing)?|retry|deprecated)\b/i;
+const ERROR = /\b(error|exception|traceback|fatal|killed|out of memory)\b/i;
+
+class LogView {
+  constructor(root) {
+    this.root = root;
+    this.box = root.querySelector(".log");
+    this.sheet = root.querySelector(".lines");
+    this.lines = [];
+    this.shown = [];
+    this.after = "";
+    this.fetching = false;
+    this.filter = { rank: "", text: "" };
+    this.follow = root.querySelector("[data-follow]");
+    this.box.addEventListener("scroll", () => this.scrolled());
+    root.querySelector("[data-rank]").addEventListener("change", (event) => this.choose({ rank: event.target.value }));
+    root.querySelector("[data-find]").addEventListener("input", (event) => this.choose({ text: event.target.value.toLowerCase() }));
+    this.follow.addEventListener("change", () => this.paint());
+    new ResizeObserver(() => this.paint()).observe(this.box);
+    this.fetch();
+  }
+
+  // Reads on from the last line known; the server answers {lines: [{at_ms, rank, text}], next, more}.
+  async fetch() {
+    if (this.fetching) return;
+    this.fetching = true;
+    try {
+      let more = true;
+      while (more && this.root.isConnected) {
+        const address = new URL(this.root.dataset.src, location.href);
+        if (this.after !== "") address.searchParams.set("after", this.after);
+        const answer = await fetch(address, { headers: { Accept: "application/json" } });
+        if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+        const { lines, next, more: rest } = await answer.json();
+        more = Boolean(rest) && next !== this.after;
+        this.after = next ?? this.after;
+        this.add(lines);
+      }
+    } catch (error) {
+      this.empty(`The log could not be read: ${error.message}. It is tried again when the job speaks.`);
+    } finally {
+      this.fetching = false;
+    }
+  }
+
+  add(lines) {
+    for (const line of lines) {
+      line.text = line.text.replace(ANSI, "");
+      this.lines.push(line);
+      this.seen(line.rank);
+      if (this.passes(line)) this.shown.push(line);
+    }
+    if (this.lines.length > MOST_LINES) {
+      this.lines.splice(0, this.lines.length - MOST_LINES);
+      this.shown = this.lines.filter((line) => this.passes(line));
+    }
+    this.paint();
+  }
+
+  seen(rank) {
+    const select = this.root.querySelector("[data-rank]");
+    if ([...select.options].some((option) => option.value === String(rank))) return;
+    const label = Number(rank) < 0 ? "launcher" : `rank ${rank}`;
+    const later = [...select.options].find((option) => option.value !== "" && Number(option.value) > Number(rank));
+    select.add(new Option(label, String(rank)), later ?? null);
+  }
+
+  passes({ rank, text }) {
+    return (this.filter.rank === "" || String(rank) === this.filter.rank)
+      && (this.filter.text === "" || text.toLowerCase().includes(this.filter.text));
+  }
+
+  choose(change) {
+    Object.assign(this.filter, change);
+    this.shown = this.lines.filter((line) => this.passes(line));
+    this.paint();
+  }
+
+  scrolled() {
+    const atEnd = this.box.scrollTop + this.box.clientHeight >= this.box.scrollHeight - 2 * LINE_PX;
+    if (!this.painting && this.follow.checked !== atEnd && this.shown.length) this.follow.checked = atEnd;
+    requestAnimationFrame(() => this.paintVisible());
+  }
+
+  paint() {
+    const filtered = this.filter.rank !== "" || this.filter.text !== "";
+    this.root.querySelector("[data-count]").textContent = filtered
+      ? `${this.shown.length.toLocaleString("en")} of ${this.lines.length.toLocaleString("en")} lines`
+      : `${this.lines.length.toLocaleString("en")} lines`;
+    this.empty(this.shown.length ? "" : this.lines.length ? "No line passes this filter." : this.root.dataset.empty);
+    this.sheet.style.height = `${this.shown.length * LINE_PX + 16}px`;
+    if (this.follow.checked) {
+      this.painting = true;
+      this.box.scrollTop = this.box.scrollHeight;
+      requestAnimationFrame(() => (this.painting = false));
+    }
+    this.paintVisible();
+  }
+
+  empty(sentence) {
+    const element = this.root.querySelector(".log .empty");
+    element.hidden = !sentence;
+    element.textContent = sentence;
+  }
+
+  paintVisible() {
+    const first = Math.max(0, Math.floor(this.box.scrollTop / LINE_PX) - 10);
+    const last = Math.min(this.shown.length, first + Math.ceil(this.box.clientHeight / LINE_PX) + 20);
+    const rows = [];
+    for (let index = first; index < last; index += 1) rows.push(this.row(this.shown[index], index));
+    this.sheet.replaceChildren(...rows);
+  }
+
+  row({ at_ms: at, rank, text }, index) {
+    const row = document.createElement("div");
+    row.className = `line${ERROR.test(text) ? " error" : WARNING.test(text) ? " warn" : ""}`;
+    row.style.top = `${index * LINE_PX + 8}px`;
+    const time = at ? new Date(at).toTimeString().slice(0, 8) + "." + String(at % 1000).padStart(3, "0") : "";
+    row.append(part("t", `${time} `), part("r", Number(rank) < 0 ? "[launcher] " : `[rank ${rank}] `), ...this.marked(text));
+    return row;
+  }
+
+  marked(text) {
+    const found = this.filter.text ? text.toLowerCase().indexOf(this.filter.text) : -1;
+    if (found < 0) return [text];
+    const end = found + this.filter.text.length;
+    const mark = document.createElement("mark");
+    mark.textContent = text.slice(found, end);
+    return [text.slice(0, found), mark, text.slice(end)];
+  }
+}
+
+function part(name, text) {
+  const element = document.createElement("span");
+  element.className = name;
+  element.textContent = text;
+  return element;
+}
+
+const views = new WeakMap();
+
+function look() {
+  for (const root of document.querySelectorAll("[data-logs]")) if (!views.has(root)) views.set(root, new LogView(root));
+}
+
+export function startLogs() {
+  look();
+  document.addEventListener("htmx:afterSettle", look);
+  // A hint that there are new lines; the lines themselves are read from the one place that has them in order.
+  const read = (subject) => document.querySelectorAll("[data-logs]").forEach((root) => {
+    if (!subject || root.dataset.live === subject) views.get(root)?.fetch();
+  });
+  document.addEventListener("trainmaster:live", ({ detail: { subject, data } }) => data.lines && read(subject));
+  document.addEventListener("trainmaster:catch-up", () => read(""));
+}

@@ -1,4 +1,4 @@
-"""Generates the package trainmaster_wire from its .proto files: `make proto`. Committed, and checked against a fresh run.
+"""Generates the package trainmaster_wire from its .proto files: `make proto`. The check compares with a fresh run.
 
 python tools/proto.py [FOLDER]        FOLDER: where to write, proto/ unless told
 """

@@ -121,8 +121,9 @@ def errors_page() -> str:
 def cli_page(group: click.Command = command_line, name: str = "trainmaster") -> str:
     context = click.Context(group, info_name=name, max_content_width=100)
     if not isinstance(group, click.Group):
+        text = inspect.cleandoc(group.help or "")
         options = "\n".join(option_lines(group, context))
-        return f"## {name}\n\n{inspect.cleandoc(group.help or '')}\n\n```\n{group.get_usage(context)}\n```\n\n{options}\n"
+        return f"## {name}\n\n{text}\n\n```\n{group.get_usage(context)}\n```\n\n{options}\n"
     found = ((child, group.get_command(context, child)) for child in sorted(group.list_commands(context)))
     return "\n".join(
         cli_page(command, f"{name} {child}") for child, command in found if command and not command.hidden

@@ -56,7 +56,8 @@ def test_every_call_on_the_wire_has_its_heading() -> None:
     ("path", "below"), reference.pages().items(), ids=lambda value: getattr(value, "name", "")
 )
 def test_the_reference_pages_are_what_the_code_makes(path: Path, below: str) -> None:
-    assert path.exists() and path.read_text() == reference.compose(path, below), "run `make docs`"
+    assert path.exists(), "run `make docs`"
+    assert path.read_text() == reference.compose(path, below), "run `make docs`"
 
 
 def test_a_missing_and_a_stale_heading_are_found(tmp_path: Path) -> None:

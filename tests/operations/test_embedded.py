@@ -64,7 +64,10 @@ def test_an_initialisation_that_was_cut_short_is_begun_again(folder: Path) -> No
 def test_what_started_is_stopped_when_the_next_does_not_start(folder: Path) -> None:
     database, cache = postgres(folder), valkey(folder)
     cache.port = database.port
-    with pytest.raises(EmbeddedError, match=f"Valkey did not start on port {cache.port}"), running(database, cache):
+    with (
+        pytest.raises(EmbeddedError, match=f"Valkey did not start on port {cache.port}"),
+        running(database, cache),
+    ):
         pytest.fail("it cannot start")
     assert not database.running()
 

@@ -89,8 +89,10 @@ def test_a_secret_that_a_newer_version_needs_is_added_beside_the_old_ones(folder
 def left_behind(folder: StateFolder) -> Iterator["subprocess.Popen[bytes]"]:
     """A child of an earlier `up` that ignores the polite signal."""
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
-    command = [sys.executable, str(TETHER), "--pid-file", str(folder.run / "worker.pid"), "--", sys.executable, "-c", deaf]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+    tether = [sys.executable, str(TETHER), "--pid-file", str(folder.run / "worker.pid"), "--"]
+    process = subprocess.Popen(
+        [*tether, sys.executable, "-c", deaf], stdout=subprocess.PIPE, start_new_session=True
+    )
     assert process.stdout is not None
     process.stdout.readline()  # it is deaf now
     yield process

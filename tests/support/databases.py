@@ -33,7 +33,9 @@ def provide() -> None:
     folder.chmod(0o711)  # as root, PostgreSQL runs under an account without rights and must pass
     # Stopping comes first, so it is registered last: atexit runs backwards.
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    postgres = Postgres(folder / "postgres", free_port(), secrets.token_hex(8), folder / "postgres.log", durable=False)
+    postgres = Postgres(
+        folder / "postgres", free_port(), secrets.token_hex(8), folder / "postgres.log", durable=False
+    )
     valkey = Valkey(folder / "valkey", free_port(), secrets.token_hex(8), folder / "valkey.log")
     stack = ExitStack()
     atexit.register(stack.close)

@@ -4,6 +4,10 @@ import os
 
 from tests.support.settings_environment import SETTINGS
 
-os.environ |= {"DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none", "REDIS_URL": "redis://127.0.0.1:1/0", **SETTINGS}
+os.environ |= {
+    "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
+    "REDIS_URL": "redis://127.0.0.1:1/0",
+    **SETTINGS,
+}
 
-from webapp.config.settings import *  # noqa: E402, F403
+from webapp.config.settings import *  # noqa: F403

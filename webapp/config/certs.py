@@ -34,7 +34,9 @@ class Pair:
 @click.option("--dir", "folder", required=True, type=Path, help="Where to write; made if it is missing.")
 @click.option("--host", "hosts", required=True, multiple=True, help="Name or IP the agents dial. Repeatable.")
 @click.option("--node", "nodes", multiple=True, help="Also a certificate for this node. Repeatable.")
-@click.option("--days", default=CERTIFICATE_DAYS, show_default=True, type=click.IntRange(1, 825), help="Validity.")
+@click.option(
+    "--days", default=CERTIFICATE_DAYS, show_default=True, type=click.IntRange(1, 825), help="Validity."
+)
 def certs(folder: Path, hosts: tuple[str, ...], nodes: tuple[str, ...], days: int) -> None:
     """Make the certificates that agents and gateway encrypt with.
 
@@ -56,7 +58,9 @@ def certs(folder: Path, hosts: tuple[str, ...], nodes: tuple[str, ...], days: in
 def refuse_names_that_are_none(names: tuple[str, ...]) -> None:
     for name in names:
         if not re.fullmatch(r"[A-Za-z0-9*][A-Za-z0-9.:_-]*", name):
-            raise click.ClickException(f"{name!r} is neither a host name nor an IP address; nothing was written.")
+            raise click.ClickException(
+                f"{name!r} is neither a host name nor an IP address; nothing was written."
+            )
 
 
 def refuse_to_overwrite(folder: Path, names: list[str]) -> None:
@@ -70,11 +74,15 @@ def refuse_to_overwrite(folder: Path, names: list[str]) -> None:
 def open_authority(folder: Path) -> Pair:
     certificate, key = folder / "ca.crt", folder / "ca.key"
     if certificate.exists() != key.exists():
-        raise click.ClickException(f"{folder} holds only one of ca.crt and ca.key. Restore the other, or remove it.")
+        raise click.ClickException(
+            f"{folder} holds only one of ca.crt and ca.key. Restore the other, or remove it."
+        )
     if certificate.exists():
         loaded = serialization.load_pem_private_key(key.read_bytes(), password=None)
         if not isinstance(loaded, ec.EllipticCurvePrivateKey):
-            raise click.ClickException(f"{key} is not an elliptic-curve key; it was not made by this command.")
+            raise click.ClickException(
+                f"{key} is not an elliptic-curve key; it was not made by this command."
+            )
         return Pair(loaded, x509.load_pem_x509_certificate(certificate.read_bytes()))
     authority = make_authority(datetime.datetime.now(datetime.UTC))
     write_pair(folder, "ca", authority)
@@ -130,7 +138,11 @@ def issue(
 
 
 def blank(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, today: datetime.datetime, days: int
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    today: datetime.datetime,
+    days: int,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()

@@ -153,15 +153,12 @@ def manage(
 def plan(
     folder: StateFolder, ports: Ports, options: Options, secrets: dict[str, str], databases: list[Path]
 ) -> list[Program]:
-    url = f"http://127.0.0.1:{ports.web}"
-    hint = f"Log in as admin with the ADMIN_PASSWORD in {folder.path / 'secrets.env'}."
+    ready = folder.run / "ready"
+    ready.unlink(missing_ok=True)
     watch = (
-        "python",
-        str(ROOT / "webapp" / "config" / "watch.py"),
-        "--url",
-        url,
-        "--hint",
-        hint,
+        *("python", str(ROOT / "webapp" / "config" / "watch.py")),
+        *("--url", f"http://127.0.0.1:{ports.web}", "--ready-file", str(ready)),
+        *("--hint", f"Log in as admin with the ADMIN_PASSWORD in {folder.path / 'secrets.env'}."),
         *map(str, databases),
     )
     schedule = ("--schedule", str(folder.run / "beat-schedule"))

@@ -1,6 +1,6 @@
 """Says when the platform is ready, then ends as soon as a database does, which stops the whole platform.
 
-    python watch.py --url URL --hint TEXT PIDFILE …
+    python watch.py --url URL --ready-file FILE --hint TEXT PIDFILE …
 
 A program of its own beside the others, so that `up` needs no threads. Runs as a plain file and imports only the
 standard library, because it stays in memory.
@@ -32,6 +32,7 @@ def is_running(pid_file: Path) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", required=True)
+    parser.add_argument("--ready-file", required=True, type=Path, help="gets the address once it answers")
     parser.add_argument("--hint", default="")
     parser.add_argument("databases", nargs="*", type=Path)
     options = parser.parse_args()
@@ -39,6 +40,7 @@ def main() -> None:
     while True:
         if not ready and answers(f"{options.url}/healthz"):
             ready = True
+            options.ready_file.write_text(options.url + "\n")
             print(f"Trainmaster is ready at {options.url}", flush=True)
             if options.hint:
                 print(options.hint, flush=True)

@@ -22,8 +22,8 @@ def _readings(source: Source) -> Iterator[str]:
             continue
         if _is_environment(node) or _imports_it(node):
             yield (
-                f"{source.name}:{getattr(node, 'lineno', 0)} reads the environment; only {', '.join(sorted(READERS))} do. "
-                "To hand the whole of it on to a child, write `os.environ | {...}`"
+                f"{source.name}:{getattr(node, 'lineno', 0)} reads the environment; "
+                f"only {', '.join(sorted(READERS))} do. To hand the whole of it on to a child, write `os.environ | {{...}}`"
             )
 
 

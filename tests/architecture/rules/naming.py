@@ -12,4 +12,4 @@ def violations(root: Path) -> Iterator[str]:
     for folder in (*EVERYTHING, "proto/trainmaster_wire"):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in {".py", ""} and path.stem.lower().strip("_") in BANNED:
-                yield f"{path.relative_to(root)} is a dumping ground by name; file its contents under what they are about"
+                yield f"{path.relative_to(root)} is a dumping ground by name; file what it holds under its subject"

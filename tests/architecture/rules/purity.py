@@ -29,7 +29,7 @@ def _imports(source: Source) -> Iterator[str]:
     typing_only = only_for_types(source.tree)
     for node, module in imports(source.tree):
         if module.partition(".")[0] not in ALLOWED and node.lineno not in typing_only:
-            yield f"{source.name}:{node.lineno} imports {module}; the core is pure and may import only what purity.py lists"
+            yield f"{source.name}:{node.lineno} imports {module}; the core may import only what purity.py lists"
 
 
 def _calls(source: Source) -> Iterator[str]:

@@ -1,0 +1,61 @@
+"""`trainmaster demo`: a cluster on this machine, people in it, and a journey through the product."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from webapp.config.cast import CAST
+from webapp.config.journey import JourneyFailedError, travel
+from webapp.config.platform_process import PlatformError, PlatformProcess
+
+
+@click.command()
+@click.option(
+    "--once", is_flag=True, help="Stop everything after the journey; exit code 0 means it succeeded."
+)
+@click.option(
+    "--dir", "folder", default="var/demo", show_default=True, type=Path, help="Where everything is kept."
+)
+@click.option(
+    "--port", default=0, type=click.IntRange(0, 65535), help="Of the web; else that of last time, or 8000."
+)
+def demo(once: bool, folder: Path, port: int) -> None:
+    """Start a cluster of four nodes on this machine and show the whole product at work in it.
+
+    Without --once the dashboard stays up afterwards, until Ctrl-C.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    began = time.monotonic()
+    try:
+        platform = PlatformProcess.start(
+            folder.absolute(), "--agents", "4", "--slots", "2", "--port", str(port)
+        )
+    except PlatformError as error:
+        raise click.ClickException(str(error)) from error
+    try:
+        click.echo(f"The dashboard answers after {time.monotonic() - began:.0f} s.")
+        platform.manage("seed_demo")
+        print_logins(platform.url)
+        travel(platform.url, click.echo)
+        click.echo(f"The journey succeeded after {time.monotonic() - began:.0f} s.")
+        if not once:
+            print_logins(platform.url)
+            click.echo("Ctrl-C stops everything.")
+            platform.process.wait()
+            raise click.ClickException("The platform has ended by itself.")
+    except (PlatformError, JourneyFailedError) as error:
+        raise click.ClickException(str(error)) from error
+    except KeyboardInterrupt:
+        click.echo()
+    finally:
+        platform.stop(training_too=True)
+
+
+def print_logins(url: str) -> None:
+    click.echo(f"\n  {url}\n")
+    for person in CAST:
+        click.echo(f"  {person.username:<8} password {person.password:<12} {person.story}")
+    click.echo()

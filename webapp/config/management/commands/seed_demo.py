@@ -1,0 +1,58 @@
+"""Makes the people, teams and quotas of the demonstration; what exists already stays as it is."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from platform_core.errors import TrainmasterError
+from webapp.accounts import services as accounts
+from webapp.accounts.permissions import SYSTEM
+from webapp.config.cast import CAST, DOLLARS_PER_HOUR, QUOTAS, TEAMS
+from webapp.quotas import services as quotas
+
+
+class Command(BaseCommand):
+    help = "Make the people, teams and quotas of the demonstration."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--gpu-type", default="cpu", help="the type of slot that the quotas are for")
+
+    def handle(self, *args: Any, gpu_type: str, **options: Any) -> None:
+        for slug, name in TEAMS.items():
+            unless_there(lambda slug=slug, name=name: accounts.create_team(SYSTEM, slug, name))
+        for person in CAST:
+            unless_there(
+                lambda person=person: accounts.create_user(
+                    SYSTEM,
+                    person.username,
+                    person.password,
+                    full_name=person.full_name,
+                    is_admin=not person.team,
+                )
+            )
+        for person in CAST:
+            if person.team:
+                accounts.set_role(SYSTEM, person.team, person.username, accounts.Role(person.role))
+        for team, (guaranteed, maximum) in QUOTAS.items():
+            unless_there(
+                lambda team=team, guaranteed=guaranteed, maximum=maximum: quotas.edit_quota(
+                    SYSTEM,
+                    team,
+                    gpu_type,
+                    guaranteed=guaranteed,
+                    maximum=maximum,
+                    queue_beyond=team != "vision",
+                    version=0,
+                    cause="demonstration",
+                )
+            )
+        quotas.set_price(SYSTEM, gpu_type, int(DOLLARS_PER_HOUR * 1_000_000))
+
+
+def unless_there(make: Callable[[], object]) -> None:
+    try:
+        make()
+    except TrainmasterError as error:
+        if error.code not in {"duplicate_name", "stale_version"}:
+            raise

@@ -1,0 +1,93 @@
+"""A whole platform as a child process: started, waited for, used from outside, stopped. For the demo and the tests."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from webapp.config.programs import runnable
+from webapp.config.state_folder import read_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class PlatformError(Exception):
+    """Why it did not start, or ended early."""
+
+
+@dataclass
+class PlatformProcess:
+    """`trainmaster up` in `folder`. `stop` leaves nothing behind when told so, not even training that would go on."""
+
+    folder: Path
+    process: "subprocess.Popen[bytes]"
+    url: str
+
+    @classmethod
+    def start(cls, folder: Path, *arguments: str, seconds: float = 120) -> "PlatformProcess":
+        ready = folder / "run" / "ready"
+        ready.unlink(missing_ok=True)
+        command = runnable(("trainmaster", "up", "--dir", str(folder), "--quiet", *arguments))
+        # Its own session: Ctrl-C reaches us alone, and we decide in which order things end.
+        process = subprocess.Popen(command, start_new_session=True)
+        platform = cls(folder, process, "")
+        deadline = time.monotonic() + seconds
+        while not ready.exists():
+            if process.poll() is not None:
+                raise PlatformError(f"The platform ended with code {process.returncode} before it was ready.")
+            if time.monotonic() > deadline:
+                platform.stop()
+                raise PlatformError(
+                    f"The platform was not ready after {seconds:.0f} s; see {folder / 'logs'}."
+                )
+            time.sleep(0.1)
+        platform.url = ready.read_text().strip()
+        return platform
+
+    def manage(self, *arguments: str) -> str:
+        """A command of manage.py with the platform's own environment; its output, or its error."""
+        environment = os.environ | read_environment(self.folder / "platform.env")
+        command = runnable(("python", "manage.py", *arguments))
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise PlatformError(f"manage.py {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def stop(self, training_too: bool = True) -> int:
+        if self.running():
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(60)
+        if training_too:
+            end_training(self.folder / "agents")
+        return code
+
+
+def end_training(agents: Path) -> list[int]:
+    """Kills the process groups of attempts that outlived their agents; gives those that it found."""
+    ended = []
+    for path in agents.glob("*/attempts/*/process.json"):
+        process = training_process(path)
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(os.getpgid(process.pid), signal.SIGKILL)
+            ended.append(process.pid)
+    return ended
+
+
+def training_process(path: Path) -> psutil.Process | None:
+    try:
+        recorded = json.loads(path.read_text())
+        process = psutil.Process(recorded["pid"])
+        same = abs(process.create_time() - float(recorded["create_time"])) < 1
+        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+    except (OSError, ValueError, KeyError, psutil.Error):
+        return None

@@ -41,7 +41,7 @@ class Explainer:
         kept = self._reserved.get(job.id)
         if kept is not None:
             numbers = (*numbers, ("reserved_start_ms", kept.start_ms))
-            sentence = f"{sentence}; its place is kept, it starts in {self._until(kept)} at the latest"
+            sentence = f"{sentence}; its place is kept; it should start in {self._until(kept)}"
         return Wait(job.id, code, (*numbers, ("position", self._position[job.gpu_type])), sentence)
 
     def _answer(self, job: PendingJob, held_back_by: str) -> _Answer:
@@ -144,12 +144,12 @@ class Explainer:
         with_free = (self._at_end.at_least(1) & allowed).bit_count()
         needed = f"needs {amount(demand.gpus, demand.gpu_type)}"
         numbers: _Numbers = (("needed", demand.gpus), ("free", free), ("free_nodes", with_free))
+        if self._reserved and self._site.place(self._at_end, demand) is not None:
+            return self._kept_for_others(numbers, needed, free)
         if self._site.place(self._at_start, demand) is not None:
             ahead = self._started[demand.gpu_type]
             took = f"{plural(ahead, 'job')} ahead of it took the free ones in this round, {are(free, 'left')}"
             return WaitCode.BEHIND, (*numbers, ("ahead", ahead)), f"{needed}; {took}"
-        if self._reserved and self._site.place(self._at_end, demand) is not None:
-            return self._kept_for_others(numbers, needed, free)
         holder = self._holders.largest_on(self._index.eligible(demand), demand.gpu_type)
         held = f"; {holder}" if holder else ""
         if free < demand.gpus:
@@ -170,7 +170,7 @@ class Explainer:
 
     def _kept_for_others(self, numbers: _Numbers, needed: str, free: int) -> _Answer:
         first = min(self._reserved.values(), key=lambda kept: (kept.start_ms, kept.job_id))
-        kept = f"they are kept for {first.job_id}, which starts in {self._until(first)} at the latest"
+        kept = f"they are kept for {first.job_id}, which should start in {self._until(first)}"
         return (
             WaitCode.BEHIND,
             (*numbers, ("ahead", len(self._reserved))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
@@ -70,7 +70,7 @@ def pending(
 
 def running(
     name: str,
-    where: dict[str, Sequence[int]],
+    where: Mapping[str, Sequence[int]],
     *,
     team: str = "vision",
     gpu_type: str = "a100",

@@ -1,0 +1,110 @@
+from collections.abc import Callable
+
+import pytest
+from rest_framework.test import APIClient
+
+from platform_core.errors import TrainmasterError
+from tests.webapp.conftest import Cast
+from webapp.accounts import services, tokens
+from webapp.accounts.models import ApiToken, Role, User
+from webapp.accounts.permissions import SYSTEM, Actor
+from webapp.live.identity import now_ms
+
+ActorOf = Callable[[User], Actor]
+Api = Callable[..., APIClient]
+
+
+def bearer(text: str) -> APIClient:
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {text}")
+    return client
+
+
+def test_a_token_says_who_and_which_team(cast: Cast, api: Api) -> None:
+    assert api(cast.owner).get("/api/v1/me").json() == {
+        "username": "alice",
+        "admin": False,
+        "teams": {"vision": "member"},
+        "token_team": "vision",
+    }
+
+
+def test_a_token_knows_only_its_own_team(cast: Cast, api: Api) -> None:
+    services.set_role(SYSTEM, "nlp", "alice", Role.LEAD)
+    assert api(cast.owner, "vision").get("/api/v1/me").json()["teams"] == {"vision": "member"}
+
+
+def test_an_admins_token_is_a_lead_of_its_team_and_no_admin(cast: Cast, api: Api) -> None:
+    answer = api(cast.admin).get("/api/v1/me").json()
+    assert (answer["admin"], answer["teams"]) == (False, {"vision": "lead"})
+
+
+def test_a_demoted_person_is_demoted_in_their_tokens_too(cast: Cast, api: Api) -> None:
+    client = api(cast.owner)
+    services.set_role(SYSTEM, "vision", "alice", Role.VIEWER)
+    assert client.get("/api/v1/me").json()["teams"] == {"vision": "viewer"}
+
+
+def test_only_the_digest_is_kept(cast: Cast, actor: ActorOf) -> None:
+    made = tokens.create_token(actor(cast.owner), "vision", "laptop", 30)
+    row = ApiToken.objects.get()
+    assert made.text.startswith(row.prefix)
+    assert made.text not in str(ApiToken.objects.values())
+
+
+@pytest.mark.parametrize("state", ["unknown", "expired", "revoked", "of somebody deactivated", "not even a token"])
+def test_a_dead_token_is_refused_with_a_problem_document(cast: Cast, actor: ActorOf, state: str) -> None:
+    text = tokens.create_token(actor(cast.owner), "vision", "laptop", 30).text
+    if state == "unknown":
+        text += "x"
+    elif state == "expired":
+        ApiToken.objects.update(expires_ms=now_ms())
+    elif state == "revoked":
+        tokens.revoke_token(actor(cast.owner), ApiToken.objects.get().pk)
+    elif state == "of somebody deactivated":
+        User.objects.filter(username="alice").update(is_active=False)
+    else:
+        text = "\u00ff" * 20
+    answer = bearer(text).get("/api/v1/me")
+    assert answer.status_code == 401
+    assert answer.json()["code"] == "not_authenticated"
+    assert answer["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_last_use_is_noted_once_a_minute(cast: Cast, api: Api) -> None:
+    client = api(cast.owner)
+    client.get("/api/v1/me")
+    first = ApiToken.objects.get().last_used_ms
+    assert first is not None
+    client.get("/api/v1/me")
+    assert ApiToken.objects.get().last_used_ms == first
+
+
+def test_nobody_revokes_the_token_of_another(cast: Cast, actor: ActorOf) -> None:
+    made = tokens.create_token(actor(cast.owner), "vision", "laptop", 30)
+    with pytest.raises(TrainmasterError) as refusal:
+        tokens.revoke_token(actor(cast.lead), made.id)
+    assert refusal.value.code == "not_found"
+    tokens.revoke_token(actor(cast.admin), made.id)
+    assert tokens.find(made.text) is None
+
+
+def test_no_token_for_a_team_one_does_not_belong_to(cast: Cast, actor: ActorOf) -> None:
+    with pytest.raises(TrainmasterError) as refusal:
+        tokens.create_token(actor(cast.outsider), "vision", "laptop", 30)
+    assert refusal.value.code == "not_found"
+
+
+@pytest.mark.parametrize("days", [0, 366, -1])
+def test_a_token_lives_a_day_to_a_year(cast: Cast, actor: ActorOf, days: int) -> None:
+    with pytest.raises(TrainmasterError, match="1 to 365 days"):
+        tokens.create_token(actor(cast.owner), "vision", "laptop", days)
+
+
+def test_a_session_asks_the_api_without_a_token(cast: Cast, browser: Callable[[User], APIClient]) -> None:
+    answer = browser(cast.admin).get("/api/v1/me").json()
+    assert (answer["username"], answer["admin"], answer["token_team"]) == ("root", True, None)
+
+
+def test_nobody_gets_nothing(cast: Cast) -> None:
+    assert APIClient().get("/api/v1/me").status_code == 401

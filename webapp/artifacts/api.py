@@ -1,6 +1,6 @@
 """Uploads and dataset snapshots over REST."""
 
-from typing import Any
+from typing import IO, Any, cast
 
 from drf_spectacular.utils import extend_schema, inline_serializer
 from rest_framework import serializers
@@ -38,12 +38,15 @@ class CompleteUpload(serializers.Serializer[Any]):
     files = serializers.IntegerField(min_value=1, required=False, help_text="how many files there must be")
 
 
-_ID = {"id": serializers.CharField()}
-_MANIFEST = {
+_ID: dict[str, Any] = {"id": serializers.CharField()}
+_MANIFEST: dict[str, Any] = {
     "manifest": serializers.CharField(),
     "files": serializers.IntegerField(),
     "bytes": serializers.IntegerField(),
 }
+
+
+_FILE: dict[str, Any] = {"sha256": serializers.CharField(), "size": serializers.IntegerField()}
 
 
 class Uploads(APIView):
@@ -61,15 +64,12 @@ class UploadFile(APIView):
 
     @extend_schema(
         request={"application/octet-stream": bytes},
-        responses={
-            201: inline_serializer(
-                "UploadedFile", {"sha256": serializers.CharField(), "size": serializers.IntegerField()}
-            )
-        },
+        responses={201: inline_serializer("UploadedFile", _FILE)},
     )
     def put(self, request: Request, upload_id: str, path: str) -> Response:
         """Send one file of an upload; its bytes are hashed on the way into the store."""
-        part = services.receive_file(actor_of(request), upload_id, path, request.data)
+        body = cast(IO[bytes], request.data)  # what StreamParser left alone
+        part = services.receive_file(actor_of(request), upload_id, path, body)
         return Response({"sha256": part.entry.sha256, "size": part.entry.size}, status=201)
 
 

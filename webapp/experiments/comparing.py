@@ -78,7 +78,7 @@ def sort_key(value: float | None, lower_is_better: bool) -> tuple[bool, float]:
 def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     """The context of the compare page; the query says how the curves are drawn."""
     metrics = charts.in_order(metric_store.keys([run.id for run in runs]))
-    options = {
+    options: dict[str, Any] = {
         "x": "time" if query.get("x") == "time" else "step",
         "smooth": _weight(query.get("smooth", "")),
         "scale": "log" if query.get("scale") == "log" else "linear",

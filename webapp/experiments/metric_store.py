@@ -7,6 +7,7 @@ keys     the metrics of a run
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection
 
@@ -34,7 +35,7 @@ WHERE experiments_metricpoint.attempt <= EXCLUDED.attempt
 def append(run_id: str, attempt: int, points: Sequence[Point]) -> None:
     newest = {(point.key, point.step): point for point in points}  # one statement may touch a row only once
     rows = list(newest.values())
-    columns = [
+    columns: list[list[Any]] = [
         [p.key for p in rows],
         [p.step for p in rows],
         [p.value for p in rows],

@@ -49,7 +49,7 @@ def _place(job_id: str, seats: Sequence[Seat], reason: str, at_ms: int) -> None:
     for node, rank, slots in sorted(seats):  # a fixed order of locks
         clusters.assign_slots(attempt.id, node, slots)
         quotas.open_entry(
-            attempt_id=attempt.id, job_id=row.id, node_id=node, team=row.team_id, user=row.user.username,
+            attempt_id=attempt.id, job_id=row.id, node_id=node, team=row.team_id, user_id=row.user_id,
             gpu_type=row.gpu_type, slots=len(slots), at_ms=at_ms,
         )  # fmt: skip
         Member.objects.create(attempt=attempt, node_id=node, rank=rank, slots=list(slots), phase="assigned")

@@ -103,7 +103,7 @@ def kpis(job: Job, now_ms: int, checkpoint_ms: int | None) -> list[dict[str, Any
     running = job.started_ms is not None and job.finished_ms is None and job.state in ACTIVE
     elapsed: dict[str, Any] = {"label": "Elapsed", "note": f"limit {job.spec['max_runtime_hours']} h"}
     elapsed |= {"since_ms": job.started_ms} if running else {"value": _duration(elapsed_ms(job, now_ms))}
-    saved = {
+    saved: dict[str, Any] = {
         "label": "Last checkpoint",
         "note": f"step {job.latest_step:,}" if job.latest_checkpoint else "none yet",
     }

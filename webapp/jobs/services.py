@@ -122,7 +122,8 @@ def check_references(spec: JobSpec) -> None:
         specification.Problem(
             "secrets", f"The team has no secret {name}; a lead can add it on the team's page."
         )
-        for name in accounts.missing_secrets(spec.team, spec.secrets)
+        for name in spec.secrets
+        if name not in accounts.secret_names(spec.team)
     ]
     if problems:
         raise specification.SpecError(tuple(problems))
@@ -176,12 +177,10 @@ def node_lost(node_id: str, at_ms: int) -> None:
 def stop_overdue(at_ms: int) -> None:
     """End the jobs that have run for longer than they asked for."""
     active = Job.objects.filter(
-        state__in=[JobState.RUNNING, JobState.CHECKPOINTING, JobState.INITIALIZING],
-        stop="none",
-        started_ms__isnull=False,
+        state__in=[JobState.RUNNING, JobState.CHECKPOINTING, JobState.INITIALIZING], stop="none"
     ).values_list("id", "started_ms", "spec__max_runtime_hours")
     for job_id, started_ms, hours in active:
-        if at_ms - started_ms > float(hours) * 3_600_000:
+        if started_ms is not None and at_ms - started_ms > float(hours) * 3_600_000:
             stepping.step(job_id, events.TimeLimitReached(at_ms=at_ms, actor="system"))
 
 

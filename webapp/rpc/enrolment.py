@@ -11,7 +11,7 @@ from webapp.rpc.status import errors_become_status
 
 
 class EnrolmentServicer(enrolment_pb2_grpc.EnrolmentServicer):
-    async def Join(self, request: enrolment_pb2.JoinRequest, context: Any) -> enrolment_pb2.JoinReply:  # type: ignore[override]
+    async def Join(self, request: enrolment_pb2.JoinRequest, context: Any) -> enrolment_pb2.JoinReply:
         async with errors_become_status(context):
             node_id, credential = await database_sync_to_async(clusters.join)(
                 request.bootstrap_token, description(request.node), request.node_id

@@ -23,7 +23,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
 
-    async def Connect(  # type: ignore[override]
+    async def Connect(
         self, request_iterator: AsyncIterator[session_pb2.FromAgent], context: Any
     ) -> AsyncIterator[session_pb2.FromServer]:
         async with errors_become_status(context):

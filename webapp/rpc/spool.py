@@ -65,4 +65,6 @@ def _progress(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _first(values: dict[str, Any], names: tuple[str, ...]) -> float | None:
-    return next((float(values[name]) for name in names if name in values and math.isfinite(values[name])), None)
+    return next(
+        (float(values[name]) for name in names if name in values and math.isfinite(values[name])), None
+    )

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class UplinkServicer(uplink_pb2_grpc.UplinkServicer):
-    async def Push(  # type: ignore[override]
+    async def Push(
         self, request_iterator: AsyncIterator[uplink_pb2.Batch], context: Any
     ) -> AsyncIterator[uplink_pb2.Ack]:
         async with errors_become_status(context):

@@ -285,5 +285,6 @@ LOGGING = {
     "formatters": {"plain": {"format": "{levelname} {name}: {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": text("TRAINMASTER_LOG_LEVEL", "INFO")},
-    "loggers": {"httpx": {"level": "WARNING"}},
+    # A clock tick every two seconds is no news; that a task failed is.
+    "loggers": {"httpx": {"level": "WARNING"}, "celery": {"level": "WARNING"}},
 }

@@ -11,6 +11,11 @@ from agent.wanted import Launch
 TORCHRUN_STRATEGIES = frozenset({"ddp", "fsdp", "deepspeed"})
 RENDEZVOUS_TIMEOUT_SECONDS = 1800  # the slowest node may still be fetching its data
 TORCHRUN_PATIENCE_SECONDS = 86_400
+# Horovod names ranks in its own way, or in that of the MPI below it.
+_HOROVOD_RANK = (
+    "export RANK=${HOROVOD_RANK:-$OMPI_COMM_WORLD_RANK} WORLD_SIZE=${HOROVOD_SIZE:-$OMPI_COMM_WORLD_SIZE}"
+    ' LOCAL_RANK=${HOROVOD_LOCAL_RANK:-$OMPI_COMM_WORLD_LOCAL_RANK}; exec "$0" "$@"'
+)
 _OWN_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "horovodrun"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 
@@ -38,9 +43,9 @@ def argv_of(launch: Launch, python: str) -> tuple[str, ...]:
         return _with_python(launch.command, python)
     script = _script(launch.command, launch.strategy)
     if launch.strategy == "horovod":
-        count = str(len(launch.slots))
-        hosts = f"localhost:{count}"
-        return ("horovodrun", "-np", count, "-H", hosts, python, "-u", "-m", "trainmaster.rank", *script)
+        count = str(max(1, len(launch.slots)))
+        ranked = ("sh", "-c", _HOROVOD_RANK, python, "-m", "trainmaster.rank", *script)
+        return ("horovodrun", "-np", count, "-H", f"localhost:{count}", *ranked)
     if launch.strategy not in TORCHRUN_STRATEGIES:
         raise CommandError(f'This agent does not know the strategy "{launch.strategy}"; update the agent.')
     return (

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,14 @@ def test_the_images_start_the_commands_of_up() -> None:
     (agent,) = instructions("agent.Dockerfile", "CMD")
     assert tuple(json.loads(web)[: len(programs.WEB)]) == programs.WEB
     assert tuple(json.loads(agent)) == programs.AGENT
+
+
+@pytest.mark.parametrize(
+    "command",
+    [programs.MIGRATE, programs.WEB, programs.WORKER, programs.BEAT, programs.GATEWAY, programs.AGENT],
+)
+def test_the_operations_page_gives_the_commands_of_up(command: tuple[str, ...]) -> None:
+    assert f"`{shlex.join(command)}`" in (ROOT / "docs" / "operations.md").read_text()
 
 
 def test_every_variable_in_compose_is_a_setting() -> None:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 WEB = ("uvicorn", "webapp.config.asgi:application", "--timeout-graceful-shutdown", "3", "--no-access-log")
-WORKER = ("celery", "-A", "webapp.config", "worker", "--loglevel", "INFO", "--concurrency", "2")
-BEAT = ("celery", "-A", "webapp.config", "beat", "--loglevel", "INFO", "--pidfile", "")
+CELERY = ("celery", "--quiet", "-A", "webapp.config")
+WORKER = (*CELERY, "worker", "--concurrency", "2", "--without-gossip", "--without-mingle")
+BEAT = (*CELERY, "beat", "--pidfile", "")
 GATEWAY = ("python", "manage.py", "gateway")
 AGENT = ("trainmaster", "agent")
 CREATE_ADMIN = ("python", "manage.py", "createsuperuser", "--noinput")

@@ -23,7 +23,8 @@ def _readings(source: Source) -> Iterator[str]:
         if _is_environment(node) or _imports_it(node):
             yield (
                 f"{source.name}:{getattr(node, 'lineno', 0)} reads the environment; "
-                f"only {', '.join(sorted(READERS))} do. To hand the whole of it on to a child, write `os.environ | {{...}}`"
+                f"only {', '.join(sorted(READERS))} do. "
+                "To hand the whole of it on to a child, write `os.environ | {...}`"
             )
 
 

@@ -72,4 +72,5 @@ class Console:
         if self._first is None or not self._total or not self._first[0] < step < self._total:
             return None
         first_step, first_ms = self._first
-        return (now_ms - first_ms) * (self._total - step) // (step - first_step) // 1000 * 1000
+        left = (now_ms - first_ms) * (self._total - step) // (step - first_step)
+        return left // 1000 * 1000 or None

@@ -9,6 +9,7 @@ from django.conf import settings
 from redis.exceptions import RedisError
 
 from webapp.clusters import queries as clusters
+from webapp.clusters import services as cluster_services
 
 log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
@@ -53,15 +54,16 @@ class Watcher:
 
     async def _truth(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
             try:
+                await database_sync_to_async(cluster_services.listening)()
                 revisions = await database_sync_to_async(clusters.revisions)(list(self._changed))
             except Exception as error:  # the database is away: sessions stay, the next look comes
                 log.warning("cannot look at the wanted revisions: %s", error)
-                continue
+                revisions = {}
             for node_id, (revision, revoked) in revisions.items():
                 if revoked or self._sent.get(node_id, -1) < revision:
                     self._wake(node_id)
+            await asyncio.sleep(LOOK_EVERY_S)
 
     def _wake(self, node_id: str) -> None:
         if node_id in self._changed:

@@ -102,7 +102,7 @@ def workloads(draw: st.DrawFn) -> list[TraceJob]:
         job(
             f"j{number:02}",
             draw(st.integers(0, 300)),
-            draw(st.sampled_from([1, 1, 2, 4, 8])),
+            draw(gangs),
             draw(st.integers(1, 200)),
         )
         for number in range(draw(st.integers(1, 15)))

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -179,7 +180,7 @@ class Postgres(Server):
             raise EmbeddedError(f"PostgreSQL's initdb failed: {(done.stderr or done.stdout).strip()}")
         fresh.rename(self.data)
 
-    def _identity(self) -> dict[str, object]:
+    def _identity(self) -> dict[str, Any]:
         if not self.user:
             return {}
         entry = pwd.getpwnam(self.user)

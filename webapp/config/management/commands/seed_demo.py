@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from platform_core.errors import TrainmasterError
 from webapp.accounts import services as accounts
+from webapp.accounts.models import Role
 from webapp.accounts.permissions import SYSTEM
 from webapp.config.cast import CAST, DOLLARS_PER_HOUR, QUOTAS, TEAMS
 from webapp.quotas import services as quotas
@@ -20,39 +21,23 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, gpu_type: str, **options: Any) -> None:
         for slug, name in TEAMS.items():
-            unless_there(lambda slug=slug, name=name: accounts.create_team(SYSTEM, slug, name))
+            unless_there(accounts.create_team, SYSTEM, slug, name)
         for person in CAST:
-            unless_there(
-                lambda person=person: accounts.create_user(
-                    SYSTEM,
-                    person.username,
-                    person.password,
-                    full_name=person.full_name,
-                    is_admin=not person.team,
-                )
-            )
-        for person in CAST:
+            names = {"full_name": person.full_name, "is_admin": not person.team}
+            unless_there(accounts.create_user, SYSTEM, person.username, person.password, **names)
             if person.team:
-                accounts.set_role(SYSTEM, person.team, person.username, accounts.Role(person.role))
+                accounts.set_role(SYSTEM, person.team, person.username, Role(person.role))
         for team, (guaranteed, maximum) in QUOTAS.items():
+            limits = {"guaranteed": guaranteed, "maximum": maximum, "queue_beyond": team != "vision"}
             unless_there(
-                lambda team=team, guaranteed=guaranteed, maximum=maximum: quotas.edit_quota(
-                    SYSTEM,
-                    team,
-                    gpu_type,
-                    guaranteed=guaranteed,
-                    maximum=maximum,
-                    queue_beyond=team != "vision",
-                    version=0,
-                    cause="demonstration",
-                )
+                quotas.edit_quota, SYSTEM, team, gpu_type, **limits, version=0, cause="demonstration"
             )
         quotas.set_price(SYSTEM, gpu_type, int(DOLLARS_PER_HOUR * 1_000_000))
 
 
-def unless_there(make: Callable[[], object]) -> None:
+def unless_there(make: Callable[..., object], *args: object, **names: object) -> None:
     try:
-        make()
+        make(*args, **names)
     except TrainmasterError as error:
         if error.code not in {"duplicate_name", "stale_version"}:
             raise

@@ -53,6 +53,14 @@ function changed(event) {
   if (control.matches("[data-pick]")) picked(control.form ?? document.getElementById(control.getAttribute("form")));
 }
 
+// A search field of a filter form speaks while one types, not only on Enter.
+let typing = null;
+function typed({ target }) {
+  if (!target.matches("form[data-auto] input[type='search']")) return;
+  clearTimeout(typing);
+  typing = setTimeout(() => target.form.requestSubmit(), 300);
+}
+
 function picked(form) {
   if (!form) return;
   const count = [...form.elements].filter((element) => element.matches("[data-pick]") && element.checked).length;
@@ -67,6 +75,7 @@ function picked(form) {
 export function startForms() {
   document.addEventListener("submit", submitted, true);
   document.addEventListener("change", changed);
+  document.addEventListener("input", typed);
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-copy], [data-copy-text]");
     if (button) copy(button);

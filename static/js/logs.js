@@ -16,6 +16,7 @@ class LogView {
     this.shown = [];
     this.after = "";
     this.fetching = false;
+    this.top = 0;
     this.filter = { rank: "", text: "" };
     this.follow = root.querySelector("[data-follow]");
     this.box.addEventListener("scroll", () => this.scrolled());
@@ -84,7 +85,9 @@ class LogView {
 
   scrolled() {
     const atEnd = this.box.scrollTop + this.box.clientHeight >= this.box.scrollHeight - 2 * LINE_PX;
-    if (!this.painting && this.follow.checked !== atEnd && this.shown.length) this.follow.checked = atEnd;
+    if (atEnd) this.follow.checked = true;
+    else if (this.box.scrollTop < this.top - 1) this.follow.checked = false; // only the reader scrolls upwards
+    this.top = this.box.scrollTop;
     requestAnimationFrame(() => this.paintVisible());
   }
 
@@ -96,9 +99,8 @@ class LogView {
     this.empty(this.shown.length ? "" : this.lines.length ? "No line passes this filter." : this.root.dataset.empty);
     this.sheet.style.height = `${this.shown.length * LINE_PX + 16}px`;
     if (this.follow.checked) {
-      this.painting = true;
       this.box.scrollTop = this.box.scrollHeight;
-      requestAnimationFrame(() => (this.painting = false));
+      this.top = this.box.scrollTop;
     }
     this.paintVisible();
   }

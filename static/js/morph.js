@@ -22,20 +22,23 @@ function morphAttributes(old, fresh) {
   }
 }
 
+// Without a key the next element of the same kind is taken; text is only ever taken where it stands.
+function nextAlike(place, wanted) {
+  let node = place;
+  while (node && !alike(node, wanted)) node = wanted.nodeType === Node.ELEMENT_NODE ? node.nextSibling : null;
+  return node;
+}
+
 function morphChildren(old, fresh) {
   const keyed = new Map();
   for (const child of old.children) if (key(child)) keyed.set(key(child), child);
   let place = old.firstChild;
   for (const wanted of [...fresh.childNodes]) {
-    const known = key(wanted) && keyed.get(key(wanted));
+    const known = key(wanted) ? keyed.get(key(wanted)) : nextAlike(place, wanted);
     if (known && alike(known, wanted)) {
       if (known === place) place = place.nextSibling;
       else old.insertBefore(known, place);
       morph(known, wanted);
-    } else if (place && !keyed.has(key(place)) && alike(place, wanted)) {
-      const next = place.nextSibling;
-      morph(place, wanted);
-      place = next;
     } else {
       old.insertBefore(wanted, place);
     }

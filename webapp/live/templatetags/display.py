@@ -1,4 +1,4 @@
-"""How numbers, times and states look on a page. Templates hold no arithmetic; views hand over raw integers."""
+"""How numbers, times and states look on a page. Views hand over raw integers; templates do no sums."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -156,7 +156,7 @@ def item(mapping: Mapping[str, Any] | None, key: str) -> Any:
     return (mapping or {}).get(key, "")
 
 
-# Times: the living is relative, the past absolute. static/js/time.js keeps both right in the reader's own zone.
+# Times: the living is relative, the past absolute; static/js/time.js puts both into the reader's own zone.
 
 
 def _moment(value: Moment) -> datetime:
@@ -216,7 +216,7 @@ def _full(moment: datetime) -> str:
 
 @register.simple_tag(takes_context=True)
 def here(context: Context, **changes: Any) -> str:
-    """This page's query with changes, without the fragment's name: href="{% here state='failed' after=None %}"."""
+    """This page with other filters and no fragment's name: href="{% here state='failed' %}"."""
     query = context["request"].GET.copy()
     query.pop("block", None)
     return _query(query, changes)
@@ -269,6 +269,7 @@ def strip(runs: Iterable[tuple[int, int, str]], total: int, label: str = "") -> 
         "", '<line x1="{}" x2="{}" y1="0" y2="10"/>', ((n, n) for n in range(1, total if total <= 64 else 0))
     )
     return format_html(
-        '<svg class="strip" viewBox="0 0 {} 10" preserveAspectRatio="none" role="img" aria-label="{}">{}{}</svg>',
+        '<svg class="strip" viewBox="0 0 {} 10" preserveAspectRatio="none" role="img" aria-label="{}">'
+        "{}{}</svg>",
         max(1, total), label or f"{total} chunks", bars, cuts,
     )  # fmt: skip

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 MAX_CHUNK_SIZE = GIB
 MAX_PIECE_SIZE = 64 * MIB  # a piece travels as one message and is held in memory
-KINDS = frozenset({"code", "dataset", "checkpoint", "model", "logs"})
+KINDS = frozenset({"code", "dataset", "checkpoint", "model", "logs", "artifact"})
 
 
 def check(manifest: Manifest) -> None:

@@ -8,6 +8,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -30,12 +31,14 @@ class PlatformProcess:
     url: str
 
     @classmethod
-    def start(cls, folder: Path, *arguments: str, seconds: float = 120) -> "PlatformProcess":
+    def start(
+        cls, folder: Path, *arguments: str, seconds: float = 120, output: IO[bytes] | None = None
+    ) -> "PlatformProcess":
         ready = folder / "run" / "ready"
         ready.unlink(missing_ok=True)
         command = runnable(("trainmaster", "up", "--dir", str(folder), "--quiet", *arguments))
         # Its own session: Ctrl-C reaches us alone, and we decide in which order things end.
-        process = subprocess.Popen(command, start_new_session=True)
+        process = subprocess.Popen(command, start_new_session=True, stdout=output, stderr=output)
         platform = cls(folder, process, "")
         deadline = time.monotonic() + seconds
         while not ready.exists():

@@ -1,0 +1,97 @@
+"""`trainmaster up` for real: started, crashed, started again, beside another, stopped. Without agents, to be quick."""
+
+import os
+import signal
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from webapp.config.platform_process import PlatformProcess
+from webapp.config.state_folder import StateFolder, recorded_process, wait_until_gone
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+PROGRAMS = {"web", "worker", "beat", "gateway", "watch", "postgres", "valkey"}
+
+
+def pid_files(platform: PlatformProcess) -> dict[str, Path]:
+    found = [*(platform.folder / "run").glob("*.pid"), *platform.folder.glob("*.pid")]
+    return {path.stem: path for path in found if path.stem != "up"}
+
+
+def pid_of(platform: PlatformProcess, program: str) -> int:
+    process = recorded_process(pid_files(platform)[program])
+    assert process is not None, f"{program} does not run"
+    return process.pid
+
+
+def status(url: str) -> int:
+    with urllib.request.urlopen(url, timeout=10) as response:
+        return int(response.status)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("first") / "var"
+
+
+@pytest.fixture(scope="module")
+def platform(folder: Path) -> Iterator[PlatformProcess]:
+    platform = PlatformProcess.start(folder, "--agents", "0")
+    yield platform
+    platform.stop()
+
+
+def test_the_pages_and_their_assets_answer(platform: PlatformProcess) -> None:
+    assert status(f"{platform.url}/healthz") == 200
+    assert status(f"{platform.url}/login/") == 200
+    assert status(f"{platform.url}/static/plotly/plotly.min.js") == 200
+
+
+def test_one_that_loses_a_program_stops_as_a_whole_and_leaves_its_neighbour_alone(
+    platform: PlatformProcess, tmp_path: Path
+) -> None:
+    with (tmp_path / "output").open("wb") as output:
+        neighbour = PlatformProcess.start(tmp_path / "var", "--agents", "0", output=output)
+    try:
+        assert neighbour.url != platform.url
+        assert pid_files(neighbour).keys() == PROGRAMS
+        files = list(pid_files(neighbour).values())
+        os.kill(pid_of(neighbour, "gateway"), signal.SIGKILL)
+        assert neighbour.process.wait(60) == 1
+        assert wait_until_gone(files, seconds=5)
+        assert "gateway ended with code -9, so everything was stopped" in (tmp_path / "output").read_text()
+        assert status(f"{platform.url}/healthz") == 200
+    finally:
+        neighbour.stop()
+
+
+def test_a_database_that_dies_stops_the_platform_too(tmp_path: Path) -> None:
+    with (tmp_path / "output").open("wb") as output:
+        platform = PlatformProcess.start(tmp_path / "var", "--agents", "0", output=output)
+    os.kill(pid_of(platform, "valkey"), signal.SIGKILL)
+    assert platform.process.wait(60) == 1
+    assert "ended with code" in (tmp_path / "output").read_text()
+
+
+def test_after_a_crash_nothing_runs_on_and_a_restart_finds_everything(
+    platform: PlatformProcess, folder: Path
+) -> None:
+    platform.manage("seed_demo")
+    secrets = StateFolder(folder).secrets()
+    files = list(pid_files(platform).values())
+    platform.process.kill()
+    platform.process.wait()
+    assert wait_until_gone(files, seconds=20), "the children of a killed platform run on"
+    again = PlatformProcess.start(folder, "--agents", "0")
+    try:
+        assert again.url == platform.url
+        assert StateFolder(folder).secrets() == secrets
+        script = "from webapp.accounts.models import User; print(sorted(User.objects.values_list('username', flat=True)))"
+        assert "alice" in again.manage("shell", "-c", script)
+        files = list(pid_files(again).values())
+    finally:
+        code = again.stop()
+    assert code == 0
+    assert wait_until_gone(files, seconds=1)

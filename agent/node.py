@@ -113,6 +113,7 @@ class Node:
                 self._deployments.receive(action.wanted)
             case actions.DropDeployment() if self._deployments is not None:
                 self._deployments.drop(action.deployment_id)
+                self.note_change()
 
     def telemetry(self) -> session_pb2.Heartbeat:
         return session_pb2.Heartbeat(

@@ -18,7 +18,7 @@ from agent.attempts.life import Tools
 from agent.attempts.preparation import NodeFacts
 from agent.attempts.supervisor import Supervisor
 from agent.channel import open_channel
-from agent.config import AgentConfig, engine_environment, inherited_environment
+from agent.config import AgentConfig, ConfigError, engine_environment, inherited_environment
 from agent.launchers.container import ContainerLauncher
 from agent.launchers.engine import Engine
 from agent.launchers.process import ProcessLauncher
@@ -28,6 +28,7 @@ from agent.probes.network import interface_of
 from agent.probes.slots import Slots, find_slots
 from agent.probes.telemetry import Probe
 from agent.session import Session
+from agent.transfer.deployments import Deployments
 from agent.uplink.push import Pusher
 from agent.work_folder import WorkFolders
 
@@ -61,7 +62,13 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     supervisor = Supervisor(
         WorkFolders(config.data), _tools(config, slots, pusher, uploads, node.note_change)
     )
-    node.equip(supervisor, None, config.transfer_port)
+    deployments = Deployments(config.data, node.note_change)
+    try:
+        port = await deployments.start(_bind_host(config.address), config.transfer_port)
+    except OSError as error:
+        await deployments.close()
+        raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
+    node.equip(supervisor, deployments, port)
     await supervisor.adopt_all()
     log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
     tasks = [asyncio.create_task(work) for work in (session.run(), pusher.run(), node.sample())]
@@ -77,6 +84,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
             task.cancel()
         await asyncio.gather(leave, *tasks, return_exceptions=True)
         await supervisor.let_go()
+        await deployments.close()
 
 
 def _tools(
@@ -100,6 +108,11 @@ def _tools(
         upload_limit_seconds=config.upload_limit_seconds,
         changed=changed,
     )
+
+
+def _bind_host(address: str) -> str:
+    """A node that others reach by loopback only is part of a platform on one machine: it stays inside."""
+    return "127.0.0.1" if address in ("127.0.0.1", "localhost") else "0.0.0.0"  # noqa: S104 - meant
 
 
 async def _asked_to_leave() -> None:

@@ -24,7 +24,7 @@ def gap_for(path: Path, acknowledged: int, known: Gap | None, cap_bytes: int) ->
     tail = max(cap_bytes - head, 2 * PIECE_BYTES)
     pending = known if known is not None and known.end > acknowledged else None
     waiting = size - (acknowledged if pending is None else pending.end)
-    if waiting <= (head + tail if pending is None else 2 * tail):
+    if waiting <= head + tail:
         return known
     start = pending.start if pending is not None else _after_line(path, acknowledged + head)
     end = _after_line(path, size - tail)

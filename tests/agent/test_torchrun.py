@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from platform_core.distribution.manifest import to_json
 from tests.agent.conftest import AgentProcess, free_port, stop, wanted
 from tests.support.gateway import Gateway, running_gateway
 from trainmaster.store.copying import describe
-from trainmaster_wire.agent.v1 import session_pb2, uplink_pb2
+from trainmaster_wire.agent.v1 import session_pb2
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

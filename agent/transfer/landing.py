@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,6 @@ from agent.files import read_json, write_atomically
 from agent.transfer.bitmap import Bitmap
 from agent.transfer.progress import RateMeter
 from platform_core.distribution.manifest import Chunk, Manifest, Piece
-from platform_core.errors import TrainmasterError
 from trainmaster.store.file import disk_error
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -69,7 +69,7 @@ class Landing:
             self._directory = os.open(self.files, os.O_DIRECTORY)
             whole = self._make_files()
             self._bitmap = Bitmap(self.folder / "pieces", self._pieces)
-        if not (whole and self._same_boot()):
+        if not (self._same_boot() and whole):
             self._recheck(self.manifest.chunks)
         self._count()
 
@@ -96,6 +96,10 @@ class Landing:
     @property
     def complete(self) -> bool:
         return self.bytes_done == self.manifest.total_bytes
+
+    @property
+    def bytes_missing(self) -> int:
+        return self.manifest.total_bytes - self.bytes_done
 
     def has(self, chunk: int, piece: int) -> bool:
         return self._bitmap is None or self._bitmap[self._base[chunk] + piece]
@@ -218,7 +222,7 @@ class Landing:
         if len(data) != piece.size or hashlib.sha256(data).hexdigest() != piece.sha256:
             return False
         entry = self.manifest.files[self.manifest.chunks[piece.chunk].file]
-        with _disk_errors(self.folder, self.manifest.total_bytes - self.bytes_done):
+        with _disk_errors(self.folder, self.bytes_missing):
             descriptor = os.open(entry.path, os.O_WRONLY | os.O_NOFOLLOW, dir_fd=self._directory)
             try:
                 rest, offset = memoryview(data), piece.offset
@@ -274,8 +278,6 @@ class Landing:
                     self.bytes_done -= piece.size
 
     def _write_homes(self, homes: list[str]) -> None:
-        import json
-
         write_atomically(self.folder / "homes.json", json.dumps({"homes": homes}).encode(), durable=True)
 
 
@@ -286,18 +288,10 @@ def _link(source: str, target: str) -> None:
         shutil.copyfile(source, target)
 
 
-class _disk_errors:  # noqa: N801
+@contextmanager
+def _disk_errors(path: Path, needed: int | None = None) -> Iterator[None]:
     """Says what the operating system said, with the numbers."""
-
-    def __init__(self, path: Path, needed: int | None = None) -> None:
-        self._path, self._needed = path, needed
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError) and not isinstance(error, TimeoutError):
-            raise disk_error(self._path, error, self._needed) from error
-
-
-__all__ = ["Landing", "Run", "TrainmasterError"]
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(path, error, needed) from error

@@ -1,0 +1,201 @@
+"""The deployments wanted of this node, carried out: orders of the control plane become deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from agent.files import read_json, write_atomically
+from agent.observed import DeploymentObserved, DeploymentPhase
+from agent.transfer.holdings import Holdings
+from agent.transfer.progress import Progress, TransferState
+from agent.transfer.receiver import Delivery, Peer, Receiver, Trying
+from agent.transfer.server import serve
+from agent.wanted import DeploymentWanted
+from platform_core.distribution.manifest import from_json
+from platform_core.errors import TrainmasterError
+
+log = logging.getLogger(__name__)
+
+# A failed delivery is tried again by itself while it is wanted: disks are emptied and stores come back.
+TRY_AGAIN_SECONDS = (30.0, 60.0, 120.0, 300.0, 600.0)
+
+
+@dataclass(slots=True)
+class _Known:
+    """One deployment: its order (None after a restart, until it is repeated), progress and work under way."""
+
+    order: DeploymentWanted | None
+    progress: Progress
+    task: asyncio.Task[None] | None = None
+
+
+class Deployments:
+    """`start` first. The calls of the session (`observed`, `receive`, `drop`) never block."""
+
+    def __init__(
+        self,
+        data: Path,
+        changed: Callable[[], None],
+        trying: Trying | None = None,
+        peer_credentials: grpc.ChannelCredentials | None = None,
+    ) -> None:
+        self._records = data / "transfer" / "deployments"
+        self._data, self._changed = data, changed
+        self._holdings = Holdings(data)
+        self._receiver = Receiver(self._holdings, self._reported, trying, peer_credentials)
+        self._known: dict[str, _Known] = {}
+        self._removals: set[asyncio.Task[None]] = set()
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self, host: str, port: int = 0, credentials: grpc.ServerCredentials | None = None) -> int:
+        """Serves what this node holds; the port on which it does. OSError when the port is taken."""
+        await asyncio.to_thread(self._load)
+        try:
+            self._server, port = await serve(self._holdings, self._authorised, f"{host}:{port}", credentials)
+        except RuntimeError as error:
+            raise OSError(f"Port {port} for moving models cannot be opened: {error}") from error
+        return port
+
+    async def close(self) -> None:
+        """Deliveries stop where they are; the next start goes on with them."""
+        tasks = [known.task for known in self._known.values() if known.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, *self._removals, return_exceptions=True)
+        if self._server is not None:
+            await self._server.stop(grace=0)
+        self._holdings.close()
+        self._receiver.close()
+
+    # -- what the session asks for
+
+    def observed(self) -> tuple[DeploymentObserved, ...]:
+        return tuple(_observed(known) for known in self._known.values())
+
+    def receive(self, wanted: DeploymentWanted) -> None:
+        """Begins, or goes on with other predecessors; what was verified is kept."""
+        before = self._known.get(wanted.deployment_id)
+        progress = before.progress if before else Progress(wanted.deployment_id, TransferState.IDLE)
+        known = _Known(wanted, progress)
+        self._known[wanted.deployment_id] = known
+        known.task = asyncio.create_task(self._deliver(known, wanted, before.task if before else None))
+
+    def drop(self, deployment_id: str) -> None:
+        """Stops it and removes what it brought, unless another deployment wants the same."""
+        if (known := self._known.pop(deployment_id, None)) is not None:
+            task = asyncio.create_task(self._remove(deployment_id, known))
+            self._removals.add(task)
+            task.add_done_callback(self._removals.discard)
+
+    # -- carrying out
+
+    async def _deliver(
+        self, known: _Known, wanted: DeploymentWanted, earlier: asyncio.Task[None] | None
+    ) -> None:
+        if earlier is not None:
+            earlier.cancel()
+            await asyncio.gather(earlier, return_exceptions=True)
+        await asyncio.gather(*self._removals, return_exceptions=True)
+        try:
+            delivery = await asyncio.to_thread(self._delivery, wanted)
+        except TrainmasterError as error:
+            failed = replace(
+                known.progress, state=TransferState.FAILED, error_code=error.code, error=error.sentence
+            )
+            self._reported(failed)
+            return
+        for pause in (*TRY_AGAIN_SECONDS, TRY_AGAIN_SECONDS[-1]):
+            await self._receiver.run(delivery)
+            if known.progress.state is TransferState.COMPLETE:
+                return
+            await asyncio.sleep(pause)
+        log.warning("%s: given up until it is ordered again", wanted.deployment_id)
+
+    def _delivery(self, wanted: DeploymentWanted) -> Delivery:
+        """Blocking: a manifest of a very large model takes a while to check."""
+        manifest = from_json(wanted.artifact.manifest_json)
+        if manifest.id != wanted.artifact.manifest_id:
+            why = f"it is {manifest.id}, {wanted.artifact.manifest_id} was ordered"
+            raise TrainmasterError("manifest_invalid", why=why)
+        record = {"manifest_id": manifest.id, "model": wanted.model, "version": wanted.version}
+        self._records.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._records / f"{wanted.deployment_id}.json", json.dumps(record).encode())
+        peers = tuple(Peer(peer.node_id, peer.address) for peer in wanted.predecessors)
+        return Delivery(
+            deployment_id=wanted.deployment_id,
+            manifest=manifest,
+            source_url=wanted.artifact.source_url,
+            predecessors=peers,
+            model=wanted.model,
+            version=wanted.version,
+            token=wanted.transfer_token,
+        )
+
+    async def _remove(self, deployment_id: str, known: _Known) -> None:
+        if known.task is not None:
+            known.task.cancel()
+            await asyncio.gather(known.task, return_exceptions=True)
+        path = self._records / f"{deployment_id}.json"
+        record = await asyncio.to_thread(read_json, path)
+        if record is not None:
+            manifest_id, model, version = record["manifest_id"], record["model"], record["version"]
+            orders = [known.order for known in self._known.values() if known.order is not None]
+            same = [order for order in orders if order.artifact.manifest_id == manifest_id]
+            # A newer deployment of the same version takes the files over.
+            if all((order.model, order.version) != (model, version) for order in same):
+                await self._receiver.discard(manifest_id, model, version, shared=bool(same))
+        path.unlink(missing_ok=True)
+
+    # -- inside
+
+    def _load(self) -> None:
+        """What earlier processes knew. The session repeats the orders; until then nothing is fetched."""
+        self._holdings.load()
+        for path in sorted(self._records.glob("*.json")):
+            if (record := read_json(path)) is None:
+                path.unlink(missing_ok=True)
+                continue
+            landing = self._holdings.landing(record["manifest_id"])
+            if landing is None:
+                progress = Progress(path.stem, TransferState.IDLE)
+            else:
+                size = landing.manifest.total_bytes
+                progress = Progress(path.stem, TransferState.COMPLETE, landing.chunks_done(), size, size)
+            self._known[path.stem] = _Known(None, progress)
+
+    def _reported(self, progress: Progress) -> None:
+        known = self._known.get(progress.deployment_id)
+        if known is not None and known.progress != progress:
+            known.progress = progress
+            self._changed()
+
+    def _authorised(self, token: str) -> bool:
+        tokens = [known.order.transfer_token for known in self._known.values() if known.order is not None]
+        return any(each and hmac.compare_digest(each.encode(), token.encode()) for each in tokens)
+
+
+def _observed(known: _Known) -> DeploymentObserved:
+    progress = known.progress
+    return DeploymentObserved(
+        deployment_id=progress.deployment_id,
+        phase=DeploymentPhase(progress.state.value),
+        acting_on=known.order,
+        bytes_done=progress.bytes_done,
+        bytes_total=progress.bytes_total,
+        chunks_done=progress.chunks_done,
+        rate_in=progress.rate_in,
+        rate_out=progress.rate_out,
+        source=progress.source_peer,
+        error_code=progress.error_code,
+        error=progress.error,
+        retries=progress.retries,
+    )

@@ -1,0 +1,36 @@
+"""One agent's transfer part as a process of its own: `python -m tests.agent.transfer.process DATA`.
+
+Prints its port, then takes one order a line from stdin (JSON) and prints what it observes whenever that changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from agent.transfer.deployments import Deployments
+from agent.wanted import Artifact, DeploymentWanted, Peer
+from tests.agent.transfer.rig import QUICK
+
+
+async def main(data: Path) -> None:
+    changed = asyncio.Event()
+    deployments = Deployments(data, changed.set, QUICK)
+    print(json.dumps({"port": await deployments.start("127.0.0.1")}), flush=True)
+    loop = asyncio.get_running_loop()
+    order = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
+    peers = tuple(Peer(*peer) for peer in order.pop("predecessors"))
+    artifact = Artifact(**order.pop("artifact"))
+    deployments.receive(DeploymentWanted(**order, artifact=artifact, predecessors=peers))
+    while True:
+        await changed.wait()
+        changed.clear()
+        for each in deployments.observed():
+            seen = {"phase": each.phase, "bytes_done": each.bytes_done, "source": each.source}
+            print(json.dumps(seen), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

@@ -1,0 +1,270 @@
+"""A model goes down a chain of nodes: real servers, real store, one process."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.transfer.progress import STORE, TransferState
+from platform_core.distribution.manifest import Manifest
+from tests.agent.transfer.conftest import FILES
+from tests.agent.transfer.rig import (
+    CHUNK,
+    PIECE,
+    GatedStore,
+    Node,
+    begin_chain,
+    completed,
+    content,
+    delivery,
+    manifest_of,
+)
+from tests.agent.transfer.rig import digests as sha256_of
+
+HALF = 9  # ranges: two small files' worth and half of the chunks
+
+
+async def test_four_nodes_hold_equal_bytes_and_one_copy_left_the_store(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    begin_chain(nodes, manifest, store.url)
+    ends = [await node.ended() for node in nodes]
+    assert all(completed(end) for end in ends), ends
+    assert [end.source_peer for end in ends] == [STORE, "node-0", "node-1", "node-2"]
+    assert all(end.bytes_done == end.bytes_total == manifest.total_bytes for end in ends)
+    expected = {entry.path: entry.sha256 for entry in manifest.files}
+    assert [sha256_of(node.home()) for node in nodes] == [expected] * 4
+    assert store.bytes_sent == manifest.total_bytes
+    assert all((node.data / "transfer" / manifest.id / "files").exists() is False for node in nodes)
+
+
+async def test_a_node_forwards_what_it_has_verified_while_it_still_receives(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.allow(HALF)
+    begin_chain(nodes, manifest, store.url)
+    await nodes[3].until(lambda progress: progress.bytes_done >= 7 * CHUNK)
+    assert nodes[0].reports[-1].bytes_done < manifest.total_bytes
+    store.open()
+    assert completed(await nodes[3].ended())
+
+
+async def test_a_dead_predecessor_is_skipped_and_no_second_copy_leaves_the_store(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.allow(HALF)
+    begin_chain(nodes, manifest, store.url)
+    await nodes[3].until(lambda progress: progress.bytes_done >= 7 * CHUNK)
+    await nodes[1].stop()
+    store.open()
+    ends = [await nodes[number].ended() for number in (0, 2, 3)]
+    assert all(completed(end) for end in ends), ends
+    assert [end.source_peer for end in ends] == [STORE, "node-0", "node-2"]
+    assert store.bytes_sent == manifest.total_bytes
+    assert content(nodes[3].home()) == FILES
+
+    # Back again, it fetches only what it lacks.
+    await nodes[1].start()
+    nodes[1].begin(delivery(manifest, store.url, nodes[0]))
+    await nodes[1].ended()
+    assert content(nodes[1].home()) == FILES
+    assert nodes[1].holdings.landing(manifest.id).received.total < manifest.total_bytes - 6 * CHUNK  # type: ignore[union-attr]
+
+
+async def test_when_the_puller_dies_the_next_node_turns_to_the_store(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.allow(HALF)
+    begin_chain(nodes, manifest, store.url)
+    await nodes[3].until(lambda progress: progress.bytes_done >= 7 * CHUNK)
+    await nodes[0].stop()
+    store.open()
+    ends = [await node.ended() for node in nodes[1:]]
+    assert all(completed(end) for end in ends), ends
+    assert [end.source_peer for end in ends] == [STORE, "node-1", "node-2"]
+
+
+async def test_a_damaged_piece_from_the_store_is_neither_kept_nor_forwarded(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.damage_next.add("weights.bin")
+    store.open()
+    begin_chain(nodes, manifest, store.url)
+    ends = [await node.ended() for node in nodes]
+    assert all(completed(end) for end in ends), ends
+    assert ends[0].distrusted == (STORE,)
+    assert all(end.distrusted == () for end in ends[1:])
+    assert [content(node.home()) for node in nodes] == [FILES] * 4
+
+
+async def test_a_peer_whose_disk_flips_a_bit_is_named_and_bypassed(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    nodes[0].begin(delivery(manifest, store.url))
+    await nodes[0].ended()
+    weights = nodes[0].home() / "weights.bin"
+    with weights.open("r+b") as file:
+        file.seek(5 * CHUNK + PIECE + 7)
+        file.write(bytes([FILES["weights.bin"][5 * CHUNK + PIECE + 7] ^ 4]))
+    before = store.bytes_sent
+
+    nodes[1].begin(delivery(manifest, store.url, nodes[0]))
+    end = await nodes[1].ended()
+    assert completed(end)
+    assert end.distrusted == ("node-0",)
+    assert end.source_peer == STORE
+    assert content(nodes[1].home()) == FILES
+    # What was good came from the peer, the rest from the store.
+    assert 0 < store.bytes_sent - before <= manifest.total_bytes - 5 * CHUNK
+
+
+async def test_a_restarted_node_goes_on_without_fetching_anything_twice(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    node = nodes[0]
+    store.allow(HALF)
+    node.begin(delivery(manifest, store.url))
+    await node.until(lambda progress: progress.bytes_done >= 7 * CHUNK)
+    await node.stop()
+    kept = node.reports[-1].bytes_done
+    store.broken = True
+    store.open()  # ranges that were on their way at the kill lead nowhere
+    await node.start()
+    store.broken = False
+    node.begin(delivery(manifest, store.url))
+    assert completed(await node.ended())
+    assert node.holdings.landing(manifest.id).received.total == manifest.total_bytes - kept  # type: ignore[union-attr]
+    assert content(node.home()) == FILES
+
+
+async def test_bytes_that_changed_on_disk_during_a_restart_are_found_and_fetched_again(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    node = nodes[0]
+    store.allow(HALF)
+    node.begin(delivery(manifest, store.url))
+    await node.until(lambda progress: progress.bytes_done >= 7 * CHUNK)
+    await node.stop()
+    with (node.data / "transfer" / manifest.id / "files" / "weights.bin").open("r+b") as file:
+        file.seek(2 * CHUNK)
+        file.write(b"damaged")
+    store.open()
+    await node.start()
+    node.begin(delivery(manifest, store.url))
+    end = await node.ended()
+    assert completed(end)
+    assert end.retries >= 1
+    assert content(node.home()) == FILES
+
+
+async def test_a_completed_model_is_served_after_a_restart(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    nodes[0].begin(delivery(manifest, store.url))
+    await nodes[0].ended()
+    await nodes[0].stop()
+    await nodes[0].start()
+    store.broken = True
+    nodes[1].begin(delivery(manifest, store.url, nodes[0]))
+    assert completed(await nodes[1].ended())
+    nodes[0].begin(delivery(manifest, store.url))
+    assert completed(await nodes[0].ended())
+
+
+@pytest.mark.parametrize("when", ["before", "in the middle"])
+async def test_nothing_is_left_behind_after_a_cancel(
+    when: str, nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    node = nodes[0]
+    if when == "in the middle":
+        store.allow(HALF)
+    node.begin(delivery(manifest, store.url))
+    await store.until_held()
+    await node.cancel()
+    await node.receiver.discard(manifest.id, "vision/bytelm", "3")
+    assert content(node.data) == {}
+
+
+async def test_a_finished_model_can_be_removed(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    node = nodes[0]
+    node.begin(delivery(manifest, store.url))
+    await node.ended()
+    node.begin(delivery(manifest, store.url, version="4"))
+    await node.ended()
+    assert store.bytes_sent == manifest.total_bytes
+    assert (node.home("3") / "weights.bin").samefile(node.home("4") / "weights.bin")
+    await node.receiver.discard(manifest.id, "vision/bytelm", "3")
+    assert not node.home("3").exists()
+    nodes[1].begin(delivery(manifest, store.url, node))
+    assert completed(await nodes[1].ended())
+    assert store.bytes_sent == manifest.total_bytes
+    await node.receiver.discard(manifest.id, "vision/bytelm", "4")
+    assert content(node.data) == {}
+
+
+async def test_unchanged_chunks_of_an_earlier_version_are_not_sent_again(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+
+    store.open()
+    nodes[0].begin(delivery(manifest, store.url))
+    await nodes[0].ended()
+    weights = bytearray(FILES["weights.bin"])
+    weights[3 * CHUNK + 5] ^= 1
+    store.files["weights.bin"] = bytes(weights)
+    before = store.bytes_sent
+    nodes[0].begin(delivery(manifest_of(store.files), store.url, version="4"))
+    assert completed(await nodes[0].ended())
+    assert store.bytes_sent - before == CHUNK
+    assert content(nodes[0].home("4")) == store.files
+    assert content(nodes[0].home("3")) == FILES
+
+
+async def test_a_full_disk_fails_that_worker_alone_and_says_the_numbers(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    nodes[1].holdings._reserve = 1 << 60
+    begin_chain(nodes, manifest, store.url)
+    ends = [await node.ended() for node in nodes]
+    assert [end.state for end in ends] == [
+        TransferState.COMPLETE, TransferState.FAILED, TransferState.COMPLETE, TransferState.COMPLETE,
+    ]  # fmt: skip
+    assert ends[1].error_code == "disk_full"
+    assert "node-1 needs 2 MiB" in ends[1].error
+    assert "has 0 B" in ends[1].error
+    assert ends[2].source_peer == "node-0"
+    assert store.bytes_sent == manifest.total_bytes
+
+
+async def test_a_dead_source_is_named_after_several_tries(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    store.broken = True
+    await nodes[1].stop()
+    nodes[0].begin(delivery(manifest, store.url, nodes[1]))
+    end = await nodes[0].ended()
+    assert (end.state, end.error_code, end.retries) == (TransferState.FAILED, "source_unavailable", 8)
+    assert "node-1 cannot be reached (unavailable" in end.error
+    assert "the server answered 503" in end.error
+    store.broken = False
+    nodes[0].begin(delivery(manifest, store.url, nodes[1]))
+    assert completed(await nodes[0].ended())
+
+
+async def test_a_peer_that_does_not_accept_the_token_gives_nothing_away(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    nodes[0].token = "of another deployment"
+    begin_chain(nodes[:2], manifest, store.url)
+    ends = [await node.ended() for node in nodes[:2]]
+    assert all(completed(end) for end in ends)
+    assert ends[1].source_peer == STORE
+    assert ends[1].retries == 1

@@ -1,0 +1,174 @@
+"""Orders of the control plane become models on disk, through restarts and changes of mind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from agent.observed import DeploymentObserved, DeploymentPhase
+from agent.transfer.deployments import Deployments
+from agent.wanted import Artifact, DeploymentWanted, Peer
+from platform_core.distribution.manifest import Manifest, to_json
+from tests.agent.transfer.conftest import FILES
+from tests.agent.transfer.rig import CHUNK, MODEL, QUICK, GatedStore, content
+
+
+class Agent:
+    """The part of an agent that its session talks to."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self._news = asyncio.Event()
+
+    async def start(self) -> None:
+        self.deployments = Deployments(self.data, self._changed, QUICK)
+        self.port = await self.deployments.start("127.0.0.1")
+
+    async def until(self, condition: Callable[[tuple[DeploymentObserved, ...]], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not condition(self.deployments.observed()):
+                news = self._news
+                if not condition(self.deployments.observed()):
+                    await news.wait()
+
+    def _changed(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+@pytest.fixture
+async def agents(tmp_path: Path) -> AsyncIterator[list[Agent]]:
+    two = [Agent(tmp_path / f"agent-{n}") for n in range(2)]
+    for agent in two:
+        await agent.start()
+    yield two
+    for agent in two:
+        await agent.deployments.close()
+
+
+def order(
+    manifest: Manifest, store: GatedStore, *peers: Agent, deployment: str = "dep-1", version: str = "3"
+) -> DeploymentWanted:
+    return DeploymentWanted(
+        deployment_id=deployment,
+        model=MODEL,
+        version=version,
+        artifact=Artifact(manifest.id, to_json(manifest), store.url),
+        predecessors=tuple(Peer(f"node-{peer.port}", f"127.0.0.1:{peer.port}") for peer in peers),
+        transfer_token="token of the deployment",
+    )
+
+
+def all_complete(observed: tuple[DeploymentObserved, ...]) -> bool:
+    return bool(observed) and all(each.phase is DeploymentPhase.COMPLETE for each in observed)
+
+
+async def test_both_agents_hold_the_model(agents: list[Agent], store: GatedStore, manifest: Manifest) -> None:
+    store.open()
+    agents[1].deployments.receive(order(manifest, store, agents[0]))
+    agents[0].deployments.receive(order(manifest, store))
+    for agent in agents:
+        await agent.until(all_complete)
+        assert content(agent.data / "models" / MODEL / "3") == FILES
+    seen = agents[1].deployments.observed()[0]
+    assert seen.acting_on == order(manifest, store, agents[0])
+    assert (seen.bytes_done, seen.source) == (manifest.total_bytes, f"node-{agents[0].port}")
+    assert store.bytes_sent == manifest.total_bytes
+
+
+async def test_a_restarted_agent_still_has_what_it_had(
+    agents: list[Agent], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    agents[0].deployments.receive(order(manifest, store))
+    await agents[0].until(all_complete)
+    await agents[0].deployments.close()
+    await agents[0].start()
+    seen = agents[0].deployments.observed()[0]
+    assert (seen.phase, seen.acting_on) == (DeploymentPhase.COMPLETE, None)
+    store.broken = True
+    agents[0].deployments.receive(order(manifest, store))
+    await agents[0].until(lambda observed: all_complete(observed) and observed[0].acting_on is not None)
+
+
+async def test_other_predecessors_in_the_middle_lose_nothing(
+    agents: list[Agent], store: GatedStore, manifest: Manifest
+) -> None:
+    store.allow(9)
+    agents[0].deployments.receive(order(manifest, store))
+    await agents[0].until(lambda observed: observed[0].bytes_done > 6 * CHUNK)
+    agents[0].deployments.receive(order(manifest, store, agents[1]))
+    store.open()
+    agents[1].deployments.receive(order(manifest, store))
+    for agent in agents:
+        await agent.until(all_complete)
+    assert content(agents[0].data / "models" / MODEL / "3") == FILES
+
+
+@pytest.mark.parametrize("finished", [True, False])
+async def test_what_is_dropped_leaves_nothing_behind(
+    finished: bool, agents: list[Agent], store: GatedStore, manifest: Manifest
+) -> None:
+    agent = agents[0]
+    if finished:
+        store.open()
+    agent.deployments.receive(order(manifest, store))
+    if finished:
+        await agent.until(all_complete)
+    else:
+        await store.until_held()
+    agent.deployments.drop("dep-1")
+    assert agent.deployments.observed() == ()
+    await agent.deployments.close()
+    assert content(agent.data) == {}
+    await agent.start()
+
+
+async def test_a_newer_deployment_of_the_same_version_takes_the_files_over(
+    agents: list[Agent], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    agent = agents[0]
+    agent.deployments.receive(order(manifest, store))
+    await agent.until(all_complete)
+    # In this order within one round of reconciling: ends come before beginnings.
+    agent.deployments.drop("dep-1")
+    agent.deployments.receive(order(manifest, store, deployment="dep-2"))
+    await agent.until(all_complete)
+    assert store.bytes_sent == manifest.total_bytes
+    assert [path.stem for path in (agent.data / "transfer" / "deployments").iterdir()] == ["dep-2"]
+
+
+async def test_a_manifest_that_is_not_the_one_ordered_is_refused(
+    agents: list[Agent], store: GatedStore, manifest: Manifest
+) -> None:
+    wanted = order(manifest, store)
+    forged = DeploymentWanted(
+        wanted.deployment_id,
+        wanted.model,
+        wanted.version,
+        Artifact("man-" + "0" * 32, wanted.artifact.manifest_json, store.url),
+        (),
+    )
+    agents[0].deployments.receive(forged)
+    await agents[0].until(lambda observed: observed[0].phase is DeploymentPhase.FAILED)
+    assert agents[0].deployments.observed()[0].error_code == "manifest_invalid"
+
+
+async def test_a_model_name_that_leaves_the_folder_is_refused(
+    agents: list[Agent], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    agents[0].deployments.receive(order(manifest, store, version="../../../../tmp/x"))
+    await agents[0].until(lambda observed: observed[0].phase is DeploymentPhase.FAILED)
+    assert agents[0].deployments.observed()[0].error_code == "manifest_invalid"
+
+
+async def test_a_taken_port_is_an_error_at_the_start(agents: list[Agent], tmp_path: Path) -> None:
+    other = Deployments(tmp_path / "other", lambda: None)
+    with pytest.raises(OSError, match=f"Port {agents[0].port} for moving models cannot be opened"):
+        await other.start("127.0.0.1", agents[0].port)
+    await other.close()

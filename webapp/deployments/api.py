@@ -77,7 +77,7 @@ class Deployments(APIView):
     def get(self, request: Request) -> Response:
         """The newest hundred deployments you may see."""
         rows = queries.visible(actor_of(request).sees)[:100]
-        return Response({"results": DeploymentOut(rows, many=True)  # type: ignore[arg-type]  # many.data})
+        return Response({"results": DeploymentOut(rows, many=True).data})  # type: ignore[arg-type]
 
     @extend_schema(request=NewDeployment, responses={201: DeploymentOut})
     def post(self, request: Request) -> Response:

@@ -25,7 +25,7 @@ def cluster(node: Callable[..., Node], vision: Team, quota: Callable[..., Quota]
 
 
 SPEC: dict[str, Any] = {
-    "name": "bytelm",
+    "name": "resnet-baseline",
     "team": "vision",
     "command": "train.py --steps 10",
     "num_gpus": 4,
@@ -47,7 +47,9 @@ def tick() -> None:
     assert scheduling.tick()
 
 
-def say(job: Job, phase: MemberPhase, exit_code: int | None = None, *, only: int | None = None, reason: str = "") -> None:
+def say(
+    job: Job, phase: MemberPhase, exit_code: int | None = None, *, only: int | None = None, reason: str = ""
+) -> None:
     """Every member (or the one of this rank) of the job's newest attempt reports this phase."""
     attempt = Attempt.objects.get(job=job, number=Job.objects.get(id=job.id).attempt)
     for member in Member.objects.filter(attempt=attempt).order_by("rank"):

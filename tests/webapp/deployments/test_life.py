@@ -1,0 +1,129 @@
+"""A model from its registration to the nodes, through the services; the agents' reports are said by hand."""
+
+from collections.abc import Callable
+
+import pytest
+from rest_framework.test import APIClient
+
+from platform_core.distribution.manifest import ManifestBuilder
+from platform_core.errors import TrainmasterError
+from webapp.accounts.models import Team, User
+from webapp.accounts.queries import actor_of
+from webapp.artifacts import services as artifacts
+from webapp.clusters.models import Node
+from webapp.deployments import queries, services
+from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.values import WorkerReport
+from webapp.live.queries import story
+from webapp.registry import services as registry
+from webapp.registry.models import ModelVersion
+
+SIZE = 10 * 2**20
+
+
+@pytest.fixture
+def nodes(node: Callable[..., Node]) -> list[Node]:
+    return [node(f"node-{index}", rack=f"rack-{index % 2}") for index in range(4)]
+
+
+@pytest.fixture
+def version(vision: Team, owner: User) -> ModelVersion:
+    builder = ManifestBuilder("model", chunk_size=4 * 2**20, piece_size=2**20)
+    builder.feed("weights.bin", bytes(SIZE))
+    manifest = artifacts.register(builder.finish(), "vision", "file:///somewhere")
+    return registry.register(actor_of(owner), "vision", "bytelm", manifest=manifest.id)
+
+
+def report(
+    deployment: Deployment, node: str, state: str, done: int, source: str = "store", error: str = ""
+) -> None:
+    services.report(
+        node,
+        WorkerReport(
+            deployment_id=deployment.id, state=state, bytes_done=done, bytes_total=SIZE, chunks_done=b"\x01",
+            rate_in=1e6, rate_out=0, source=source, error_code="disk_full" if error else "", error=error, retries=0,
+        ),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def deployment(version: ModelVersion, owner: User, nodes: list[Node]) -> Deployment:
+    return services.create(actor_of(owner), "vision/bytelm", 1)
+
+
+def test_it_goes_through_its_phases_to_complete(deployment: Deployment) -> None:
+    workers = queries.workers(deployment.id)
+    assert [len(worker.predecessors) for worker in workers] == [0, 1, 2, 3], "a chain in rack order"
+    report(deployment, workers[0].node_id, "receiving", 100)
+    assert queries.find(deployment.id).state == "downloading"
+    report(deployment, workers[1].node_id, "receiving", 50, source=workers[0].node_id)
+    assert queries.find(deployment.id).state == "distributing"
+    for worker in workers:
+        report(deployment, worker.node_id, "verifying", SIZE)
+    assert queries.find(deployment.id).state == "verifying"
+    for worker in workers:
+        report(deployment, worker.node_id, "complete", SIZE)
+    row = queries.find(deployment.id)
+    assert (row.state, queries.progress_of(row).percent) == ("complete", 100)
+    kinds = [event.kind for event in story(f"deployment:{deployment.id}")]
+    assert kinds[0] == "DeploymentCreated"
+    assert kinds[-1] == "DeploymentComplete"
+
+
+def test_one_full_disk_fails_that_node_alone(deployment: Deployment) -> None:
+    *others, last = queries.workers(deployment.id)
+    report(deployment, last.node_id, "failed", 0, error="needs 10 MiB, has 1 MiB")
+    for worker in others:
+        report(deployment, worker.node_id, "complete", SIZE)
+    row = queries.find(deployment.id)
+    assert row.state == "complete"
+    assert "needs 10 MiB" in row.reason
+
+
+def test_a_lost_node_counts_as_failed_and_completes_when_it_is_back(deployment: Deployment) -> None:
+    *others, last = queries.workers(deployment.id)
+    Node.objects.filter(id=last.node_id).update(state="lost")
+    services.coordinate()
+    assert Worker.objects.get(id=last.id).state == "failed"
+    for worker in others:
+        report(deployment, worker.node_id, "complete", SIZE)
+    report(deployment, last.node_id, "receiving", 100)
+    report(deployment, last.node_id, "complete", SIZE)
+    row = queries.find(deployment.id)
+    assert queries.progress_of(row).workers_complete == 4
+    assert row.reason == ""
+
+
+def test_what_is_wanted_of_a_node_is_the_two_newest_versions_not_the_cancelled(
+    deployment: Deployment, version: ModelVersion, owner: User, nodes: list[Node]
+) -> None:
+    node = nodes[0].id
+    assert [wanted.deployment_id for wanted in queries.wanted_on(node)] == [deployment.id]
+    for _ in range(2):
+        registry.register(actor_of(owner), "vision", "bytelm", manifest=version.manifest_id or "")
+    second = services.create(actor_of(owner), "vision/bytelm", 2)
+    third = services.create(actor_of(owner), "vision/bytelm", 3)
+    assert {wanted.deployment_id for wanted in queries.wanted_on(node)} == {second.id, third.id}
+    services.cancel(actor_of(owner), third.id)
+    assert {wanted.deployment_id for wanted in queries.wanted_on(node)} == {second.id, deployment.id}
+
+
+def test_the_original_rest_calls(
+    api: Callable[..., APIClient], owner: User, version: ModelVersion, nodes: list[Node]
+) -> None:
+    client = api(owner)
+    body = {"model_id": "vision/bytelm", "version": 1, "target_workers": ["node-0", nodes[1].id]}
+    made = client.post("/api/v1/deployments", body, format="json").json()
+    assert (made["status"], made["workers"]) == ("init", 2)
+    assert made["estimated_time_seconds"] > 0
+    told = client.get(f"/api/v1/deployments/{made['id']}").json()
+    assert (told["progress"], told["workers_complete"], told["workers_failed"]) == (0, 0, 0)
+    assert client.delete(f"/api/v1/deployments/{made['id']}").json()["status"] == "cancelled"
+    unknown = client.post("/api/v1/deployments", {**body, "target_workers": ["nowhere"]}, format="json")
+    assert "nowhere" in unknown.json()["detail"]
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "http://169.254.169.254/", "s3:/x"])
+def test_the_platform_reads_no_source_that_was_not_allowed(url: str, vision: Team, owner: User) -> None:
+    with pytest.raises(TrainmasterError, match="TRAINMASTER_SOURCE_PREFIXES"):
+        registry.register(actor_of(owner), "vision", "stolen", source_url=url)

@@ -1,0 +1,147 @@
+"""The job pages and their REST face, as people of the team and outsiders meet them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from rest_framework.test import APIClient
+
+from platform_core.jobs.job import MemberPhase
+from tests.webapp.jobs.conftest import SPEC, say, tick
+from webapp.accounts.models import User
+from webapp.jobs import logs
+from webapp.jobs.models import Attempt, Job
+
+pytestmark = pytest.mark.usefixtures("cluster")
+Submit = Callable[..., Job]
+FORM = {"name": "from the form", "team": "vision", "command": "train.py", "num_gpus": "2", "gpu_type": "cpu"}
+
+
+def test_the_form_submits_a_job_and_shows_it(browser: Callable[[User], Client], owner: User) -> None:
+    answer = browser(owner).post("/jobs/submit/", FORM)
+    job = Job.objects.get()
+    assert answer.headers["Location"] == f"/jobs/{job.id}/"
+    page = browser(owner).get(f"/jobs/{job.id}/").content.decode()
+    assert "from the form" in page
+    assert "Waiting to start" in page
+
+
+def test_the_form_says_all_problems_beside_their_fields(
+    browser: Callable[[User], Client], owner: User
+) -> None:
+    answer = browser(owner).post("/jobs/submit/", {**FORM, "name": "", "priority": "101", "num_gpus": "none"})
+    assert answer.status_code == 422
+    assert not Job.objects.exists()
+    assert answer.content.decode().count('class="problem"') >= 3
+
+
+def test_the_panel_tells_quota_cost_and_wait_at_each_change(
+    browser: Callable[[User], Client], owner: User, submit: Submit
+) -> None:
+    checking = browser(owner)
+    panel = checking.post("/jobs/check/?block=check", FORM, headers={"HX-Request": "true"}).content.decode()
+    assert "It would start at once" in panel
+    assert "8 of 8" in panel
+    submit(num_gpus=8)
+    tick()
+    panel = checking.post("/jobs/check/?block=check", FORM, headers={"HX-Request": "true"}).content.decode()
+    assert "It would wait" in panel
+    panel = checking.post(
+        "/jobs/check/?block=check", {**FORM, "num_gpus": "12"}, headers={"HX-Request": "true"}
+    )
+    assert "12/8" in panel.content.decode()
+
+
+def test_a_clone_comes_with_everything_filled_in(
+    browser: Callable[[User], Client], owner: User, submit: Submit
+) -> None:
+    job = submit(hyperparameters={"lr": 0.001}, tags=["baseline"])
+    page = browser(owner).get(f"/jobs/submit/?clone={job.id}").content.decode()
+    for text in ("lr=0.001", "baseline", "train.py --steps 10"):
+        assert text in page
+
+
+@pytest.mark.parametrize("tab", ["overview", "logs", "timeline", "checkpoints", "spec"])
+def test_every_tab_of_a_running_job_is_shown(
+    tab: str, browser: Callable[[User], Client], owner: User, submit: Submit
+) -> None:
+    job = submit()
+    tick()
+    say(job, MemberPhase.RUNNING)
+    assert browser(owner).get(f"/jobs/{job.id}/?tab={tab}").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "address", ["/", "/jobs/", "/experiments/", "/models/", "/deployments/", "/audit/", "/search/?q=b"]
+)
+def test_every_list_is_shown_empty_and_with_data(
+    address: str, browser: Callable[[User], Client], owner: User, submit: Submit
+) -> None:
+    assert browser(owner).get(address).status_code == 200
+    submit()
+    tick()
+    assert browser(owner).get(address).status_code == 200
+
+
+def test_an_outsider_sees_nothing_of_it(
+    browser: Callable[[User], Client], api: Callable[..., APIClient], outsider: User, submit: Submit
+) -> None:
+    job = submit()
+    assert browser(outsider).get(f"/jobs/{job.id}/").status_code == 404
+    assert job.name not in browser(outsider).get("/jobs/").content.decode()
+    told = api(outsider, "nlp").get(f"/api/v1/training-jobs/{job.id}")
+    assert told.status_code == 404
+    assert job.name not in told.content.decode()
+
+
+def test_rest_submits_lists_pages_and_cancels(api: Callable[..., APIClient], owner: User) -> None:
+    client = api(owner)
+    ids = [client.post("/api/v1/training-jobs", SPEC, format="json").json()["id"] for _ in range(3)]
+    first = client.get("/api/v1/training-jobs?limit=2").json()
+    rest = client.get(f"/api/v1/training-jobs?limit=2&cursor={first['next']}").json()
+    assert [job["id"] for job in first["results"] + rest["results"]] == ids[::-1]
+    assert rest["next"] is None
+    assert client.post(f"/api/v1/training-jobs/{ids[0]}/cancel").json()["state"] == "cancelled"
+    problem = client.post(f"/api/v1/training-jobs/{ids[0]}/cancel")
+    assert problem.status_code == 409
+    assert problem.headers["Content-Type"] == "application/problem+json"
+
+
+def test_rest_refuses_a_bad_job_with_every_problem(api: Callable[..., APIClient], owner: User) -> None:
+    answer = api(owner).post(
+        "/api/v1/training-jobs", {"team": "vision", "num_gpus": 0, "gpuType": "cpu"}, format="json"
+    )
+    assert answer.status_code == 422
+    assert {"name", "command", "num_gpus", "gpuType"} <= {one["field"] for one in answer.json()["problems"]}
+
+
+def test_the_same_key_over_rest_answers_with_the_same_job(api: Callable[..., APIClient], owner: User) -> None:
+    client = api(owner)
+    first = client.post("/api/v1/training-jobs", SPEC, format="json", headers={"Idempotency-Key": "a"})
+    again = client.post("/api/v1/training-jobs", SPEC, format="json", headers={"Idempotency-Key": "a"})
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json()["id"] == again.json()["id"]
+
+
+def test_log_lines_are_kept_once_searched_and_outlive_the_job(
+    api: Callable[..., APIClient], owner: User, submit: Submit
+) -> None:
+    job = submit(num_gpus=1)
+    tick()
+    say(job, MemberPhase.RUNNING)
+    attempt = Attempt.objects.get()
+    for _ in range(2):
+        logs.ingest(attempt, 0, 0, 14, "step 1\nstep 2\n", 1)
+    client = api(owner)
+    address = f"/api/v1/training-jobs/{job.id}/logs"
+
+    def texts(query: str = "") -> list[Any]:
+        return [line["text"] for line in client.get(address + query).json()["lines"]]
+
+    assert texts() == ["step 1", "step 2"]
+    assert texts("?search=step 2") == ["step 2"]
+    say(job, MemberPhase.EXITED, 0)
+    attempt.members.update(drained=True)
+    assert logs.archive() == 1
+    assert texts() == ["step 1", "step 2"]

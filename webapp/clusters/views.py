@@ -32,15 +32,14 @@ def nodes(request: HttpRequest) -> HttpResponse:
     if state:
         found = found.filter(state=state)
     if search:
-        found = found.filter(
-            Q(hostname__icontains=search) | Q(rack__icontains=search) | Q(id__startswith=search)
-        )
+        found = found.filter(Q(hostname__icontains=search) | Q(rack__icontains=search) | Q(id=search))
     rows = pages.rows(actor, pages.look(list(found)))
     operator = may(actor, "node.operate")
     context = {
         "sentence": pages.sentence(rows) if rows or not (state or search) else "No node is like that.",
         "kpis": pages.kpis(rows) if rows else [],
         "nodes": rows,
+        "filtered": bool(state or search),
         "join": pages.join_hint(),
         "may": {"drain": operator, "join": operator},
     }

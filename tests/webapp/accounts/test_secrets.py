@@ -58,7 +58,9 @@ def test_a_name_that_no_environment_takes_is_refused(cast: Cast, actor: ActorOf,
 
 
 @pytest.mark.parametrize("value", ["", "abc", "x" * 70_000, "with\0nothing"])
-def test_a_value_that_cannot_be_masked_or_passed_on_is_refused(cast: Cast, actor: ActorOf, value: str) -> None:
+def test_a_value_that_cannot_be_masked_or_passed_on_is_refused(
+    cast: Cast, actor: ActorOf, value: str
+) -> None:
     with pytest.raises(TrainmasterError, match="4 to 65,536 bytes"):
         services.set_secret(actor(cast.lead), "vision", "HF_TOKEN", value)
 

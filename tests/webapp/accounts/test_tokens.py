@@ -52,7 +52,9 @@ def test_only_the_digest_is_kept(cast: Cast, actor: ActorOf) -> None:
     assert made.text not in str(ApiToken.objects.values())
 
 
-@pytest.mark.parametrize("state", ["unknown", "expired", "revoked", "of somebody deactivated", "not even a token"])
+@pytest.mark.parametrize(
+    "state", ["unknown", "expired", "revoked", "of somebody deactivated", "not even a token"]
+)
 def test_a_dead_token_is_refused_with_a_problem_document(cast: Cast, actor: ActorOf, state: str) -> None:
     text = tokens.create_token(actor(cast.owner), "vision", "laptop", 30).text
     if state == "unknown":

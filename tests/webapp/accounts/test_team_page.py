@@ -1,0 +1,73 @@
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from tests.webapp.conftest import Cast
+from webapp.accounts import queries
+from webapp.accounts.models import Role, TeamSecret, User
+
+Browser = Callable[[User], Client]
+
+
+def test_a_viewer_sees_the_team_and_no_forms(cast: Cast, browser: Browser) -> None:
+    page = browser(cast.viewer).get("/teams/vision/").content.decode()
+    assert "lena" in page
+    assert "/teams/vision/members/" not in page
+    assert "/teams/vision/secrets/" not in page
+
+
+def test_to_an_outsider_the_team_does_not_exist(cast: Cast, browser: Browser) -> None:
+    real = browser(cast.outsider).get("/teams/vision/")
+    invented = browser(cast.outsider).get("/teams/tulips/")
+    assert real.status_code == invented.status_code == 404
+    assert real.content.decode().replace("vision", "") == invented.content.decode().replace("tulips", "")
+
+
+def test_an_admin_sees_a_team_without_being_in_it(cast: Cast, browser: Browser) -> None:
+    assert browser(cast.admin).get("/teams/nlp/").status_code == 200
+
+
+def test_a_lead_adds_a_member_on_the_page(cast: Cast, browser: Browser) -> None:
+    form = {"username": "carol", "role": "viewer"}
+    answer = browser(cast.lead).post("/teams/vision/members/", form, follow=True)
+    assert "carol is in the team." in answer.content.decode()
+    assert queries.actor_of(cast.outsider).roles["vision"] == Role.VIEWER
+
+
+def test_adding_nobody_is_told_on_the_page(cast: Cast, browser: Browser) -> None:
+    answer = browser(cast.lead).post("/teams/vision/members/", {"username": "nobody", "role": "member"})
+    assert answer.status_code == 404
+    assert "Nobody here is called nobody" in answer.content.decode()
+    assert 'id="members"' in answer.content.decode()
+
+
+def test_a_lead_changes_a_role_and_removes_a_member(cast: Cast, browser: Browser) -> None:
+    client = browser(cast.lead)
+    client.post(f"/teams/vision/members/{cast.member.pk}/role/", {"role": "viewer"})
+    assert queries.actor_of(cast.member).roles["vision"] == Role.VIEWER
+    client.post(f"/teams/vision/members/{cast.member.pk}/remove/")
+    assert queries.actor_of(cast.member).teams == ()
+
+
+def test_people_of_other_teams_are_not_reached_by_their_number(cast: Cast, browser: Browser) -> None:
+    answer = browser(cast.lead).post(f"/teams/vision/members/{cast.outsider.pk}/remove/")
+    assert answer.status_code == 404
+    assert queries.actor_of(cast.outsider).teams == ("nlp",)
+
+
+def test_a_secret_is_set_and_deleted_on_the_page_and_never_shown(cast: Cast, browser: Browser) -> None:
+    client = browser(cast.lead)
+    page = client.post("/teams/vision/secrets/", {"name": "HF_TOKEN", "value": "hf_abcdef"}, follow=True)
+    assert "HF_TOKEN" in page.content.decode()
+    assert "hf_abcdef" not in page.content.decode()
+    client.post("/teams/vision/secrets/HF_TOKEN/delete/")
+    assert not TeamSecret.objects.exists()
+
+
+@pytest.mark.parametrize("block", ["quota", "costs", "members", "secrets", "changes"])
+def test_each_part_of_the_page_comes_alone_when_htmx_asks(cast: Cast, browser: Browser, block: str) -> None:
+    part = browser(cast.lead).get(f"/teams/vision/?block={block}", headers={"HX-Request": "true"})
+    assert part.status_code == 200
+    assert f'id="{block}"' in part.content.decode()
+    assert "<html" not in part.content.decode()

@@ -1,0 +1,125 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from platform_core.errors import TrainmasterError
+from tests.webapp.conftest import BOOTSTRAP, Cast, description
+from webapp.accounts.models import User
+from webapp.accounts.permissions import SYSTEM, Actor
+from webapp.clusters import queries, services
+from webapp.clusters.models import BootstrapToken, Node, Slot
+from webapp.clusters.values import SlotDescription
+from webapp.live.identity import now_ms
+from webapp.live.models import Event
+
+ActorOf = Callable[[User], Actor]
+
+
+def refusal_of(call: Callable[[], object]) -> str:
+    with pytest.raises(TrainmasterError) as refusal:
+        call()
+    return refusal.value.code
+
+
+def test_a_machine_joins_and_its_credential_opens_its_sessions() -> None:
+    node_id, credential = services.join(BOOTSTRAP, description(slots=2))
+    assert services.authenticate(credential) == node_id
+    node = Node.objects.get(id=node_id)
+    assert (node.hostname, node.state, node.slots.count()) == ("node-1", "lost", 2)
+    assert credential not in str(Node.objects.values())
+    assert Event.objects.get(subject_id=node_id).kind == "NodeJoined"
+
+
+def test_a_token_made_in_the_browser_lets_machines_join_until_it_is_revoked() -> None:
+    made = services.create_bootstrap_token(SYSTEM, "rack 3", 24)
+    assert made.text not in str(BootstrapToken.objects.values())
+    services.join(made.text, description("node-1"))
+    services.join(made.text, description("node-2"))
+    services.revoke_bootstrap_token(SYSTEM, made.id)
+    assert refusal_of(lambda: services.join(made.text, description("node-3"))) == "bootstrap_token_invalid"
+
+
+def test_an_expired_or_invented_token_lets_nobody_in() -> None:
+    made = services.create_bootstrap_token(SYSTEM, "rack 3", 1)
+    BootstrapToken.objects.update(expires_ms=now_ms())
+    for text in (made.text, "tmb_invented", "", BOOTSTRAP + "x"):
+        assert refusal_of(lambda text=text: services.join(text, description())) == "bootstrap_token_invalid"  # type: ignore[misc]
+    assert not Node.objects.exists()
+
+
+def test_without_a_token_in_the_settings_the_empty_token_is_not_one(settings: object) -> None:
+    settings.BOOTSTRAP_TOKEN = ""  # type: ignore[attr-defined]
+    assert refusal_of(lambda: services.join("", description())) == "bootstrap_token_invalid"
+
+
+def test_an_agent_that_lost_its_credential_comes_back_as_the_same_node() -> None:
+    node_id, first = services.join(BOOTSTRAP, description())
+    again, second = services.join(BOOTSTRAP, description(slots=4), node_id)
+    assert again == node_id
+    assert refusal_of(lambda: services.authenticate(first)) == "credential_invalid"
+    assert services.authenticate(second) == node_id
+    assert Slot.objects.filter(node=node_id).count() == 4
+
+
+def test_a_copied_disk_does_not_take_the_place_of_the_machine_it_came_from() -> None:
+    node_id, credential = services.join(BOOTSTRAP, description("node-1"))
+    other, _ = services.join(BOOTSTRAP, description("node-2"), node_id)
+    assert other != node_id
+    assert services.authenticate(credential) == node_id
+
+
+def test_an_id_from_an_earlier_database_makes_a_new_node() -> None:
+    node_id, _ = services.join(BOOTSTRAP, description(), "node-0000000000000000")
+    assert node_id != "node-0000000000000000"
+
+
+def test_a_revoked_node_is_shut_out_until_an_operator_lets_it_join_again(cast: Cast, actor: ActorOf) -> None:
+    node_id, credential = services.join(BOOTSTRAP, description())
+    services.revoke(actor(cast.admin), node_id)
+    assert refusal_of(lambda: services.authenticate(credential)) == "credential_revoked"
+    assert refusal_of(lambda: services.join(BOOTSTRAP, description(), node_id)) == "credential_revoked"
+    assert refusal_of(lambda: queries.wanted_revision(node_id)) == "credential_revoked"
+    assert queries.revisions([node_id])[node_id][1]
+    assert queries.snapshot_nodes() == ()
+
+    services.readmit(actor(cast.admin), node_id)
+    assert refusal_of(lambda: services.authenticate(credential)) == "credential_invalid"
+    again, fresh = services.join(BOOTSTRAP, description(), node_id)
+    assert (again, services.authenticate(fresh)) == (node_id, node_id)
+
+
+def test_leads_and_members_operate_no_nodes(cast: Cast, actor: ActorOf) -> None:
+    node_id, _ = services.join(BOOTSTRAP, description())
+    for do in (services.drain, services.resume, services.revoke, services.readmit):
+        assert refusal_of(lambda do=do: do(actor(cast.lead), node_id)) == "not_allowed"  # type: ignore[misc]
+
+
+def test_the_hello_describes_the_node_anew() -> None:
+    node_id, _ = services.join(BOOTSTRAP, description(slots=2))
+    changed = replace(description(slots=2), agent_version="0.2.0", labels={"zone": "b"})
+    services.hello(node_id, replace(changed, slots=(SlotDescription(0, "slot 0"), SlotDescription(5, "new"))))
+    node = Node.objects.get(id=node_id)
+    assert (node.agent_version, node.labels, node.state) == ("0.2.0", {"zone": "b"}, "ready")
+    assert list(node.slots.order_by("index").values_list("index", flat=True)) == [0, 5]
+
+
+def test_a_slot_that_is_gone_stays_while_an_attempt_holds_it(node: Callable[..., Node]) -> None:
+    one = node(slots=2)
+    services.assign_slots("att-1", one.id, [1])
+    services.hello(one.id, description(slots=1))
+    assert one.slots.count() == 2
+    services.release_slots("att-1")
+    services.hello(one.id, description(slots=1))
+    assert one.slots.count() == 1
+
+
+def test_a_hello_that_says_nothing_new_is_no_event(node: Callable[..., Node]) -> None:
+    one = node()
+    before = Event.objects.count()
+    services.hello(one.id, description())
+    assert Event.objects.count() == before
+
+
+def test_a_hello_of_nobody_is_refused() -> None:
+    assert refusal_of(lambda: services.hello("node-0000000000000000", description())) == "node_unknown"

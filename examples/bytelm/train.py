@@ -13,13 +13,13 @@ import time
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+import prepare
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-import prepare
 import trainmaster
 
 

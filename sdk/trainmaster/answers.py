@@ -1,0 +1,146 @@
+"""What the REST API answers, as values. A field that this version does not know is passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Self
+
+FINISHED = frozenset({"succeeded", "failed", "cancelled"})
+DEPLOYED = frozenset({"complete", "failed", "cancelled"})
+
+
+class UnexpectedAnswer(Exception):
+    """The server's answer lacks what every version of it has. The message is a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    @classmethod
+    def of(cls, body: object) -> Self:
+        """From a JSON object. Names without a default must be there; null counts as absent where there is one."""
+        if not isinstance(body, Mapping):
+            raise UnexpectedAnswer(
+                f"The server answered with {type(body).__name__} where a {cls.__name__} was due."
+            )
+        known: dict[str, Any] = {}
+        for one in fields(cls):
+            given = body.get(one.name)
+            if given is not None:
+                known[one.name] = given
+            elif one.default is MISSING and one.default_factory is MISSING:
+                raise UnexpectedAnswer(
+                    f"The server's answer has no {one.name}; is it Trainmaster, and as new as this?"
+                )
+        return cls(**known)
+
+
+@dataclass(frozen=True, slots=True)
+class Me(Answer):
+    username: str
+    admin: bool = False
+    teams: Mapping[str, str] = field(default_factory=dict)  # team to role
+    token_team: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Answer):
+    id: str
+    name: str
+    team: str
+    state: str
+    url: str = ""
+    user: str = ""
+    project: str = ""
+    stopping: str | None = None
+    reason: str = ""
+    priority: int = 50
+    num_gpus: int = 0
+    gpu_type: str = ""
+    attempt: int = 0
+    restarts: int = 0
+    submitted_ms: int | None = None
+    started_ms: int | None = None
+    finished_ms: int | None = None
+    latest_checkpoint: str = ""
+    waiting: Mapping[str, Any] | None = None  # code, sentence, numbers, position
+    progress: Mapping[str, Any] = field(default_factory=dict)  # step, total_steps, loss, …
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    lineage: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state in FINISHED
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine(Answer):
+    text: str
+    rank: int = 0
+    attempt: int = 0
+    offset: int = 0
+    at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    lines: tuple[LogLine, ...]
+    next: int  # give it as `after` to read on
+    ended: bool  # no more lines will come
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Answer):
+    id: str
+    name: str = ""
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVersion(Answer):
+    id: str
+    model: str  # team/name
+    version: int
+    state: str = ""
+    error: str = ""
+    source: str = ""
+    manifest: str = ""
+    bytes: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    created_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment(Answer):
+    id: str
+    status: str
+    model: str = ""
+    version: int = 0
+    estimated_time_seconds: float | None = None
+    progress: float = 0.0  # 0 to 1
+    workers: int = 0
+    workers_complete: int = 0
+    workers_failed: int = 0
+    reason: str = ""
+    created_ms: int | None = None
+    started_ms: int | None = None
+    finished_ms: int | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status in DEPLOYED
+
+
+@dataclass(frozen=True, slots=True)
+class Node(Answer):
+    id: str
+    hostname: str
+    state: str
+    rack: str = ""
+    reason: str = ""
+    gpu_type: str = ""
+    slots: int = 0
+    slots_in_use: int = 0
+    utilisation: float | None = None
+    agent_version: str = ""
+    last_seen_ms: int | None = None

@@ -1,0 +1,89 @@
+"""Which files of a folder go to the platform, and what git knows about them."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+DIFF_LIMIT = 512 * 1024
+# Made by tools on the way; git ignores most of them by itself.
+SKIPPED_FOLDERS = frozenset(
+    {".git", ".hg", ".svn", "__pycache__", ".venv", "venv", "node_modules", "trainmaster-runs"}
+    | {".mypy_cache", ".ruff_cache", ".pytest_cache", ".ipynb_checkpoints"}
+)
+SKIPPED_SUFFIXES = frozenset({".pyc", ".pyo"})
+
+
+def code_files(folder: Path) -> list[tuple[str, Path]]:
+    """(path in the bundle, file), ordered. In a git repository what git would not ignore, else all but leftovers."""
+    listed = _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    paths = _walk(folder) if listed is None else (folder / name for name in listed.split("\0") if name)
+    return sorted(_entries(folder, paths))
+
+
+def data_files(folder: Path) -> list[tuple[str, Path]]:
+    """Everything in the folder, ordered."""
+    return sorted(_entries(folder, (path for path in folder.rglob("*") if path.is_file())))
+
+
+def lineage(folder: Path) -> dict[str, str]:
+    """Where the code comes from. Without git, only who and where."""
+    told = {"submitted_from": f"{_user()}@{socket.gethostname()}:{folder.resolve()}"}
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return told
+    told["git_commit"] = commit.strip()
+    branch = (_git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "").strip()
+    if branch and branch != "HEAD":
+        told["git_branch"] = branch
+    diff = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--", ".") or ""
+    if diff:
+        told["git_diff"] = _bounded(diff)
+    return told
+
+
+def _entries(folder: Path, paths: Iterator[Path]) -> Iterator[tuple[str, Path]]:
+    root = folder.resolve()
+    for path in paths:
+        parts = path.relative_to(folder).parts
+        if SKIPPED_FOLDERS.intersection(parts) or path.suffix in SKIPPED_SUFFIXES:
+            continue
+        # A deleted file that git still lists, a submodule, or a link that leads out of the folder.
+        if path.is_file() and path.resolve().is_relative_to(root):
+            yield "/".join(parts), path
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for base, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]
+        yield from (Path(base, name) for name in files)
+
+
+def _bounded(diff: str) -> str:
+    size = len(diff.encode())
+    if size <= DIFF_LIMIT:
+        return diff
+    kept = diff.encode()[:DIFF_LIMIT].decode(errors="ignore")
+    return f"{kept}\n[cut here: the whole diff has {size:,} bytes]\n"
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """None where git or the repository is missing."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, check=True, timeout=60
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name
+        return "unknown"

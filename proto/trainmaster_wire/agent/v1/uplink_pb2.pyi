@@ -19,7 +19,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class Batch(_message.Message):
-    """A piece of one file of an attempt's work folder. Offsets are bytes in that file, so a repeated batch is recognised."""
+    """A piece of one file of an attempt's work folder. Offsets are bytes in that file, so a repeated batch is recognised:
+    a batch that is sent again has the same offset, the same end and the same data, also from a restarted agent.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -53,6 +55,7 @@ class Batch(_message.Message):
     AT_MS_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
     rank: _builtins.int
+    """Global rank. The launcher's own output is a LOG of rank 1000000 + the node's rank in the gang."""
     source: Global___Batch.Source.ValueType
     offset: _builtins.int
     """of the first byte of data"""
@@ -150,6 +153,8 @@ Global___ArtifactUploaded: _TypeAlias = ArtifactUploaded  # noqa: Y015
 
 @_typing.final
 class Ack(_message.Message):
+    """Where the server stands in that file: the agent goes on from next_offset, whatever it has sent."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int

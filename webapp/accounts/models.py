@@ -11,7 +11,9 @@ class Role(models.TextChoices):
 class User(AbstractUser):
     """A person. `is_superuser` makes a platform admin, `is_staff` opens the Django admin."""
 
-    teams = models.ManyToManyField("Team", through="Membership", related_name="people")
+    teams: "models.ManyToManyField[Team, Membership]" = models.ManyToManyField(
+        "Team", through="Membership", related_name="people"
+    )
 
 
 class Team(models.Model):

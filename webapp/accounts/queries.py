@@ -99,6 +99,11 @@ def user(username: str) -> User:
     return row
 
 
+def user_key(username: str) -> int:
+    """The database key of a person, for rows that belong to them. Raises not_found."""
+    return int(user(username).pk)
+
+
 def team(slug: str) -> TeamView:
     row = Team.objects.filter(slug=slug).first()
     if row is None:
@@ -147,7 +152,7 @@ def secret_values(team_slug: str, names: Iterable[str]) -> dict[str, str]:
     if not wanted:
         return {}
     rows = TeamSecret.objects.filter(team=team_slug, name__in=wanted)
-    values = {row.name: unseal(row.ciphertext, f"{team_slug}/{row.name}") for row in rows}
+    values = {row.name: unseal(bytes(row.ciphertext), f"{team_slug}/{row.name}") for row in rows}
     for name in sorted(wanted - values.keys()):
         raise TrainmasterError("secret_unknown", team=team_slug, name=name)
     return values
@@ -158,16 +163,3 @@ def tokens(username: str) -> tuple[TokenView, ...]:
     rows = ApiToken.objects.filter(user__username=username, revoked_ms=None).order_by("-created_ms", "-id")
     fields = ("id", "name", "team_id", "prefix", "created_ms", "expires_ms", "last_used_ms")
     return tuple(TokenView(*row) for row in rows.values_list(*fields))
-
-
-def user_key(username: str) -> int:
-    """The database key of a person, for rows that belong to them. Raises not_found."""
-    key = User.objects.filter(username=username).values_list("pk", flat=True).first()
-    if key is None:
-        raise TrainmasterError("not_found", what=f"user {username}")
-    return int(key)
-
-
-def may_watch_team(action: str) -> Callable[[Any, str], bool]:
-    """A watcher for subjects that are named by their team, such as jobs:<team>."""
-    return lambda user, team: may(actor_of(user), action, team)

@@ -20,7 +20,7 @@ def seal(value: str) -> bytes:
 def unseal(ciphertext: bytes, called: str) -> str:
     """`called` names the secret in the sentence when it was sealed with another key."""
     try:
-        return _fernet(settings.SECRETS_KEY).decrypt(bytes(ciphertext)).decode()
+        return _fernet(settings.SECRETS_KEY).decrypt(ciphertext).decode()
     except InvalidToken as error:
         why = "was sealed with another TRAINMASTER_SECRETS_KEY; set it again on the team's page"
         raise TrainmasterError("secret_unknown", f"Secret {called} {why}") from error

@@ -130,10 +130,10 @@ def profile(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def password(request: HttpRequest) -> HttpResponse:
-    form: PasswordChangeForm[Any] = PasswordChangeForm(request.user, request.POST)
+    actor = queries.actor_of(request)
+    form = PasswordChangeForm(queries.user(actor.username), request.POST)
     if not form.is_valid():
         return _settings(request, refused=problems(form), opened="password", status=422)
-    actor = queries.actor_of(request)
     user = services.change_password(actor, actor.username, form.cleaned_data["new_password1"])
     update_session_auth_hash(request, user)
     messages.success(request, "Password changed. Your other sessions have ended.")

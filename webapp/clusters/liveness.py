@@ -6,7 +6,7 @@ and when last, a gateway was there to hear anybody). Channel `wanted:<node>` car
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import cache
 from typing import Any
@@ -84,7 +84,8 @@ def saw(node_id: str, moment_ms: int) -> None:
 
 
 def last_seen() -> dict[str, int]:
-    return {name.decode(): int(at_ms) for name, at_ms in client().zrange(SEEN, 0, -1, withscores=True)}
+    pairs: Any = client().zrange(SEEN, 0, -1, withscores=True)
+    return {name.decode(): int(at_ms) for name, at_ms in pairs}
 
 
 def seen(node_ids: Sequence[str]) -> dict[str, int]:
@@ -97,17 +98,16 @@ def seen(node_ids: Sequence[str]) -> dict[str, int]:
 def telemetry(node_ids: Sequence[str]) -> dict[str, Telemetry]:
     if not node_ids:
         return {}
-    texts = client().mget([_telemetry_key(node) for node in node_ids])
+    texts: Any = client().mget([_telemetry_key(node) for node in node_ids])
     return {node: _from_json(text) for node, text in zip(node_ids, texts, strict=True) if text}
 
 
 def listening(moment_ms: int) -> None:
     """Said by every gateway every few seconds. After a gap, silence counts from now: nobody was heard."""
     last = client().hget(EAR, "last")
-    values: Mapping[str, int] = {"last": moment_ms}
+    client().hset(EAR, "last", str(moment_ms))
     if last is None or moment_ms - int(last) > EAR_GAP_MS:
-        values = {"last": moment_ms, "since": moment_ms}
-    client().hset(EAR, mapping=dict(values))
+        client().hset(EAR, "since", str(moment_ms))
 
 
 def heard_since(moment_ms: int) -> int | None:

@@ -144,7 +144,8 @@ def use_over_time(team: str, from_ms: int, to_ms: int) -> dict[str, tuple[tuple[
 
 
 def _steps(changes: dict[int, int], from_ms: int) -> tuple[tuple[int, int], ...]:
-    level, steps = 0, []
+    level = 0
+    steps: list[tuple[int, int]] = []
     for at_ms in sorted({from_ms, *changes}):
         level += changes.get(at_ms, 0)
         if not steps or steps[-1][1] != level:
@@ -241,13 +242,14 @@ def team_shares(now_ms: int) -> tuple[TeamShare, ...]:
 def _shares(rows: list[Quota], weights: dict[str, float], now_ms: int) -> dict[tuple[str, str], float]:
     uses: dict[str, list[Use]] = defaultdict(list)
     recent = LedgerEntry.objects.filter(Q(ended_ms=None) | Q(ended_ms__gt=now_ms - REMEMBERED_MS))
-    for gpu_type, *use in recent.values_list("gpu_type", "team_id", "slots", "started_ms", "ended_ms"):
-        uses[gpu_type].append(Use(*use))
+    fields = ("gpu_type", "team_id", "slots", "started_ms", "ended_ms")
+    for gpu_type, team, slots, started_ms, ended_ms in recent.values_list(*fields):
+        uses[gpu_type].append(Use(team, slots, started_ms, ended_ms))
     shares: dict[tuple[str, str], float] = {}
     for gpu_type in {row.gpu_type for row in rows}:
         teams = {row.team_id: weights[row.team_id] for row in rows if row.gpu_type == gpu_type}
-        for team, share in usage_shares(uses[gpu_type], teams, now_ms).items():
-            shares[team, gpu_type] = share
+        for slug, share in usage_shares(uses[gpu_type], teams, now_ms).items():
+            shares[slug, gpu_type] = share
     return shares
 
 

@@ -38,11 +38,12 @@ def test_a_member_cannot_add_anybody(cast: Cast, actor: ActorOf) -> None:
 
 @pytest.mark.parametrize("change", ["demote", "remove"])
 def test_the_last_lead_of_a_team_stays(cast: Cast, actor: ActorOf, change: str) -> None:
+    changes = {
+        "demote": lambda: services.set_role(actor(cast.lead), "vision", "lena", Role.MEMBER),
+        "remove": lambda: services.remove_member(actor(cast.admin), "vision", "lena"),
+    }
     with pytest.raises(TrainmasterError, match="lena is the only lead of vision"):
-        if change == "demote":
-            services.set_role(actor(cast.lead), "vision", "lena", Role.MEMBER)
-        else:
-            services.remove_member(actor(cast.admin), "vision", "lena")
+        changes[change]()
     assert actor(cast.lead).roles["vision"] == Role.LEAD
 
 

@@ -7,8 +7,10 @@ import stat
 from pathlib import Path
 
 from agent.launchers import processes
+from platform_core.distribution.manifest import to_json
 from tests.agent.conftest import AgentProcess, gone, stop, there, wanted
 from tests.support.gateway import Gateway
+from trainmaster.store.copying import describe
 from trainmaster_wire.agent.v1 import session_pb2
 
 RUNNING, EXITED = session_pb2.AttemptObserved.RUNNING, session_pb2.AttemptObserved.EXITED
@@ -108,3 +110,166 @@ async def test_a_wrong_bootstrap_token_ends_the_agent_with_a_sentence(
     await agent.start(token="wrong")
     assert await agent.ended() == 3
     assert "The bootstrap token is not valid" in agent.log()
+
+
+async def test_lines_arrive_once_and_in_order_whatever_dies_on_the_way(
+    gateway: Gateway, agent: AgentProcess
+) -> None:
+    script = "i=0; while [ $i -lt 400 ]; do echo line $i; i=$((i+1)); sleep 0.01; done"
+    await agent.start()
+    await gateway.want(wanted("att-test-5", "sh", "-c", script))
+    await gateway.until(lambda: "line 20\n" in gateway.log("att-test-5", 0))
+    gateway.acknowledges = False
+    await gateway.until(lambda: "line 100\n" in gateway.log("att-test-5", 0) or len(gateway.batches) > 3)
+    await agent.kill()  # with a batch kept by the server and not acknowledged
+    gateway.acknowledges = True
+    await agent.start()
+    await gateway.until(lambda: "line 150\n" in gateway.log("att-test-5", 0))
+    await gateway.restart()
+    await gateway.until_drained("att-test-5")
+    assert gateway.log("att-test-5", 0) == "".join(f"line {number}\n" for number in range(400))
+
+
+async def test_secrets_stay_on_the_node_also_after_a_restart(
+    gateway: Gateway, agent: AgentProcess, tmp_path: Path
+) -> None:
+    go_on = tmp_path / "go-on"
+    script = (
+        f"echo token=$HF_TOKEN; while [ ! -e {go_on} ]; do sleep 0.1; done; echo again $HF_TOKEN; $HF_TOKEN"
+    )
+    await agent.start()
+    await gateway.want(wanted("att-test-6", "sh", "-c", script, secrets={"HF_TOKEN": "hf_topsecret"}))
+    await gateway.until(lambda: "token=" in gateway.log("att-test-6", 0))
+    await agent.kill()
+    await gateway.want(stop("att-test-6", grace_seconds=60))  # carries no values
+    await agent.start()
+    await gateway.until(lambda: len(gateway.hellos) == 2)
+    go_on.touch()
+    ended = await gateway.until_drained("att-test-6")
+    assert "topsecret" not in ended.reason
+    assert "topsecret" not in gateway.log("att-test-6", 0)
+    assert gateway.log("att-test-6", 0).startswith("token=•••HF_TOKEN•••\n")
+    assert not any(b"topsecret" in batch.data for batch in gateway.batches)
+    stored = [path for path in agent.data.rglob("*") if path.is_file() and path.name != "rank-0.log"]
+    assert not any(b"topsecret" in path.read_bytes() for path in stored)
+
+
+async def test_a_checkpoint_goes_up_and_the_next_attempt_resumes_from_it(
+    gateway: Gateway, agent: AgentProcess, tmp_path: Path
+) -> None:
+    save = (
+        "mkdir -p $TRAINMASTER_DIR/checkpoints/step-5; echo weights > $TRAINMASTER_DIR/checkpoints/step-5/model;"
+        ' echo \'{"kind": "checkpoint", "at_ms": 1, "step": 5, "path": "checkpoints/step-5", "metrics": {}}\''
+        " >> $TRAINMASTER_DIR/spool/rank-0.jsonl"
+    )
+    await agent.start()
+    store = (tmp_path / "store").as_uri()
+    await gateway.want(wanted("att-test-7", "sh", "-c", save, checkpoint_upload_url=store))
+    await gateway.until_drained("att-test-7")
+    (uploaded,) = gateway.checkpoints("att-test-7")
+    assert uploaded.step == 5
+
+    resume = session_pb2.ArtifactReference(
+        manifest_id=uploaded.manifest_id, manifest_json=uploaded.manifest_json, source_url=uploaded.source_url
+    )
+    await gateway.want(wanted("att-test-8", "sh", "-c", "cat $TRAINMASTER_RESUME/model", resume=resume))
+    ended = await gateway.until_drained("att-test-8")
+    assert (ended.exit_code, gateway.log("att-test-8", 0)) == (0, "weights\n")
+
+
+async def test_what_cannot_be_fetched_is_the_platforms_fault_with_the_cause(
+    gateway: Gateway, agent: AgentProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "train.py").write_text("print(1)\n")
+    manifest, url = describe((tmp_path / "source").as_uri(), "code")
+    (tmp_path / "source" / "train.py").write_text("print(2)\n")
+    code = session_pb2.ArtifactReference(
+        manifest_id=manifest.id, manifest_json=to_json(manifest), source_url=url
+    )
+    await agent.start()
+    await gateway.want(wanted("att-test-9", "sh", "-c", "true", code=code))
+    ended = await gateway.until_drained("att-test-9")
+    assert (ended.phase, ended.exit_code, ended.infrastructure) == (EXITED, 125, True)
+    assert f"Could not fetch code bundle {manifest.id}:" in ended.reason
+    assert "train.py" in ended.reason
+
+
+async def test_a_stop_before_the_start_is_answered_and_nothing_runs(
+    gateway: Gateway, agent: AgentProcess
+) -> None:
+    await gateway.want(stop("att-test-10"))
+    await agent.start()
+    ended = await gateway.until_drained("att-test-10")
+    assert (ended.phase, ended.reason) == (EXITED, "It was stopped before it started on this node.")
+    assert not agent.folder("att-test-10").exists()
+
+
+async def test_what_the_server_no_longer_wants_is_stopped_and_forgotten(
+    gateway: Gateway, agent: AgentProcess
+) -> None:
+    await agent.start()
+    await gateway.want(wanted("att-test-11", "sleep", "300"))
+    await gateway.until_phase("att-test-11", RUNNING)
+    await gateway.want()
+    await gateway.until(lambda: not gateway.observed.attempts)
+    await gone(agent.folder("att-test-11"))
+    assert processes.marked("att-test-11") == []
+
+
+async def test_two_attempts_on_one_node_tell_their_use_slot_by_slot(
+    gateway: Gateway, agent: AgentProcess
+) -> None:
+    await agent.start()
+    await gateway.want(
+        wanted("att-test-12", "sh", "-c", "while :; do :; done", slots=[1]),
+        wanted("att-test-13", "sleep", "300", slots=[0]),
+    )
+    busy = await gateway.until(
+        lambda: next((h for h in gateway.heartbeats if h.slots[1].utilisation > 0.2), None)
+    )
+    assert busy.slots[0].utilisation < 0.1
+    assert busy.slots[0].memory_used_bytes > 0
+    assert busy.disk_free_bytes > 0
+    assert not busy.slots[0].HasField("temperature_celsius")
+
+
+async def test_a_model_is_brought_here_and_removed_when_it_is_no_longer_wanted(
+    gateway: Gateway, agent: AgentProcess, tmp_path: Path
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights.bin").write_bytes(b"w" * 100_000)
+    manifest, url = describe((tmp_path / "model").as_uri(), "model")
+    artifact = session_pb2.ArtifactReference(
+        manifest_id=manifest.id, manifest_json=to_json(manifest), source_url=url
+    )
+    await agent.start()
+    await gateway.want_deployments(
+        session_pb2.DeploymentWanted(deployment_id="dep-1", model="vision/m", version="1", artifact=artifact)
+    )
+    complete = session_pb2.DeploymentObserved.COMPLETE
+    await gateway.until(lambda: any(d.state == complete for d in gateway.observed.deployments))
+    home = agent.data / "models" / "vision" / "m" / "1" / "weights.bin"
+    assert home.read_bytes() == b"w" * 100_000
+    await gateway.want_deployments()
+    await gone(home)
+
+
+async def test_two_agents_do_not_share_a_folder(gateway: Gateway, agent: AgentProcess) -> None:
+    await agent.start()
+    await gateway.until(lambda: gateway.heartbeats)
+    second = AgentProcess(gateway, agent.data)
+    await second.start()
+    assert await second.ended() == 2
+    assert "Another agent already works in" in second.log()
+
+
+async def test_a_node_that_rejoins_keeps_its_id_and_gets_a_new_credential(
+    gateway: Gateway, agent: AgentProcess
+) -> None:
+    await agent.start()
+    await gateway.until(lambda: gateway.heartbeats)
+    await agent.kill(signal.SIGTERM)
+    await agent.start("--rejoin")
+    await gateway.until(lambda: len(gateway.hellos) == 2)
+    assert [request.node_id for request in gateway.joins] == ["", "node-1"]

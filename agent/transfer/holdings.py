@@ -23,7 +23,7 @@ RESERVE_BYTES = 64 << 20  # what a delivery leaves free on the disk for everythi
 class Holdings:
     """Belongs to one event loop. Chunks are found by content, so an unchanged chunk of another version counts."""
 
-    def __init__(self, data: Path, node_id: str = "this node", reserve_bytes: int = RESERVE_BYTES) -> None:
+    def __init__(self, data: Path, node_id: str = "This node", reserve_bytes: int = RESERVE_BYTES) -> None:
         self.data, self.node_id, self._reserve = data, node_id, reserve_bytes
         self.given_up: set[str] = set()  # manifests whose delivery failed here: nobody should wait for them
         self._folder = data / "transfer"
@@ -76,13 +76,9 @@ class Holdings:
         needed = landing.bytes_missing
         free = shutil.disk_usage(landing.folder).free - promised - self._reserve
         if needed > free:
-            raise TrainmasterError(
-                "disk_full",
-                node=self.node_id,
-                needed=format_bytes(needed),
-                path=str(self.data),
-                free=format_bytes(max(0, free)),
-            )
+            numbers = f"needs {format_bytes(needed)} on {self.data} and has {format_bytes(max(0, free))}"
+            sentence = f"{self.node_id} {numbers}; free some space, then it goes on by itself"
+            raise TrainmasterError("disk_full", sentence, needed=needed, free=free, path=str(self.data))
 
     def find(self, chunk_sha256: str, piece_size: int, piece: int) -> tuple[Landing, Chunk] | None:
         """Where this chunk is or arrives; of several, one that has the piece."""

@@ -39,7 +39,7 @@ class WorkerReported:
     actor: str
     cause: str
     verifying: bool = False
-    from_peer: bool = False  # it receives from another worker, not from the store
+    from_peer: bool = False  # it receives from another worker just now
     error_code: str = ""
     error: str = ""
 
@@ -63,27 +63,31 @@ class CancelRequested:
 Event = WorkerReported | RetryRequested | CancelRequested
 
 _D = DeploymentState
-_UNDER_WAY = frozenset({_D.INIT, _D.DOWNLOADING, _D.DISTRIBUTING, _D.VERIFYING, _D.COMPLETE, _D.FAILED})
+_ENDED = {_D.COMPLETE, _D.FAILED}
 
-# FAILED is left again when a worker comes back. COMPLETE stays: stragglers catch up, the outcome is the same.
+# Phases go forward, except that a worker which comes back, or has lost its copy, takes the deployment back with it.
+# COMPLETE stays: stragglers catch up, the outcome is the same.
 TRANSITIONS: dict[tuple[DeploymentState, type[Event]], frozenset[DeploymentState]] = {
-    (_D.INIT, WorkerReported): _UNDER_WAY,
-    (_D.DOWNLOADING, WorkerReported): _UNDER_WAY,
-    (_D.DISTRIBUTING, WorkerReported): _UNDER_WAY,
-    (_D.VERIFYING, WorkerReported): _UNDER_WAY,
-    (_D.FAILED, WorkerReported): _UNDER_WAY,
-    (_D.COMPLETE, WorkerReported): frozenset({_D.COMPLETE}),
-    (_D.CANCELLED, WorkerReported): frozenset({_D.CANCELLED}),
-    (_D.INIT, RetryRequested): frozenset({_D.INIT}),
-    (_D.DOWNLOADING, RetryRequested): frozenset({_D.DOWNLOADING}),
-    (_D.DISTRIBUTING, RetryRequested): frozenset({_D.DISTRIBUTING}),
-    (_D.VERIFYING, RetryRequested): frozenset({_D.VERIFYING, _D.DISTRIBUTING, _D.DOWNLOADING}),
-    (_D.FAILED, RetryRequested): frozenset({_D.INIT, _D.DISTRIBUTING}),
-    (_D.COMPLETE, RetryRequested): frozenset({_D.COMPLETE}),
-    (_D.INIT, CancelRequested): frozenset({_D.CANCELLED}),
-    (_D.DOWNLOADING, CancelRequested): frozenset({_D.CANCELLED}),
-    (_D.DISTRIBUTING, CancelRequested): frozenset({_D.CANCELLED}),
-    (_D.VERIFYING, CancelRequested): frozenset({_D.CANCELLED}),
+    pair: frozenset(targets)
+    for pair, targets in {
+        (_D.INIT, WorkerReported): {_D.INIT, _D.DOWNLOADING, _D.DISTRIBUTING, _D.VERIFYING, *_ENDED},
+        (_D.DOWNLOADING, WorkerReported): {_D.DOWNLOADING, _D.DISTRIBUTING, _D.VERIFYING, *_ENDED},
+        (_D.DISTRIBUTING, WorkerReported): {_D.DOWNLOADING, _D.DISTRIBUTING, _D.VERIFYING, *_ENDED},
+        (_D.VERIFYING, WorkerReported): {_D.DOWNLOADING, _D.DISTRIBUTING, _D.VERIFYING, *_ENDED},
+        (_D.FAILED, WorkerReported): {_D.DOWNLOADING, _D.DISTRIBUTING, _D.VERIFYING, *_ENDED},
+        (_D.COMPLETE, WorkerReported): {_D.COMPLETE},
+        (_D.CANCELLED, WorkerReported): {_D.CANCELLED},
+        (_D.INIT, RetryRequested): {_D.INIT},
+        (_D.DOWNLOADING, RetryRequested): {_D.DOWNLOADING},
+        (_D.DISTRIBUTING, RetryRequested): {_D.DISTRIBUTING},
+        (_D.VERIFYING, RetryRequested): {_D.VERIFYING, _D.DISTRIBUTING, _D.DOWNLOADING},
+        (_D.FAILED, RetryRequested): {_D.DOWNLOADING, _D.DISTRIBUTING},
+        (_D.COMPLETE, RetryRequested): {_D.COMPLETE},
+        (_D.INIT, CancelRequested): {_D.CANCELLED},
+        (_D.DOWNLOADING, CancelRequested): {_D.CANCELLED},
+        (_D.DISTRIBUTING, CancelRequested): {_D.CANCELLED},
+        (_D.VERIFYING, CancelRequested): {_D.CANCELLED},
+    }.items()
 }
 
 _W = WorkerState
@@ -116,7 +120,7 @@ class Worker:
     bytes_total: int
     bytes_done: int = 0
     verifying: bool = False
-    from_peer: bool = False
+    from_peer: bool = False  # something of what it has came from another worker
     error_code: str = ""
     error: str = ""
     started_ms: int | None = None
@@ -212,7 +216,7 @@ def _observe(worker: Worker, event: WorkerReported) -> Worker:
         state=event.state,
         bytes_done=worker.bytes_total if event.state is _W.COMPLETE else event.bytes_done,
         verifying=event.verifying and event.state is _W.RECEIVING,
-        from_peer=event.from_peer or (ended and worker.from_peer),
+        from_peer=event.from_peer or worker.from_peer,
         error_code=event.error_code if failed else "",
         error=event.error if failed else "",
         started_ms=started,
@@ -232,7 +236,7 @@ def state_of(workers: tuple[Worker, ...]) -> DeploymentState:
         return _D.VERIFYING
     if any(worker.from_peer or worker.state is _W.COMPLETE for worker in workers):
         return _D.DISTRIBUTING
-    if any(worker.state is _W.RECEIVING for worker in workers):
+    if any(worker.started_ms is not None for worker in workers):
         return _D.DOWNLOADING
     return _D.INIT
 

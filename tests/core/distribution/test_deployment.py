@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,6 +136,33 @@ def test_whatever_workers_report_the_state_is_what_they_are_in(events: list[d.Ev
     assert deployment.version >= version
     seen = progress(deployment)
     assert 0 <= seen.bytes_done <= seen.bytes_total == 300
+
+
+def test_the_table_allows_exactly_what_can_happen() -> None:
+    """Walks through every state that one worker or two can bring about."""
+    reports = [
+        said(node, state, verifying=verifying, from_peer=from_peer)
+        for node in NODES[:2]
+        for state in W
+        for verifying in (False, True)
+        for from_peer in (False, True)
+    ]
+    retry, cancel = d.RetryRequested(1, "user:alice", ""), d.CancelRequested(1, "user:alice", "")
+    found: dict[tuple[S, type[d.Event]], set[S]] = {}
+    todo = [fresh(NODES[:1]), fresh(NODES[:2])]
+    seen = set(todo)
+    while todo:
+        deployment = todo.pop()
+        for event in (*reports, retry, cancel):
+            if (deployment.state, type(event)) not in d.TRANSITIONS:
+                continue
+            reached = d.advance(deployment, event).deployment
+            found.setdefault((deployment.state, type(event)), set()).add(reached.state)
+            reached = replace(reached, version=1, reason="")
+            if reached not in seen:
+                seen.add(reached)
+                todo.append(reached)
+    assert found == d.TRANSITIONS
 
 
 def test_remaining_time_is_unknown_before_the_first_byte() -> None:

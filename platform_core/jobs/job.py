@@ -74,7 +74,8 @@ class Job:
     finished_ms: int | None
     reason: str  # why it failed, waits again or ended: a sentence
     members: tuple[Member, ...]
-    latest_step: int = -1  # newest step this attempt saved: an older notice that comes late must not win
+    latest_step: int = 0  # step of `latest_checkpoint`
+    latest_attempt: int = 0  # the attempt that saved it: an older notice that comes late must not win
 
     @property
     def stopping(self) -> bool:

@@ -102,7 +102,8 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
         case (
             ev.CheckpointStarted(attempt=attempt, step=step) | ev.CheckpointSaved(attempt=attempt, step=step)
         ):
-            return job.attempt == 0 or attempt != job.attempt or step <= job.latest_step
+            known = (job.latest_attempt, job.latest_step)
+            return attempt < 1 or attempt != job.attempt or (attempt, step) <= known
         case ev.Requeued(attempt=attempt):
             return attempt != job.attempt or job.state is _PENDING
         case ev.PreemptRequested(attempt=attempt):
@@ -130,7 +131,15 @@ def _apply(job: Job, event: ev.JobEvent, max_restarts: int) -> Step:
             return Step(replace(job, state=_CHECKPOINTING) if job.state is _RUNNING else job)
         case ev.CheckpointSaved(step=step, checkpoint=checkpoint):
             state = _RUNNING if job.state is _CHECKPOINTING else job.state
-            return Step(replace(job, state=state, latest_checkpoint=checkpoint, latest_step=step))
+            return Step(
+                replace(
+                    job,
+                    state=state,
+                    latest_checkpoint=checkpoint,
+                    latest_step=step,
+                    latest_attempt=job.attempt,
+                )
+            )
         case ev.CancelRequested():
             return _cancelled(job, event)
         case ev.PreemptRequested(cause=cause):
@@ -170,7 +179,7 @@ def _placed(job: Job, event: ev.Placed) -> Job:
         raise IllegalTransition(job.id, job.state, "Placed", story)
     return replace(
         job, state=_SCHEDULED, attempt=event.attempt, members=members, started_ms=event.at_ms,
-        stop=Stop.NONE, reason="", latest_step=-1,
+        stop=Stop.NONE, reason="",
     )  # fmt: skip
 
 

@@ -14,7 +14,8 @@ def test_every_kind_maps_to_real_statuses():
     for kind in CATALOGUE.values():
         assert 400 <= kind.http < 600
         assert hasattr(grpc.StatusCode, kind.grpc)
-        assert kind.title and kind.sentence
+        assert kind.title
+        assert kind.sentence
 
 
 def test_the_sentence_is_made_of_the_numbers():

@@ -59,7 +59,8 @@ def test_durations_show_their_two_largest_units(ms: int, text: str):
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [(0, "$0.00"), (1, "<$0.01"), (5_000, "$0.01"), (12_345_678, "$12.35"), (-1_500_000, "-$1.50"), (10**12, "$1,000,000.00")],
+    [(0, "$0.00"), (1, "<$0.01"), (5_000, "$0.01"), (12_345_678, "$12.35"),
+     (-1_500_000, "-$1.50"), (10**12, "$1,000,000.00")],
 )  # fmt: skip
 def test_money_is_written_in_cents(amount: int, text: str):
     assert units.format_micro_dollars(amount) == text

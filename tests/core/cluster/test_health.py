@@ -8,9 +8,17 @@ from hypothesis import strategies as st
 
 from platform_core.cluster import health
 from platform_core.cluster.health import (
-    DrainRequested, Emptied, HealthLimits, Heartbeat, LoseMembers, NodeHealth, NodeState, ResumeRequested, Silence,
+    DrainRequested,
+    Emptied,
+    HealthLimits,
+    Heartbeat,
+    LoseMembers,
+    NodeHealth,
+    NodeState,
+    ResumeRequested,
+    Silence,
     advance,
-)  # fmt: skip
+)
 from platform_core.jobs.effects import HintScheduler
 
 KINDS = (Heartbeat, Silence, DrainRequested, ResumeRequested, Emptied)

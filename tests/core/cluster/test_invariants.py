@@ -6,20 +6,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.cluster.invariants import (
-    AttemptHolding, Books, LedgerEntry, SlotHeld, booked_time, check, wall_time,
-)  # fmt: skip
+    AttemptHolding,
+    Books,
+    LedgerEntry,
+    SlotHeld,
+    booked_time,
+    check,
+    wall_time,
+)
 
 GOOD = Books(
     slots=(
-        SlotHeld("node-a", 0, "att-1"), SlotHeld("node-a", 1, "att-1"),
-        SlotHeld("node-b", 0, "att-1"), SlotHeld("node-b", 1, ""),
+        SlotHeld("node-a", 0, "att-1"),
+        SlotHeld("node-a", 1, "att-1"),
+        SlotHeld("node-b", 0, "att-1"),
+        SlotHeld("node-b", 1, ""),
     ),
     attempts=(AttemptHolding("att-1", "job-1", (("node-a", (0, 1)), ("node-b", (0,)))),),
     ledger=(
-        LedgerEntry("att-1", "node-a", 2, 1_000, None), LedgerEntry("att-1", "node-b", 1, 1_000, None),
+        LedgerEntry("att-1", "node-a", 2, 1_000, None),
+        LedgerEntry("att-1", "node-b", 1, 1_000, None),
         LedgerEntry("att-0", "node-b", 2, 100, 900),
     ),
-)  # fmt: skip
+)
 
 
 def codes(books: Books) -> dict[str, str]:

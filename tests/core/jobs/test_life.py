@@ -11,8 +11,15 @@ from platform_core.jobs.job import Member, NodeFailure, Stop
 from platform_core.jobs.states import JobState
 from platform_core.jobs.transitions import advance
 from tests.core.jobs.situations import (
-    EXITED, HOUR_MS, LOST, PREPARING, RUNNING, members, running, waiting,
-)  # fmt: skip
+    EXITED,
+    HOUR_MS,
+    LOST,
+    PREPARING,
+    RUNNING,
+    members,
+    running,
+    waiting,
+)
 
 
 def test_a_new_job_waits_and_wakes_the_scheduler():
@@ -70,6 +77,17 @@ def test_the_last_checkpoint_may_be_registered_after_the_job_has_ended():
     story = running().see("node-a", EXITED, 0).see("node-b", EXITED, 0)
     story.tell(ev.CheckpointSaved, attempt=1, step=90, checkpoint="ckpt-90")
     assert (story.job.state, story.job.latest_checkpoint) == (JobState.SUCCEEDED, "ckpt-90")
+
+
+def test_a_phase_that_is_known_already_is_no_news_whatever_its_reason():
+    story = waiting().place("node-a", "node-b").see("node-a", PREPARING)
+    before = story.job
+    assert story.see("node-a", PREPARING, reason="still fetching").job is before
+
+
+def test_without_a_checkpoint_of_its_own_a_job_restarts_from_the_one_it_resumed_from():
+    story = running(resume_from="ckpt-7").fail("node-a")
+    assert story.job.reason.endswith("restart 1 of 3 from checkpoint ckpt-7")
 
 
 def test_one_failed_rank_stops_the_whole_gang_and_starts_it_again():
@@ -168,6 +186,11 @@ def test_a_job_that_is_asked_twice_to_stop_tells_its_nodes_once():
     story.tell(ev.CancelRequested)
     assert story.job is before
     assert story.effects == []
+
+
+def test_the_first_to_cancel_is_the_one_who_cancelled():
+    story = running().tell(ev.CancelRequested, actor="user:alice").tell(ev.CancelRequested, actor="user:bob")
+    assert story.job.reason == "cancelled by alice"
 
 
 @pytest.mark.parametrize("first", [ev.PreemptRequested, ev.TimeLimitReached])

@@ -21,7 +21,7 @@ export function number(value, unit = "") {
 export function position(chart, x) {
   if (chart.x.kind === "time") return clock(x);
   if (chart.x.kind === "elapsed") return duration(x * 1000);
-  return `${chart.x.title || "step"} ${number(x)}`;
+  return `${chart.x.title || "step"} ${number(Math.round(x))}`;
 }
 
 export function nearest(xs, x) {

@@ -148,9 +148,11 @@ function cursor(from, x) {
     let line = figure.querySelector(".cursor");
     if (!line) plot.append((line = Object.assign(document.createElement("div"), { className: "cursor" })));
     const left = x === null || !axis ? -1 : axis.c2p(places(chart, [x])[0]);
-    line.hidden = left < 0 || left > axis._length;
-    line.style.transform = `translateX(${axis._offset + left}px)`;
     legend(figure, chart, x);
+    line.hidden = left < 0 || left > axis._length;
+    if (line.hidden) continue;
+    line.style.height = `${plot._fullLayout.yaxis._length}px`;
+    line.style.transform = `translate(${axis._offset + left}px, ${plot._fullLayout.yaxis._offset}px)`;
   }
 }
 

@@ -31,6 +31,7 @@ class _Life:
 
     job: TraceJob
     done_ms: int = 0  # work that survives a stop: the simulated script checkpoints when it is told to stop
+    held_ms: int = 0  # on GPUs in earlier runs, resumes included
     starts: int = 0
     resume_ms: int = 0  # at the head of the present run, before its work goes on
 
@@ -124,7 +125,7 @@ class Cluster:
             cpus_per_gpu=0,
             memory_per_gpu_bytes=0,
             strategy=Strategy.CUSTOM,
-            attained_gpu_ms=life.done_ms * job.gpus,
+            attained_gpu_ms=life.held_ms * job.gpus,
             expected_runtime_ms=max(0, known - life.done_ms) + resume_ms,
         )
 
@@ -169,6 +170,7 @@ class Cluster:
         running, life = self._running[job_id], self._lives[job_id]
         self._release(running)
         ran_ms = now_ms - running.started_ms
+        life.held_ms += ran_ms
         life.done_ms += max(0, ran_ms - life.resume_ms)
         self.ledger.evicted(job_id, life.job, ran_ms)
         self._pending[job_id] = self._waiting(life, now_ms)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import grpc
 import grpc.aio
 
@@ -41,13 +43,25 @@ class Refused(Exception):
 def open_channel(config: AgentConfig) -> grpc.aio.Channel:
     if config.insecure:
         return grpc.aio.insecure_channel(config.server, options=_OPTIONS)
-    roots = None
-    if config.ca is not None:
-        try:
-            roots = config.ca.read_bytes()
-        except OSError as error:
-            raise ConfigError(f"The certificate authority's file cannot be read: {error}.") from error
+    roots = read_pem(config.ca) if config.ca is not None else None
     return grpc.aio.secure_channel(config.server, grpc.ssl_channel_credentials(roots), options=_OPTIONS)
+
+
+def peer_credentials(
+    config: AgentConfig,
+) -> tuple[grpc.ServerCredentials | None, grpc.ChannelCredentials | None]:
+    """For moving models between nodes: what this node shows, and whom it trusts. None is no TLS."""
+    if config.certificate is None or config.key is None or config.ca is None:
+        return None, None
+    pair = (read_pem(config.key), read_pem(config.certificate))
+    return grpc.ssl_server_credentials([pair]), grpc.ssl_channel_credentials(read_pem(config.ca))
+
+
+def read_pem(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"The file {path} cannot be read: {error.strerror}.") from error
 
 
 def authorisation(identity: Identity) -> Metadata:

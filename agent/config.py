@@ -46,12 +46,15 @@ class AgentConfig:
     rendezvous_ports: tuple[int, int]
     labels: tuple[tuple[str, str], ...]
     ca: Path | None
+    certificate: Path | None  # of this node, shown to other nodes; with `key` and `ca`, models move by TLS
+    key: Path | None
     insecure: bool
     python: str  # the interpreter that runs training scripts in the process launcher
     engine: str  # docker, podman, or a path to either
     log_cap_bytes: int  # of one rank's log file kept on this node's disk
     upload_limit_seconds: int  # how long the last uploads of an ended attempt may take
     rejoin: bool
+    stop_jobs_on_leave: bool  # SIGTERM to the agent ends its jobs too; otherwise they go on without it
 
 
 _TEXT_DEFAULTS = {
@@ -76,7 +79,9 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
     if not data:
         raise ConfigError(f"The agent needs a folder of its own: --data DIR or {PREFIX}DATA.")
     hostname = source.text("hostname") or socket.gethostname()
-    ca = source.text("ca")
+    ca, certificate, key = source.path("ca"), source.path("certificate"), source.path("key")
+    if (certificate is None) != (key is None) or (certificate is not None and ca is None):
+        raise ConfigError("A certificate for other nodes needs all three: --certificate, --key and --ca.")
     return AgentConfig(
         server=server,
         data=Path(data).absolute(),
@@ -90,13 +95,16 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         transfer_port=source.number("transfer_port", 0, 0, 65535),
         rendezvous_ports=_port_range(source.text("rendezvous_ports")),
         labels=_labels(source.many("label")),
-        ca=Path(ca) if ca else None,
+        ca=ca,
+        certificate=certificate,
+        key=key,
         insecure=source.switch("insecure"),
         python=source.text("python"),
         engine=source.text("engine"),
         log_cap_bytes=source.number("log_cap_mib", 64, 2, 1 << 20) * MIB,
-        upload_limit_seconds=source.number("upload_limit_seconds", 600, 1, 86_400),
+        upload_limit_seconds=source.number("upload_limit_seconds", 300, 1, 86_400),
         rejoin=source.switch("rejoin"),
+        stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),
     )
 
 
@@ -142,6 +150,10 @@ class _Source:
             return Path(file).read_text().strip()
         except OSError as error:
             raise ConfigError(f"{PREFIX}{name.upper()}_FILE cannot be read: {error}.") from error
+
+    def path(self, name: str) -> Path | None:
+        given = self.text(name)
+        return Path(given) if given else None
 
     def number(self, name: str, default: int, low: int, high: int) -> int:
         given = self.text(name)

@@ -37,10 +37,13 @@ EXIT_CONFIG = 2
 @click.option("--rendezvous-ports", metavar="LOW-HIGH", help="Ports that jobs may use to meet; 29500-29999.")
 @click.option("--label", metavar="KEY=VALUE", multiple=True, help="Label of this node; may be repeated.")
 @click.option("--ca", metavar="FILE", type=click.Path(path_type=Path), help="Certificate of the platform.")
+@click.option("--certificate", metavar="FILE", type=click.Path(path_type=Path), help="Shown to other nodes.")
+@click.option("--key", metavar="FILE", type=click.Path(path_type=Path), help="Private key of --certificate.")
 @click.option("--insecure", is_flag=True, help="No TLS. For the platform on one machine only.")
 @click.option(
     "--rejoin", is_flag=True, help="Join again with --token, as the same node, for a new credential."
 )
+@click.option("--stop-jobs-on-leave", is_flag=True, help="When the agent is stopped, its jobs are too.")
 @click.option("--verbose", is_flag=True, help="Say more in the log.")
 def agent(verbose: bool, **flags: object) -> None:
     logging.basicConfig(

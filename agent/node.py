@@ -21,7 +21,7 @@ from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
 
 log = logging.getLogger(__name__)
 
-SAMPLE_EVERY_SECONDS = 1.0
+SAMPLE_EVERY_SECONDS = 2.0
 
 
 class Deployments(Protocol):

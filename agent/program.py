@@ -17,7 +17,7 @@ from agent import artifacts
 from agent.attempts.life import Tools
 from agent.attempts.preparation import NodeFacts
 from agent.attempts.supervisor import Supervisor
-from agent.channel import open_channel
+from agent.channel import open_channel, peer_credentials
 from agent.config import AgentConfig, ConfigError, engine_environment, inherited_environment
 from agent.launchers.container import ContainerLauncher
 from agent.launchers.engine import Engine
@@ -62,9 +62,10 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     supervisor = Supervisor(
         WorkFolders(config.data), _tools(config, slots, pusher, uploads, node.note_change)
     )
-    deployments = Deployments(config.data, node.note_change)
+    shown, trusted = peer_credentials(config)
+    deployments = Deployments(config.data, node.note_change, peer_credentials=trusted)
     try:
-        port = await deployments.start(_bind_host(config.address), config.transfer_port)
+        port = await deployments.start(_bind_host(config.address), config.transfer_port, shown)
     except OSError as error:
         await deployments.close()
         raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
@@ -72,18 +73,19 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     await supervisor.adopt_all()
     log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
     tasks = [asyncio.create_task(work) for work in (session.run(), pusher.run(), node.sample())]
-    leave = asyncio.create_task(_asked_to_leave())
+    leave, stop_jobs = asyncio.create_task(_asked_to_leave()), False
     try:
         await asyncio.wait([leave, *tasks], return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             if task.done():
                 task.result()  # raises why it ended: none of them ends in peace
-        log.info("leaving; running attempts go on")
+        stop_jobs = config.stop_jobs_on_leave
+        log.info("leaving; running attempts %s", "are stopped" if stop_jobs else "go on")
     finally:
         for task in [leave, *tasks]:
             task.cancel()
         await asyncio.gather(leave, *tasks, return_exceptions=True)
-        await supervisor.let_go()
+        await supervisor.let_go(stop_jobs)
         await deployments.close()
 
 

@@ -27,6 +27,7 @@ from agent.work_folder import WorkFolder
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_SECONDS = 0.2
+LEAVING_GRACE_SECONDS = 10
 STOPPED_BEFORE_START = Verdict(143, "It was stopped before it started on this node.")
 
 
@@ -116,14 +117,25 @@ class AttemptLife:
         await asyncio.to_thread(self._launcher.forget, self.folder)
         await asyncio.to_thread(self.folder.delete)
 
-    async def let_go(self) -> None:
-        """The agent leaves; the processes stay."""
+    async def let_go(self, stop: bool) -> None:
+        """The agent leaves; the processes stay, or are asked to end, which their launcher sees to by itself."""
+        if stop and self._observed.phase is Phase.RUNNING:
+            await asyncio.to_thread(self._launcher.stop, self.folder, LEAVING_GRACE_SECONDS)
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     def _run(self, life: Coroutine[None, None, None]) -> None:
-        self._task = asyncio.create_task(life)
+        self._task = asyncio.create_task(self._guarded(life))
+
+    async def _guarded(self, life: Coroutine[None, None, None]) -> None:
+        """A fault of this program ends the attempt with a word, and does not leave it running unseen."""
+        try:
+            await life
+        except Exception as error:
+            log.exception("%s is given up", self.folder.attempt_id)
+            await asyncio.to_thread(self._launcher.stop, self.folder, 0)
+            await self._end(Verdict(125, f"The agent failed: {error!r}.", True))
 
     def _observe(self, **changes: object) -> None:
         self._observed = replace(self._observed, **changes)  # type: ignore[arg-type]
@@ -151,9 +163,6 @@ class AttemptLife:
             return await self._end(Verdict(125, str(error), error.infrastructure))
         except LauncherError as error:
             return await self._end(Verdict(125, str(error), True))
-        except Exception as error:
-            log.exception("%s could not be started", self.folder.attempt_id)
-            return await self._end(Verdict(125, f"The agent could not start it: {error}.", True))
         return await self._watch()
 
     async def _go_on(self, status: Alive | Ended) -> None:

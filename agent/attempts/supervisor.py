@@ -105,11 +105,11 @@ class Supervisor:
             self._spawn(life.forget())
         self._tools.changed()
 
-    async def let_go(self) -> None:
-        """The agent leaves; what runs goes on, the next agent adopts it."""
+    async def let_go(self, stop: bool) -> None:
+        """The agent leaves. What runs goes on and is adopted by the next agent, unless `stop` ends it."""
         await asyncio.gather(*self._background, return_exceptions=True)
         for life in self._lives.values():
-            await life.let_go()
+            await life.let_go(stop)
 
     def _stone(self, attempt_id: str, exit_code: int, reason: str, infrastructure: bool) -> None:
         self._stones[attempt_id] = AttemptObserved(

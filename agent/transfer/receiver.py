@@ -141,7 +141,8 @@ class _Transfer:
 
     async def failed(self, error: TrainmasterError) -> None:
         self._tell(state=TransferState.FAILED, error_code=error.code, error=error.sentence)
-        if self._landing is not None:
+        # What is complete under another name is still served.
+        if self._landing is not None and not self._landing.homes(self._holdings.data):
             await self._holdings.give_up(self._landing)
 
     # -- receiving

@@ -126,7 +126,13 @@ class Pusher:
             if uplink is not None:
                 uplink.acknowledge(ack)
         now = time.monotonic()
-        return [batch for uplink in list(self._uplinks.values()) for batch in uplink.step(now)]
+        batches: list[Batch] = []
+        for uplink in list(self._uplinks.values()):
+            try:
+                batches += uplink.step(now)
+            except OSError as error:  # a full disk of this node; the files are still there afterwards
+                log.warning("the uplink of %s cannot go on: %s", uplink.attempt_id, error)
+        return batches
 
 
 async def _write(call: Any, batch: Batch) -> None:

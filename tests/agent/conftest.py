@@ -28,12 +28,12 @@ async def gateway() -> AsyncIterator[Gateway]:
 class AgentProcess:
     """`trainmaster agent` in a data folder; may be killed and started again."""
 
-    def __init__(self, gateway: Gateway, data: Path) -> None:
-        self.gateway, self.data = gateway, data
+    def __init__(self, gateway: Gateway, data: Path, security: tuple[str, ...] = ("--insecure",)) -> None:
+        self.gateway, self.data, self.security = gateway, data, security
         self.process: asyncio.subprocess.Process | None = None
 
     async def start(self, *flags: str, token: str = BOOTSTRAP_TOKEN) -> None:
-        command = [sys.executable, "-m", "agent.main", "--server", self.gateway.address, "--insecure"]
+        command = [sys.executable, "-m", "agent.main", "--server", self.gateway.address, *self.security]
         command += ["--data", str(self.data), "--slots", "2", "--address", "127.0.0.1", *flags]
         environment = {**os.environ, "TRAINMASTER_AGENT_TOKEN": token}
         with open(self.log_path, "ab") as log:
@@ -54,6 +54,11 @@ class AgentProcess:
         if self.process.returncode is None:
             self.process.send_signal(number)
         await self.process.wait()
+
+    async def until_said(self, text: str, seconds: float = 20) -> None:
+        async with asyncio.timeout(seconds):
+            while text not in self.log():
+                await asyncio.sleep(0.02)
 
     async def ended(self) -> int:
         assert self.process is not None

@@ -46,6 +46,7 @@ def test_the_token_is_in_no_repr() -> None:
         ({"RENDEZVOUS_PORTS": "9-3"}, "must be LOW-HIGH"),
         ({"LABEL": "rack"}, 'label "rack" must be KEY=VALUE'),
         ({"INSECURE": "perhaps"}, "must be 1 or 0"),
+        ({"CERTIFICATE": "node.pem"}, "needs all three"),
     ],
 )
 def test_a_bad_setting_is_refused_with_the_remedy(change: dict[str, str], sentence: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,10 @@ class Pair:
 
     async def until_logged(self, attempt_id: str, text: str) -> None:
         for rank, gateway in enumerate(self.gateways):
-            await gateway.until(lambda r=rank, g=gateway: text in g.log(attempt_id, r), 90)
+            await gateway.until(partial(self._logged, gateway, attempt_id, rank, text), 90)
+
+    def _logged(self, gateway: Gateway, attempt_id: str, rank: int, text: str) -> bool:
+        return text in gateway.log(attempt_id, rank)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import grpc
@@ -42,12 +43,15 @@ class Gateway:
         self._changed = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
 
-    async def start(self, port: int = 0) -> None:
+    async def start(self, port: int = 0, credentials: grpc.ServerCredentials | None = None) -> None:
         self._server = grpc.aio.server()
         enrolment_pb2_grpc.add_EnrolmentServicer_to_server(_Enrolment(self), self._server)
         session_pb2_grpc.add_AgentSessionServicer_to_server(_Session(self), self._server)
         uplink_pb2_grpc.add_UplinkServicer_to_server(_Uplink(self), self._server)
-        port = self._server.add_insecure_port(f"127.0.0.1:{port}")
+        if credentials is None:
+            port = self._server.add_insecure_port(f"127.0.0.1:{port}")
+        else:
+            port = self._server.add_secure_port(f"127.0.0.1:{port}", credentials)
         self.address = f"127.0.0.1:{port}"
         await self._server.start()
 
@@ -76,7 +80,13 @@ class Gateway:
             self._wanted = wanted
             self._changed.notify_all()
 
-    async def until(self, condition: Callable[[], T], seconds: float = 30) -> T:
+    async def newer_wish(self, told: int) -> session_pb2.Wanted:
+        """What is wanted, once an agent has said hello and it is not the one told."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.hellos and self._wanted.revision != told)
+            return self._wanted
+
+    async def until(self, condition: Callable[[], T | None], seconds: float = 30) -> T:
         """Waits for news until the condition holds, and gives what it gave."""
         async with self._changed:
             try:
@@ -84,7 +94,9 @@ class Gateway:
                     await self._changed.wait_for(condition)
             except TimeoutError:
                 raise AssertionError(f"not within {seconds} s; {self.story()}") from None
-            return condition()
+            found = condition()
+            assert found is not None
+            return found
 
     async def until_phase(
         self, attempt_id: str, phase: int, seconds: float = 30
@@ -110,7 +122,7 @@ class Gateway:
     def _bytes(self, attempt_id: str, rank: int, source: int) -> bytes:
         """What was kept, checked to be without gap and without overlap."""
         kept = sorted(self.data[attempt_id, rank, source], key=lambda batch: batch.offset)
-        for earlier, later in zip(kept, kept[1:], strict=False):
+        for earlier, later in pairwise(kept):
             assert earlier.next_offset == later.offset, f"{earlier.next_offset} is followed by {later.offset}"
         return b"".join(batch.data for batch in kept)
 
@@ -208,12 +220,9 @@ class _Session(session_pb2_grpc.AgentSessionServicer):
         await outgoing.put(None)
 
     async def _tell(self, outgoing: Any) -> None:
-        gateway = self._gateway
         told = -1
         while True:
-            async with gateway._changed:
-                await gateway._changed.wait_for(lambda: gateway.hellos and gateway._wanted.revision != told)
-                wanted = gateway._wanted
+            wanted = await self._gateway.newer_wish(told)
             told = wanted.revision
             await outgoing.put(session_pb2.FromServer(wanted=wanted))
 

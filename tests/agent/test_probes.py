@@ -1,0 +1,107 @@
+"""What a node says it has."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent.probes.gpus import GpuReading, Nvml, slug
+from agent.probes.network import interface_of
+from agent.probes.slots import find_slots, usable_cpus
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "expected"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 80 * GIB, "a100-80gb"),
+        ("NVIDIA H100 80GB HBM3", 79 * GIB, "h100-80gb"),
+        ("NVIDIA H200", 139 * GIB, "h200-141gb"),
+        ("Tesla V100-SXM2-16GB", 16 * GIB, "v100-16gb"),
+        ("Tesla T4", int(14.6 * GIB), "t4-16gb"),
+        ("NVIDIA L40S", 44 * GIB, "l40s-44gb"),
+        ("NVIDIA GeForce RTX 4090", int(23.6 * GIB), "rtx4090-24gb"),
+        ("NVIDIA B200", 178 * GIB, "b200-180gb"),
+        ("Something", 8 * GIB, "gpu-8gb"),
+    ],
+)
+def test_a_gpu_type_is_named_by_model_and_memory(name: str, memory: int, expected: str) -> None:
+    assert slug(name, memory) == expected
+
+
+class Driver:
+    """As much of pynvml as is asked for, with one GPU that has no ECC and one that fell off the bus."""
+
+    NVML_TEMPERATURE_GPU, NVML_AGGREGATE_ECC = 0, 1
+    NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 0, 1
+
+    class NVMLError(Exception):
+        pass
+
+    def nvmlDeviceGetCount(self) -> int:
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
+        if index == 1 and self.lost:
+            raise self.NVMLError("GPU is lost")
+        return index
+
+    lost = False
+
+    def nvmlDeviceGetName(self, handle: int) -> str:
+        return "NVIDIA A100-SXM4-80GB"
+
+    def nvmlDeviceGetUUID(self, handle: int) -> bytes:
+        return b"GPU-%d" % handle
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:
+        return SimpleNamespace(total=80 * GIB, used=3 * GIB)
+
+    def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:
+        return SimpleNamespace(gpu=50)
+
+    def nvmlDeviceGetTemperature(self, handle: int, kind: int) -> int:
+        return 61
+
+    def nvmlDeviceGetTotalEccErrors(self, handle: int, kind: int, counter: int) -> int:
+        raise self.NVMLError("not supported")
+
+
+def test_gpus_are_slots_and_what_they_do_not_measure_is_absent() -> None:
+    driver = Driver()
+    nvml = Nvml(driver)
+    found = find_slots(nvml, 0, "")
+    assert (found.gpu_type, found.gpu_uuids) == ("a100-80gb", {0: "GPU-0", 1: "GPU-1"})
+    assert nvml.read(0) == GpuReading(0.5, 3 * GIB, 61.0, None, None)
+    driver.lost = True
+    assert nvml.read(1) == GpuReading()
+
+
+def test_asking_for_cpu_slots_hides_the_gpus() -> None:
+    found = find_slots(Nvml(Driver()), 3, "")
+    assert (found.gpu_type, len(found.slots), found.gpu_uuids) == ("cpu", 3, {})
+
+
+def test_a_machine_without_gpus_has_a_slot_for_each_core() -> None:
+    found = find_slots(None, 0, "")
+    assert (found.gpu_type, len(found.slots)) == ("cpu", usable_cpus())
+
+
+def test_the_interface_is_the_one_that_has_the_address() -> None:
+    assert interface_of("127.0.0.1") == "lo"
+    assert interface_of("host.that.does.not.exist.invalid") == ""
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_tells_what_it_is() -> None:
+    nvml = Nvml.open()
+    if nvml is None:
+        pytest.skip("no NVIDIA GPU here")
+    found = find_slots(nvml, 0, "")
+    assert all(slot.uuid.startswith("GPU-") and slot.memory_bytes > GIB for slot in found.slots)
+    reading = nvml.read(0)
+    assert reading.utilisation is not None
+    assert 0 <= reading.utilisation <= 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
+from platform_core.jobs import recovery
 from platform_core.jobs.effects import GangEnded, HintScheduler, ReleaseSlots, StopMembers
 from platform_core.jobs.job import Member, NodeFailure, Stop
 from platform_core.jobs.states import JobState
@@ -90,6 +93,11 @@ def test_without_a_checkpoint_of_its_own_a_job_restarts_from_the_one_it_resumed_
     assert story.job.reason.endswith("restart 1 of 3 from checkpoint ckpt-7")
 
 
+def test_a_checkpoint_of_an_attempt_that_never_was_is_ignored():
+    story = waiting().tell(ev.CheckpointSaved, attempt=0, step=5, checkpoint="ckpt-5")
+    assert story.job.latest_checkpoint == ""
+
+
 def test_one_failed_rank_stops_the_whole_gang_and_starts_it_again():
     story = running().tell(ev.CheckpointSaved, attempt=1, step=50, checkpoint="ckpt-50")
     story.see("node-b", EXITED, 1)
@@ -113,6 +121,21 @@ def test_the_launchers_trouble_restarts_even_with_exit_code_zero():
     story = running().see("node-a", EXITED, 0, "infrastructure: no space left on /var")
     assert story.job.stop is Stop.RESTART
     assert story.job.reason == "node-a could not run rank 0: no space left on /var"
+
+
+def test_an_exit_code_counts_only_at_the_end():
+    story = waiting().place("node-a", "node-b").see("node-a", RUNNING, 0).see("node-b", LOST, 0)
+    assert [member.exit_code for member in story.job.members] == [None, None]
+
+
+def test_an_end_without_an_exit_code_is_a_failure():
+    story = running().see("node-a", EXITED)
+    assert story.job.reason == "rank 0 on node-a ended, its exit code is not known"
+
+
+def test_a_node_that_is_excluded_stays_so():
+    job = replace(waiting().job, excluded_nodes=("node-z",))
+    assert recovery.excluded(job) == ("node-z",)
 
 
 def test_the_node_that_failed_twice_is_excluded():
@@ -239,6 +262,15 @@ def test_a_preempted_job_may_be_put_back_among_the_pending():
         running().tell(ev.Requeued, attempt=1)
 
 
+def test_a_late_copy_of_a_requeue_does_not_touch_a_job_that_was_preempted_again():
+    story = running()
+    for _ in range(2):
+        story.tell(ev.PreemptRequested).see("node-a", EXITED, 0).see("node-b", EXITED, 0)
+        if story.job.attempt == 1:
+            story.run("node-a", "node-b")
+    assert story.tell(ev.Requeued, attempt=1).job.state is JobState.PREEMPTED
+
+
 def test_a_job_over_its_time_limit_fails_with_both_numbers():
     story = running(max_runtime_hours=2)
     started = story.job.started_ms
@@ -276,6 +308,7 @@ def test_a_placement_that_arrives_twice_is_one_placement():
         (1, (), "it gives 0 slots, but the job needs 4"),
         (1, members("node-a"), "it gives 2 slots, but the job needs 4"),
         (1, members("node-a", "node-b", "node-c"), "it gives 6 slots, but the job needs 4"),
+        (1, (Member("node-a", 0, (0, 0)), Member("node-b", 1, (0, 1))), "it gives 3 slots, but the job needs 4"),
         (1, members("node-a", "node-a"), "it names a node twice"),
         (1, (Member("node-a", 1, (0, 1)), Member("node-b", 2, (0, 1))), "its ranks are 1, 2, but must count up from 0"),
         (1, (Member("node-a", 0, (0, 1, 2, 3)), Member("node-b", 1, ())), "a member has no slots or has begun already"),

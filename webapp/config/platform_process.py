@@ -75,13 +75,15 @@ class PlatformProcess:
 
 
 def end_training(agents: Path) -> list[int]:
-    """Kills the process groups of attempts that outlived their agents; gives those that it found."""
+    """Kills the attempts that outlived their agents, with all they started; gives those that it found."""
     ended = []
     for path in agents.glob("*/attempts/*/process.json"):
         process = training_process(path)
         if process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(os.getpgid(process.pid), signal.SIGKILL)
+            # torchrun gives its workers sessions of their own: killing the group would leave them behind.
+            for each in [*process.children(recursive=True), process]:
+                with suppress(psutil.Error):
+                    each.kill()
             ended.append(process.pid)
     return ended
 

@@ -77,7 +77,7 @@ def sentence_of(error: grpc.aio.AioRpcError) -> str:
     return f"{details} ({error.code().name})"
 
 
-def trouble(server: str, error: grpc.aio.AioRpcError) -> str:
+def trouble_of(server: str, error: grpc.aio.AioRpcError) -> str:
     """Why the server cannot be reached just now, with the remedy where one is known."""
     details = error.details() or ""
     if "CERTIFICATE_VERIFY_FAILED" in details or "handshake" in details.lower():
@@ -85,4 +85,7 @@ def trouble(server: str, error: grpc.aio.AioRpcError) -> str:
             f"{server} does not prove who it is: {details}. Give the platform's certificate with --ca FILE,"
             " or --insecure where the server was started without TLS"
         )
+    if "failed to connect" in details.lower():
+        cause = details.rpartition("Failed to connect to remote host: ")[2].split("[")[0].strip(" .")
+        return f"{server} cannot be reached: {cause[:80].lower()}"
     return f"{server} is away: {sentence_of(error)}"

@@ -12,7 +12,7 @@ import grpc.aio
 
 from agent import identity as identities
 from agent import wire
-from agent.channel import Refused, authorisation, is_passing, sentence_of, trouble
+from agent.channel import Refused, authorisation, is_passing, sentence_of, trouble_of
 from agent.config import AgentConfig
 from agent.enrolment import join
 from agent.identity import Identity
@@ -72,6 +72,7 @@ class Session:
         self._welcome = asyncio.Event()
         self._heartbeat_seconds: float = DEFAULT_HEARTBEAT_SECONDS
         self._backoff = Backoff()
+        self._trouble = ""
         self._joined: asyncio.Future[Identity] = asyncio.get_running_loop().create_future()
 
     async def identity(self) -> Identity:
@@ -84,20 +85,27 @@ class Session:
                 if not self._joined.done():
                     self._joined.set_result(await self._identify())
                 await self._converse(self._joined.result())
-                log.warning("%s closed the session", self._config.server)
+                trouble = f"{self._config.server} closed the session"
             except grpc.aio.AioRpcError as error:
                 if not is_passing(error):
                     raise Refused(self._refusal(error)) from error
-                log.warning("%s", trouble(self._config.server, error))
+                trouble = trouble_of(self._config.server, error)
             except ConnectionError as error:
-                log.warning("%s went away: %s", self._config.server, error)
+                trouble = f"{self._config.server} went away: {error}"
             except TimeoutError:
-                log.warning("%s did not answer in %s s", self._config.server, WELCOME_TIMEOUT_SECONDS)
+                trouble = f"{self._config.server} did not answer in {WELCOME_TIMEOUT_SECONDS} s"
             if self._welcome.is_set():
                 self._backoff.reset()
-            wait = self._backoff.draw()
-            log.info("trying again in %.1f s", wait)
-            await asyncio.sleep(wait)
+            await self._wait(trouble)
+
+    async def _wait(self, trouble: str) -> None:
+        """Says what is wrong once, not at every attempt."""
+        self._welcome.clear()
+        level = logging.DEBUG if trouble == self._trouble else logging.WARNING
+        self._trouble = trouble
+        wait = self._backoff.draw()
+        log.log(level, "%s; trying again until it answers", trouble)
+        await asyncio.sleep(wait)
 
     async def _identify(self) -> Identity:
         known = identities.load(self._config.data)
@@ -144,6 +152,7 @@ class Session:
                 self._heartbeat_seconds = message.welcome.heartbeat_seconds or DEFAULT_HEARTBEAT_SECONDS
                 self._revision = 0  # revisions count within a session: a restored server may start lower
                 self._welcome.set()
+                self._trouble = ""
                 log.info("connected to %s as %s", self._config.server, message.welcome.node_id)
             elif kind == "wanted" and message.wanted.revision >= self._revision:
                 self._revision = message.wanted.revision

@@ -59,7 +59,7 @@ class Pusher:
                 await self._converse(identity)
             except (grpc.aio.AioRpcError, ConnectionError) as error:
                 cause = sentence_of(error) if isinstance(error, grpc.aio.AioRpcError) else str(error)
-                log.warning("the uplink was cut: %s", cause)
+                log.debug("the uplink was cut: %s", cause)  # the session says it louder
             if time.monotonic() - began > 10:
                 backoff.reset()
             await self._wait_without_server(backoff.draw())

@@ -83,17 +83,19 @@ def log_artifact(path: str | Path) -> Path | None:
 
 def hyperparameters() -> dict[str, Scalar]:
     """Those of the job; on a laptop from TRAINMASTER_HYPERPARAMETERS, as JSON."""
-    return _run().hyperparameters()
+    return dict(job_environment().hyperparameters)
 
 
 def data_dir(default: str | Path = "data") -> Path:
     """The folder with the job's dataset snapshot, verified; on a laptop TRAINMASTER_DATA, else `default`."""
-    return _run().data_dir(Path(default))
+    return job_environment().data or Path(default)
 
 
 def _run(resume: str = "", name: str = "") -> Run:
     global _current
     with _lock:
+        if _current is not None and (resume or name):
+            raise RuntimeError("trainmaster.init() with resume or name must be the first call of the run.")
         if _current is None:
             surroundings = job_environment()
             script = name or Path(sys.argv[0] or "run").stem

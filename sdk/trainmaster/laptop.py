@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from platform_core.errors import TrainmasterError
-from trainmaster.checkpoints import folder
+from trainmaster.checkpoints.folder import DESCRIPTION, newest_first
 
 RUNS = "trainmaster-runs"
 AUTO = "auto"
@@ -30,7 +30,7 @@ def choose(runs: Path, script: str, resume: str) -> Place:
     base = re.sub(r"[^A-Za-z0-9._-]", "-", script) or "run"
     if resume == AUTO:
         for _, run in sorted(_numbered(runs, base), reverse=True):
-            if found := folder.newest_first(run / "checkpoints"):
+            if found := newest_first(run / "checkpoints"):
                 return Place(run, tuple(found))
         return Place(_fresh(runs, base))
     if resume:
@@ -40,9 +40,9 @@ def choose(runs: Path, script: str, resume: str) -> Place:
 
 def _named(path: Path) -> tuple[Path, ...]:
     """The path of a checkpoint, of a folder with checkpoints, or of a run."""
-    if (path / folder.DESCRIPTION).is_file():
+    if (path / DESCRIPTION).is_file():
         return (path,)
-    found = folder.newest_first(path / "checkpoints") or folder.newest_first(path)
+    found = newest_first(path / "checkpoints") or newest_first(path)
     if not found:
         why = f'there is no checkpoint in {path}; give the folder of a checkpoint or of a run, or "{AUTO}"'
         raise TrainmasterError("request_invalid", what="resume", why=why)
@@ -50,8 +50,15 @@ def _named(path: Path) -> tuple[Path, ...]:
 
 
 def _fresh(runs: Path, base: str) -> Path:
-    number = max((number for number, _ in _numbered(runs, base)), default=0) + 1
-    return runs / f"{base}-{number}"
+    """Claims the next number; several runs may begin at the same moment."""
+    while True:
+        number = max((number for number, _ in _numbered(runs, base)), default=0) + 1
+        folder = runs / f"{base}-{number}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
 
 
 def _numbered(runs: Path, base: str) -> list[tuple[int, Path]]:

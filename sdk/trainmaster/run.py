@@ -10,7 +10,7 @@ from typing import Any
 from trainmaster import artifacts, laptop, lineage
 from trainmaster.checkpoints import collective, folder, loading, random_state, saving
 from trainmaster.console import Console
-from trainmaster.environment import JobEnvironment, Scalar
+from trainmaster.environment import JobEnvironment
 from trainmaster.spool import Spool
 from trainmaster.stopping import Stopping
 
@@ -175,12 +175,6 @@ class Run:
         self._tell("artifact", name=kept.name, path=kept.relative_to(self.setting.home).as_posix())
         return kept
 
-    def data_dir(self, default: Path) -> Path:
-        return self.surroundings.data or default
-
-    def hyperparameters(self) -> dict[str, Scalar]:
-        return dict(self.surroundings.hyperparameters)
-
     def _tell(self, kind: str, at_ms: int | None = None, **facts: object) -> None:
         self._spool.append({"kind": kind, "at_ms": self._now_ms() if at_ms is None else at_ms, **facts})
 
@@ -188,8 +182,9 @@ class Run:
         """Tensors and numpy scalars too. What is no number costs a warning, not the training."""
         if isinstance(value, int):
             return int(value)
+        detach = getattr(value, "detach", None)
         try:
-            return float(value)
+            return float(detach() if callable(detach) else value)
         except (TypeError, ValueError, RuntimeError):
             if name not in self._refused:
                 self._refused.add(name)

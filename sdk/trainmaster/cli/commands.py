@@ -25,7 +25,7 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         stream = file or sys.stderr
-        click.echo(f"error: {self.message}", file=stream)
+        click.echo(f"Error: {self.message}", file=stream)
         for field, sentence in self.problems:
             click.echo(f"  {field}: {sentence}" if field else f"  {sentence}", file=stream)
 

@@ -27,7 +27,8 @@ def dataset() -> None:
 def push(folder: Path, name: str, team: str, purpose: str, as_json: bool) -> None:
     """Send a folder as the next snapshot of a dataset.
 
-    The snapshot's id is printed. The same content and purpose again give the same snapshot. A job names it as `dataset`, with `purpose`.
+    The snapshot's id is printed. The same content and purpose again give the same snapshot.
+    A job names it as `dataset`, with `purpose`.
     """
     files = bundle.data_files(folder)
     if not files:

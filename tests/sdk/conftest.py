@@ -1,0 +1,57 @@
+"""Runs of the SDK inside this process, and a platform that answers what a test wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sdk.platform_stub import PlatformStub, running_stub
+from tests.sdk.scripts import attempt_folder
+from trainmaster.environment import JobEnvironment
+from trainmaster.run import Run, setting_of
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.ms = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.ms
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def on_a_node(tmp_path: Path, clock: Clock) -> Callable[..., Run]:
+    """A run as one rank of an attempt; its folder is tmp_path/attempt."""
+    folder = attempt_folder(tmp_path / "attempt")
+
+    def make(**told: Any) -> Run:
+        surroundings = JobEnvironment(folder=folder, **told)
+        return Run(surroundings, setting_of(surroundings, "train", ""), clock)
+
+    return make
+
+
+@pytest.fixture
+def on_a_laptop(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+    """A run with no platform; the current folder is tmp_path."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(resume: str = "", **told: Any) -> Run:
+        surroundings = JobEnvironment(**told)
+        return Run(surroundings, setting_of(surroundings, "train", resume), clock)
+
+    return make
+
+
+@pytest.fixture
+def platform() -> Iterator[PlatformStub]:
+    with running_stub() as stub:
+        yield stub

@@ -9,7 +9,7 @@ from django.db.models import Count, Q
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.invariants import SlotHeld
 from platform_core.cluster.snapshot import NodeView
-from platform_core.distribution.planners.chain import Place
+from platform_core.distribution.planners.routes import Place
 from platform_core.errors import TrainmasterError
 from webapp.clusters import liveness, mapping
 from webapp.clusters.models import BootstrapToken, Node, Slot

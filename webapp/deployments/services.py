@@ -8,6 +8,7 @@ from django.db import transaction
 from platform_core.distribution import deployment as core
 from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.distribution.planners import chain
+from platform_core.distribution.planners.routes import Place
 from platform_core.errors import IllegalTransition, TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
@@ -49,7 +50,7 @@ def create(
         return _begin(actor, found, places, source_url or found.manifest.source_url)
 
 
-def _begin(actor: Actor, version: ModelVersion, places: Sequence[chain.Place], source_url: str) -> Deployment:
+def _begin(actor: Actor, version: ModelVersion, places: Sequence[Place], source_url: str) -> Deployment:
     manifest = version.manifest
     assert manifest is not None, "checked by the caller"
     now = now_ms()

@@ -6,46 +6,25 @@ for each further hop: M + N - 1 rounds for M pieces and N workers, near the boun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
+from platform_core.distribution.planners.routes import Link, Place, in_rack_order
 
 MAX_PREDECESSORS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a worker stands."""
-
-    node: str
-    rack: str = ""
-    block: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """One worker's place: it receives from the first of `predecessors` that lives, else from the store."""
-
-    node: str
-    position: int
-    predecessors: tuple[str, ...]
-
-
 def plan(places: tuple[Place, ...]) -> tuple[Link, ...]:
     """The chain, first node first. Beyond its neighbours a worker knows the head, then the store."""
-    ordered = [place.node for place in sorted(places, key=lambda p: (p.block, p.rack, p.node))]
+    return pipeline(in_rack_order(places))
+
+
+def pipeline(ordered: list[str], first_position: int = 0) -> tuple[Link, ...]:
+    """A chain of these nodes in this order."""
     links = []
-    for position, node in enumerate(ordered):
-        nearest = ordered[max(0, position - MAX_PREDECESSORS) : position][::-1]
-        if position > MAX_PREDECESSORS:
+    for number, node in enumerate(ordered):
+        nearest = ordered[max(0, number - MAX_PREDECESSORS) : number][::-1]
+        if number > MAX_PREDECESSORS:
             nearest[-1] = ordered[0]
-        links.append(Link(node, position, tuple(nearest)))
+        links.append(Link(node, first_position + number, tuple(nearest)))
     return tuple(links)
-
-
-def crossings(places: tuple[Place, ...]) -> int:
-    """How many hops of the chain lead from one rack to another."""
-    ordered = sorted(places, key=lambda p: (p.block, p.rack, p.node))
-    return sum((a.block, a.rack) != (b.block, b.rack) for a, b in pairwise(ordered))
 
 
 def estimate_ms(total_bytes: int, workers: int, rate: int, piece_size: int) -> int:

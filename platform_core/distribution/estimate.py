@@ -1,0 +1,132 @@
+"""What each strategy would take, before anything moves: its time against the bound, and the load of the links."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from platform_core.distribution import bounds
+from platform_core.distribution.planners import binary_tree, chain, pipelines, sequential
+from platform_core.distribution.planners.routes import Link, Place, crossings
+
+Planner = Callable[[tuple[Place, ...]], tuple[Link, ...]]
+STRATEGIES: Mapping[str, Planner] = {
+    "chain": chain.plan,
+    "pipelines": pipelines.plan,
+    "binary_tree": binary_tree.plan,
+    "sequential": sequential.plan,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Sizes in bytes, rates in bytes per second. `uplink` is what a rack can send and receive; 0: no limit."""
+
+    total_bytes: int
+    piece_size: int
+    store_rate: int
+    node_rate: int
+    uplink: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    strategy: str
+    time_ms: int
+    bound_ms: int
+    store_copies: int
+    cross_rack_copies: int
+    most_sent_copies: int  # by the busiest worker
+
+    @property
+    def ratio(self) -> float:
+        return self.time_ms / self.bound_ms if self.bound_ms else 1.0
+
+
+def compare(places: tuple[Place, ...], conditions: Conditions) -> tuple[Estimate, ...]:
+    """Every strategy, quickest first; among equals the one that loads the store, then the racks, least."""
+    estimates = [estimate(name, planner(places), places, conditions) for name, planner in STRATEGIES.items()]
+    return tuple(
+        sorted(estimates, key=lambda e: (e.time_ms, e.store_copies, e.cross_rack_copies, e.strategy))
+    )
+
+
+def choose(places: tuple[Place, ...], conditions: Conditions) -> str:
+    """The strategy meant by `auto`: the quickest of those that take one copy from the store."""
+    best = [each.strategy for each in compare(places, conditions) if each.store_copies <= 1]
+    return best[0] if best else "chain"
+
+
+def estimate(
+    strategy: str, links: tuple[Link, ...], places: tuple[Place, ...], conditions: Conditions
+) -> Estimate:
+    """Exact for equal rates and pieces that each node sends to its successors in turn, when nothing fails."""
+    sends = Counter(link.predecessors[0] for link in links if link.predecessors)
+    return Estimate(
+        strategy=strategy,
+        time_ms=_time_ms(links, places, conditions),
+        bound_ms=bound_ms(places, conditions),
+        store_copies=sum(not link.predecessors for link in links),
+        cross_rack_copies=crossings(links, places),
+        most_sent_copies=max(sends.values(), default=0),
+    )
+
+
+def bound_ms(places: tuple[Place, ...], conditions: Conditions) -> int:
+    """The largest of the bounds that hold here."""
+    c = conditions
+    port = bounds.Rates(c.node_rate, c.node_rate)
+    uplink = bounds.Rates(c.uplink, c.uplink) if c.uplink else None
+    sizes = Counter((place.block, place.rack) for place in places)
+    racks = [bounds.Rack((port,) * size, uplink) for size in sizes.values()]
+    by_racks = bounds.rack_ms(c.total_bytes, c.store_rate, racks) if racks else 0
+    fastest = max(c.store_rate, c.node_rate)
+    return max(by_racks, bounds.rounds_ms(c.total_bytes, c.piece_size, len(places), fastest))
+
+
+def _time_ms(links: tuple[Link, ...], places: tuple[Place, ...], conditions: Conditions) -> int:
+    """A worker gets its first piece after those before it in turn, and then one piece a period.
+
+    The period is that of the slowest step above it: a sender with c successors needs c sends for each piece, and a
+    rack whose uplink carries k copies needs k sends.
+    """
+    c = conditions
+    pieces = -(-c.total_bytes // c.piece_size)
+    piece = min(c.piece_size, c.total_bytes) * 1000  # byte-milliseconds per second: exact until the end
+    rack = {place.node: (place.block, place.rack) for place in places}
+    fan_out = Counter(link.predecessors[0] if link.predecessors else "" for link in links)
+    leaving, entering = _rack_loads(links, rack)
+    turn: Counter[str] = Counter()
+    reached: dict[
+        str, tuple[int, int]
+    ] = {}  # node → (first piece, period), both in units of piece / node_rate
+    unit, latest = c.store_rate * c.node_rate * (c.uplink or 1), 0
+    for link in links:
+        parent = link.predecessors[0] if link.predecessors else ""
+        rate = c.node_rate if parent else c.store_rate
+        first, period = reached.get(parent, (0, 0))
+        turn[parent] += 1
+        step = max(unit // rate, unit // c.node_rate)
+        period = max(period, fan_out[parent] * (unit // rate), step)
+        crosses = bool(parent) and rack[parent] != rack[link.node]
+        if c.uplink and crosses:
+            copies = max(leaving[rack[parent]], entering[rack[link.node]])
+            period = max(period, copies * (unit // c.uplink))
+            step = max(step, unit // c.uplink)
+        first += max(turn[parent] * (unit // rate), step)
+        reached[link.node] = (first, period)
+        latest = max(latest, first + (pieces - 1) * period)
+    return -(-latest * piece // unit)
+
+
+def _rack_loads(
+    links: tuple[Link, ...], rack: Mapping[str, tuple[str, str]]
+) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
+    leaving: Counter[tuple[str, str]] = Counter()
+    entering: Counter[tuple[str, str]] = Counter()
+    for link in links:
+        if link.predecessors and rack[link.predecessors[0]] != rack[link.node]:
+            leaving[rack[link.predecessors[0]]] += 1
+            entering[rack[link.node]] += 1
+    return leaving, entering

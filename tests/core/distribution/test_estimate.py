@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platform_core.distribution.estimate import STRATEGIES, Conditions, choose, compare, estimate
+from platform_core.distribution.planners import pipelines
+from platform_core.distribution.planners.routes import Link, Place
+
+GBPS_10 = 1_250_000_000
+HUNDRED = tuple(Place(f"n{n:03}", f"r{n // 10}") for n in range(100))
+ORIGINAL = Conditions(500 * 10**9, 10**9, GBPS_10, GBPS_10)
+
+
+def by_hand(links: tuple[Link, ...], pieces: int) -> int:
+    """The last arrival in piece times: every sender sends piece after piece to its successors in turn."""
+    parents = {link.node: link.predecessors[0] if link.predecessors else "" for link in links}
+    arrivals = {"": [0] * pieces}
+    for link in links:
+        sender = parents[link.node]
+        if link.node in arrivals:
+            continue
+        successors = [other.node for other in links if parents[other.node] == sender]
+        clock = 0
+        for node in successors:
+            arrivals[node] = []
+        for held in arrivals[sender]:
+            for node in successors:
+                clock = max(clock, held) + 1
+                arrivals[node].append(clock)
+    return max(times[-1] for times in arrivals.values())
+
+
+@given(st.sampled_from(sorted(STRATEGIES)), st.integers(1, 40), st.integers(1, 30), st.integers(1, 5))
+def test_the_estimate_is_what_happens_when_nothing_fails(
+    strategy: str, workers: int, pieces: int, racks: int
+) -> None:
+    places = tuple(Place(f"n{n:02}", f"r{n % racks}") for n in range(workers))
+    links = STRATEGIES[strategy](places)
+    seen = estimate(strategy, links, places, Conditions(pieces * 10, 10, 10, 10))
+    assert seen.time_ms == by_hand(links, pieces) * 1000
+    assert seen.bound_ms <= seen.time_ms
+
+
+@given(st.integers(1, 60), st.integers(1, 12))
+def test_pipelines_are_no_longer_than_allowed_and_estimated_as_they_run(workers: int, longest: int) -> None:
+    places = tuple(Place(f"n{n:02}") for n in range(workers))
+    links = pipelines.plan(places, longest)
+    seen = estimate("pipelines", links, places, Conditions(70, 10, 10, 10))
+    assert seen.time_ms == by_hand(links, 7) * 1000
+    assert seen.most_sent_copies <= 2
+    assert sum(not link.predecessors for link in links) == 1
+
+
+@given(st.sampled_from(sorted(STRATEGIES)), st.integers(0, 50))
+def test_every_plan_names_each_worker_once_and_only_those_before_it(strategy: str, workers: int) -> None:
+    places = tuple(Place(f"n{n:02}", f"r{n % 3}") for n in range(workers))
+    links = STRATEGIES[strategy](places)
+    assert sorted(link.node for link in links) == sorted(place.node for place in places)
+    for number, link in enumerate(links):
+        assert link.position == number
+        assert set(link.predecessors) <= {before.node for before in links[:number]}
+
+
+def test_the_original_design_s_arithmetic() -> None:
+    times = {each.strategy: each.time_ms for each in compare(HUNDRED, ORIGINAL)}
+    assert times["sequential"] == 40_000_000  # 11 h
+    assert times["chain"] == 479_200
+    # It counted 2 (M + 7) rounds, 811 s; the root sends its first piece a little earlier than that.
+    assert times["binary_tree"] == pytest.approx(811_000, rel=0.01)
+
+
+def test_a_chain_takes_one_copy_from_the_store_and_crosses_into_each_rack_once() -> None:
+    best = compare(HUNDRED, ORIGINAL)[0]
+    assert (best.strategy, best.store_copies, best.cross_rack_copies, best.most_sent_copies) == (
+        "chain",
+        1,
+        9,
+        1,
+    )
+    assert best.bound_ms >= 400_000
+    assert choose(HUNDRED, ORIGINAL) == "chain"
+
+
+def test_with_small_pieces_a_chain_of_a_thousand_is_near_the_bound() -> None:
+    places = tuple(Place(f"n{n:04}", f"r{n // 25}") for n in range(1000))
+    best = compare(places, Conditions(500 * 10**9, 16 << 20, GBPS_10, GBPS_10))[0]
+    assert best.strategy == "chain"
+    assert best.ratio < 1.04
+
+
+def test_a_thin_uplink_slows_those_behind_it() -> None:
+    places = (Place("a", "r1"), Place("b", "r2"))
+    links = STRATEGIES["chain"](places)
+    seen = estimate("chain", links, places, Conditions(100, 10, 10, 10, uplink=5))
+    assert seen.time_ms == (1 + 2 + 9 * 2) * 1000
+    assert seen.bound_ms >= 20_000
+
+
+def test_a_short_file_for_very_many_nodes_is_better_in_a_tree() -> None:
+    places = tuple(Place(f"n{n:04}") for n in range(2000))
+    assert choose(places, Conditions(40 << 20, 4 << 20, GBPS_10, GBPS_10)) == "binary_tree"
+
+
+def test_nobody_and_nothing_take_no_time() -> None:
+    assert [each.time_ms for each in compare((), ORIGINAL)] == [0] * 4
+    nothing = Conditions(0, 10, 10, 10)
+    assert [each.time_ms for each in compare(HUNDRED, nothing)] == [0] * 4

@@ -56,7 +56,7 @@ $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Trainmaster needs Python 3.11 or newer, and none was found. Install one, or pass PYTHON=…"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "$(PYTHON) cannot make a virtual environment. On Debian: apt-get install python3-venv"; exit 1; }
 	@echo "Installing the packages of requirements.lock into .venv (some minutes the first time; log: .venv/install.log)"
-	@{ $(BIN)/python -m pip install --disable-pip-version-check --no-input -r requirements.lock \
+	@{ $(BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile -r requirements.lock \
 		&& $(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation --no-deps --editable . ; \
 	} > .venv/install.log 2>&1 || { tail -n 20 .venv/install.log; exit 1; }
 	@touch $@

@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
+from django.views.decorators.http import require_safe
 from drf_spectacular.views import SpectacularAPIView
 
 from webapp.config.docs import ApiDocs
@@ -11,6 +12,7 @@ PAGES = ("monitoring", "accounts", "quotas", "clusters", "jobs", "experiments", 
 API = ("accounts", "clusters", "artifacts", "jobs", "checkpoints", "experiments", "registry", "deployments")
 
 
+@require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
     return HttpResponse("ok\n", content_type="text/plain")
 

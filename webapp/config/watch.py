@@ -7,6 +7,7 @@ standard library, because it stays in memory.
 """
 
 import argparse
+import os
 import sys
 import time
 import urllib.error
@@ -23,10 +24,18 @@ def answers(url: str) -> bool:
 
 
 def is_running(pid_file: Path) -> bool:
+    """A child of `up` that ended stays listed until `up` itself ends; on Linux its state tells."""
     try:
-        return Path(f"/proc/{pid_file.read_text().split()[0]}").exists() or not Path("/proc").exists()
-    except OSError:
+        pid = int(pid_file.read_text().split()[0])
+        os.kill(pid, 0)
+    except PermissionError:
+        return True  # it runs under another account
+    except (OSError, ValueError, IndexError):
         return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return True
 
 
 def main() -> None:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from django.conf import LazySettings
-from django.test import Client
+from django.test import Client, override_settings
 from rest_framework.test import APIClient
 
 from platform_core.cluster.invariants import AttemptHolding, Books, check
@@ -39,9 +38,10 @@ class Cast:
     admin: User
 
 
-@pytest.fixture(autouse=True)
-def cheap_passwords(settings: LazySettings) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+@pytest.fixture(autouse=True, scope="package")
+def cheap_passwords() -> Iterator[None]:
+    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -77,18 +77,11 @@ def books() -> Books:
     )
 
 
-@pytest.fixture
-def vision(db: None) -> Team:
-    return accounts.create_team(SYSTEM, "vision", "Vision")
+def make_teams() -> tuple[Team, Team]:
+    return accounts.create_team(SYSTEM, "vision", "Vision"), accounts.create_team(SYSTEM, "nlp", "Language")
 
 
-@pytest.fixture
-def nlp(db: None) -> Team:
-    return accounts.create_team(SYSTEM, "nlp", "Language")
-
-
-@pytest.fixture
-def cast(vision: Team, nlp: Team) -> Cast:
+def make_cast() -> Cast:
     def person(username: str, team: str, role: Role) -> User:
         user = accounts.create_user(SYSTEM, username, f"password of {username}")
         accounts.set_role(SYSTEM, team, username, role)
@@ -102,6 +95,26 @@ def cast(vision: Team, nlp: Team) -> Cast:
         outsider=person("carol", "nlp", Role.MEMBER),
         admin=accounts.create_user(SYSTEM, "root", "password of root", is_admin=True),
     )
+
+
+@pytest.fixture
+def teams(db: None) -> tuple[Team, Team]:
+    return make_teams()
+
+
+@pytest.fixture
+def vision(teams: tuple[Team, Team]) -> Team:
+    return teams[0]
+
+
+@pytest.fixture
+def nlp(teams: tuple[Team, Team]) -> Team:
+    return teams[1]
+
+
+@pytest.fixture
+def cast(teams: tuple[Team, Team]) -> Cast:
+    return make_cast()
 
 
 @pytest.fixture

@@ -105,9 +105,10 @@ def telemetry(node_ids: Sequence[str]) -> dict[str, Telemetry]:
 def listening(moment_ms: int) -> None:
     """Said by every gateway every few seconds. After a gap, silence counts from now: nobody was heard."""
     last = client().hget(EAR, "last")
-    client().hset(EAR, "last", str(moment_ms))
+    values: Any = {"last": moment_ms}
     if last is None or moment_ms - int(last) > EAR_GAP_MS:
-        client().hset(EAR, "since", str(moment_ms))
+        values["since"] = moment_ms
+    client().hset(EAR, mapping=values)  # both at once: a sweep in between would count the silence of the gap
 
 
 def heard_since(moment_ms: int) -> int | None:

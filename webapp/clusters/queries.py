@@ -1,5 +1,6 @@
 """Reads of nodes and slots for the apps above: values, in a fixed small number of queries."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -224,3 +225,13 @@ def _summary(row: Node) -> NodeSummary:
         disk_bytes=row.disk_bytes,
         revoked=row.revoked_ms is not None,
     )
+
+
+_NODE_ID = re.compile(r"node-[0-9a-hjkmnp-tv-z]{16}")
+
+
+def with_hostnames(text: str) -> str:
+    """A sentence for people: its node ids replaced by hostnames."""
+    ids = set(_NODE_ID.findall(text))
+    names = hostnames(ids) if ids else {}
+    return _NODE_ID.sub(lambda found: names.get(found[0], found[0]), text)

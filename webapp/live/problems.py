@@ -1,7 +1,8 @@
 """One error catalogue, three faces: the HTTP problem document (RFC 9457) and the page here, the gRPC status in rpc."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -31,13 +32,30 @@ def document(error: Exception) -> dict[str, Any]:
         return _body("not_authenticated", str(error.detail))
     if isinstance(error, PermissionDenied | exceptions.PermissionDenied):
         return _body("not_allowed", str(error) or "You may not do this.")
+    if isinstance(error, exceptions.ValidationError):
+        problems = list(_problems(error.detail))
+        body = _body("request_invalid", " ".join(f"{p['field']}: {p['sentence']}" for p in problems))
+        return {**body, "problems": problems}
     if isinstance(error, exceptions.APIException):  # a malformed body, an unknown method or media type
+        phrase = HTTPStatus(error.status_code).phrase
         return {
-            **_body("spec_invalid", str(error.detail)),
+            **_body("request_invalid", str(error.detail)),
             "status": error.status_code,
-            "title": error.default_detail,
+            "title": phrase,
         }
     return _body("internal", "Something went wrong on our side. It has been logged.")
+
+
+def _problems(detail: Any, field: str = "") -> Iterator[dict[str, str]]:
+    """Field and sentence of each thing that a serializer found, however deep it lies."""
+    if isinstance(detail, dict):
+        for name, inner in detail.items():
+            yield from _problems(inner, f"{field}.{name}" if field else str(name))
+    elif isinstance(detail, list):
+        for inner in detail:
+            yield from _problems(inner, field)
+    else:
+        yield {"field": field, "sentence": str(detail)}
 
 
 def _body(code: str, detail: str) -> dict[str, Any]:

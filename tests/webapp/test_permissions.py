@@ -1,0 +1,337 @@
+"""Who gets what of every URL, page and REST method: one row each, one letter a person. What has no row fails.
+
+Y done or shown · U the form comes back with the refusal (422) · F may not (403) · N does not exist for them (404)
+· A who are you (401) · L sent to the login
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.http import HttpResponseBase
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from rest_framework.test import APIClient
+
+from tests.webapp.conftest import Cast, make_cast, make_teams
+from tests.webapp.world import World, build, job_mapping
+from webapp.accounts.models import User
+from webapp.live import subjects
+
+PEOPLE = ("anonymous", "outsider", "viewer", "member", "owner", "lead", "admin")
+METHODS = ("get", "post", "put", "patch", "delete")
+LETTERS = {"F": 403, "N": 404, "A": 401, "U": 422}
+
+# Rows that many share, in the order of PEOPLE.
+EVERYBODY = "Y Y Y Y Y Y Y"
+SIGNED_IN = "L Y Y Y Y Y Y"
+OF_TEAM = "L N Y Y Y Y Y"
+MEMBERS = "L N F Y Y Y Y"
+OWN_OR_LEAD = "L N F F Y Y Y"
+LEADS = "L N F F F Y Y"
+OPERATORS = "L F F F F F Y"
+
+
+@dataclass(frozen=True)
+class Row:
+    """`get /jobs/<str:job_id>/`, and what each person gets. `{…}` in the address and the body are of the World."""
+
+    method: str
+    pattern: str
+    expected: str
+    address: str = ""
+    body: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def api(self) -> bool:
+        return self.pattern.startswith("api/v1/")
+
+    def url(self, world: World) -> str:
+        return "/" + (self.address or self.pattern).format(**vars(world))
+
+    def data(self, world: World) -> dict[str, Any]:
+        return {name: _filled(value, world) for name, value in self.body.items()}
+
+
+def _filled(value: Any, world: World) -> Any:
+    if isinstance(value, list):
+        return [_filled(one, world) for one in value]
+    return value.format(**vars(world)) if isinstance(value, str) else value
+
+
+def pages() -> Iterator[Row]:
+    yield Row("get", "healthz", EVERYBODY)
+    yield Row("get", "", SIGNED_IN)
+    yield Row("get", "audit/", SIGNED_IN)
+    yield Row("get", "search/", SIGNED_IN, "search/?q=bytelm")
+    yield from accounts_rows()
+    yield from cluster_rows()
+    yield from job_rows()
+    yield Row("get", "experiments/", SIGNED_IN)
+    yield Row("get", "experiments/compare/", OF_TEAM, "experiments/compare/?runs={job}")
+    yield Row("get", "experiments/<int:experiment_id>/", OF_TEAM, "experiments/{experiment}/")
+    yield Row("get", "models/", SIGNED_IN)
+    yield Row("get", "models/<slug:team>/<str:name>/", OF_TEAM, "models/vision/{model}/")
+    registered = {"team": "vision", "name": "another", "checkpoint": "{checkpoint}"}
+    yield Row("post", "models/register/", "L U F Y Y Y Y", body=registered)
+    yield Row("get", "deployments/", SIGNED_IN)
+    begun = {"model_version": "{model_version}", "targets": ["{node}"]}
+    yield Row("post", "deployments/create/", MEMBERS, body=begun)
+    yield Row("get", "deployments/<str:deployment_id>/", OF_TEAM, "deployments/{deployment}/")
+    yield Row(
+        "post", "deployments/<str:deployment_id>/cancel/", OWN_OR_LEAD, "deployments/{deployment}/cancel/"
+    )
+    yield Row("get", "api/docs/", EVERYBODY)
+
+
+def accounts_rows() -> Iterator[Row]:
+    yield Row("get", "login/", EVERYBODY)
+    yield Row("post", "login/", "U Y Y Y Y Y Y", body={"username": "alice", "password": "guess"})
+    yield Row("post", "logout/", EVERYBODY.replace("Y", "L"))
+    yield Row("get", "settings/", SIGNED_IN)
+    yield Row("post", "settings/profile/", SIGNED_IN, body={"first_name": "A"})
+    yield Row("post", "settings/password/", "L U U U U U U", body={"old_password": "not it"})
+    new = {"name": "ci", "team": "vision", "days": 1}
+    yield Row("post", "settings/tokens/", "L N Y Y Y Y Y", body=new)
+    revoke = "settings/tokens/{token}/revoke/"
+    yield Row("post", "settings/tokens/<int:token_id>/revoke/", "L N N N Y N Y", revoke)
+    team = "teams/<slug:slug>/"
+    yield Row("get", team, OF_TEAM, "teams/vision/")
+    yield Row("get", team + "use.json", OF_TEAM, "teams/vision/use.json")
+    quota = {"gpu_type": "cpu", "guaranteed": 1, "maximum": 2, "version": 1}
+    yield Row("post", team + "quota/", LEADS, "teams/vision/quota/", quota)
+    yield Row(
+        "post", team + "members/", LEADS, "teams/vision/members/", {"username": "carol", "role": "viewer"}
+    )
+    role = "teams/vision/members/{member}/role/"
+    yield Row("post", team + "members/<int:user_id>/role/", LEADS, role, {"role": "viewer"})
+    remove = "teams/vision/members/{member}/remove/"
+    yield Row("post", team + "members/<int:user_id>/remove/", LEADS, remove)
+    yield Row("post", team + "secrets/", LEADS, "teams/vision/secrets/", {"name": "KEY", "value": "abcdef"})
+    delete = "teams/vision/secrets/{secret}/delete/"
+    yield Row("post", team + "secrets/<str:name>/delete/", LEADS, delete)
+
+
+def cluster_rows() -> Iterator[Row]:
+    yield Row("get", "nodes/", SIGNED_IN)
+    yield Row("get", "nodes/<str:node_id>/", SIGNED_IN, "nodes/{node}/")
+    for verb in ("drain", "resume", "revoke", "readmit"):
+        yield Row("post", f"nodes/<str:node_id>/{verb}/", OPERATORS, f"nodes/{{node}}/{verb}/")
+    yield Row("get", "nodes/tokens/", OPERATORS)
+    yield Row("post", "nodes/tokens/", OPERATORS, body={"name": "rack 4", "hours": 1})
+    revoke = "nodes/tokens/{bootstrap_token}/revoke/"
+    yield Row("post", "nodes/tokens/<int:token_id>/revoke/", OPERATORS, revoke)
+
+
+def job_rows() -> Iterator[Row]:
+    yield Row("get", "jobs/", SIGNED_IN)
+    yield Row("get", "jobs/submit/", "L Y F Y Y Y Y")
+    yield Row("get", "jobs/submit/", "L N F Y Y Y Y", "jobs/submit/?clone={job}")
+    yield Row("post", "jobs/submit/", "L U F Y Y Y Y", body=job_mapping())
+    yield Row("post", "jobs/check/", "L Y F Y Y Y Y", body=job_mapping())
+    yield Row("get", "jobs/<str:job_id>/", OF_TEAM, "jobs/{job}/")
+    yield Row("post", "jobs/<str:job_id>/cancel/", OWN_OR_LEAD, "jobs/{job}/cancel/")
+    yield Row("get", "jobs/<str:job_id>/log/", OF_TEAM, "jobs/{job}/log/")
+    yield Row("get", "jobs/<str:job_id>/log.txt", OF_TEAM, "jobs/{job}/log.txt")
+
+
+def api_rows() -> Iterator[Row]:
+    """The same letters as the pages have, but a stranger is asked who they are."""
+
+    def row(
+        method: str, path: str, expected: str, address: str = "", body: dict[str, Any] | None = None
+    ) -> Row:
+        where = f"api/v1/{address}" if address else ""
+        return Row(method, f"api/v1/{path}", expected.replace("L", "A"), where, body or {})
+
+    yield row("get", "schema", EVERYBODY)
+    yield row("get", "me", SIGNED_IN)
+    yield row("get", "nodes", SIGNED_IN)
+    yield row("get", "training-jobs", SIGNED_IN)
+    yield row("post", "training-jobs", MEMBERS, body=job_mapping())
+    job, one = "training-jobs/<str:job_id>", "training-jobs/{job}"
+    yield row("get", job, OF_TEAM, one)
+    yield row("post", f"{job}/cancel", OWN_OR_LEAD, f"{one}/cancel")
+    for part in ("logs", "events", "checkpoints", "metrics"):
+        yield row("get", f"{job}/{part}", OF_TEAM, f"{one}/{part}")
+    yield row("post", "uploads", MEMBERS, body={"kind": "code", "team": "vision"})
+    # An upload is nobody's but its owner's until it is complete.
+    file = "uploads/{upload}/files/train.py"
+    yield row("put", "uploads/<str:upload_id>/files/<path:path>", "L N N N Y N N", file)
+    yield row("post", "uploads/<str:upload_id>/complete", "L N N N Y N N", "uploads/{upload}/complete")
+    snapshot = {"team": "vision", "manifest": "{dataset_manifest}", "purpose": "training"}
+    yield row("post", "datasets/<str:name>/snapshots", MEMBERS, "datasets/stdlib/snapshots", snapshot)
+    yield row("get", "models", SIGNED_IN)
+    version = {"team": "vision", "manifest": "{model_manifest}"}
+    yield row("post", "models/<str:name>/versions", MEMBERS, "models/bytelm/versions", version)
+    yield row("get", "model-versions/<str:version_id>", OF_TEAM, "model-versions/{model_version}")
+    yield row("get", "deployments", SIGNED_IN)
+    begun = {"model_id": "vision/bytelm", "version": 1, "target_workers": ["{node}"]}
+    yield row("post", "deployments", MEMBERS, body=begun)
+    yield row("get", "deployments/<str:deployment_id>", OF_TEAM, "deployments/{deployment}")
+    yield row("delete", "deployments/<str:deployment_id>", OWN_OR_LEAD, "deployments/{deployment}")
+
+
+ROWS = [*pages(), *api_rows()]
+LIVE = {
+    "team:vision": "N N Y Y Y Y Y",
+    "job:{job}": "N N Y Y Y Y Y",
+    "jobs:vision": "N N Y Y Y Y Y",
+    "models:vision": "N N Y Y Y Y Y",
+    "deployment:{deployment}": "N N Y Y Y Y Y",
+    "deployments:vision": "N N Y Y Y Y Y",
+    "node:{node}": "N Y Y Y Y Y Y",
+    "cluster:": "N Y Y Y Y Y Y",
+    "audit:": "N Y Y Y Y Y Y",  # a bare hint that something happened
+}
+
+
+def patterns(resolver: URLResolver | None = None, prefix: str = "") -> Iterator[str]:
+    for entry in (resolver or get_resolver()).url_patterns:
+        if isinstance(entry, URLPattern):
+            yield prefix + str(entry.pattern)
+        elif str(entry.pattern) != "admin/":
+            yield from patterns(entry, prefix + str(entry.pattern))
+
+
+@pytest.fixture(scope="module")
+def stage(django_db_setup: None, django_db_blocker: Any) -> Iterator[tuple[Cast, World]]:
+    """Built once: every request of these tests is taken back."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        make_teams()
+        cast = make_cast()
+        yield cast, build(cast)
+        transaction.set_rollback(True)
+
+
+@pytest.fixture
+def cast(stage: tuple[Cast, World]) -> Cast:
+    return stage[0]
+
+
+@pytest.fixture
+def world(stage: tuple[Cast, World]) -> World:
+    return stage[1]
+
+
+@pytest.fixture
+def people(cast: Cast, browser: Callable[[User], Client]) -> dict[str, Client]:
+    signed_in = {name: browser(getattr(cast, name)) for name in PEOPLE if name != "anonymous"}
+    return {"anonymous": Client(), **signed_in}
+
+
+def ask(client: Client, row: Row, world: World) -> HttpResponseBase:
+    """Asks, and takes back whatever it changed."""
+    kwargs: dict[str, Any] = {}
+    if row.method == "put":
+        kwargs = {"data": b"print()", "content_type": "application/octet-stream"}
+    elif row.body or row.method == "post":
+        kwargs = {"data": row.data(world)}
+        if row.api:
+            kwargs["content_type"] = "application/json"
+    with transaction.atomic():
+        response: HttpResponseBase = getattr(client, row.method)(row.url(world), **kwargs)
+        transaction.set_rollback(True)
+    return response
+
+
+def letter(response: HttpResponseBase) -> str:
+    if response.status_code == 302 and response["Location"].startswith("/login/"):
+        return "L"
+    if response.status_code < 400:
+        return "Y"
+    return next(
+        (sign for sign, code in LETTERS.items() if code == response.status_code), str(response.status_code)
+    )
+
+
+def told(answers: dict[str, HttpResponseBase]) -> str:
+    return " ".join(letter(answers[name]) for name in answers)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.method} /{row.address or row.pattern}")
+def test_each_person_gets_what_the_table_says(row: Row, world: World, people: dict[str, Client]) -> None:
+    answers = {name: ask(client, row, world) for name, client in people.items()}
+    assert told(answers) == row.expected
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.api], ids=lambda row: f"{row.method} /{row.address or row.pattern}"
+)
+def test_a_token_gets_what_its_person_gets_in_its_team(
+    row: Row, world: World, cast: Cast, api: Callable[..., APIClient]
+) -> None:
+    teams = {"outsider": "nlp"}
+    clients = {name: api(getattr(cast, name), teams.get(name, "vision")) for name in PEOPLE[1:]}
+    answers = {name: ask(client, row, world) for name, client in clients.items()}
+    assert told(answers) == row.expected[2:]
+
+
+def test_to_an_outsider_what_is_hidden_and_what_is_not_there_look_alike(
+    world: World, people: dict[str, Client]
+) -> None:
+    there = {"job": world.job, "deployment": world.deployment, "model_version": world.model_version,
+             "model": f"/{world.model}", "experiment": f"experiment {world.experiment}"}  # fmt: skip
+    invented = replace(
+        world, job="job-x", deployment="dep-x", model_version="mv-x", model="none", experiment=10**9
+    )
+    not_there = {"job": "job-x", "deployment": "dep-x", "model_version": "mv-x",
+                 "model": "/none", "experiment": f"experiment {10**9}"}  # fmt: skip
+    rows = [row for row in ROWS if row.expected.split()[1] == "N" and row.method in ("get", "delete")]
+    for row in rows:
+        pages = [
+            (ask(people["outsider"], row, world), there),
+            (ask(people["outsider"], row, invented), not_there),
+        ]
+        assert [page.status_code for page, _ in pages] == [404, 404]
+        real, nothing = (_nameless(page, names) for page, names in pages)
+        assert real == nothing, row.address
+
+
+def _nameless(response: Any, names: dict[str, str]) -> str:
+    text: str = response.content.decode()
+    for kind, name in names.items():
+        text = text.replace(name, kind)
+    return text
+
+
+def test_every_url_stands_in_the_table() -> None:
+    assert set(patterns()) == {row.pattern for row in ROWS}
+
+
+def test_a_method_without_a_row_is_not_allowed(world: World, people: dict[str, Client]) -> None:
+    known = {(row.method, row.pattern) for row in ROWS}
+    for row in {row.pattern: row for row in ROWS}.values():
+        for method in METHODS:
+            if (method, row.pattern) in known:
+                continue
+            status = getattr(people["admin"], method)(row.url(world)).status_code
+            assert status == 405, f"{method} /{row.pattern} answers {status} and has no row in the table"
+
+
+@pytest.mark.parametrize("subject", LIVE)
+def test_the_live_socket_lets_in_whom_the_page_lets_in(subject: str, world: World, cast: Cast) -> None:
+    name = subject.format(**vars(world))
+    may = ["N", *("Y" if subjects.may_watch(getattr(cast, who), name) else "N" for who in PEOPLE[1:])]
+    assert " ".join(may) == LIVE[subject]  # strangers are turned away before they can join anything
+
+
+def test_every_live_subject_stands_in_the_table() -> None:
+    assert set(subjects._WATCHERS) == {subject.partition(":")[0] for subject in LIVE}
+
+
+def test_the_operators_admin_is_for_admins(world: World, people: dict[str, Client]) -> None:
+    statuses = {name: client.get("/admin/").status_code for name, client in people.items()}
+    assert statuses.pop("admin") == 200
+    assert set(statuses.values()) == {302}  # to the admin's own login
+
+
+def test_every_page_of_the_operators_admin_opens(world: World, people: dict[str, Client]) -> None:
+    root = people["admin"].get("/admin/").content.decode()
+    links = {part.partition('"')[0] for part in root.split('href="')[1:]}
+    lists = {link for link in links if link.startswith("/admin/") and link.count("/") == 4}
+    assert len(lists) >= 10
+    for link in sorted(lists):
+        assert people["admin"].get(link).status_code == 200, link

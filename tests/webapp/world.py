@@ -1,0 +1,94 @@
+"""One of everything that team vision can have, all of it alice's, for the tests that walk every URL."""
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from platform_core.distribution.deployment import DeploymentState
+from tests.webapp.conftest import BOOTSTRAP, Cast, description
+from webapp.accounts import queries as accounts
+from webapp.accounts import services as account_services
+from webapp.accounts import tokens
+from webapp.accounts.permissions import SYSTEM
+from webapp.artifacts import services as artifacts
+from webapp.checkpoints.models import Checkpoint
+from webapp.clusters import services as clusters
+from webapp.deployments.models import Deployment
+from webapp.experiments.models import Run
+from webapp.jobs import services as jobs
+from webapp.quotas.models import Quota
+from webapp.registry import services as registry
+
+
+@dataclass(frozen=True)
+class World:
+    job: str
+    experiment: int
+    checkpoint: str
+    model: str
+    model_version: str
+    deployment: str
+    upload: str
+    dataset_manifest: str
+    model_manifest: str
+    node: str
+    token: int
+    bootstrap_token: int
+    member: int  # number of bob, whom leads may change
+    secret: str
+
+
+def job_mapping(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "bytelm",
+        "team": "vision",
+        "command": "python train.py",
+        "num_gpus": 1,
+        "gpu_type": "cpu",
+        "experiment": "first steps",
+        **changes,
+    }
+
+
+def build(cast: Cast) -> World:
+    alice = accounts.actor_of(cast.owner)
+    Quota.objects.create(team_id="vision", gpu_type="cpu", guaranteed=4, maximum=8)
+    account_services.set_secret(accounts.actor_of(cast.lead), "vision", "HF_TOKEN", "hf_abcdef")
+    node, _ = clusters.join(BOOTSTRAP, description())
+    clusters.hello(node, description())
+    job, _ = jobs.submit(alice, job_mapping())
+    model_manifest = _manifest(alice, "model")
+    checkpoint = Checkpoint.objects.create(
+        id="ckpt-0000000000000000", job=job, attempt=1, step=50, manifest_id=model_manifest, saved_ms=1
+    )
+    version = registry.register(alice, "vision", "bytelm", manifest=model_manifest)
+    deployment = Deployment.objects.create(
+        id="dep-0000000000000000", team_id="vision", user=cast.owner, model_version=version,
+        source_url="file:///nowhere", state=DeploymentState.INIT, estimated_ms=1000, created_ms=1,
+    )  # fmt: skip
+    return World(
+        job=job.id,
+        experiment=Run.objects.get(id=job.id).experiment_id,
+        checkpoint=checkpoint.id,
+        model="bytelm",
+        model_version=version.id,
+        deployment=deployment.id,
+        upload=_upload(alice, "code"),
+        dataset_manifest=_manifest(alice, "dataset"),
+        model_manifest=model_manifest,
+        node=node,
+        token=tokens.create_token(alice, "vision", "laptop", 1).id,
+        bootstrap_token=clusters.create_bootstrap_token(SYSTEM, "rack 3", 1).id,
+        member=cast.member.pk,
+        secret="HF_TOKEN",
+    )
+
+
+def _upload(actor: Any, kind: str) -> str:
+    upload = artifacts.start_upload(actor, "vision", kind, "bytes")
+    artifacts.receive_file(actor, upload.id, f"{kind}.bin", io.BytesIO(kind.encode()))
+    return upload.id
+
+
+def _manifest(actor: Any, kind: str) -> str:
+    return artifacts.complete_upload(actor, _upload(actor, kind)).id

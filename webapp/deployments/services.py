@@ -1,6 +1,7 @@
 """The verbs of a deployment: begin, take what the nodes report, cancel, and give up on nodes that are lost."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -179,7 +180,7 @@ def _step(row: Deployment, event: core.Event) -> None:
     if after == before:
         live.publish(f"deployment:{row.id}")
         return
-    Deployment.objects.filter(id=row.id, version=before.version).update(**mapping.deployment_columns(after))
+    Deployment.objects.filter(id=row.id, version=before.version).update(**_columns(after))
     changed = [(w, b, a) for w, b, a in zip(workers, before.workers, after.workers, strict=True) if a != b]
     for worker, _, value in changed:
         Worker.objects.filter(id=worker.id).update(**mapping.worker_columns(value))
@@ -187,6 +188,10 @@ def _step(row: Deployment, event: core.Event) -> None:
         if isinstance(effect, core.TellWorkers):
             clusters.touch(list(effect.nodes))
     _keep(row, event, before, after, [(b, a) for _, b, a in changed])
+
+
+def _columns(after: core.Deployment) -> dict[str, Any]:
+    return mapping.deployment_columns(after) | {"reason": cluster_queries.with_hostnames(after.reason)}
 
 
 def _keep(
@@ -202,7 +207,7 @@ def _keep(
             _tell(row, f"Worker{new.state.title()}", event.actor, cause, event.at_ms)
             told = True
     if before.state != after.state:
-        cause = after.reason or core.DESCRIPTION[after.state]
+        cause = cluster_queries.with_hostnames(after.reason) or core.DESCRIPTION[after.state]
         _tell(row, f"Deployment{after.state.title()}", event.actor, cause, event.at_ms)
         told = True
     if not told:
@@ -211,6 +216,6 @@ def _keep(
 
 def _tell(row: Deployment, kind: str, actor: str, cause: str, at_ms: int | None = None) -> None:
     live.record(
-        kind, f"deployment:{row.id}", actor=actor, team=row.team_id, cause=cause, at_ms=at_ms,
-        notify=(f"deployments:{row.team_id}",),
+        kind, f"deployment:{row.id}", actor=cluster_queries.with_hostnames(actor), team=row.team_id, cause=cause,
+        at_ms=at_ms, data={"name": str(row.model_version)}, notify=(f"deployments:{row.team_id}",),
     )  # fmt: skip

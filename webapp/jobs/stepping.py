@@ -9,6 +9,7 @@ from django.db import transaction
 from platform_core.jobs import effects, events, transitions
 from platform_core.jobs.job import Job as JobValue
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
+from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
 from webapp.jobs import hints
 from webapp.jobs.mapping import job_columns, job_value
@@ -50,6 +51,7 @@ def step(job_id: str, event: events.JobEvent) -> JobValue | None:
 def write(row: Job, after: JobValue, attempt: Attempt | None, members: list[Member], at_ms: int) -> None:
     """Put the core's value back into the rows; the caller holds the row's lock."""
     columns: dict[str, Any] = job_columns(after)
+    columns["reason"] = cluster_queries.with_hostnames(after.reason)
     if after.state in WAITING and row.state not in WAITING:
         columns["waiting_since_ms"] = at_ms
     if after.state in TERMINAL:
@@ -71,16 +73,19 @@ def write(row: Job, after: JobValue, attempt: Attempt | None, members: list[Memb
 
 
 def keep(row: Job, event: events.JobEvent) -> None:
-    """The event's row, in the same transaction as what it changed."""
+    """The event's row, in the same transaction as what it changed. People read hostnames, so these stand in it."""
     data = {key: value for key, value in asdict(event).items() if key not in {"at_ms", "actor", "cause"}}
+    kind = type(event).__name__
+    if isinstance(event, events.MemberObserved):
+        kind = f"Member{event.phase.title()}"
     live.record(
-        type(event).__name__,
+        kind,
         f"job:{row.id}",
-        actor=event.actor,
+        actor=cluster_queries.with_hostnames(event.actor),
         team=row.team_id,
-        cause=events.describe(event),
+        cause=cluster_queries.with_hostnames(events.describe(event)),
         at_ms=event.at_ms,
-        data={**data, "state": row.state},
+        data={**data, "name": row.name, "state": row.state},
         notify=(f"jobs:{row.team_id}", "cluster"),
     )
 
@@ -97,7 +102,7 @@ def _carry_out(
                 quotas.close_entry(attempt.id, node, event.at_ms)
         case effects.GangEnded(outcome=outcome, sentence=sentence) if attempt is not None:
             Attempt.objects.filter(id=attempt.id).update(
-                ended_ms=event.at_ms, outcome=f"{outcome}: {sentence}"[:200]
+                ended_ms=event.at_ms, outcome=cluster_queries.with_hostnames(f"{outcome}: {sentence}")[:200]
             )
             hints.tick()
         case effects.HintScheduler():

@@ -31,3 +31,6 @@ class ModelVersion(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["model", "version"], name="one_version_a_number")]
+
+    def __str__(self) -> str:
+        return f"{self.model.name} v{self.version}"

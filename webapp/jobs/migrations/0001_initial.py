@@ -65,7 +65,10 @@ class Migration(migrations.Migration):
                 ("excluded_nodes", models.JSONField(default=list)),
                 ("latest_checkpoint", models.CharField(blank=True, max_length=40)),
                 ("latest_step", models.BigIntegerField(default=0, help_text="step of the latest checkpoint")),
-                ("latest_attempt", models.PositiveIntegerField(default=0, help_text="the attempt that saved it")),
+                (
+                    "latest_attempt",
+                    models.PositiveIntegerField(default=0, help_text="the attempt that saved it"),
+                ),
                 ("reason", models.TextField(blank=True)),
                 ("submitted_ms", models.BigIntegerField()),
                 ("waiting_since_ms", models.BigIntegerField()),

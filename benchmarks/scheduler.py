@@ -39,9 +39,9 @@ CONTESTANTS = {
     "skip": Contestant(Policy("first_come")),
     "easy": Contestant(Policy("first_come", reservations=1)),
     "las": Contestant(Policy("least_attained_service", evicts=True)),
-    "sjf": Contestant(Policy("shortest_remaining"), Knowledge.EXACT),
+    "sjf": Contestant(Policy("shortest_remaining", skip_ahead=False), Knowledge.EXACT),
     "srtf": Contestant(Policy("shortest_remaining", evicts=True), Knowledge.EXACT),
-    "ours": Contestant(Policy("shortest_remaining", evicts=True)),
+    "ours": Contestant(Policy("shortest_with_age", reservations=1)),
 }
 
 

@@ -11,6 +11,7 @@ from platform_core.scheduling.ordering import (
     least_attained_service,
     priority_fair_share,
     shortest_remaining,
+    shortest_with_age,
 )
 from platform_core.scheduling.ordering.keys import NextChange, OrderPolicy
 
@@ -19,6 +20,7 @@ ORDERS: dict[str, OrderPolicy] = {
     "least_attained_service": least_attained_service.key_for,
     "priority_fair_share": priority_fair_share.key_for,
     "shortest_remaining": shortest_remaining.key_for,
+    "shortest_with_age": shortest_with_age.key_for,
 }
 # When the key of a running job next changes by itself, for the orders where time alone moves jobs about.
 CHANGES: dict[str, NextChange] = {"least_attained_service": least_attained_service.next_change_ms}

@@ -14,10 +14,10 @@ from webapp.config.embedded import EmbeddedError, Postgres, Server, Valkey, let_
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """As pytest's own folders are closed to others, PostgreSQL's account could not pass."""
-    let_through(tmp_path / "x")
-    return tmp_path
+def folder(passable: Path) -> Path:
+    folder = passable / secrets.token_hex(4)
+    folder.mkdir(mode=0o711)
+    return folder
 
 
 def postgres(folder: Path) -> Postgres:

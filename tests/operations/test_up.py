@@ -32,13 +32,8 @@ def status(url: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("first") / "var"
-
-
-@pytest.fixture(scope="module")
-def platform(folder: Path) -> Iterator[PlatformProcess]:
-    platform = PlatformProcess.start(folder, "--agents", "0")
+def platform(passable: Path) -> Iterator[PlatformProcess]:
+    platform = PlatformProcess.start(passable / "first", "--agents", "0")
     yield platform
     platform.stop()
 
@@ -50,10 +45,10 @@ def test_the_pages_and_their_assets_answer(platform: PlatformProcess) -> None:
 
 
 def test_one_that_loses_a_program_stops_as_a_whole_and_leaves_its_neighbour_alone(
-    platform: PlatformProcess, tmp_path: Path
+    platform: PlatformProcess, passable: Path
 ) -> None:
-    with (tmp_path / "output").open("wb") as output:
-        neighbour = PlatformProcess.start(tmp_path / "var", "--agents", "0", output=output)
+    with (passable / "output").open("wb") as output:
+        neighbour = PlatformProcess.start(passable / "neighbour", "--agents", "0", output=output)
     try:
         assert neighbour.url != platform.url
         assert pid_files(neighbour).keys() == PROGRAMS
@@ -61,23 +56,24 @@ def test_one_that_loses_a_program_stops_as_a_whole_and_leaves_its_neighbour_alon
         os.kill(pid_of(neighbour, "gateway"), signal.SIGKILL)
         assert neighbour.process.wait(60) == 1
         assert wait_until_gone(files, seconds=5)
-        assert "gateway ended with code -9, so everything was stopped" in (tmp_path / "output").read_text()
+        assert "gateway ended with code -9, so everything was stopped" in (passable / "output").read_text()
         assert status(f"{platform.url}/healthz") == 200
     finally:
         neighbour.stop()
 
 
-def test_a_database_that_dies_stops_the_platform_too(tmp_path: Path) -> None:
-    with (tmp_path / "output").open("wb") as output:
-        platform = PlatformProcess.start(tmp_path / "var", "--agents", "0", output=output)
+def test_a_database_that_dies_stops_the_platform_too(passable: Path) -> None:
+    with (passable / "output").open("wb") as output:
+        platform = PlatformProcess.start(passable / "dying", "--agents", "0", output=output)
     os.kill(pid_of(platform, "valkey"), signal.SIGKILL)
     assert platform.process.wait(60) == 1
-    assert "ended with code" in (tmp_path / "output").read_text()
+    assert "ended with code" in (passable / "output").read_text()
 
 
 def test_after_a_crash_nothing_runs_on_and_a_restart_finds_everything(
-    platform: PlatformProcess, folder: Path
+    platform: PlatformProcess,
 ) -> None:
+    folder = platform.folder
     platform.manage("seed_demo")
     secrets = StateFolder(folder).secrets()
     files = list(pid_files(platform).values())

@@ -1,0 +1,15 @@
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def passable() -> Iterator[Path]:
+    """A folder that other accounts may pass through, as root's PostgreSQL must; pytest closes its own to them."""
+    folder = Path(tempfile.mkdtemp(prefix="trainmaster-test-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)

@@ -222,7 +222,7 @@ def _refusal(response: httpx.Response) -> ClientError:
     except ValueError:
         body = None
     if not isinstance(body, dict) or "detail" not in body:
-        hint = f" and points to {response.headers['location']}" if response.is_redirect else ""
+        hint = f" and points to {response.headers['location']}" if response.has_redirect_location else ""
         return ApiError(response.status_code, "", f"{response.url} answered {response.status_code}{hint}.")
     named = body.get("problems") or ()
     problems = [

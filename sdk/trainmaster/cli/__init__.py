@@ -1,20 +1,5 @@
 """`trainmaster`: the command line. Each file has the commands of one topic."""
 
-from trainmaster.cli.commands import Commands
-from trainmaster.cli.datasets import dataset
-from trainmaster.cli.deployments import deploy, deployments
-from trainmaster.cli.jobs import cancel, jobs, show
-from trainmaster.cli.login import login
-from trainmaster.cli.logs import logs
-from trainmaster.cli.models import models, register
-from trainmaster.cli.nodes import nodes
-from trainmaster.cli.submit import submit
+from trainmaster.cli.group import main
 
 __all__ = ["main"]
-
-main = Commands(
-    help="Submit training jobs, follow them, and bring models to nodes.",
-    commands=[
-        login, submit, jobs, show, logs, cancel, dataset, models, register, deploy, deployments, nodes,
-    ],
-)  # fmt: skip

@@ -19,7 +19,7 @@ class _Loader(yaml.SafeLoader):
 
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+"),
+    re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
     list("-+0123456789."),
 )
 
@@ -29,7 +29,7 @@ def read(path: Path) -> dict[str, Any]:
         found = _parse(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise Failure(f"{path} cannot be read: {error}.") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise Failure(f"{path} is not YAML: {' '.join(str(error).split())}.") from error
     if not isinstance(found, dict):
         raise Failure(f"{path} does not describe a job: it has no fields such as `name` and `command`.")
@@ -47,7 +47,7 @@ def change(spec: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:
             )
         try:
             value = _parse(text)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:
             raise click.UsageError(f"--set {setting}: the value is not YAML; put it in quotes") from error
         field, dot, inner = key.partition(".")
         if not dot:

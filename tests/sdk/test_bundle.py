@@ -1,0 +1,86 @@
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from trainmaster import bundle
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ["-c", "user.name=Alice", "-c", "user.email=alice@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def fill(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+
+
+def names(files: list[tuple[str, Path]]) -> list[str]:
+    return [name for name, _ in files]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    fill(tmp_path, "project/train.py", "project/pack/a.py", "other.py")
+    (tmp_path / ".gitignore").write_text("data/\n*.log\n")
+    git(tmp_path, "init", "-q", "-b", "trunk")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "first")
+    return tmp_path
+
+
+def test_what_git_ignores_stays_at_home(repository: Path) -> None:
+    fill(repository, "project/data/big.bin", "project/run.log", "project/new.py", "project/__pycache__/x.pyc")
+    assert names(bundle.code_files(repository / "project")) == ["new.py", "pack/a.py", "train.py"]
+
+
+def test_a_file_that_was_deleted_but_not_committed_is_no_surprise(repository: Path) -> None:
+    (repository / "project" / "train.py").unlink()
+    assert names(bundle.code_files(repository / "project")) == ["pack/a.py"]
+
+
+def test_a_link_out_of_the_folder_is_not_followed(repository: Path) -> None:
+    (repository / "project" / "passwords").symlink_to("/etc/passwd")
+    assert "passwords" not in names(bundle.code_files(repository / "project"))
+
+
+def test_without_git_everything_but_leftovers_goes(tmp_path: Path) -> None:
+    fill(
+        tmp_path,
+        "train.py",
+        "deep/a.txt",
+        ".venv/lib/x.py",
+        "__pycache__/t.pyc",
+        "trainmaster-runs/train-1/run.json",
+    )
+    assert names(bundle.code_files(tmp_path)) == ["deep/a.txt", "train.py"]
+
+
+def test_a_dataset_is_the_whole_folder(repository: Path) -> None:
+    fill(repository, "project/data/a.bin")
+    assert "data/a.bin" in names(bundle.data_files(repository / "project"))
+
+
+def test_the_lineage_names_the_commit_and_what_is_not_committed(repository: Path) -> None:
+    (repository / "project" / "train.py").write_text("lr = 1\n")
+    (repository / "other.py").write_text("not part of the job\n")
+    told = bundle.lineage(repository / "project")
+    assert told["git_commit"] == git(repository, "rev-parse", "HEAD")
+    assert told["git_branch"] == "trunk"
+    assert "+lr = 1" in told["git_diff"]
+    assert "not part of the job" not in told["git_diff"]
+    assert told["submitted_from"].endswith(f":{repository / 'project'}")
+
+
+def test_a_huge_diff_is_cut_and_says_so(repository: Path) -> None:
+    (repository / "project" / "train.py").write_text("x\n" * bundle.DIFF_LIMIT)
+    diff = bundle.lineage(repository / "project")["git_diff"]
+    assert len(diff) < bundle.DIFF_LIMIT + 100
+    assert "cut here" in diff
+
+
+def test_without_git_the_lineage_tells_who_and_where(tmp_path: Path) -> None:
+    assert set(bundle.lineage(tmp_path)) == {"submitted_from"}

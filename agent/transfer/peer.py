@@ -33,7 +33,7 @@ class Patience:
     """How long to wait before another source is asked, in seconds."""
 
     silence: float = 3.0  # a living peer says something every second
-    strangeness: float = 6.0  # that a peer does not know the model: its order may be on its way
+    strangeness: float = 6.0  # that a peer does not know the model or the token: its order may be on its way
 
 
 class PeerSource:
@@ -59,10 +59,19 @@ class PeerSource:
             try:
                 async for run, index in conversation.requests():
                     yield landing.manifest.piece(run.chunk, index), await conversation.answer(run, index)
-            except grpc.aio.AioRpcError as error:
-                raise SourceFailed(_clause(self.name, error)) from error
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError, EOFError) as error:
+                # However the end shows (a failed read, a write too late, no more messages), the call knows why.
+                raise await self._why(call) from error
             finally:
                 call.cancel()
+
+    async def _why(self, call: _Call) -> SourceFailed:
+        code = await call.code()
+        if code is grpc.StatusCode.UNAUTHENTICATED:
+            return SourceFailed(f"{self.name} does not accept our token")
+        if code is grpc.StatusCode.OK:
+            return SourceFailed(f"{self.name} ended the stream")
+        return SourceFailed(f"{self.name} cannot be reached ({code.name.lower()}: {await call.details()})")
 
     def _channel(self) -> grpc.aio.Channel:
         if self._credentials is None:
@@ -98,8 +107,7 @@ class _Conversation:
         while True:
             reply = await self._within(self._call.read())
             if not isinstance(reply, wire.FromPeer):
-                # The end of the stream; asking for the status raises when it is an error.
-                raise SourceFailed(f"{self._name} ended the stream ({await self._call.code()})")
+                raise EOFError
             match reply.WhichOneof("message"):
                 case "piece":
                     piece = reply.piece
@@ -113,7 +121,7 @@ class _Conversation:
                 case _:
                     stranger_since = stranger_since or clock()
                     if clock() - stranger_since > self._patience.strangeness:
-                        raise SourceFailed(f"{self._name} does not expect this model")
+                        raise SourceFailed(f"{self._name} does not know this model or our token")
 
     def _request(self, run: Run) -> wire.PiecesWanted:
         return wire.PiecesWanted(
@@ -130,9 +138,3 @@ class _Conversation:
                 return await call
         except TimeoutError as error:
             raise SourceFailed(f"{self._name} was silent for {self._silence:.0f} s") from error
-
-
-def _clause(name: str, error: grpc.aio.AioRpcError) -> str:
-    if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-        return f"{name} does not accept our token"
-    return f"{name} cannot be reached ({error.code().name.lower()}: {error.details()})"

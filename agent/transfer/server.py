@@ -18,10 +18,11 @@ from trainmaster_wire.agent.v1.chunk_transfer_pb2_grpc import (
 
 Authorise = Callable[[str], bool]
 SIGN_OF_LIFE_SECONDS = 1.0
+STRANGER_SIGNS = 10
 
 
 class ChunkServer(ChunkTransferServicer):
-    """`authorise` is shown the token of each stream before anything is sent."""
+    """`authorise` is shown the token of each stream before any piece is sent."""
 
     def __init__(self, holdings: Holdings, authorise: Authorise) -> None:
         self._holdings, self._authorise = holdings, authorise
@@ -31,10 +32,15 @@ class ChunkServer(ChunkTransferServicer):
         request_iterator: AsyncIterator[wire.PiecesWanted],
         context: grpc.aio.ServicerContext[wire.PiecesWanted, wire.FromPeer],
     ) -> AsyncIterator[wire.FromPeer]:
-        if not self._authorise(_token(context)):
-            await context.abort(
-                grpc.StatusCode.UNAUTHENTICATED, "This token belongs to no delivery to this node."
-            )
+        token = _token(context)
+        for _ in range(STRANGER_SIGNS):
+            if self._authorise(token):
+                break
+            # We learn tokens with our own orders, and this one may be on its way.
+            yield wire.FromPeer(waiting=wire.Waiting(expected=False))
+            await self._holdings.news(SIGN_OF_LIFE_SECONDS)
+        else:
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "This token belongs to no delivery here.")
         async for wanted in request_iterator:
             for index in range(wanted.first_piece, wanted.first_piece + wanted.pieces):
                 async for reply in self._piece(wanted, index):

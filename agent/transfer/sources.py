@@ -92,13 +92,13 @@ class LocalSource:
         self._holdings = holdings
 
     async def pieces(self, landing: Landing) -> Pieces:
-        for run in landing.missing(1):
+        for run in landing.missing(longest=1 << 20):
             for other, same in self._holdings.elsewhere(run.chunk, landing):
-                if other.has(same.index, run.first):
-                    there = other.manifest.piece(same, run.first)
+                for index in range(run.first, run.first + run.pieces):
+                    if not other.has(same.index, index) or landing.has(run.chunk.index, index):
+                        continue
                     try:
-                        data = await asyncio.to_thread(other.read, there)
+                        data = await asyncio.to_thread(other.read, other.manifest.piece(same, index))
                     except OSError:
-                        continue  # removed meanwhile
-                    yield landing.manifest.piece(run.chunk, run.first), data
-                    break
+                        break  # removed meanwhile
+                    yield landing.manifest.piece(run.chunk, index), data

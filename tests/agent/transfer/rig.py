@@ -124,6 +124,7 @@ class Node:
         self.name, self.data, self._reserve = name, data, reserve_bytes
         self.reports: list[Progress] = []
         self.token = TOKEN
+        self.trying = QUICK
         self.port = 0
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -131,7 +132,7 @@ class Node:
     async def start(self) -> None:
         self.holdings = Holdings(self.data, self.name, self._reserve)
         self.holdings.load()
-        self.receiver = Receiver(self.holdings, self._reported, QUICK)
+        self.receiver = Receiver(self.holdings, self._reported, self.trying)
         self.server, self.port = await serve(
             self.holdings, lambda token: token == self.token, f"127.0.0.1:{self.port}"
         )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from agent.transfer.peer import Patience
 from agent.transfer.progress import STORE, TransferState
+from agent.transfer.receiver import Trying
 from platform_core.distribution.manifest import Manifest
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import (
     CHUNK,
     PIECE,
+    QUICK,
     GatedStore,
     Node,
     begin_chain,
@@ -263,6 +266,9 @@ async def test_a_peer_that_does_not_accept_the_token_gives_nothing_away(
 ) -> None:
     store.open()
     nodes[0].token = "of another deployment"
+    await nodes[1].stop()
+    nodes[1].trying = Trying(QUICK.pauses, Patience(silence=2.0, strangeness=0.1))
+    await nodes[1].start()
     begin_chain(nodes[:2], manifest, store.url)
     ends = [await node.ended() for node in nodes[:2]]
     assert all(completed(end) for end in ends)

@@ -16,6 +16,18 @@ from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import CHUNK, MODEL, QUICK, GatedStore, content
 
 
+class Refusing(Deployments):
+    """Tells when it has turned a peer away."""
+
+    refused: asyncio.Event
+
+    def _authorised(self, token: str) -> bool:
+        accepted = super()._authorised(token)
+        if not accepted:
+            self.refused.set()
+        return accepted
+
+
 class Agent:
     """The part of an agent that its session talks to."""
 
@@ -24,7 +36,8 @@ class Agent:
         self._news = asyncio.Event()
 
     async def start(self) -> None:
-        self.deployments = Deployments(self.data, self._changed, QUICK)
+        self.deployments = Refusing(self.data, self._changed, QUICK)
+        self.deployments.refused = asyncio.Event()
         self.port = await self.deployments.start("127.0.0.1")
 
     async def until(self, condition: Callable[[tuple[DeploymentObserved, ...]], bool]) -> None:
@@ -76,6 +89,20 @@ async def test_both_agents_hold_the_model(agents: list[Agent], store: GatedStore
     seen = agents[1].deployments.observed()[0]
     assert seen.acting_on == order(manifest, store, agents[0])
     assert (seen.bytes_done, seen.source) == (manifest.total_bytes, f"node-{agents[0].port}")
+    assert store.bytes_sent == manifest.total_bytes
+
+
+async def test_an_order_that_overtakes_its_predecessor_s_waits_for_it(
+    agents: list[Agent], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    agents[1].deployments.receive(order(manifest, store, agents[0]))
+    async with asyncio.timeout(20):
+        await agents[0].deployments.refused.wait()
+    agents[0].deployments.receive(order(manifest, store))
+    for agent in agents:
+        await agent.until(all_complete)
+    assert agents[1].deployments.observed()[0].source == f"node-{agents[0].port}"
     assert store.bytes_sent == manifest.total_bytes
 
 

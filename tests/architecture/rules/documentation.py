@@ -11,7 +11,7 @@ import click
 from tests.architecture.rules.sources import Source
 
 CONFIG_READERS = {"text", "secret", "integer", "flag", "words"}
-AGENT_READERS = {"text", "secret", "number", "switch", "many"}
+AGENT_READERS = {"text", "secret", "number", "switch", "many", "path"}
 
 
 def headings(document: Path) -> set[str]:

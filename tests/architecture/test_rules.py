@@ -178,6 +178,14 @@ INNOCENT: list[tuple[str, Rule, dict[str, str]]] = [
         },
     ),
     (
+        "a row of another app in annotations",
+        borders.crossings,
+        {
+            "webapp/jobs/models.py": "",
+            "webapp/rpc/a.py": "if TYPE_CHECKING:\n    from webapp.jobs.models import Job",
+        },
+    ),
+    (
         "its own models",
         borders.crossings,
         {"webapp/jobs/models.py": "", "webapp/jobs/a.py": "import webapp.jobs.models"},

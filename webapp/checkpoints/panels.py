@@ -1,12 +1,16 @@
 """What checkpoints add to the job pages: the list on a job's page, and the choice to resume from in the form."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
 
 from webapp.checkpoints import queries
 from webapp.checkpoints.models import Checkpoint
-from webapp.jobs.models import Job
+
+if TYPE_CHECKING:
+    from webapp.jobs.models import Job
 
 
 def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:

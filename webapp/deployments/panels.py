@@ -1,10 +1,14 @@
 """What deployments add to the model pages."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from webapp.deployments import queries
 from webapp.deployments.models import Deployment
-from webapp.registry.models import Model
+
+if TYPE_CHECKING:
+    from webapp.registry.models import Model
 
 
 def of_model(model: Model) -> dict[str, list[dict[str, Any]]]:

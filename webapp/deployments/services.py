@@ -1,7 +1,9 @@
 """The verbs of a deployment: begin, take what the nodes report, cancel, and give up on nodes that are lost."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import transaction
@@ -23,7 +25,9 @@ from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
 from webapp.registry import queries as registry
 from webapp.registry import services as registry_services
-from webapp.registry.models import ModelVersion
+
+if TYPE_CHECKING:
+    from webapp.registry.models import ModelVersion
 
 
 def create(

@@ -1,11 +1,15 @@
 """What experiments add to a job's page: its curves, its lineage and the way to its experiment."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
 
 from webapp.experiments import charts, queries
-from webapp.jobs.models import Job
+
+if TYPE_CHECKING:
+    from webapp.jobs.models import Job
 
 
 def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:

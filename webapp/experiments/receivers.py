@@ -1,8 +1,12 @@
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from platform_core.jobs.spec import JobSpec
 from webapp.experiments import services
-from webapp.jobs.models import Job
+
+if TYPE_CHECKING:
+    from webapp.jobs.models import Job
 
 
 def make_run(sender: Any, job: Job, spec: JobSpec, **kwargs: Any) -> None:

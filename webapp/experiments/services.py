@@ -1,8 +1,10 @@
 """What a run was made of, and the values it reports."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
@@ -11,9 +13,11 @@ from webapp.artifacts import services as artifacts
 from webapp.experiments import metric_store
 from webapp.experiments.metric_store import Point
 from webapp.experiments.models import Experiment, Run, RunArtifact
-from webapp.jobs.models import Job
 from webapp.live import services as live
 from webapp.live.identity import now_ms
+
+if TYPE_CHECKING:
+    from webapp.jobs.models import Job
 
 __all__ = ["Point", "add_artifact", "describe_run", "ingest", "make_run"]
 

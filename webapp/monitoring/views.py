@@ -1,6 +1,8 @@
 """The overview, the audit log and the search: pages that look across all apps."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -14,13 +16,15 @@ from webapp.accounts.queries import teams as team_views
 from webapp.clusters import queries as clusters
 from webapp.experiments import queries as experiments
 from webapp.jobs import queries as job_queries
-from webapp.jobs.models import Job
 from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.live.queries import kinds, recent
 from webapp.monitoring import cluster_map
 from webapp.monitoring.models import UtilisationSample
 from webapp.registry import queries as registry
+
+if TYPE_CHECKING:
+    from webapp.jobs.models import Job
 
 WAITING_SHOWN = 8
 EVENTS_SHOWN = 12

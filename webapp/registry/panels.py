@@ -1,9 +1,13 @@
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
 
-from webapp.jobs.models import Job
 from webapp.registry import queries
+
+if TYPE_CHECKING:
+    from webapp.jobs.models import Job
 
 
 def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:

@@ -1,14 +1,18 @@
 """What a training script said through the SDK: one JSON object a line."""
 
+from __future__ import annotations
+
 import json
 import logging
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from platform_core.jobs.events import CheckpointStarted
 from webapp.experiments import services as experiments
 from webapp.jobs import services as jobs
-from webapp.jobs.models import Attempt
+
+if TYPE_CHECKING:
+    from webapp.jobs.models import Attempt
 
 log = logging.getLogger(__name__)
 

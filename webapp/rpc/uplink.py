@@ -1,9 +1,11 @@
 """Metrics, log lines and checkpoints coming up; a batch is acknowledged when it is in the database."""
 
+from __future__ import annotations
+
 import json
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from channels.db import database_sync_to_async
 
@@ -14,9 +16,11 @@ from webapp.clusters import services as clusters
 from webapp.experiments import services as experiments
 from webapp.jobs import logs
 from webapp.jobs import queries as jobs
-from webapp.jobs.models import Attempt
 from webapp.rpc import spool
 from webapp.rpc.status import bearer, errors_become_status
+
+if TYPE_CHECKING:
+    from webapp.jobs.models import Attempt
 
 log = logging.getLogger(__name__)
 

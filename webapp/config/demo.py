@@ -39,7 +39,8 @@ def demo(once: bool, folder: Path, port: int) -> None:
         click.echo(f"The dashboard answers after {time.monotonic() - began:.0f} s.")
         platform.manage("seed_demo")
         print_logins(platform.url)
-        travel(platform.url, click.echo)
+        token = platform.manage("token", "bob", "vision", "--name", "demo").strip()
+        travel(platform.url, token, click.echo, folder.absolute() / "scratch")
         click.echo(f"The journey succeeded after {time.monotonic() - began:.0f} s.")
         if not once:
             print_logins(platform.url)

@@ -1,0 +1,24 @@
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from platform_core.errors import TrainmasterError
+from webapp.accounts import queries, tokens
+
+
+class Command(BaseCommand):
+    help = "Print a new API token of a person for a team, for programs that an operator sets up."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("username")
+        parser.add_argument("team")
+        parser.add_argument("--name", default="made by an operator")
+        parser.add_argument("--days", type=int, default=30)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            actor = queries.actor_of(queries.user(options["username"]))
+            token = tokens.create_token(actor, options["team"], options["name"], options["days"])
+        except TrainmasterError as error:
+            raise CommandError(error.sentence) from error
+        self.stdout.write(token.text)

@@ -37,7 +37,9 @@ def create_user(
     try:
         with transaction.atomic():
             user.save()
-            live.record("UserCreated", f"user:{username}", actor=actor.name, data={"admin": is_admin})
+            live.record(
+                "UserCreated", f"user:{username}", actor=actor.name, cause=username, data={"admin": is_admin}
+            )
     except IntegrityError as error:
         raise TrainmasterError("duplicate_name", what="User", name=username) from error
     return user
@@ -86,7 +88,14 @@ def create_team(actor: Actor, slug: str, name: str, weight: int = 1) -> Team:
     try:
         with transaction.atomic():
             team = Team.objects.create(slug=slug, name=name, weight=weight)
-            live.record("TeamCreated", f"team:{slug}", actor=actor.name, team=slug, data={"weight": weight})
+            live.record(
+                "TeamCreated",
+                f"team:{slug}",
+                actor=actor.name,
+                team=slug,
+                cause=name,
+                data={"weight": weight},
+            )
     except IntegrityError as error:
         raise TrainmasterError("duplicate_name", what="Team", name=slug) from error
     return team
@@ -110,6 +119,7 @@ def set_role(actor: Actor, team: str, username: str, role: Role) -> None:
         f"team:{team}",
         actor=actor.name,
         team=team,
+        cause=f"{username}, {before} → {role}" if before else f"{username} as {role}",
         data={"user": username, "before": before, "after": str(role)},
     )
 
@@ -133,6 +143,7 @@ def remove_member(actor: Actor, team: str, username: str) -> None:
         f"team:{team}",
         actor=actor.name,
         team=team,
+        cause=username,
         data={"user": username, "before": membership.role, "tokens_revoked": tokens},
     )
 
@@ -152,7 +163,7 @@ def set_secret(actor: Actor, team: str, name: str, value: str) -> None:
     row = {"ciphertext": seal(value), "changed_ms": now_ms(), "changed_by": _user(actor.username)}
     _, created = TeamSecret.objects.update_or_create(team_id=team, name=name, defaults=row)
     kind = "SecretAdded" if created else "SecretChanged"
-    live.record(kind, f"secret:{team}/{name}", actor=actor.name, team=team, notify=(f"team:{team}",))
+    _record_secret(kind, actor, team, name)
 
 
 @transaction.atomic
@@ -161,8 +172,12 @@ def delete_secret(actor: Actor, team: str, name: str) -> None:
     deleted, _ = TeamSecret.objects.filter(team=team, name=name).delete()
     if not deleted:
         raise TrainmasterError("not_found", what=f"secret {name}")
+    _record_secret("SecretDeleted", actor, team, name)
+
+
+def _record_secret(kind: str, actor: Actor, team: str, name: str) -> None:
     live.record(
-        "SecretDeleted", f"secret:{team}/{name}", actor=actor.name, team=team, notify=(f"team:{team}",)
+        kind, f"secret:{team}/{name}", actor=actor.name, team=team, cause=name, notify=(f"team:{team}",)
     )
 
 

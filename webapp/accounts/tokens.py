@@ -53,6 +53,7 @@ def create_token(actor: Actor, team: str, name: str, days: int) -> NewToken:
         f"token:{token.pk}",
         actor=actor.name,
         team=team,
+        cause=f"{token.name}, {days} days",
         data={"name": token.name, "days": days},
     )
     return NewToken(token.pk, token.name, team, text, token.expires_ms)
@@ -67,7 +68,12 @@ def revoke_token(actor: Actor, token_id: int) -> None:
     if token is None or not tokens.update(revoked_ms=now_ms()):
         raise TrainmasterError("not_found", what="token of that number")
     live.record(
-        "TokenRevoked", f"token:{token_id}", actor=actor.name, team=token.team_id, data={"name": token.name}
+        "TokenRevoked",
+        f"token:{token_id}",
+        actor=actor.name,
+        team=token.team_id,
+        cause=token.name,
+        data={"name": token.name},
     )
 
 

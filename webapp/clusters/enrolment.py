@@ -68,7 +68,11 @@ def create_bootstrap_token(actor: Actor, name: str, hours: int) -> NewBootstrapT
         name=name.strip(), digest=digest(text), created_ms=now, expires_ms=now + hours * HOUR_MS
     )
     live.record(
-        "BootstrapTokenCreated", f"token:bootstrap-{token.pk}", actor=actor.name, data={"name": token.name}
+        "BootstrapTokenCreated",
+        f"token:bootstrap-{token.pk}",
+        actor=actor.name,
+        cause=token.name,
+        data={"name": token.name},
     )
     return NewBootstrapToken(token.pk, token.name, text, token.expires_ms)
 

@@ -25,9 +25,15 @@ from webapp.live import services as live
 KEEP_EVERY_MS = 5_000  # how far the durable copy of "last seen" may lag behind the one in Redis
 
 
-def step(node: Node, event: NodeEvent) -> NodeStep | None:
-    """Apply one event to the row as it was read; None when it has changed since. Inside a transaction."""
-    return apply(mapping.health(node), advance(mapping.health(node), event, mapping.limits()), event.actor)
+def step(node: Node, event: NodeEvent, reason: str = "") -> NodeStep | None:
+    """Apply one event to the row as it was read; None when it has changed since. Inside a transaction.
+
+    `reason` says it better than the machine can, which does not know a first call from one after silence.
+    """
+    result = advance(mapping.health(node), event, mapping.limits())
+    if reason and result.health.state != node.state:
+        result = replace(result, health=replace(result.health, reason=reason))
+    return apply(mapping.health(node), result, event.actor)
 
 
 def apply(before: NodeHealth, result: NodeStep, actor: str) -> NodeStep | None:

@@ -123,8 +123,11 @@ def _ecc(slot: SlotTelemetry) -> int | None:
 
 
 def _jobs(actor: Actor, seen: Seen, slots: Sequence[SlotUse]) -> list[dict[str, str]]:
-    shown = {tuple(sorted(_job(actor, seen, slot.attempt_id).items())) for slot in slots if slot.attempt_id}
-    return [dict(one) for one in sorted(shown)]
+    """Each job once, however many of the slots it holds."""
+    shown = {
+        job["id"]: job for job in (_job(actor, seen, slot.attempt_id) for slot in slots if slot.attempt_id)
+    }
+    return sorted(shown.values(), key=lambda job: (job["name"], job["id"]))
 
 
 def _job(actor: Actor, seen: Seen, attempt_id: str) -> dict[str, str]:

@@ -63,6 +63,7 @@ def join(bootstrap_token: str, description: NodeDescription, node_id: str = "") 
         kind,
         f"node:{node.id}",
         actor=f"node:{node.id}",
+        cause=f"{node.hostname} with {len(description.slots)} {node.gpu_type} slots in {node.rack}",
         at_ms=now,
         data={"name": node.hostname, "slots": len(description.slots), "gpu_type": node.gpu_type},
         notify=("cluster",),
@@ -82,6 +83,7 @@ def hello(node_id: str, description: NodeDescription) -> None:
     if node is None:
         raise TrainmasterError("node_unknown", node=node_id)
     now = now_ms()
+    first = node.last_seen_ms == 0
     differs = _describe(node, description)
     node.last_seen_ms = now
     node.save(update_fields=["last_seen_ms", *_FIELDS])
@@ -89,7 +91,8 @@ def hello(node_id: str, description: NodeDescription) -> None:
         live.publish(f"node:{node_id}")
         live.publish("cluster")
     liveness.saw(node_id, now)
-    health.step(node, Heartbeat(at_ms=now, actor=f"node:{node_id}"))
+    reason = "its agent has called for the first time" if first else ""
+    health.step(node, Heartbeat(at_ms=now, actor=f"node:{node_id}"), reason)
 
 
 async def heartbeat(node_id: str, telemetry: Telemetry) -> None:
@@ -135,6 +138,7 @@ def revoke(actor: Actor, node_id: str) -> None:
             "NodeRevoked",
             f"node:{node_id}",
             actor=actor.name,
+            cause=node.hostname,
             data={"name": node.hostname},
             notify=("cluster",),
         )

@@ -1,6 +1,7 @@
 """The gate at the door of the queue, the books of what was held, and the editing of quotas."""
 
 import re
+from typing import Any
 
 from django.core.cache import cache
 from django.db import transaction
@@ -9,9 +10,9 @@ from platform_core.errors import TrainmasterError
 from platform_core.quotas.admission import Admitted, Refused, Request
 from platform_core.quotas.admission import admit as decide
 from platform_core.quotas.limits import Usage
+from platform_core.units import format_micro_dollars
 from webapp.accounts.permissions import Actor, require
 from webapp.live import services as live
-from webapp.live.identity import now_ms
 from webapp.quotas import mapping, queries
 from webapp.quotas.models import LedgerEntry, Price, Quota
 from webapp.quotas.signals import limits_changed
@@ -103,7 +104,7 @@ def edit_quota(
             f"quota:{team}/{gpu_type}",
             actor=actor.name,
             team=team,
-            cause=cause,
+            cause=_in_words(gpu_type, before, after, cause),
             data={"gpu_type": gpu_type, "before": before, "after": after},
             notify=(f"team:{team}",),
         )
@@ -123,7 +124,19 @@ def set_price(actor: Actor, gpu_type: str, micro_dollars_per_hour: int) -> None:
         gpu_type=gpu_type, defaults={"micro_dollars_per_hour": micro_dollars_per_hour}
     )
     data = {"gpu_type": gpu_type, "micro_dollars_per_hour": micro_dollars_per_hour}
-    live.record("PriceChanged", f"quota:{gpu_type}", actor=actor.name, at_ms=now_ms(), data=data)
+    cause = f"{gpu_type} costs {format_micro_dollars(micro_dollars_per_hour)} an hour"
+    live.record("PriceChanged", f"price:{gpu_type}", actor=actor.name, cause=cause, data=data)
+
+
+def _in_words(gpu_type: str, before: dict[str, Any] | None, after: dict[str, Any] | None, cause: str) -> str:
+    """ "cpu 4 to 8 → 2 to 6, beyond it refused: a smaller budget" """
+
+    def limits(data: dict[str, Any] | None) -> str:
+        return f"{data['guaranteed']} to {data['maximum']}" if data else "none"
+
+    beyond = "queued" if after and after["queue_beyond"] else "refused"
+    words = f"{gpu_type} {limits(before)} → {limits(after)}, beyond it {beyond}"
+    return f"{words}: {cause}" if cause else words
 
 
 def _refuse_bad_numbers(gpu_type: str, guaranteed: int, maximum: int) -> None:

@@ -141,6 +141,7 @@ def test_a_drained_node_empties_and_takes_nothing(node: Join, cast: Cast, actor:
         "NodeDrained",
         "NodeReady",
     ]
+    assert told[1][2] == "its agent has called for the first time"
     assert told[2] == ("NodeDraining", "user:root", "drained by root: new memory")
 
 

@@ -27,7 +27,8 @@ def test_a_lead_changes_the_quota_and_the_audit_log_has_before_and_after(
     row = Quota.objects.get()
     assert (row.guaranteed, row.maximum, row.queue_beyond, row.version) == (2, 6, False, 2)
     event = Event.objects.get(kind="QuotaChanged")
-    assert (event.actor, event.cause, event.team) == ("user:lena", "a smaller budget", "vision")
+    assert (event.actor, event.team) == ("user:lena", "vision")
+    assert event.cause == "cpu 4 to 8 → 2 to 6, beyond it refused: a smaller budget"
     assert event.data["before"] == {"guaranteed": 4, "maximum": 8, "queue_beyond": True}
     assert event.data["after"] == {"guaranteed": 2, "maximum": 6, "queue_beyond": False}
 

@@ -52,11 +52,11 @@ def _run(arguments: list[str]) -> tuple[int, str]:
     try:
         if arguments[0] == "-m":
             sys.argv = arguments[1:]
-            sys.path[0] = str(Path.cwd())
+            _find_modules_in(Path.cwd())
             runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
         else:
             sys.argv = arguments
-            sys.path[0] = str(Path(arguments[0]).resolve().parent)
+            _find_modules_in(Path(arguments[0]).resolve().parent)
             runpy.run_path(arguments[0], run_name="__main__")
     except SystemExit as leaving:
         return _code_of(leaving)
@@ -64,6 +64,14 @@ def _run(arguments: list[str]) -> tuple[int, str]:
         _show(error)
         return 130 if isinstance(error, KeyboardInterrupt) else 1, _one_line(error)
     return 0, ""
+
+
+def _find_modules_in(folder: Path) -> None:
+    """As `python SCRIPT` does: the first place to look in."""
+    if sys.flags.safe_path:
+        sys.path.insert(0, str(folder))
+    else:  # there stands the folder that `python -m trainmaster.rank` was called in
+        sys.path[0] = str(folder)
 
 
 def _code_of(leaving: SystemExit) -> tuple[int, str]:

@@ -1,5 +1,6 @@
 """Uploads and dataset snapshots over REST."""
 
+import io
 from typing import IO, Any, cast
 
 from drf_spectacular.utils import extend_schema, inline_serializer
@@ -68,7 +69,8 @@ class UploadFile(APIView):
     )
     def put(self, request: Request, upload_id: str, path: str) -> Response:
         """Send one file of an upload; its bytes are hashed on the way into the store."""
-        body = cast(IO[bytes], request.data)  # what StreamParser left alone
+        # What StreamParser left alone. An empty file, such as an __init__.py, has no body to parse.
+        body = io.BytesIO() if request.stream is None else cast(IO[bytes], request.data)
         part = services.receive_file(actor_of(request), upload_id, path, body)
         return Response({"sha256": part.entry.sha256, "size": part.entry.size}, status=201)
 

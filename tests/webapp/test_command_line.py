@@ -1,0 +1,100 @@
+"""The commands and the client of the SDK against the REST API as it is served."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from pytest_django.live_server_helper import LiveServer
+
+from platform_core.jobs.spec import parse
+from tests.webapp.conftest import BOOTSTRAP, description, make_cast, make_teams
+from trainmaster.cli import main
+from trainmaster.client import ApiError, Client
+from webapp.accounts import queries as accounts
+from webapp.accounts import tokens
+from webapp.clusters import services as clusters
+from webapp.quotas.models import Quota
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "bytelm"
+Trainmaster = Callable[..., Result]
+
+
+@pytest.fixture
+def token(transactional_db: None) -> str:
+    """Alice's, for vision, which may hold 8 CPU slots."""
+    vision, _ = make_teams()
+    cast = make_cast()
+    Quota.objects.create(team=vision, gpu_type="cpu", guaranteed=8, maximum=8, queue_beyond=False)
+    return tokens.create_token(accounts.actor_of(cast.owner), "vision", "laptop", 1).text
+
+
+@pytest.fixture
+def trainmaster(
+    live_server: LiveServer, token: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Trainmaster]:
+    monkeypatch.setenv("TRAINMASTER_URL", live_server.url)
+    monkeypatch.setenv("TRAINMASTER_TOKEN", token)
+
+    def call(*words: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(main, words)
+        assert result.exit_code == code, result.output
+        return result
+
+    return call
+
+
+def test_a_day_of_a_person_at_the_command_line(trainmaster: Trainmaster, tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train" / "a.py").write_text("a")
+    (tmp_path / "train" / "__init__.py").write_text("")
+    push = ("dataset", "push", str(tmp_path), "--name", "stdlib", "--purpose", "train")
+    snapshot = trainmaster(*push).stdout.strip()
+    assert trainmaster(*push).stdout.strip() == snapshot
+
+    submit = ("submit", str(EXAMPLE / "job.yaml"), "--set", f"dataset={snapshot}", "--set", "purpose=train")
+    job_id, url = trainmaster(*submit, "--key", "once").stdout.split()
+    assert url.endswith(f"/jobs/{job_id}/")
+    assert trainmaster(*submit, "--key", "once").stdout.split()[0] == job_id
+    [listed] = json.loads(trainmaster("jobs", "--state", "waiting", "--json").stdout)
+    assert (listed["id"], listed["num_gpus"]) == (job_id, 4)
+    assert "git_commit" in listed["lineage"] or "submitted_from" in listed["lineage"]
+    assert job_id in trainmaster("jobs", "--search", "byte").stdout
+    assert "bytelm" in trainmaster("show", job_id).stdout
+    (tmp_path / "again.yaml").write_text(trainmaster("show", job_id, "--spec").stdout)
+    trainmaster("submit", str(tmp_path / "again.yaml"))
+    assert trainmaster("logs", job_id).stdout == ""
+    assert trainmaster("cancel", job_id).stdout == f"{job_id} is cancelled.\n"
+    assert trainmaster("logs", "-f", job_id).stdout == ""
+
+
+def test_refusals_reach_the_person_with_their_numbers(trainmaster: Trainmaster) -> None:
+    told = trainmaster("submit", str(EXAMPLE / "job.yaml"), "--set", "num_gpus=12", code=1).stderr
+    assert "would exceed quota: 12/8" in told
+    assert "job-nothing" in trainmaster("show", "job-nothing", code=1).stderr
+    assert trainmaster("deploy", "bytelm", "1", code=1).stderr.startswith("Error: There is no version 1")
+    assert "ckpt-none" in trainmaster("register", "bytelm", "--checkpoint", "ckpt-none", code=1).stderr
+
+
+def test_nodes_models_and_deployments_are_listed(trainmaster: Trainmaster) -> None:
+    clusters.join(BOOTSTRAP, description())
+    assert "node-1" in trainmaster("nodes").stdout
+    assert "No models yet" in trainmaster("models").stderr
+    assert "No deployments yet" in trainmaster("deployments").stderr
+
+
+def test_what_the_client_cannot_check_itself_comes_back_by_field(live_server: LiveServer, token: str) -> None:
+    with Client(live_server.url, token) as client:
+        assert client.me().token_team == "vision"
+        with pytest.raises(ApiError) as raised:
+            client.submit({"name": "x", "team": "vision", "num_gpus": 0}, idempotency_key="k")
+        assert (raised.value.status, raised.value.code) == (422, "spec_invalid")
+        assert {field for field, _ in raised.value.problems} == {"command", "gpu_type", "num_gpus"}
+        job = client.submit(
+            {"name": "x", "team": "vision", "command": "python a.py", "gpu_type": "cpu"}, idempotency_key="k"
+        )
+        assert parse(job.spec).name == "x"
+        assert client.events(job.id)[0]["kind"] == "Submitted"
+        assert client.checkpoints(job.id) == []
+        assert client.metrics(job.id)["series"] == {}

@@ -92,13 +92,9 @@ class StateFolder:
     def run(self) -> Path:
         return self.path / "run"
 
-    @property
-    def static(self) -> Path:
-        return self.path / "static"
-
     def claim(self) -> None:
         """One `up` a folder: a lock that the system takes back whatever way we end."""
-        for folder in (self.path, self.logs, self.run, self.static):
+        for folder in (self.path, self.logs, self.run):
             folder.mkdir(parents=True, exist_ok=True)
         file = (self.path / "up.pid").open("a+")
         deadline = time.monotonic() + 3  # the children of one that was killed need a moment

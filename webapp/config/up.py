@@ -119,7 +119,6 @@ def shared_environment(folder: StateFolder, ports: Ports, secrets: dict[str, str
         **{name: value for name, value in secrets.items() if name.startswith("TRAINMASTER_")},
         "TRAINMASTER_PUBLIC_URL": f"http://127.0.0.1:{ports.web}",
         "TRAINMASTER_STORE_URL": f"file://{folder.path / 'store'}",
-        "TRAINMASTER_STATIC_ROOT": str(folder.static),  # empty: files come out of the installed packages
         "TRAINMASTER_GATEWAY_LISTEN": f"127.0.0.1:{ports.gateway}",
         "TRAINMASTER_GATEWAY_TLS": "0",  # nothing leaves this machine
     }

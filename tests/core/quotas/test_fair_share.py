@@ -30,6 +30,10 @@ def test_use_of_a_moment_ago_counts_as_itself():
     assert decayed(Use("nlp", 4, NOW_MS - 1_000, None), NOW_MS) == pytest.approx(4_000)
 
 
+def test_use_after_the_moment_asked_about_does_not_count():
+    assert decayed(Use("nlp", 4, NOW_MS - 1_000, NOW_MS + DAY_MS), NOW_MS) == pytest.approx(4_000)
+
+
 def test_use_that_begins_later_counts_nothing():
     assert decayed(Use("nlp", 4, NOW_MS + 1, None), NOW_MS) == 0.0
 

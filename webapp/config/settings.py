@@ -261,7 +261,7 @@ SPECTACULAR_SETTINGS = {
 
 # Static files: ours, and third-party assets straight out of their installed packages
 STATIC_URL = "/static/"
-STATIC_ROOT = text("TRAINMASTER_STATIC_ROOT", "") or None  # where collectstatic writes; unset: straight from the packages
+STATIC_ROOT = text("TRAINMASTER_STATIC_ROOT", "") or None  # unset: straight from packages
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",

@@ -128,9 +128,9 @@ def hours(slot_milliseconds: int | None) -> str:
 
 
 @register.filter
-def number(value: float | None) -> str:
-    """Thousands apart: 21,620."""
-    return "–" if value is None or value == "" else f"{value:,}"
+def number(value: float | str | None) -> str:
+    """Thousands apart: 21,620. A missing variable of a template comes as empty text."""
+    return "–" if value is None or isinstance(value, str) else f"{value:,}"
 
 
 @register.filter

@@ -201,6 +201,7 @@ def main() -> None:
         trainmaster.save_checkpoint(state, step, **metrics)
 
     known: dict[str, float] = {}
+    stopping = False
     for step in range(done + 1, config.steps + 1):
         began = time.perf_counter()
         rate = set_rate(optimizer, step, config)
@@ -221,7 +222,7 @@ def main() -> None:
         if stopping:
             break
 
-    if rank == 0 and known.get("bits_per_byte"):
+    if rank == 0 and known and not stopping:
         print(f"held-out bits per byte: {known['bits_per_byte']:.3f}")
         text = Path("sample.py.txt")
         text.write_bytes(sample(model, config, device))

@@ -18,37 +18,11 @@ from agent.reconcile import (
     StopAttempt,
     reconcile,
 )
-from agent.wanted import Artifact, AttemptWanted, DeploymentWanted, Launch, Peer, Wanted, WantedAction
+from agent.wanted import Artifact, AttemptWanted, DeploymentWanted, Peer, Wanted, WantedAction
+from tests.agent.launches import LAUNCH
 
 IDS = ("att-a", "att-b", "att-c")
 DEPLOYMENTS = ("dep-a", "dep-b")
-LAUNCH = Launch(
-    job_id="job-a",
-    job_name="a",
-    attempt=1,
-    command=("python", "train.py"),
-    strategy="ddp",
-    container_image="",
-    environment=(),
-    secrets=(),
-    nodes=1,
-    node_rank=0,
-    slots=(0,),
-    master_address="127.0.0.1",
-    master_port=29500,
-    cpus_per_slot=1,
-    memory_per_slot_bytes=0,
-    code=None,
-    dataset=None,
-    resume=None,
-    checkpoint_interval_steps=0,
-    checkpoint_interval_seconds=0,
-    checkpoint_keep_last=3,
-    checkpoint_path="checkpoints",
-    hyperparameters_json="{}",
-    seed=None,
-    checkpoint_upload_url="",
-)
 
 
 def run(attempt_id: str) -> AttemptWanted:

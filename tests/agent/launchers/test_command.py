@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from agent.launchers.command import CommandError, Place, argv_of, environment_of
-from tests.agent.test_reconcile import LAUNCH
+from tests.agent.launches import LAUNCH
 
 PLACE = Place(PurePosixPath("/data/att"), "/venv/python", gpus=(), inherited={"PATH": "/bin"})
 GANG = replace(LAUNCH, nodes=2, node_rank=1, slots=(0, 1), master_address="10.0.0.1", master_port=29501)

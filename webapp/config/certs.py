@@ -20,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 AUTHORITY_DAYS = 3650
 # Renewed by hand once a year at most; longer lives are refused by some TLS stacks.
 CERTIFICATE_DAYS = 397
+LOCAL_SERVER = "server-localhost"
 # Clocks of nodes are not always right.
 LEEWAY = datetime.timedelta(minutes=10)
 
@@ -49,10 +50,31 @@ def certs(folder: Path, hosts: tuple[str, ...], nodes: tuple[str, ...], days: in
     authority = open_authority(folder)
     today = datetime.datetime.now(datetime.UTC)
     written = {f"server-{hosts[0]}": issue_server(authority, hosts, today, days)}
-    written |= {f"node-{node}": issue_node(authority, node, today, days) for node in nodes}
+    written |= {f"node-{node}": issue_node(authority, (node,), today, days) for node in nodes}
     for name, pair in written.items():
         write_pair(folder, name, pair)
     report(folder, authority, written)
+
+
+def ensure_certificates(folder: Path, nodes: tuple[str, ...]) -> None:
+    """For a platform on one machine: what is missing or ends within a month is made, the rest stays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    authority = open_authority(folder)
+    today = datetime.datetime.now(datetime.UTC)
+    for name in (LOCAL_SERVER, *(f"node-{node}" for node in nodes)):
+        certificate = folder / f"{name}.crt"
+        if certificate.exists():
+            until = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+            if until - today > datetime.timedelta(days=30):
+                continue
+            certificate.unlink()
+            (folder / f"{name}.key").unlink(missing_ok=True)
+        if name == LOCAL_SERVER:
+            pair = issue_server(authority, ("localhost", "127.0.0.1"), today, CERTIFICATE_DAYS)
+        else:
+            # Nodes that share a machine dial each other by its address.
+            pair = issue_node(authority, ("127.0.0.1", name.removeprefix("node-")), today, CERTIFICATE_DAYS)
+        write_pair(folder, name, pair)
 
 
 def refuse_names_that_are_none(names: tuple[str, ...]) -> None:
@@ -108,11 +130,11 @@ def issue_server(authority: Pair, hosts: tuple[str, ...], today: datetime.dateti
     return issue(authority, hosts[0], [ExtendedKeyUsageOID.SERVER_AUTH], names, today, days)
 
 
-def issue_node(authority: Pair, node: str, today: datetime.datetime, days: int) -> Pair:
+def issue_node(authority: Pair, names: tuple[str, ...], today: datetime.datetime, days: int) -> Pair:
     """Nodes dial each other, so a node's certificate is good for both ends."""
-    names = x509.SubjectAlternativeName([subject_name(node)])
+    alternatives = x509.SubjectAlternativeName([subject_name(name) for name in names])
     purposes = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
-    return issue(authority, node, purposes, names, today, days)
+    return issue(authority, names[-1], purposes, alternatives, today, days)
 
 
 def issue(

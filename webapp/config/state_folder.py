@@ -92,6 +92,10 @@ class StateFolder:
     def run(self) -> Path:
         return self.path / "run"
 
+    @property
+    def certificates(self) -> Path:
+        return self.path / "certificates"
+
     def claim(self) -> None:
         """One `up` a folder: a lock that the system takes back whatever way we end."""
         for folder in (self.path, self.logs, self.run):

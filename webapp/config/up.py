@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from webapp.config import programs
+from webapp.config.certs import LOCAL_SERVER, ensure_certificates
 from webapp.config.embedded import EmbeddedError, Postgres, Server, Valkey, running, tail
 from webapp.config.programs import Program, runnable
 from webapp.config.state_folder import MOST_AGENTS, Ports, StateFolder, StateFolderError, write_environment
@@ -27,6 +28,7 @@ class Options:
     port: int
     database_url: str
     redis_url: str
+    tls: bool
     quiet: bool
 
 
@@ -46,6 +48,9 @@ class Options:
 )
 @click.option(
     "--redis-url", envvar="REDIS_URL", default="", help="Use this Valkey or Redis.  [env: REDIS_URL]"
+)
+@click.option(
+    "--tls", is_flag=True, help="Encrypt between agents and gateway, with certificates made in DIR."
 )
 @click.option("--quiet", is_flag=True, help="Log lines only into the files, not onto the terminal.")
 def up(folder: Path, **options: object) -> None:
@@ -70,7 +75,7 @@ def run(folder: StateFolder, options: Options) -> int:
     ports = folder.ports(options.agents, options.port)
     secrets = folder.secrets()
     with databases(folder, ports, secrets, options) as (urls, pid_files):
-        environment = shared_environment(folder, ports, secrets) | urls
+        environment = shared_environment(folder, ports, secrets) | urls | encryption(folder, options)
         write_environment(folder.path / "platform.env", environment)
         prepare_database(folder, environment, secrets)
         printer = LogPrinter(folder.logs, options.quiet, announcer="watch")
@@ -120,8 +125,22 @@ def shared_environment(folder: StateFolder, ports: Ports, secrets: dict[str, str
         "TRAINMASTER_PUBLIC_URL": f"http://127.0.0.1:{ports.web}",
         "TRAINMASTER_STORE_URL": f"file://{folder.path / 'store'}",
         "TRAINMASTER_GATEWAY_LISTEN": f"127.0.0.1:{ports.gateway}",
-        "TRAINMASTER_GATEWAY_TLS": "0",  # nothing leaves this machine
     }
+
+
+def encryption(folder: StateFolder, options: Options) -> dict[str, str]:
+    if not options.tls:
+        return {"TRAINMASTER_GATEWAY_TLS": "0"}  # nothing leaves this machine
+    ensure_certificates(folder.certificates, tuple(node_name(number) for number in range(options.agents)))
+    return {
+        "TRAINMASTER_GATEWAY_TLS": "1",
+        "TRAINMASTER_GATEWAY_CERTIFICATE": str(folder.certificates / f"{LOCAL_SERVER}.crt"),
+        "TRAINMASTER_GATEWAY_KEY": str(folder.certificates / f"{LOCAL_SERVER}.key"),
+    }
+
+
+def node_name(number: int) -> str:
+    return f"node-{number + 1}"
 
 
 def prepare_database(folder: StateFolder, environment: dict[str, str], secrets: dict[str, str]) -> None:
@@ -157,7 +176,8 @@ def plan(
     ready.unlink(missing_ok=True)
     watch = (
         *("python", str(ROOT / "webapp" / "config" / "watch.py")),
-        *("--url", f"http://127.0.0.1:{ports.web}", "--ready-file", str(ready)),
+        *("--url", f"http://127.0.0.1:{ports.web}", "--gateway-port", str(ports.gateway)),
+        *("--ready-file", str(ready)),
         *("--hint", f"Log in as admin with the ADMIN_PASSWORD in {folder.path / 'secrets.env'}."),
         *map(str, databases),
     )
@@ -176,12 +196,11 @@ def agent(
     folder: StateFolder, ports: Ports, options: Options, secrets: dict[str, str], number: int
 ) -> Program:
     """Nodes that share a machine: each with a name, a folder and ports of its own; two make a rack."""
-    name = f"node-{number + 1}"
+    name = node_name(number)
     low, high = ports.rendezvous[number]
     settings = {
         "SERVER": f"127.0.0.1:{ports.gateway}",
         "TOKEN": secrets["TRAINMASTER_BOOTSTRAP_TOKEN"],
-        "INSECURE": "1",
         "DATA": str(folder.path / "agents" / name),
         "HOSTNAME": name,
         "RACK": f"rack-{number // 2 + 1}",

@@ -1,6 +1,6 @@
 """Says when the platform is ready, then ends as soon as a database does, which stops the whole platform.
 
-    python watch.py --url URL --ready-file FILE --hint TEXT PIDFILE …
+    python watch.py --url URL --gateway-port PORT --ready-file FILE --hint TEXT PIDFILE …
 
 A program of its own beside the others, so that `up` needs no threads. Runs as a plain file and imports only the
 standard library, because it stays in memory.
@@ -8,6 +8,7 @@ standard library, because it stays in memory.
 
 import argparse
 import os
+import socket
 import sys
 import time
 import urllib.error
@@ -20,6 +21,14 @@ def answers(url: str) -> bool:
         with urllib.request.urlopen(url, timeout=2) as response:  # noqa: S310 - our own address
             return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
+        return False
+
+
+def listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2):
+            return True
+    except OSError:
         return False
 
 
@@ -41,13 +50,14 @@ def is_running(pid_file: Path) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--url", required=True)
+    parser.add_argument("--gateway-port", required=True, type=int)
     parser.add_argument("--ready-file", required=True, type=Path, help="gets the address once it answers")
     parser.add_argument("--hint", default="")
     parser.add_argument("databases", nargs="*", type=Path)
     options = parser.parse_args()
     ready = False
     while True:
-        if not ready and answers(f"{options.url}/healthz"):
+        if not ready and listens(options.gateway_port) and answers(f"{options.url}/healthz"):
             ready = True
             options.ready_file.write_text(options.url + "\n")
             print(f"Trainmaster is ready at {options.url}", flush=True)

@@ -70,8 +70,9 @@ class Reader:
 
     def sound(self, *fields: str) -> bool:
         """No problem so far with any of these: a rule over several fields need not repeat one."""
-        bad = {problem.field.removeprefix(self._prefix).partition(".")[0] for problem in self._problems}
-        return bad.isdisjoint(fields)
+        return {problem.field for problem in self._problems}.isdisjoint(
+            f"{self._prefix}{name}" for name in fields
+        )
 
     def value(self, field: str) -> object | None:
         """What was sent, None when nothing was. JSON's null and a form's empty box both mean nothing."""

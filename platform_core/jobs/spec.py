@@ -186,10 +186,11 @@ def _check_combinations(read: Reader, spec: JobSpec) -> None:
     for name in sorted(set(spec.secrets).intersection(name for name, _ in spec.environment)):
         told = f"{name} is both an environment name and a secret"
         read.refuse("environment", f"{told}; keep it as a secret and remove it from environment")
-    if read.sound("checkpoint", "max_runtime_hours") and spec.checkpoint.interval_ms > spec.max_runtime_ms:
+    interval = "checkpoint.interval_minutes"
+    if read.sound(interval, "max_runtime_hours") and spec.checkpoint.interval_ms > spec.max_runtime_ms:
         limit = format_duration_ms(spec.max_runtime_ms)
         told = f"no checkpoint would be due within the {limit} that the job may run"
-        read.refuse("checkpoint.interval_minutes", f"{told}; save more often, or raise max_runtime_hours")
+        read.refuse(interval, f"{told}; save more often, or raise max_runtime_hours")
 
 
 def _size(count: int) -> str | int:

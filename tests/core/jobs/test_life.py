@@ -166,6 +166,11 @@ def test_a_lost_node_is_blamed_and_not_its_peers_whose_collectives_failed_first(
     assert job.reason.startswith("rank 1 on node-b was lost: no heartbeat for 31 s, the limit is 30 s;")
 
 
+def test_the_launchers_trouble_stays_counted_when_another_node_is_lost_as_well():
+    story = running().see("node-a", EXITED, 1, "infrastructure: no space").tell(ev.NodeLost, node="node-b")
+    assert [failure.node for failure in story.job.failures] == ["node-a", "node-b"]
+
+
 def test_two_nodes_lost_together_are_both_counted():
     story = running().tell(ev.NodeLost, node="node-a").tell(ev.NodeLost, node="node-b")
     assert [failure.node for failure in story.job.failures] == ["node-a", "node-b"]

@@ -189,3 +189,33 @@ def test_a_list_is_no_description():
 
 def test_a_bad_number_is_not_also_a_bad_combination():
     assert set(problems(num_gpus=0, min_gpus=5)) == {"num_gpus"}
+
+
+def test_what_is_just_within_the_limits_is_taken():
+    fields = {"name": "x" * 120, "max_runtime_hours": 720, "checkpoint": {"interval_minutes": 720 * 60}}
+    assert parse({**MINIMAL, **fields, "num_gpus": 10_000, "priority": 0}).name == "x" * 120
+
+
+def test_all_of_a_checkpoint_policys_problems_are_told():
+    told = problems(checkpoint={"keep_last": 0, "interval_minutes": 120}, max_runtime_hours=1)
+    assert set(told) == {"checkpoint.keep_last", "checkpoint.interval_minutes"}
+
+
+def test_a_checkpoint_path_is_kept_in_its_shortest_writing():
+    assert parse({**MINIMAL, "checkpoint": {"path": "out//./a..b/"}}).checkpoint.path == "out/a..b"
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"hyperparameters": {f"p{n}": n for n in range(201)}},
+            "hyperparameters has 201 names; the limit is 200",
+        ),
+        ({"environment": {f"P{n}": "" for n in range(201)}}, "environment has 201 names; the limit is 200"),
+        ({"secrets": [f"P{n}" for n in range(201)]}, "secrets has 201 names; the limit is 200"),
+        ({"command": ["x" * 70_000]}, "command has 68.4 KiB; the limit is 64 KiB"),
+    ],
+)
+def test_a_description_stays_of_a_size_that_can_be_handled(fields: dict[str, object], sentence: str):
+    assert list(problems(**fields).values()) == [sentence]

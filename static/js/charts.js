@@ -44,6 +44,11 @@ function unitOf(chart) {
   return chart.unit;
 }
 
+// The raw values stand behind a smoothed line; without smoothing they are the line.
+function behind(chart, series) {
+  return chart.smooth > 0 && series.raw !== undefined;
+}
+
 function traces(chart) {
   const lines = chart.series.map((series, index) => {
     const { colour: name, variant } = style(index);
@@ -53,7 +58,7 @@ function traces(chart) {
       marker: { color: colour(name), size: 5, symbol: MARKERS[variant], maxdisplayed: series.x.length > 1 ? 7 : 0 },
     };
   });
-  const faint = chart.series.flatMap((series, index) => (series.raw ? [{
+  const faint = chart.series.flatMap((series, index) => (behind(chart, series) ? [{
     x: places(chart, series.x), y: [...series.raw], mode: "lines", type: "scatter",
     line: { color: colour(style(index).colour, 0.28), width: 1 },
   }] : []));
@@ -186,16 +191,16 @@ function heard({ detail: { subject, data } }) {
 }
 
 function extend(figure, chart, plot, grown) {
-  const behind = chart.series.filter((series) => series.raw).length;
+  const before = chart.series.filter((series) => behind(chart, series)).length;
   let faint = -1;
   const update = { x: [], y: [], at: [] };
   chart.series.forEach((series, index) => {
-    if (series.raw) faint += 1;
+    if (behind(chart, series)) faint += 1;
     const count = grown.get(index);
     if (!count) return;
     const x = places(chart, series.x.slice(-count));
-    update.x.push(x), update.y.push(series.y.slice(-count)), update.at.push(behind + index);
-    if (series.raw) update.x.push(x), update.y.push(series.raw.slice(-count)), update.at.push(faint);
+    update.x.push(x), update.y.push(series.y.slice(-count)), update.at.push(before + index);
+    if (behind(chart, series)) update.x.push(x), update.y.push(series.raw.slice(-count)), update.at.push(faint);
   });
   window.Plotly.extendTraces(plot, { x: update.x, y: update.y }, update.at);
   plot.setAttribute("aria-label", summary(chart, figure.dataset.title));

@@ -2,6 +2,7 @@
 // Only the lines in view are in the document, so a hundred thousand lines scroll as easily as ten.
 
 const LINE_PX = 20;
+const FIRST_LAUNCHER = 1000000; // ranks from here on are the launchers of the nodes, not ranks of the job
 const MOST_LINES = 100000;
 const ANSI = /\u001b\[[0-9;]*[A-Za-z]/g;
 const WARNING = /\b(warn(ing)?|retry|deprecated)\b/i;
@@ -67,9 +68,8 @@ class LogView {
   seen(rank) {
     const select = this.root.querySelector("[data-rank]");
     if ([...select.options].some((option) => option.value === String(rank))) return;
-    const label = Number(rank) < 0 ? "launcher" : `rank ${rank}`;
     const later = [...select.options].find((option) => option.value !== "" && Number(option.value) > Number(rank));
-    select.add(new Option(label, String(rank)), later ?? null);
+    select.add(new Option(speaker(rank), String(rank)), later ?? null);
   }
 
   passes({ rank, text }) {
@@ -124,7 +124,7 @@ class LogView {
     row.className = `line${ERROR.test(text) ? " error" : WARNING.test(text) ? " warn" : ""}`;
     row.style.top = `${index * LINE_PX + 8}px`;
     const time = at ? new Date(at).toTimeString().slice(0, 8) + "." + String(at % 1000).padStart(3, "0") : "";
-    row.append(part("t", `${time} `), part("r", Number(rank) < 0 ? "[launcher] " : `[rank ${rank}] `), ...this.marked(text));
+    row.append(part("t", `${time} `), part("r", `[${speaker(rank)}] `), ...this.marked(text));
     return row;
   }
 
@@ -136,6 +136,10 @@ class LogView {
     mark.textContent = text.slice(found, end);
     return [text.slice(0, found), mark, text.slice(end)];
   }
+}
+
+function speaker(rank) {
+  return Number(rank) >= FIRST_LAUNCHER ? `launcher ${rank - FIRST_LAUNCHER}` : `rank ${rank}`;
 }
 
 function part(name, text) {

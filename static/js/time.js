@@ -14,6 +14,15 @@ export function duration(milliseconds) {
   return `${Math.floor(seconds / large)} ${largeUnit}${rest ? ` ${rest} ${smallUnit}` : ""}`;
 }
 
+// The largest unit alone, for the age of things: 12 s, 3 min, 5 h.
+const AGES = [[86400, "d", 172800], [3600, "h", 3600], [60, "min", 60]];
+
+function about(milliseconds) {
+  const seconds = Math.floor(milliseconds / 1000);
+  const [size, unit] = AGES.find(([, , least]) => seconds >= least) ?? [1, "s"];
+  return `${Math.floor(seconds / size)} ${unit}`;
+}
+
 function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -22,7 +31,7 @@ function tick(root = document) {
   const now = Date.now();
   for (const element of root.querySelectorAll("time[data-relative]")) {
     const distance = now - Date.parse(element.dateTime);
-    write(element, distance >= 0 ? `${duration(distance)} ago` : `in ${duration(-distance)}`);
+    write(element, distance >= 0 ? `${about(distance)} ago` : `in ${about(-distance)}`);
   }
   for (const element of root.querySelectorAll("time[data-since]")) {
     write(element, duration(Math.max(0, now - Date.parse(element.dateTime))));

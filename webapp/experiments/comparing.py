@@ -5,7 +5,7 @@ from typing import Any
 
 from platform_core.experiments.comparison import MISSING, differences, final_metrics, flatten, is_lower_better
 from platform_core.jobs.states import WAITING
-from platform_core.units import format_duration_ms, format_hours, format_micro_dollars
+from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars
 from webapp.experiments import charts, metric_store, queries
 from webapp.experiments.models import Run
 from webapp.quotas import queries as quotas
@@ -27,7 +27,12 @@ def config(run: Run) -> dict[str, Any]:
 
 
 def differing_names(runs: Sequence[Run]) -> list[str]:
-    names = [difference.name for difference in differences([config(run) for run in runs])]
+    """A run that never told a setting, having failed before it could, does not make the setting differ."""
+    told = (
+        (difference.name, [value for value in difference.values if value is not MISSING])
+        for difference in differences([config(run) for run in runs])
+    )
+    names = [name for name, values in told if any(value != values[0] for value in values)]
     parameters = {name for run in runs for name in flatten(run.parameters)}
     return sorted(names, key=lambda name: (name not in parameters, name))
 
@@ -177,7 +182,7 @@ def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
             "name": "wall time",
             "values": ["–" if wall is None else format_duration_ms(wall) for wall in walls],
         },
-        {"name": "GPU-hours", "values": [format_hours(gpu_ms, 3) for gpu_ms, _ in held]},
+        {"name": "GPU-hours", "values": [f"{gpu_ms / HOUR_MS:.3g}" for gpu_ms, _ in held]},
         {"name": "cost", "values": [format_micro_dollars(dollars) for _, dollars in held]},
     ]
 
@@ -194,6 +199,6 @@ def _ranking(runs: Sequence[Run], now_ms: int) -> list[dict[str, str]]:
         told = f"{run.summary[key]['value']:.4g}"
         if run.id in costs:
             cost = costs[run.id]
-            told += f" · {format_hours(cost.gpu_ms, 3)} GPU-h · {format_micro_dollars(cost.micro_dollars)}"
+            told += f" · {cost.gpu_ms / HOUR_MS:.3g} GPU-h · {format_micro_dollars(cost.micro_dollars)}"
         lines.append({"name": run.job.name, "value": told})
     return lines

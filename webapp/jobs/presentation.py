@@ -5,6 +5,7 @@ from typing import Any
 import yaml
 from django.conf import settings
 
+from platform_core.jobs import spec as specification
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
 from platform_core.quotas.cost import cost_micro_dollars
 from platform_core.units import format_duration_ms, format_micro_dollars
@@ -168,11 +169,13 @@ def _diff(diff: str | None) -> str | None:
 
 
 def spec_rows(job: Job) -> list[tuple[str, str]]:
-    return [
-        (name.replace("_", " "), _plain(value))
-        for name, value in job.spec.items()
-        if value not in ("", [], {}, None)
-    ]
+    return [(name.replace("_", " "), _plain(value)) for name, value in _given(job).items()]
+
+
+def _given(job: Job) -> dict[str, Any]:
+    """What was asked for, in the order of a job file; the database keeps the fields in its own."""
+    names = [name for name in specification.as_mapping(specification.parse(job.spec)) if name in job.spec]
+    return {name: job.spec[name] for name in names if job.spec[name] not in ("", [], {}, None)}
 
 
 def _plain(value: Any) -> str:
@@ -183,8 +186,7 @@ def _plain(value: Any) -> str:
 
 def spec_text(job: Job) -> str:
     """The job file that gives this job again."""
-    given = {name: value for name, value in job.spec.items() if value not in ("", [], {}, None)}
-    return str(yaml.safe_dump(given, sort_keys=False, allow_unicode=True, width=100))
+    return str(yaml.safe_dump(_given(job), sort_keys=False, allow_unicode=True, width=100))
 
 
 def cost_per_hour(gpu_type: str, gpus: int) -> int:
@@ -200,7 +202,7 @@ def _figure(value: float | None) -> str:
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0%}"
+    return "–" if value is None else f"{100 * value:.0f} %"
 
 
 def _duration(ms: int | None) -> str:

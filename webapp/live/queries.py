@@ -1,3 +1,5 @@
+from collections.abc import Collection
+
 from webapp.live.models import Event
 
 
@@ -14,9 +16,10 @@ def recent(
     kind: str = "",
     actor: str = "",
     subject: str = "",
+    without: Collection[str] = (),
 ) -> list[Event]:
     """The audit log, newest first; `teams` None means every team and the platform's own events."""
-    events = Event.objects.order_by("-id")
+    events = Event.objects.exclude(kind__in=without).order_by("-id")
     if teams is not None:
         events = events.filter(team__in=teams)
     if before is not None:

@@ -74,7 +74,7 @@ def _note(node: NodeSummary, told: Telemetry | None, cells: list[dict[str, str]]
     if not any(cell["key"] for cell in cells):
         return "idle"
     values = [slot.utilisation for slot in told.slots if slot.utilisation is not None] if told else []
-    return f"{sum(values) / len(values):.0%}" if values else "busy"
+    return f"{100 * sum(values) / len(values):.0f} %" if values else "busy"
 
 
 def _rack_note(nodes: list[dict[str, Any]]) -> str:

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from platform_core.cluster.health import NodeState
+from platform_core.jobs.states import ACTIVE
 from webapp.accounts.permissions import Actor, may
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
@@ -25,9 +26,15 @@ from webapp.registry import queries as registry
 
 if TYPE_CHECKING:
     from webapp.jobs.models import Job
+    from webapp.live.models import Event
 
 WAITING_SHOWN = 8
 EVENTS_SHOWN = 12
+SINGLE_STEPS = (
+    "MemberAssigned", "MemberPreparing", "MemberRunning", "CheckpointStarted", "CheckpointSaved",
+    "WorkerReceiving", "WorkerComplete", "DeploymentDownloading", "DeploymentDistributing", "DeploymentVerifying",
+)  # fmt: skip
+ENDS_OF_MEMBERS = ("MemberExited", "MemberLost")  # the last of them is the end of the job
 AUDIT_PAGE = 100
 SEARCH_SHOWN = 10
 BUSY_MS = 24 * 3_600_000
@@ -50,9 +57,16 @@ def overview(request: HttpRequest) -> HttpResponse:
         "waiting": [_waiting(job) for job in waiting[:WAITING_SHOWN]],
         "waiting_more": max(0, waiting.count() - WAITING_SHOWN),
         "busy": busy(now_ms()),
-        "events": recent(actor.sees, limit=EVENTS_SHOWN),
+        "events": _news(actor),
     }
     return fragments.render(request, "overview.html", context)
+
+
+def _news(actor: Actor) -> list[Event]:
+    """What a person would tell another: the single steps of ranks, checkpoints and workers stand on their own pages."""
+    events = recent(actor.sees, limit=5 * EVENTS_SHOWN, without=SINGLE_STEPS)
+    told = [e for e in events if e.kind not in ENDS_OF_MEMBERS or e.data.get("state") not in ACTIVE]
+    return told[:EVENTS_SHOWN]
 
 
 def _cluster(built: dict[str, Any]) -> dict[str, str]:
@@ -75,12 +89,12 @@ def _kpis(actor: Actor, built: dict[str, Any]) -> list[dict[str, str]]:
     newest = UtilisationSample.objects.order_by("-at_ms").first()
     busy_now = newest.utilisation if newest else None
     slots = built["slots"]
-    share = f"{built['held'] / slots:.0%}" if slots else "–"
+    share = f"{100 * built['held'] / slots:.0f} %" if slots else "–"
     return [
         {"label": "Slots held", "value": f"{built['held']} of {slots}", "note": share},
         {
             "label": "Utilisation",
-            "value": "–" if busy_now is None else f"{busy_now:.0%}",
+            "value": "–" if busy_now is None else f"{100 * busy_now:.0f} %",
             "note": "of the slots held",
         },
         {"label": "Running", "value": str(running), "note": "jobs you may see"},

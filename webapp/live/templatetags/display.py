@@ -58,6 +58,8 @@ def event_tone(kind: object) -> str:
     return next((tone for tone, ends in EVENT_TONES.items() if str(kind).endswith(ends)), "")
 
 
+CHECKPOINT_ID = re.compile(r"\bcheckpoint ckpt-\w+")
+
 # Where the subject of an event is looked at.
 SUBJECT_PAGES = {
     "job": "jobs:detail", "node": "clusters:node", "deployment": "deployments:detail",
@@ -70,11 +72,41 @@ def kind_words(event: Any) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", event.kind).lower()
 
 
+# Causes of these are sentences that say it all; those of others need the kind's words before them.
+TOLD_BY_CAUSE = {"job", "deployment"}
+
+
 @register.filter
 def happened(event: Any) -> str:
     """What an event row says in words: "node lost: no heartbeat for 30 s"."""
     words = kind_words(event)
-    return f"{words}: {event.cause}" if event.cause else words
+    if event.subject_kind not in TOLD_BY_CAUSE or not event.cause:
+        return f"{words}: {event.cause}" if event.cause else words
+    sentence = CHECKPOINT_ID.sub("checkpoint", event.cause)
+    ended = _ended(event)
+    return f"{ended}: {sentence}" if ended else sentence
+
+
+@register.filter
+def tone_of(event: Any) -> str:
+    return tone(_ended(event)) if _ended(event) else event_tone(event.kind)
+
+
+def _ended(event: Any) -> str:
+    """The last member's end is also the job's: "succeeded", or "pending" when it is to start again."""
+    state = (event.data or {}).get("state", "") if event.subject_kind == "job" else ""
+    ended = state in {"succeeded", "failed", "cancelled"} and event.kind.startswith(
+        ("Member", "Node", "Cancel")
+    )
+    return str(state) if ended else ""
+
+
+@register.filter
+def by_whom(event: Any) -> str:
+    """Who did it, unless the sentence says so already or it is a node telling of itself."""
+    kind, _, name = str(event.actor).partition(":")
+    name = name or kind
+    return "" if kind == "node" or name in event.cause else name
 
 
 @register.filter
@@ -169,7 +201,7 @@ def ago(value: Moment | None) -> SafeString | str:
         return "–"
     moment = _moment(value)
     seconds = int((timezone.now() - moment).total_seconds())
-    words = f"{_seconds(seconds)} ago" if seconds >= 0 else f"in {_seconds(-seconds)}"
+    words = f"{_about(seconds)} ago" if seconds >= 0 else f"in {_about(-seconds)}"
     return format_html(
         '<time datetime="{}" data-relative title="{}">{}</time>', moment.isoformat(), _full(moment), words
     )
@@ -201,6 +233,14 @@ def at(value: Moment | None, form: str = "clock") -> SafeString | str:
         _full(moment),
         words,
     )
+
+
+def _about(seconds: int) -> str:
+    """The largest unit alone: 12 s, 3 min, 5 h; days from two days on."""
+    for size, unit, least in ((86400, "d", 2 * 86400), (3600, "h", 3600), (60, "min", 60)):
+        if seconds >= least:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
 
 
 def _seconds(seconds: int) -> str:

@@ -1,0 +1,28 @@
+"""Settings that are each right and together wrong stop the start with a sentence."""
+
+import pytest
+from django.conf import LazySettings
+
+from webapp.config.checks import settings_agree
+
+
+def test_the_defaults_agree() -> None:
+    assert settings_agree(None) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"HEARTBEAT_SECONDS": 6}, "E001"),
+        ({"LOST_AFTER_SECONDS": 10}, "E002"),
+        ({"LEASE_SECONDS": 2}, "E003"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_named_with_their_values(
+    settings: LazySettings, change: dict[str, int], names: str
+) -> None:
+    for name, value in change.items():
+        setattr(settings, name, value)
+    (problem,) = settings_agree(None)
+    assert problem.id == f"trainmaster.{names}"
+    assert str(*change.values()) in problem.msg

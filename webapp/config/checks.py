@@ -1,0 +1,42 @@
+"""Rules between settings: each alone may be right, and together they would do harm."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, register
+
+
+@register()
+def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Heartbeats come often enough, a node is suspected before it is lost, and a lease outlives a round."""
+    heartbeat, suspect, lost = (
+        settings.HEARTBEAT_SECONDS,
+        settings.SUSPECT_AFTER_SECONDS,
+        settings.LOST_AFTER_SECONDS,
+    )
+    problems: list[CheckMessage] = []
+    if heartbeat * 2 > suspect:
+        problems.append(
+            Error(
+                f"Nodes speak every {heartbeat} s and are suspected after {suspect} s: one late heartbeat would do it.",
+                hint="Let TRAINMASTER_SUSPECT_AFTER_SECONDS be at least twice TRAINMASTER_HEARTBEAT_SECONDS.",
+                id="trainmaster.E001",
+            )
+        )
+    if suspect >= lost:
+        problems.append(
+            Error(
+                f"A node is suspected after {suspect} s but lost after {lost} s already.",
+                hint="Let TRAINMASTER_LOST_AFTER_SECONDS be greater than TRAINMASTER_SUSPECT_AFTER_SECONDS.",
+                id="trainmaster.E002",
+            )
+        )
+    if settings.LEASE_SECONDS <= settings.TICK_SECONDS:
+        problems.append(
+            Error(
+                f"The scheduler's lease of {settings.LEASE_SECONDS} s ends before the next tick in {settings.TICK_SECONDS} s.",
+                hint="Let TRAINMASTER_LEASE_SECONDS be greater than TRAINMASTER_TICK_SECONDS.",
+                id="trainmaster.E003",
+            )
+        )
+    return problems

@@ -45,4 +45,4 @@ class Nodes(APIView):
         actor = actor_of(request)
         require(actor, "node.view")
         rows: list[dict[str, Any]] = pages.rows(actor, pages.look(list(Node.objects.all())))
-        return Response(NodeOut(rows, many=True).data)
+        return Response({"results": NodeOut(rows, many=True).data})

@@ -37,10 +37,11 @@ def ingest(attempt: Attempt, rank: int, offset: int, next_offset: int, text: str
         live.publish(f"job:{attempt.job_id}", {"lines": True})  # the page reads on from where it is
 
 
-def archive(limit: int = 20) -> int:
-    """Move the logs of ended jobs to the store: one file a rank and attempt. Returns how many attempts were moved."""
+def archive(ended_before_ms: int, limit: int = 20) -> int:
+    """Move the logs of jobs that ended before then to the store: one file a rank and attempt; how many attempts."""
     ended = (
         Attempt.objects.filter(job__state__in=list(TERMINAL), logchunk__isnull=False)
+        .filter(job__finished_ms__lte=ended_before_ms)
         .exclude(members__drained=False, members__phase__in=["assigned", "preparing", "running", "exited"])
         .distinct()
     )
@@ -57,7 +58,9 @@ def _archive_attempt(attempt: Attempt) -> None:
     store = open_store(settings.STORE_URL)
     for rank, chunks in by_rank.items():
         path = f"logs/{attempt.job_id}/attempt-{attempt.number}/rank-{rank}.log"
-        body = "".join(chunk.text for chunk in chunks).encode()
+        earlier = LogArchive.objects.filter(attempt=attempt, rank=rank).first()
+        before = read_archive(earlier) if earlier else ""  # a few lines may have come after the first time
+        body = (before + "".join(chunk.text for chunk in chunks)).encode()
         store.write(path, [body])
         with transaction.atomic():
             LogArchive.objects.update_or_create(

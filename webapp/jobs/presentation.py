@@ -39,8 +39,8 @@ def answer(job: Job, now_ms: int) -> dict[str, str]:
     """The one thing a reader wants to know: why it waits, how it goes, how it ended."""
     if job.state in WAITING:
         place = f"Number {job.queue_position} in the queue. " if job.queue_position else ""
-        why = job.wait_sentence or "The scheduler looks at it within seconds."
-        restarted = f" {job.reason}." if job.reason else ""
+        why = _sentence(job.wait_sentence or "The scheduler looks at it within seconds")
+        restarted = f" {_sentence(job.reason)}" if job.reason else ""
         headline = "Preempted, waits to resume" if job.state == "preempted" else "Waiting to start"
         return {"tone": "wait", "headline": headline, "detail": f"{place}{why}{restarted}"}
     if job.state in TERMINAL:
@@ -87,7 +87,11 @@ def _ended(job: Job) -> dict[str, str]:
             "detail": "Its metrics, log and checkpoints stay.",
         }
     remedy = " The log has the last lines of each rank; clone and edit it to try again."
-    return {"tone": "bad", "headline": f"Failed{took}", "detail": f"{job.reason.rstrip('.')}.{remedy}"}
+    return {"tone": "bad", "headline": f"Failed{took}", "detail": f"{_sentence(job.reason)}{remedy}"}
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[:1].upper()}{clause[1:].rstrip('. ')}."
 
 
 def _once(job: Job) -> str:

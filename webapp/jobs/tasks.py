@@ -1,8 +1,11 @@
 from celery import shared_task
 
 from webapp.jobs import logs
+from webapp.live.identity import now_ms
+
+FOLLOWERS_MS = 60_000  # whoever follows a log has read its end before it moves
 
 
 @shared_task(name="jobs.archive_logs")
 def archive_logs() -> None:
-    logs.archive()
+    logs.archive(now_ms() - FOLLOWERS_MS)

@@ -7,6 +7,7 @@ from django.db import transaction
 from webapp.clusters import queries as clusters
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
+from webapp.live import services as live
 from webapp.live.identity import now_ms
 from webapp.monitoring.models import UtilisationSample
 
@@ -43,6 +44,9 @@ def sample() -> None:
             for gpu_type, (slots, busy_slots) in counts.items()
         )  # fmt: skip
         UtilisationSample.objects.filter(at_ms__lt=now - KEPT_MS).delete()
+    for node in nodes:
+        live.publish(f"node:{node.id}")  # its page shows the newest telemetry
+    live.publish("cluster")
     jobs.keep_utilisation({job_id: sum(values) / len(values) for job_id, values in by_job.items()})
 
 

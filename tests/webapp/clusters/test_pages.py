@@ -42,11 +42,11 @@ def test_everybody_sees_the_nodes_but_not_the_jobs_of_other_teams(
 
 
 def test_the_api_hides_them_too(busy: Node, cast: Cast, api: Callable[..., APIClient]) -> None:
-    (seen,) = api(cast.owner).get("/api/v1/nodes").json()
+    (seen,) = api(cast.owner).get("/api/v1/nodes").json()["results"]
     assert seen["jobs"] == [{"id": "job-secret", "name": "job-secret"}]
     assert (seen["hostname"], seen["slots"], seen["slots_in_use"], seen["state"]) == ("node-1", 2, 1, "ready")
     assert seen["utilisation"] == pytest.approx(90)
-    (hidden,) = api(cast.outsider, "nlp").get("/api/v1/nodes").json()
+    (hidden,) = api(cast.outsider, "nlp").get("/api/v1/nodes").json()["results"]
     assert hidden["jobs"] == [{"id": "", "name": "another team"}]
 
 

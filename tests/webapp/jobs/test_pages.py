@@ -12,6 +12,7 @@ from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts.models import User
 from webapp.jobs import logs
 from webapp.jobs.models import Attempt, Job
+from webapp.live.identity import now_ms
 
 pytestmark = pytest.mark.usefixtures("cluster")
 Submit = Callable[..., Job]
@@ -143,5 +144,9 @@ def test_log_lines_are_kept_once_searched_and_outlive_the_job(
     assert texts("?search=step 2") == ["step 2"]
     say(job, MemberPhase.EXITED, 0)
     attempt.members.update(drained=True)
-    assert logs.archive() == 1
+    assert logs.archive(now_ms() - 60_000) == 0, "somebody may still be following it"
+    assert logs.archive(now_ms()) == 1
     assert texts() == ["step 1", "step 2"]
+    logs.ingest(attempt, 0, 14, 21, "step 3\n", 2)
+    assert logs.archive(now_ms()) == 1
+    assert texts() == ["step 1", "step 2", "step 3"]

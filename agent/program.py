@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import faulthandler
 import fcntl
 import logging
 import os
@@ -33,6 +34,9 @@ from agent.uplink.push import Pusher
 from agent.work_folder import WorkFolders
 
 log = logging.getLogger(__name__)
+
+
+LEAVE_SECONDS = 15
 
 
 class AlreadyRunning(Exception):
@@ -80,6 +84,8 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
             if task.done():
                 task.result()  # raises why it ended: none of them ends in peace
         stop_jobs = config.stop_jobs_on_leave
+        # All that matters is on disk: rather gone without a goodbye than not gone. The stacks say what held it.
+        faulthandler.dump_traceback_later(LEAVE_SECONDS, exit=True)
         log.info("leaving; running attempts %s", "are stopped" if stop_jobs else "go on")
     finally:
         for task in [leave, *tasks]:

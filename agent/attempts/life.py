@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import threading
@@ -119,6 +120,7 @@ class AttemptLife:
 
     async def let_go(self, stop: bool) -> None:
         """The agent leaves; the processes stay, or are asked to end, which their launcher sees to by itself."""
+        self._stop_fetching.set()
         if stop and self._observed.phase is Phase.RUNNING:
             await asyncio.to_thread(self._launcher.stop, self.folder, LEAVING_GRACE_SECONDS)
         if self._task is not None:
@@ -186,11 +188,13 @@ class AttemptLife:
             if self._stop_grace is not None and stop_sent != self._stop_grace:
                 stop_sent = self._stop_grace
                 await asyncio.to_thread(self._launcher.stop, self.folder, stop_sent)
-            try:
-                waiting = self._stop_asked.wait() if stop_sent is None else asyncio.sleep(3600)
-                await asyncio.wait_for(waiting, LOOK_EVERY_SECONDS)
-            except TimeoutError:
-                pass
+            await self._pause(wakes=stop_sent is None)
+
+    async def _pause(self, wakes: bool) -> None:
+        """Until the next look; an order to stop cuts it short."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_EVERY_SECONDS):
+                await (self._stop_asked.wait() if wakes else asyncio.sleep(LOOK_EVERY_SECONDS))
 
     async def _look(self) -> Status | None:
         try:

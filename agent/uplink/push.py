@@ -103,8 +103,10 @@ class Pusher:
             await asyncio.gather(listening, return_exceptions=True)
 
     async def _sleep(self) -> None:
+        # Not wait_for: before Python 3.12 it can swallow a cancellation that comes with the wake-up.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), LOOK_EVERY_SECONDS)
+            async with asyncio.timeout(LOOK_EVERY_SECONDS):
+                await self._wake.wait()
 
     async def _listen(self, call: Any) -> None:
         async for message in call:

@@ -53,7 +53,7 @@ class AgentProcess:
         assert self.process is not None
         if self.process.returncode is None:
             self.process.send_signal(number)
-        await self.process.wait()
+        await self.ended()
 
     async def until_said(self, text: str, seconds: float = 20) -> None:
         async with asyncio.timeout(seconds):
@@ -62,7 +62,11 @@ class AgentProcess:
 
     async def ended(self) -> int:
         assert self.process is not None
-        return await self.process.wait()
+        try:
+            async with asyncio.timeout(40):
+                return await self.process.wait()
+        except TimeoutError:
+            raise AssertionError(f"the agent did not end; it said:\n{self.log()[-3000:]}") from None
 
 
 @pytest.fixture

@@ -88,15 +88,14 @@ class Gateway:
 
     async def until(self, condition: Callable[[], T | None], seconds: float = 30) -> T:
         """Waits for news until the condition holds, and gives what it gave."""
-        async with self._changed:
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._changed.wait_for(condition)
-            except TimeoutError:
-                raise AssertionError(f"not within {seconds} s; {self.story()}") from None
-            found = condition()
-            assert found is not None
-            return found
+        try:
+            async with asyncio.timeout(seconds), self._changed:
+                await self._changed.wait_for(condition)
+                found = condition()
+        except TimeoutError:
+            raise AssertionError(f"not within {seconds} s; {self.story()}") from None
+        assert found is not None
+        return found
 
     async def until_phase(
         self, attempt_id: str, phase: int, seconds: float = 30

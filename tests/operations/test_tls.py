@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,8 +53,21 @@ def says(process: "subprocess.Popen[str]", *words: str) -> str:
         process.wait()
 
 
+def appears(words: str, log: Path, seconds: float = 30) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if log.exists() and words in log.read_text():
+            return True
+        time.sleep(0.1)
+    return False
+
+
 def test_the_platforms_own_agent_joins_over_tls(platform: PlatformProcess) -> None:
     assert "TLS on" in (platform.folder / "logs" / "gateway.log").read_text()
+    assert appears("connected to", platform.folder / "logs" / "node-1.log")
+
+
+def test_another_node_that_has_the_authoritys_certificate_joins(platform: PlatformProcess) -> None:
     trusted = ("--ca", str(platform.folder / "certificates" / "ca.crt"))
     assert "connected to" in says(agent(platform, "second", *trusted), "connected to", "does not prove")
 

@@ -1,10 +1,13 @@
 """`trainmaster up` for real: started, crashed, started again, beside another, stopped. Without agents, to be quick."""
 
+import json
 import os
 import signal
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +20,7 @@ PROGRAMS = {"web", "worker", "beat", "gateway", "watch", "postgres", "valkey"}
 
 def pid_files(platform: PlatformProcess) -> dict[str, Path]:
     found = [*(platform.folder / "run").glob("*.pid"), *platform.folder.glob("*.pid")]
-    return {path.stem: path for path in found if path.stem != "up"}
+    return {path.stem: path for path in found if path.stem not in {"up", "process"}}
 
 
 def pid_of(platform: PlatformProcess, program: str) -> int:
@@ -42,6 +45,35 @@ def test_the_pages_and_their_assets_answer(platform: PlatformProcess) -> None:
     assert status(f"{platform.url}/healthz") == 200
     assert status(f"{platform.url}/login/") == 200
     assert status(f"{platform.url}/static/plotly/plotly.min.js") == 200
+
+
+NODES = """
+import json
+from webapp.clusters.models import Node
+columns = ("hostname", "rack", "state", "transfer_port", "rendezvous_port_low", "rendezvous_port_high")
+print(json.dumps([[n.slots.count(), *(getattr(n, c) for c in columns)] for n in Node.objects.order_by("hostname")]))
+"""
+
+
+def test_its_nodes_join_and_each_has_ports_of_its_own(passable: Path) -> None:
+    """The one with agents, as most people start it."""
+    platform = PlatformProcess.start(passable / "nodes", "--agents", "2", "--slots", "3")
+    wanted = [[3, "node-1", "rack-1", "ready"], [3, "node-2", "rack-1", "ready"]]
+    try:
+        deadline = time.monotonic() + 60
+        rows = nodes(platform)
+        while [row[:4] for row in rows] != wanted:
+            assert time.monotonic() < deadline, rows
+            rows = nodes(platform)
+        (*_, transfer, low, high), (*_, other_transfer, other_low, other_high) = rows
+        assert transfer != other_transfer
+        assert high < other_low or other_high < low
+    finally:
+        platform.stop()
+
+
+def nodes(platform: PlatformProcess) -> list[list[Any]]:
+    return list(json.loads(platform.manage("shell", "--no-imports", "-c", NODES)))
 
 
 def test_one_that_loses_a_program_stops_as_a_whole_and_leaves_its_neighbour_alone(

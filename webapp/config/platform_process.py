@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import psutil
 
 from webapp.config.programs import runnable
 from webapp.config.state_folder import read_environment
+from webapp.config.supervisor import TETHER
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,24 +36,34 @@ class PlatformProcess:
     def start(
         cls, folder: Path, *arguments: str, seconds: float = 120, output: IO[bytes] | None = None
     ) -> "PlatformProcess":
+        folder.mkdir(parents=True, exist_ok=True)
         ready = folder / "run" / "ready"
         ready.unlink(missing_ok=True)
+        tether = (sys.executable, str(TETHER), "--pid-file", str(folder / "process.pid"), "--")
         command = runnable(("trainmaster", "up", "--dir", str(folder), "--quiet", *arguments))
         # Its own session: Ctrl-C reaches us alone, and we decide in which order things end.
-        process = subprocess.Popen(command, start_new_session=True, stdout=output, stderr=output)
+        process = subprocess.Popen([*tether, *command], start_new_session=True, stdout=output, stderr=output)
         platform = cls(folder, process, "")
-        deadline = time.monotonic() + seconds
-        while not ready.exists():
-            if process.poll() is not None:
-                raise PlatformError(f"The platform ended with code {process.returncode} before it was ready.")
-            if time.monotonic() > deadline:
-                platform.stop()
-                raise PlatformError(
-                    f"The platform was not ready after {seconds:.0f} s; see {folder / 'logs'}."
-                )
-            time.sleep(0.1)
+        try:
+            platform._wait_until(ready, seconds)
+        except BaseException:
+            platform.stop()
+            raise
         platform.url = ready.read_text().strip()
         return platform
+
+    def _wait_until(self, ready: Path, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not ready.exists():
+            if self.process.poll() is not None:
+                raise PlatformError(
+                    f"The platform ended with code {self.process.returncode} before it was ready."
+                )
+            if time.monotonic() > deadline:
+                raise PlatformError(
+                    f"The platform was not ready after {seconds:.0f} s; see {self.folder / 'logs'}."
+                )
+            time.sleep(0.1)
 
     def manage(self, *arguments: str) -> str:
         """A command of manage.py with the platform's own environment; its output, or its error."""

@@ -209,6 +209,15 @@ def agent(
         "TRANSFER_PORT": str(ports.transfer[number]),
         "RENDEZVOUS_PORTS": f"{low}-{high}",
     }
+    if options.tls:
+        own = folder.certificates / f"node-{name}"
+        settings |= {
+            "CA": str(folder.certificates / "ca.crt"),
+            "CERTIFICATE": f"{own}.crt",
+            "KEY": f"{own}.key",
+        }
+    else:
+        settings["INSECURE"] = "1"
     return Program(
         name, programs.AGENT, {f"TRAINMASTER_AGENT_{key}": value for key, value in settings.items()}
     )

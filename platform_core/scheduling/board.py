@@ -10,7 +10,7 @@ from platform_core.scheduling.placement import Place
 from platform_core.scheduling.quota_ledger import QuotaLedger
 from platform_core.scheduling.reservations import Reservation, Reservations
 from platform_core.scheduling.site import Site
-from platform_core.scheduling.wording import placed_sentence
+from platform_core.scheduling.wording import listed, placed_sentence
 
 
 class Board:
@@ -44,7 +44,7 @@ class Board:
     def place_for(self, job: PendingJob) -> Place | None:
         if not self.may_start(job):
             return None
-        demand = Demand.of(job)
+        demand = self.site.demand(job)
         runtime_ms = remaining_ms(job) if self.reservations.made else 0
         if runtime_ms >= self._failed.get(demand, runtime_ms + 1):
             return None
@@ -63,8 +63,15 @@ class Board:
             self.take(position, place.slots_each)
         self.reservations.start(place, remaining_ms(job))
         self.quota.take(job.team, job.gpu_type, job.num_gpus)
-        racks = [self.index.nodes[position].rack for position in place.nodes]
-        return Placement(job.id, tuple(members), placed_sentence(job.num_gpus, job.gpu_type, racks))
+        return Placement(job.id, tuple(members), self._reason(job, place))
+
+    def _reason(self, job: PendingJob, place: Place) -> str:
+        nodes = [self.index.nodes[position] for position in place.nodes]
+        where = placed_sentence(job.num_gpus, job.gpu_type, [node.rack for node in nodes])
+        again = [node.hostname for node in nodes if node.id in job.excluded_nodes]
+        if not again:
+            return where
+        return f"{where}; again on {listed(again)}, where it failed before: it fits nowhere without"
 
     def take(self, position: int, slots: int) -> None:
         """Use up free slots of a node without saying which."""

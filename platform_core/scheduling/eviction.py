@@ -10,7 +10,7 @@ from __future__ import annotations
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.board import Board
-from platform_core.scheduling.node_index import Demand, SlotCounts
+from platform_core.scheduling.node_index import SlotCounts
 from platform_core.scheduling.ordering.keys import KeyOfJob
 from platform_core.scheduling.placement import Place
 
@@ -29,7 +29,7 @@ class Eviction:
         board = self._board
         if self.is_undeserving(job) or not board.in_quota(job):
             return False
-        place = board.site.place(self._with_victims(), Demand.of(job))
+        place = board.site.place(self._with_victims(), board.site.demand(job))
         if place is None:
             return False
         freed = self._stop_on(place)

@@ -45,7 +45,7 @@ class Explainer:
         return Wait(job.id, code, (*numbers, ("position", self._position[job.gpu_type])), sentence)
 
     def _answer(self, job: PendingJob, held_back_by: str) -> _Answer:
-        demand = Demand.of(job)
+        demand = self._site.demand(job)
         if demand not in self._lasting:
             self._lasting[demand] = self._too_large(demand) or self._nodes_away(demand)
         lasting = self._lasting[demand]
@@ -91,9 +91,6 @@ class Explainer:
             return self._share_sentence(demand, of_type)
         if demand.one_node:
             return f"can never start: {needed} on one node (horovod); the largest has {on_one}"
-        if demand.excluded_nodes and self._site.empty_place(demand, roomy) is not None:
-            without = f"without {listed(demand.excluded_nodes)}, where it failed before"
-            return f"can never start: {needed}; {without}, there are {most} at most"
         if most >= demand.gpus:
             return f"can never start: {needed} in equal parts; no equal split fits nodes of at most {on_one}"
         return f"can never start: {needed}; the cluster has {most} at most"

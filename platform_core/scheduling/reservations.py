@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.scheduling.estimates import expected_end_ms, remaining_ms
-from platform_core.scheduling.node_index import Demand, SlotCounts
+from platform_core.scheduling.node_index import SlotCounts
 from platform_core.scheduling.placement import Place
 from platform_core.scheduling.site import Site
 
@@ -46,7 +46,7 @@ class Reservations:
 
     def reserve(self, job: PendingJob) -> Reservation | None:
         """The earliest time and place for the whole run of the job, or None when no end makes room."""
-        demand, runtime_ms = Demand.of(job), remaining_ms(job)
+        demand, runtime_ms = self._site.demand(job), remaining_ms(job)
         allowed = self._site.allowed(demand)
         counts = self._counts.copy()
         changes = self._changes()

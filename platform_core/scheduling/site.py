@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from platform_core.cluster.health import NodeState
-from platform_core.cluster.snapshot import NodeView
+from platform_core.cluster.snapshot import NodeView, PendingJob
 from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts
 from platform_core.scheduling.placement import Place, equal_splits, find_place
 
@@ -26,6 +27,20 @@ class Site:
         self.in_service = self.index.where(lambda node: node.state in _IN_SERVICE)
         self._spread = spread
         self._splits: dict[Demand, tuple[int, ...]] = {}
+        self._relaxed: dict[Demand, Demand] = {}
+
+    def demand(self, job: PendingJob) -> Demand:
+        """What the job asks of this site.
+
+        Nodes it failed on are avoided while it could run without them. Where it could not, on a cluster of one
+        node for instance, avoiding them would mean waiting for ever: then they count like any other.
+        """
+        asked = Demand.of(job)
+        if not asked.excluded_nodes:
+            return asked
+        if asked not in self._relaxed:
+            self._relaxed[asked] = self._without_vain_exclusions(asked)
+        return self._relaxed[asked]
 
     def allowed(self, demand: Demand) -> int:
         return self.index.eligible(demand) & self.ready
@@ -39,6 +54,11 @@ class Site:
     def empty_place(self, demand: Demand, nodes: int) -> Place | None:
         """The best place on these nodes if nothing ran on them."""
         return find_place(self.index, self.capacity, nodes, self._all_splits(demand), demand.gpus)
+
+    def _without_vain_exclusions(self, asked: Demand) -> Demand:
+        if self.empty_place(asked, self.index.eligible(asked)) is not None:
+            return asked
+        return replace(asked, excluded_nodes=())
 
     def _splits_of(self, demand: Demand) -> tuple[int, ...]:
         if self._spread:

@@ -15,8 +15,11 @@ from platform_core.scheduling.decisions import Placement, Plan
 
 def violations(snapshot: Snapshot, plan: Plan, *, spread: bool = False) -> set[str]:
     """The names of the rules that the plan breaks."""
-    jobs = {job.id: job for job in snapshot.pending}
     nodes = {node.id: node for node in snapshot.nodes}
+    snapshot = replace(
+        snapshot, pending=tuple(without_vain_exclusions(job, nodes) for job in snapshot.pending)
+    )
+    jobs = {job.id: job for job in snapshot.pending}
     broken: set[str] = set()
     for placement in plan.placements:
         job = jobs[placement.job_id]
@@ -48,6 +51,13 @@ def _of_one_gang(job: PendingJob, placement: Placement, nodes: dict[str, NodeVie
     for seat in placement.members:
         broken |= _of_one_node(job, nodes[seat.node])
     return broken
+
+
+def without_vain_exclusions(job: PendingJob, nodes: dict[str, NodeView]) -> PendingJob:
+    """The job as it may be placed: an exclusion that leaves it no place on the whole, empty cluster is void."""
+    ready = {name: replace(node, state=NodeState.READY) for name, node in nodes.items()}
+    empty = {name: node.slots for name, node in nodes.items()}
+    return job if possible_places(job, ready, empty) else replace(job, excluded_nodes=())
 
 
 def _of_one_node(job: PendingJob, node: NodeView) -> set[str]:

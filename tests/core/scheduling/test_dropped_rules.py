@@ -83,7 +83,7 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
     ),
     "excluded nodes": (
         replacing(NodeIndex, "eligible", NodeIndex.roomy),
-        snapshot([node("a")], [pending("x", 1, excluded=["a"])]),
+        snapshot([node("a"), node("b")], [pending("x", 1, excluded=["a"])]),
         "excluded node",
     ),
     "gpu type": (

@@ -127,3 +127,12 @@ def test_a_large_gang_that_does_not_fit_is_passed_by_a_small_one() -> None:
         None,
         {"a": (4, 5, 6, 7)},
     ]
+
+
+def test_where_a_job_fits_nowhere_else_it_starts_again_on_the_node_it_failed_on_and_says_so() -> None:
+    [placement] = plan(snapshot([node("a")], [pending("x", 4, excluded=["a"])])).placements
+    assert [seat.node for seat in placement.members] == ["node-a"]
+    assert placement.reason == (
+        "4 GPUs of a100 on one node, the tightest that fits; "
+        "again on a, where it failed before: it fits nowhere without"
+    )

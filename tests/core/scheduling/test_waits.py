@@ -120,12 +120,9 @@ def test_a_share_of_cpus_no_node_has_can_never_start() -> None:
     )
 
 
-def test_a_job_whose_failures_excluded_too_many_nodes_is_told_so() -> None:
-    wait = only_wait([node("a"), node("b")], pending("x", 16, excluded=["b"]))
-    assert wait.code is WaitCode.CANNOT_EVER_FIT
-    assert wait.sentence == (
-        "can never start: needs 16 GPUs of a100; without node-b, where it failed before, there are 8 at most"
-    )
+def test_a_job_waits_for_a_node_it_has_not_failed_on_while_there_is_one() -> None:
+    wait = only_wait([node("a", free=0), node("b")], pending("x", 8, excluded=["b"]))
+    assert wait.code is WaitCode.NO_FREE_SLOTS
 
 
 def test_nodes_out_of_service_are_named() -> None:

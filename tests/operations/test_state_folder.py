@@ -50,6 +50,13 @@ def test_two_in_two_folders_share_no_port(folder: StateFolder, tmp_path: Path) -
     assert not taken & set(range(second["block"], second["block"] + state_folder.BLOCK))
 
 
+def test_the_preferred_web_port_is_given_once_although_nobody_listens_there_yet(
+    folder: StateFolder, tmp_path: Path
+) -> None:
+    first = folder.ports(agents=1, web=0).web
+    assert json.loads(another(StateFolder(tmp_path / "other")).stdout)["web"] != first
+
+
 def test_the_ports_of_one_folder_are_all_different(folder: StateFolder) -> None:
     ports = folder.ports(agents=state_folder.MOST_AGENTS, web=0)
     everything = [ports.block, ports.web, *ports.all()]

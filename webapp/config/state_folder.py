@@ -24,6 +24,7 @@ from typing import IO
 import psutil
 
 PREFERRED_WEB_PORT = 8000
+PREFERRED_MARK = 19_999  # bound by the `up` that has the preferred port
 # Each running `up` owns one block of ports, below the range that systems hand out to clients.
 BLOCK = 500
 BLOCKS = range(20_000, 30_000, BLOCK)
@@ -83,6 +84,7 @@ class StateFolder:
     path: Path
     _lock: IO[str] | None = field(default=None, init=False)
     _block_mark: socket.socket | None = field(default=None, init=False)
+    _web_mark: socket.socket | None = field(default=None, init=False)
 
     @property
     def logs(self) -> Path:
@@ -139,9 +141,7 @@ class StateFolder:
             if not is_free(web):
                 raise StateFolderError(f"Port {web} is taken by another program. Choose another with --port.")
         else:
-            web = next(
-                port for port in (before.get("web"), PREFERRED_WEB_PORT, block + 4) if port and is_free(port)
-            )
+            web = self._take_web(before.get("web"), block)
         ports = Ports.of(block, web, agents)
         path.write_text(json.dumps(asdict(ports), indent=2) + "\n")
         return ports
@@ -161,6 +161,24 @@ class StateFolder:
                 return block
             mark.close()
         raise StateFolderError(f"No {BLOCK} free ports in a row between {BLOCKS.start} and {BLOCKS.stop}.")
+
+    def _take_web(self, before: int | None, block: int) -> int:
+        """The port of last time, else the preferred one, else one of the own block. The servers start seconds after
+        this look, so the preferred port, which is in nobody's block, is marked as taken like a block is."""
+        for port in (before, PREFERRED_WEB_PORT):
+            if port and is_free(port) and (port != PREFERRED_WEB_PORT or self._mark_preferred()):
+                return port
+        return block + 4
+
+    def _mark_preferred(self) -> bool:
+        mark = socket.socket()
+        try:
+            mark.bind(("127.0.0.1", PREFERRED_MARK))
+        except OSError:
+            mark.close()
+            return False
+        self._web_mark = mark
+        return True
 
     def stop_leftovers(self) -> list[str]:
         """Ends what an `up` that was killed left behind here; returns the names."""

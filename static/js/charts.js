@@ -28,10 +28,9 @@ function style(index) {
   return { colour: `c${(index % 5) + 1}`, variant: (index + Math.floor(index / 5)) % 5 };
 }
 
-// Plotly writes dates in UTC; the reader lives in a zone.
+// Plotly takes times as they are and shows them in the reader's zone; its axes then count from there.
 const ZONE_MS = new Date().getTimezoneOffset() * 60000;
 function places(chart, xs) {
-  if (chart.x.kind === "time") return xs.map((x) => x - ZONE_MS);
   return chart.x.kind === "elapsed" ? xs.map((x) => x / unitOf(chart).seconds) : xs;
 }
 
@@ -69,13 +68,14 @@ function layout(chart) {
   const [muted, line, text] = [colour("muted"), colour("line"), colour("text")];
   const axis = { gridcolor: line, linecolor: line, zeroline: false, tickfont: { size: 11, color: muted }, automargin: true, ticks: "" };
   const xTitle = chart.x.kind === "elapsed" ? unitOf(chart).name : chart.x.kind === "time" ? "" : chart.x.title;
+  const small = chart.series.every((series) => series.y.every((y) => Math.abs(y ?? 0) < 0.01));
   const range = chart.y.max === undefined || chart.y.max === null ? {} : { range: [chart.y.min ?? 0, chart.y.max] };
   return {
     margin: { l: 44, r: 12, t: 10, b: 30 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: muted },
     showlegend: false, hovermode: false, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", uirevision: "keep",
-    xaxis: { ...axis, type: chart.x.kind === "time" ? "date" : "linear", showgrid: false, title: { text: xTitle, font: { size: 11, color: muted }, standoff: 6 }, exponentformat: "SI" },
-    yaxis: { ...axis, ...range, type: chart.y.log ? "log" : "linear", fixedrange: true, ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: "SI", nticks: 6 },
+    xaxis: { ...axis, type: chart.x.kind === "time" ? "date" : "linear", showgrid: false, tickangle: 0, nticks: 7, title: { text: xTitle, font: { size: 11, color: muted }, standoff: 6 }, exponentformat: "SI" },
+    yaxis: { ...axis, ...range, type: chart.y.log ? "log" : "linear", fixedrange: true, ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI", nticks: 6 },
     shapes: (chart.marks ?? []).map((mark) => ({ type: "line", x0: places(chart, [mark.x])[0], x1: places(chart, [mark.x])[0], yref: "paper", y0: 0, y1: 1, line: { color: muted, width: 1, dash: "dot" } })),
     annotations: (chart.marks ?? []).map((mark) => ({ x: places(chart, [mark.x])[0], y: 1, yref: "paper", yanchor: "top", xanchor: "left", showarrow: false, text: mark.text, font: { size: 11, color: text } })),
   };
@@ -152,7 +152,7 @@ function cursor(from, x) {
     const axis = plot._fullLayout?.xaxis;
     let line = figure.querySelector(".cursor");
     if (!line) plot.append((line = Object.assign(document.createElement("div"), { className: "cursor" })));
-    const left = x === null || !axis ? -1 : axis.c2p(places(chart, [x])[0]);
+    const left = x === null || !axis ? -1 : axis.c2p(places(chart, [x])[0] - (kind === "time" ? ZONE_MS : 0));
     legend(figure, chart, x);
     line.hidden = left < 0 || left > axis._length;
     if (line.hidden) continue;

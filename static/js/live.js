@@ -7,6 +7,7 @@ const FETCH_GAP_MS = 1000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 20000;
 const BANNER_AFTER_MS = 2500;
+const RETRY_MS = 3000;
 const SESSION_ENDED = 4401;
 
 let socket = null;
@@ -55,6 +56,11 @@ function busy(element) {
 
 function refreshAll() {
   watchers().forEach(refresh);
+}
+
+// A fetch that did not come through is tried again; the hint that asked for it comes only once.
+function missed({ detail: { elt: element } }) {
+  if (element.dataset?.live) setTimeout(() => refresh(element), RETRY_MS);
 }
 
 function heard({ subject, data }) {
@@ -109,6 +115,8 @@ export function startLive() {
   if (!watchers().length) return;
   connect();
   document.addEventListener("htmx:afterSettle", join);
+  document.addEventListener("htmx:sendError", missed);
+  document.addEventListener("htmx:responseError", missed);
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return;
     const late = [...owed];

@@ -83,8 +83,8 @@ def happened(event: Any) -> str:
     if event.subject_kind not in TOLD_BY_CAUSE or not event.cause:
         return f"{words}: {event.cause}" if event.cause else words
     sentence = CHECKPOINT_ID.sub("checkpoint", event.cause)
-    ended = _ended(event)
-    return f"{ended}: {sentence}" if ended else sentence
+    became = _ended(event) or words.removeprefix("deployment ") * words.startswith("deployment ")
+    return f"{became}: {sentence}" if became else sentence
 
 
 @register.filter

@@ -59,6 +59,8 @@ def told(member: Member) -> str:
     if is_infrastructure(member.reason):
         detail = member.reason.removeprefix(INFRASTRUCTURE).removeprefix(":").strip()
         return f"{member.node} could not run rank {member.rank}" + (f": {detail}" if detail else "")
+    if member.reason:  # the agent knows which rank it was and why; repeating the code would say it twice
+        return f"{member.node}: {member.reason.rstrip('.')}"
     if member.exit_code is None:
         end = "ended, its exit code is not known"
     elif member.exit_code > 128 or member.exit_code < 0:
@@ -67,4 +69,4 @@ def told(member: Member) -> str:
         end = f"was killed by signal {signal} (exit code {member.exit_code})"
     else:
         end = f"ended with exit code {member.exit_code}"
-    return f"{who} {end}" + (f": {member.reason}" if member.reason else "")
+    return f"{who} {end}"

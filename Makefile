@@ -3,6 +3,8 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
+# Some machines set it; here a dozen processes start from the same modules, which are compiled once instead.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The first Python 3.11 or newer that really runs. Choose another with `make PYTHON=/path/to/python3.12 …`.
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -46,12 +48,14 @@ proto: $(READY)  ## regenerates proto/trainmaster_wire from its .proto files
 	@$(BIN)/python -m tools.proto
 
 clean:  ## removes what make and the platform made: .venv, var, caches
-	@if [ -e var/up.pid ] && kill -0 "$$(cut -d' ' -f1 var/up.pid)" 2>/dev/null; then \
-		echo "The platform in var/ is running (pid $$(cut -d' ' -f1 var/up.pid)). Stop it first."; exit 1; fi
-	rm -rf .venv var build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results
+	@for file in var/up.pid var/demo/up.pid; do \
+		if [ -s $$file ] && kill -0 "$$(cat $$file)" 2>/dev/null; then \
+			echo "The platform in $$(dirname $$file) is running (pid $$(cat $$file)). Stop it first."; exit 1; fi; done
+	rm -rf .venv var build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# pip says a lot that nobody needs: it goes to a log, and its end is shown when it fails.
+# pip says a lot that nobody needs: it goes to a log, and its end is shown when it fails. Modules are compiled when they are
+# first imported, which saves half a minute; torch here already, because the ranks of a first job would do it all at once.
 $(READY): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Trainmaster needs Python 3.11 or newer, and none was found. Install one, or pass PYTHON=…"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "$(PYTHON) cannot make a virtual environment. On Debian: apt-get install python3-venv"; exit 1; }
@@ -59,6 +63,7 @@ $(READY): requirements.lock pyproject.toml
 	@{ $(BIN)/python -m pip install --disable-pip-version-check --no-input --no-compile -r requirements.lock \
 		&& $(BIN)/python -m pip install --disable-pip-version-check --no-build-isolation --no-deps --editable . ; \
 	} > .venv/install.log 2>&1 || { tail -n 20 .venv/install.log; exit 1; }
+	@$(BIN)/python -c 'import torch.distributed.run'
 	@touch $@
 
 # Chromium for the end-to-end tests: on the PATH, else from Debian as root, else Playwright's own.

@@ -1,4 +1,0 @@
-from tests.support import databases
-
-# Before any module here imports a model.
-databases.provide()

@@ -1,0 +1,56 @@
+"""An agent that the platform does not supervise, so that a test may kill it and start it again."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from webapp.config.platform_process import PlatformProcess
+from webapp.config.programs import AGENT, runnable
+from webapp.config.state_folder import read_environment
+
+NAME = "node-5"
+GPU_TYPE = "spare"  # a type of its own: the other jobs never come here, and these never go elsewhere
+
+
+@dataclass
+class SpareAgent:
+    platform: PlatformProcess
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def data(self) -> Path:
+        return self.platform.folder / "agents" / NAME
+
+    def start(self) -> None:
+        """Between two racks: in a chain it has neighbours on both sides."""
+        told = read_environment(self.platform.folder / "platform.env")
+        settings = {
+            "SERVER": told["TRAINMASTER_GATEWAY_LISTEN"],
+            "TOKEN": told["TRAINMASTER_BOOTSTRAP_TOKEN"],
+            "DATA": str(self.data),
+            "HOSTNAME": NAME,
+            "RACK": "rack-1b",
+            "SLOTS": "2",
+            "GPU_TYPE": GPU_TYPE,
+            "ADDRESS": "127.0.0.1",
+            "INSECURE": "1",
+        }
+        environment = {f"TRAINMASTER_AGENT_{name}": value for name, value in settings.items()}
+        with (self.platform.folder / "logs" / f"{NAME}.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                runnable(AGENT), env=os.environ | environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.kill()

@@ -1,0 +1,67 @@
+"""What dies comes back without anybody's help: a rank with its gang, an agent without its processes noticing."""
+
+import json
+import re
+import signal
+
+import psutil
+from playwright.sync_api import expect
+
+from tests.e2e.people import People
+from tests.e2e.site import Site, until
+from tests.e2e.spare_agent import GPU_TYPE, NAME, SpareAgent
+
+
+def steps_of(site: Site, job_id: str) -> list[int]:
+    return [step for step, *_ in site.bob.metrics(job_id)["series"]["loss"]]
+
+
+def test_one_rank_killed_and_the_gang_goes_on_from_the_last_checkpoint(people: People, site: Site) -> None:
+    job = site.bytelm("loses-a-rank", ranks=3, steps=400, checkpoint_every=20)
+    until("a checkpoint", lambda: site.bob.job(job.id).latest_checkpoint)
+    victim = rank_process(site, job.id, 2)
+    victim.send_signal(signal.SIGKILL)
+    ended = site.finished(job.id)
+    assert (ended.state, ended.restarts, ended.attempt) == ("succeeded", 1, 2), ended.reason
+    assert steps_of(site, job.id) == list(range(1, 401))
+    page = people.come("bob")
+    page.goto(f"/jobs/{job.id}/")
+    expect(page.locator("#job-head")).to_contain_text("restarted 1 of at most 3 times")
+    expect(page.locator("#job-head .answer")).to_contain_text("It was restarted once on the way")
+    page.get_by_role("link", name="Timeline", exact=True).click()
+    told = page.locator("#timeline")
+    expect(told).to_contain_text(re.compile("SIGKILL"))
+    expect(told).to_contain_text(re.compile(r"attempt 2"))
+
+
+def rank_process(site: Site, job_id: str, rank: int) -> psutil.Process:
+    children = [child for root in site.processes(job_id).values() for child in root.children(recursive=True)]
+    return next(child for child in children if child.environ().get("RANK") == str(rank))
+
+
+def test_a_killed_agent_adopts_what_ran_on_when_it_starts_again(
+    people: People, site: Site, spare_agent: SpareAgent
+) -> None:
+    enough = site.scratch / "enough"
+    job = site.script(
+        "outlives-its-agent", "steady.py", gpu_type=GPU_TYPE, environment={"GO_ON_UNTIL": str(enough)}
+    )
+    page = people.come("bob")
+    page.goto(f"/jobs/{job.id}/")
+    site.reached(job.id, 5)
+    before = site.processes(job.id)[NAME]
+    spare_agent.kill()
+    alone = json.loads(
+        (spool := next(spare_agent.data.glob("attempts/*/spool/*.jsonl"))).read_text().splitlines()[-1]
+    )
+    until("steps while nobody listens", lambda: len(spool.read_text().splitlines()) > alone["step"] + 5)
+    assert before.is_running()
+    spare_agent.start()
+    site.reached(job.id, alone["step"] + 10)
+    assert site.processes(job.id)[NAME] == before
+    enough.touch()
+    ended = site.finished(job.id)
+    assert (ended.state, ended.restarts, ended.attempt) == ("succeeded", 0, 1), ended.reason
+    steps = steps_of(site, job.id)
+    assert steps == list(range(1, len(steps) + 1))
+    expect(page.locator("#job-head .answer")).to_contain_text("Succeeded")

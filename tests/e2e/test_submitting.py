@@ -1,0 +1,108 @@
+"""From the form to two runs side by side, in one browser."""
+
+import re
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.people import People, kpi, moves, stay, stayed
+from tests.e2e.site import SMALL, Site
+
+MINUTES = 150_000
+STEPS = 400
+SETTINGS = "\n".join(
+    f"{name}={value}" for name, value in {**SMALL, "steps": STEPS, "eval_every": 100}.items()
+)
+
+
+def test_a_member_submits_watches_it_live_and_compares_it_with_a_second_run(
+    people: People, site: Site
+) -> None:
+    assert site.code
+    assert site.dataset
+    page = people.come("bob")
+    page.goto("/")
+    page.get_by_role("link", name="New job").click()
+    fill_in(page)
+    page.get_by_role("button", name="Submit job").click()
+    page.wait_for_url(re.compile(r"/jobs/job-\w+/"))
+    watch(page)
+    page.get_by_role("link", name="Clone and edit").click()
+    page.get_by_label("Name", exact=True).fill("slow")
+    settings = page.get_by_label("Hyperparameters", exact=True)
+    settings.fill(f"{settings.input_value()}\nlr=0.0003")
+    page.get_by_role("button", name="Submit job").click()
+    expect(page.get_by_role("heading", name="slow")).to_be_visible()
+    expect(state_of(page)).to_have_text("succeeded", timeout=MINUTES)
+    compare(page)
+
+
+def fill_in(page: Page) -> None:
+    """The panel answers at each change: what is left of the quota, what it costs, what is in the way."""
+    panel = page.locator("#check")
+    page.get_by_label("Name", exact=True).fill("quick")
+    page.get_by_label("Experiment", exact=True).fill("bytelm")
+    page.get_by_label("Command", exact=True).fill("train.py")
+    slots = page.get_by_label("Slots", exact=True)
+    slots.fill("9")
+    expect(panel).to_contain_text("would exceed quota: 9/8 GPUs of cpu")
+    slots.fill("4")
+    expect(panel).to_contain_text("It would start at once")
+    expect(panel).to_contain_text(
+        re.compile(r"This job\s*4\s*Left of the quota\s*8 of 8\s*Cost an hour\s*\$0\.16")
+    )
+    page.get_by_label("Code", exact=True).select_option(label="bytelm")
+    page.get_by_label("Dataset snapshot").select_option(label="python-stdlib v1 (training)")
+    page.get_by_label("Purpose of the data").fill("training")
+    page.get_by_label("Every so many steps").fill("100")
+    page.get_by_text("Hyperparameters, environment").click()
+    page.get_by_label("Hyperparameters", exact=True).fill(SETTINGS)
+
+
+def watch(page: Page) -> None:
+    stay(page)
+    expect(state_of(page)).to_have_text(re.compile("running|checkpointing"), timeout=MINUTES)
+    told = page.locator("#side .tl li")
+    before = told.count()
+    moves(kpi(page, "Step"), kpi(page, "Loss"))
+    points = page.locator("figure[data-chart] .plot").first
+    expect(points).to_have_attribute("aria-label", re.compile(r"\d"))
+    early = drawn(points)
+    expect(state_of(page)).to_have_text("succeeded", timeout=MINUTES)
+    expect(kpi(page, "Step")).to_have_text(str(STEPS))
+    expect(page.locator(".log .line", has_text="held-out bits per byte")).to_be_visible()
+    assert 0 < early < drawn(points) <= STEPS
+    assert told.count() > before
+    expect(told.first).to_contain_text("succeeded")
+    assert stayed(page)
+
+
+def compare(page: Page) -> None:
+    page.get_by_role("link", name="Experiments", exact=True).click()
+    page.get_by_role("link", name="bytelm", exact=True).click()
+    for run in ("quick", "slow"):
+        page.get_by_label(f"Compare {run}").check()
+    page.get_by_role("button", name="Compare 2 runs").click()
+    expect(page.get_by_role("heading", name="Compare 2 runs")).to_be_visible()
+    table = (
+        page.get_by_role("region")
+        .or_(page.locator("section"))
+        .filter(has_text="Only what differs")
+        .locator("table")
+    )
+    expect(table.locator("th.mono")).to_have_text(["lr"])
+    assert set(table.locator("tr", has=page.locator("th.mono")).locator("td").all_inner_texts()) == {
+        "0.003",
+        "0.0003",
+    }
+    expect(
+        table.locator("tr", has_text="final loss").locator("td", has_text=re.compile(r"\d\.\d"))
+    ).to_have_count(2)
+    assert page.locator("figure[data-chart] .plot").first.evaluate("plot => plot.data.length") == 2
+
+
+def state_of(page: Page) -> Locator:
+    return page.locator("#job-head .head .state")
+
+
+def drawn(plot: Locator) -> int:
+    return int(plot.evaluate("plot => plot.data[0].x.length"))

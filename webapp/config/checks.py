@@ -34,7 +34,8 @@ def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if settings.LEASE_SECONDS <= settings.TICK_SECONDS:
         problems.append(
             Error(
-                f"The scheduler's lease of {settings.LEASE_SECONDS} s ends before the next tick in {settings.TICK_SECONDS} s.",
+                f"The scheduler's lease of {settings.LEASE_SECONDS} s ends before the next tick "
+                f"in {settings.TICK_SECONDS} s.",
                 hint="Let TRAINMASTER_LEASE_SECONDS be greater than TRAINMASTER_TICK_SECONDS.",
                 id="trainmaster.E003",
             )

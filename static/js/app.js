@@ -7,9 +7,11 @@ import { startLogs } from "./logs.js";
 import { startKeys } from "./keys.js";
 import { startTimes } from "./time.js";
 import { startForms } from "./forms.js";
+import { startScroll } from "./scroll.js";
 
 startTimes();
 startForms();
+startScroll();
 startKeys();
 startCharts();
 startLogs();

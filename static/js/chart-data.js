@@ -59,6 +59,16 @@ export function grow(chart, subject, points) {
   return grown;
 }
 
+// Points that came before the page listened are missing: then the new ones do not follow on the last known.
+export function gapped(chart, subject, points) {
+  return chart.series.some((series) => {
+    const next = points.find((point) => point.values?.[series.key] !== undefined);
+    if (series.subject !== subject || !next || series.x.length < 3) return false;
+    const usual = (series.x.at(-1) - series.x[0]) / (series.x.length - 1);
+    return placeOf(chart, series, next) - series.x.at(-1) > 3 * usual;
+  });
+}
+
 export function tooLong(chart) {
   return chart.series.some((series) => series.x.length > MOST_POINTS);
 }

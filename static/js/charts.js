@@ -1,5 +1,5 @@
 // Charts by Plotly: one style for all, light and dark, live growth, one cursor and one zoom for the charts of a page.
-import { grow, nearest, number, position, summary, table, tooLong } from "./chart-data.js";
+import { gapped, grow, nearest, number, position, summary, table, tooLong } from "./chart-data.js";
 
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "x"];
@@ -181,6 +181,10 @@ function heard({ detail: { subject, data } }) {
   const known = new Set();
   for (const [figure, { chart, plot }] of drawn) {
     chart.series.filter((series) => series.subject === subject).forEach((series) => known.add(series.key));
+    if (gapped(chart, subject, data.points)) {
+      refetch();
+      continue;
+    }
     const grown = grow(chart, subject, data.points);
     if (!grown.size) continue;
     if (tooLong(chart) || plot.hidden) refetch();

@@ -7,7 +7,9 @@ const FETCH_GAP_MS = 1000;
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 20000;
 const BANNER_AFTER_MS = 2500;
+const PATIENCE = 4; // times what the last fetch took
 const RETRY_MS = 3000;
+const SLOW_PAGE_MS = 3000; // a page that took so long to come may have missed something
 const SESSION_ENDED = 4401;
 
 let socket = null;
@@ -39,15 +41,22 @@ function join() {
 
 function refresh(element) {
   if (!element.hasAttribute("hx-get") || owed.has(element)) return;
-  const rest = FETCH_GAP_MS - (performance.now() - (lastFetch.get(element) ?? -FETCH_GAP_MS));
+  const { at, took } = lastFetch.get(element) ?? { at: -Infinity, took: 0 };
+  const rest = Math.max(FETCH_GAP_MS, PATIENCE * took) - (performance.now() - at);
   owed.add(element);
   setTimeout(() => {
     if (document.hidden) return; // stays owed until the page is looked at again
     owed.delete(element);
     if (!element.isConnected || busy(element)) return;
-    lastFetch.set(element, performance.now());
+    lastFetch.set(element, { at: performance.now(), took: 0 });
     window.htmx.trigger(element, "live");
   }, Math.max(0, rest));
+}
+
+// A server that answers slowly is asked less often.
+function answered({ detail: { elt: element } }) {
+  const fetched = lastFetch.get(element);
+  if (fetched && !fetched.took) fetched.took = performance.now() - fetched.at;
 }
 
 function busy(element) {
@@ -83,7 +92,7 @@ function opened() {
   wait = FIRST_WAIT_MS;
   joined.clear();
   join();
-  if (everOpen) {
+  if (everOpen || performance.now() > SLOW_PAGE_MS) {
     refreshAll();
     document.dispatchEvent(new CustomEvent("trainmaster:catch-up"));
   }
@@ -115,6 +124,7 @@ export function startLive() {
   if (!watchers().length) return;
   connect();
   document.addEventListener("htmx:afterSettle", join);
+  document.addEventListener("htmx:afterRequest", answered);
   document.addEventListener("htmx:sendError", missed);
   document.addEventListener("htmx:responseError", missed);
   document.addEventListener("visibilitychange", () => {

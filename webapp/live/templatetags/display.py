@@ -58,6 +58,7 @@ def event_tone(kind: object) -> str:
     return next((tone for tone, ends in EVENT_TONES.items() if str(kind).endswith(ends)), "")
 
 
+NODE_ID_LENGTH = len("node-") + 16
 CHECKPOINT_ID = re.compile(r"\bcheckpoint ckpt-\w+")
 
 # Where the subject of an event is looked at.
@@ -111,8 +112,15 @@ def by_whom(event: Any) -> str:
 
 @register.filter
 def who(actor: str) -> str:
+    """user:alice is alice; a node that joins has no name yet but its id, so its agent is named."""
     kind, _, name = str(actor).partition(":")
-    return name or kind
+    return "its agent" if name.startswith("node-") and len(name) == NODE_ID_LENGTH else name or kind
+
+
+@register.filter
+def sentence(clause: object) -> str:
+    text = str(clause).strip()
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '?', '!')) else '.'}" if text else ""
 
 
 @register.simple_tag

@@ -1,0 +1,128 @@
+"""The mesh as a plan: one spanning tree for each lane of pieces, and what a single node needs to know of it.
+
+Piece p travels in lane p mod L. Every node receives each lane from one parent and has L slots for children, over all
+lanes together, so that at full rate each slot carries 1/L of a link and no port is asked for more than it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+STORE = ""
+MOST_SOURCES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One node's place. `pace` is its rate in percent of the usual: a slower node's children are as slow or slower."""
+
+    node: str
+    rack: tuple[str, str]  # block and rack
+    parents: tuple[str, ...]  # by lane; STORE: pulls that lane from the store
+    pace: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    lanes: int
+    seats: tuple[Seat, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """What a node is told: for each lane from whom, in order of preference. Nothing in it names a piece."""
+
+    node: str
+    lanes: tuple[tuple[str, ...], ...]
+
+
+def lane_length(pieces: int, lane: int, lanes: int) -> int:
+    """How many pieces travel in the lane."""
+    return max(0, (pieces - lane + lanes - 1) // lanes)
+
+
+class Tree:
+    """The forest by name: parents, children in order, depths."""
+
+    def __init__(self, forest: Forest) -> None:
+        self.lanes = forest.lanes
+        self.seats = {seat.node: seat for seat in forest.seats}
+        self.children: dict[str, list[tuple[str, int]]] = {node: [] for node in self.seats}
+        for seat in forest.seats:
+            for lane, parent in enumerate(seat.parents):
+                if parent in self.children:
+                    self.children[parent].append((seat.node, lane))
+
+    def above(self, node: str, lane: int) -> list[str]:
+        """From the parent up to the lane's root."""
+        found: list[str] = []
+        while (node := self.seats[node].parents[lane]) in self.seats and len(found) <= len(self.seats):
+            found.append(node)
+        return found
+
+    def plan_for(self, node: str) -> NodePlan:
+        return NodePlan(node, tuple(self._sources(node, lane) for lane in range(self.lanes)))
+
+    def _sources(self, node: str, lane: int) -> tuple[str, ...]:
+        """The parent; whoever has a slot to spare when the parent is gone; those above it; at last the store.
+
+        A parent that is gone frees one slot at each of its own parents: its child number j falls to its parent in
+        lane j. The children of a root fall to the first among them, and that one to the store, so that still only
+        one copy is pulled.
+        """
+        above = self.above(node, lane)
+        if not above:
+            return (STORE,)
+        siblings = self.children[above[0]]
+        number = siblings.index((node, lane))
+        found = [above[0]]
+        if len(above) == 1:
+            first = next(child for child, of in siblings if of == lane)
+            found += [first] if first != node else []
+        else:
+            # The lanes' own order, so that for the first child this is the grandparent more often than not.
+            found.append(self.seats[above[0]].parents[(lane + number) % self.lanes])
+        found += above[1:3] + above[-1:]
+        kept = dict.fromkeys(each for each in found if each not in (STORE, node))
+        return (*list(kept)[: MOST_SOURCES - 1], STORE)
+
+
+def node_plans(forest: Forest) -> tuple[NodePlan, ...]:
+    tree = Tree(forest)
+    return tuple(tree.plan_for(seat.node) for seat in forest.seats)
+
+
+def depths(forest: Forest) -> list[int]:
+    """By lane, how many hops the furthest node is from the store."""
+    tree = Tree(forest)
+    deepest = []
+    for lane in range(forest.lanes):
+        hops: dict[str, int] = {STORE: 0}
+        for seat in forest.seats:
+            path = [seat.node]
+            while path[-1] not in hops:
+                path.append(tree.seats[path[-1]].parents[lane])
+            for node in reversed(path[:-1]):
+                hops[node] = hops[tree.seats[node].parents[lane]] + 1
+        deepest.append(max(hops.values()))
+    return deepest
+
+
+def crossings(forest: Forest) -> float:
+    """How many whole copies go from one rack to another; each lane carries its part of a copy."""
+    racks = {seat.node: seat.rack for seat in forest.seats}
+    edges = sum(
+        parent != STORE and racks[parent] != seat.rack for seat in forest.seats for parent in seat.parents
+    )
+    return edges / forest.lanes
+
+
+def most_children(seats: Iterable[Seat]) -> int:
+    """The most slots that any one node gives."""
+    counts: dict[str, int] = {}
+    for seat in seats:
+        for parent in seat.parents:
+            if parent != STORE:
+                counts[parent] = counts.get(parent, 0) + 1
+    return max(counts.values(), default=0)

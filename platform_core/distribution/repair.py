@@ -1,0 +1,147 @@
+"""The coordinator's part of repair: the same forest with as few changed places as possible.
+
+Neighbours have already helped themselves by the time this runs, at the price that somebody serves one follower too
+many. Here each orphan gets a slot that is really free, and only nodes whose parents changed need to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from platform_core.distribution.forest import STORE, Forest, Seat
+from platform_core.distribution.planners import mesh
+from platform_core.distribution.planners.routes import Place
+
+_UNPLACED = "?"
+_NEAREST = 64  # so many free slots are looked at before the best of them is taken
+_USUAL = 100
+
+
+def mend(
+    forest: Forest,
+    gone: Collection[str] = (),
+    joined: Iterable[Place] = (),
+    pace: Mapping[str, int] | None = None,
+) -> Forest:
+    """Without those gone, with those joined as leaves, with nodes of another pace (in percent) among their like.
+
+    Slower nodes form trees of their own below the others: nobody waits for them, and they get what they can take.
+    """
+    pace = pace or {}
+    changed = {seat.node for seat in forest.seats if pace.get(seat.node, seat.pace) != seat.pace}
+    left = [seat for seat in forest.seats if seat.node not in gone and seat.node not in changed]
+    work = _Work(forest.lanes, left)
+    for percent in sorted({pace[node] for node in changed - set(gone)}, reverse=True):
+        seats = [
+            s for s in forest.seats if s.node in changed and s.node not in gone and pace[s.node] == percent
+        ]
+        places = [Place(seat.node, seat.rack[1], seat.rack[0]) for seat in seats]
+        for seat in mesh.plan(places, forest.lanes).seats:
+            parents = tuple(_UNPLACED if parent == STORE else parent for parent in seat.parents)
+            work.add(replace(seat, parents=parents, pace=percent))
+    unplaced = (_UNPLACED,) * forest.lanes
+    for place in sorted(joined, key=lambda place: place.node):
+        if place.node not in work.seats:
+            rack = (place.block, place.rack)
+            work.add(Seat(place.node, rack, unplaced, pace.get(place.node, _USUAL)))
+    work.place_all()
+    return Forest(forest.lanes, tuple(work.seats[node] for node in sorted(work.seats)))
+
+
+def changed_nodes(before: Forest, after: Forest) -> tuple[str, ...]:
+    """Those who must be told: all who are in both with other parents, and the new ones."""
+    parents = {seat.node: seat.parents for seat in before.seats}
+    return tuple(seat.node for seat in after.seats if parents.get(seat.node) != seat.parents)
+
+
+class _Work:
+    def __init__(self, lanes: int, seats: Iterable[Seat]) -> None:
+        self.lanes = lanes
+        self.seats: dict[str, Seat] = {seat.node: seat for seat in seats}
+        self.used = dict.fromkeys(self.seats, 0)
+        self.feeding: dict[tuple[str, int], int] = {}  # children by node and lane
+        self.rooted = [False] * lanes
+        for seat in list(self.seats.values()):
+            kept = tuple(p if p == STORE or p in self.seats else _UNPLACED for p in seat.parents)
+            self.seats[seat.node] = replace(seat, parents=kept)
+            self._count(seat.node, kept)
+        self.free: dict[tuple[str, str], list[str]] = {}
+
+    def add(self, seat: Seat) -> None:
+        self.seats[seat.node] = seat
+        self.used.setdefault(seat.node, 0)
+        self._count(seat.node, seat.parents)
+
+    def _count(self, node: str, parents: tuple[str, ...]) -> None:
+        for lane, parent in enumerate(parents):
+            self.rooted[lane] |= parent == STORE
+            if parent not in (STORE, _UNPLACED):
+                self.used[parent] = self.used.get(parent, 0) + 1
+                self.feeding[parent, lane] = self.feeding.get((parent, lane), 0) + 1
+
+    def place_all(self) -> None:
+        """Those that feed others first: what hangs below them can then take in the rest."""
+        orphans = sorted(
+            ((node, lane) for node, seat in self.seats.items() for lane, parent in enumerate(seat.parents)
+             if parent == _UNPLACED),
+            key=lambda each: (-self.seats[each[0]].pace, -self.feeding.get(each, 0), each),
+        )  # fmt: skip
+        for node in sorted(self.seats):
+            if self.used[node] < self.lanes:
+                self.free.setdefault(self.seats[node].rack, []).append(node)
+        for node, lane in orphans:
+            self._set_parent(node, lane, self._parent_for(node, lane) if self.rooted[lane] else STORE)
+
+    def _set_parent(self, node: str, lane: int, parent: str) -> None:
+        seat = self.seats[node]
+        self.seats[node] = replace(seat, parents=(*seat.parents[:lane], parent, *seat.parents[lane + 1 :]))
+        self._count(node, tuple(parent if each == lane else _UNPLACED for each in range(self.lanes)))
+        if parent != STORE and self.used[parent] >= self.lanes:
+            here = self.free.get(self.seats[parent].rack, [])
+            if parent in here:
+                here.remove(parent)
+
+    def _parent_for(self, node: str, lane: int) -> str:
+        """A free slot near by: like paces together, same rack first, few hops from the store."""
+        rack = self.seats[node].rack
+        near = self._fit(node, lane, self.free.get(rack, ()))
+        if near and near[0] == 0:
+            return near[-1]
+        far = self._fit(node, lane, (each for here in self.free.values() for each in here))
+        best = min((each for each in (near, far) if each), default=None)
+        # No free slot that is not below the orphan itself: rather one follower too many than none.
+        return best[-1] if best else self._least_loaded(node, lane)
+
+    def _fit(self, node: str, lane: int, candidates: Iterable[str]) -> tuple[int, bool, int, str] | None:
+        seat, best, looked = self.seats[node], None, 0
+        for candidate in candidates:
+            other = self.seats[candidate]
+            hops = self._hops(candidate, lane) if other.pace >= seat.pace else None
+            if hops is None:
+                continue
+            found = (other.pace - seat.pace, other.rack != seat.rack, hops, candidate)
+            best = min(best, found) if best else found
+            looked += 1
+            if looked >= _NEAREST:
+                break
+        return best
+
+    def _least_loaded(self, node: str, lane: int) -> str:
+        pace = self.seats[node].pace
+        fit = (
+            (self.used[each], each)
+            for each, other in self.seats.items()
+            if other.pace >= pace and self._hops(each, lane) is not None
+        )
+        return min(fit, default=(0, STORE))[1]
+
+    def _hops(self, node: str, lane: int) -> int | None:
+        """How far from the store; None while it hangs below an orphan, perhaps the very one to be placed."""
+        for hops in range(len(self.seats) + 1):
+            if node == STORE:
+                return hops
+            if node == _UNPLACED:
+                return None
+            node = self.seats[node].parents[lane]
+        return None

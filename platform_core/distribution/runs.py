@@ -1,0 +1,43 @@
+"""Which pieces of a lane are held, as runs: a node that receives in order is described by two numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+Run = tuple[int, int]  # from the first to before the second
+Runs = tuple[Run, ...]  # ascending, apart from each other, none empty
+
+
+def joined(runs: Iterable[Run]) -> Runs:
+    """The same pieces as few runs as possible."""
+    found: list[Run] = []
+    for first, end in sorted(runs):
+        if first >= end:
+            continue
+        if found and first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((first, end))
+    return tuple(found)
+
+
+def missing(runs: Runs, length: int) -> Runs:
+    """What lacks of the lane."""
+    gaps, at = [], 0
+    for first, end in runs:
+        if at < first:
+            gaps.append((at, first))
+        at = end
+    if at < length:
+        gaps.append((at, length))
+    return tuple(gaps)
+
+
+def run_at(runs: Runs, piece: int) -> Run | None:
+    """The run that contains the piece."""
+    return next((run for run in reversed(runs) if run[0] <= piece < run[1]), None)
+
+
+def frontier(runs: Runs) -> int:
+    """Before this piece the newest run ends; what grows is the newest run."""
+    return runs[-1][1] if runs else 0

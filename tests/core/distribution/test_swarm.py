@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platform_core.distribution.forest import STORE, NodePlan
+from platform_core.distribution.pace import Port, paces
+from platform_core.distribution.runs import joined, missing, run_at
+from platform_core.distribution.swarm import Follow, View, next_actions, sendable
+
+PLAN = NodePlan("me", (("mother", "aunt", STORE), ("father", "uncle", STORE)))
+FRESH = View(
+    pieces=200,
+    holds=((), ()),
+    neighbours={name: ((), ()) for name in ("mother", "aunt", "father", "uncle")},
+    following=(None, None),
+    leap=20,
+    patience=5,
+)
+UNDER_WAY = (Follow(0, "mother", 0, 100), Follow(1, "father", 0, 100))
+
+
+def has(view: View, **neighbours: object) -> View:
+    return replace(view, neighbours=dict(view.neighbours) | neighbours)
+
+
+def test_at_the_start_each_lane_follows_its_parent() -> None:
+    assert next_actions(PLAN, FRESH) == UNDER_WAY
+
+
+def test_nothing_is_asked_while_all_goes_well() -> None:
+    view = replace(FRESH, following=UNDER_WAY, holds=(((0, 30),), ()))
+    assert next_actions(PLAN, view) == ()
+
+
+def test_a_dead_parent_is_bypassed_in_its_lane_only_and_from_where_it_stopped() -> None:
+    view = replace(FRESH, following=UNDER_WAY, holds=(((0, 30),), ((0, 31),)), gone=frozenset({"mother"}))
+    assert next_actions(PLAN, view) == (Follow(0, "aunt", 30, 100),)
+
+
+def test_a_slow_one_is_left_when_there_is_another_and_kept_when_there_is_none() -> None:
+    view = replace(FRESH, following=UNDER_WAY, slow=frozenset({"mother"}))
+    assert next_actions(PLAN, view) == (Follow(0, "aunt", 0, 100),)
+    alone = replace(view, following=(Follow(0, "mother", 0, 100), UNDER_WAY[1]), gone=frozenset({"aunt"}))
+    assert next_actions(PLAN, alone) == ()
+
+
+def test_the_store_is_asked_only_when_no_neighbour_is_left() -> None:
+    view = replace(FRESH, following=UNDER_WAY, gone=frozenset({"mother", "aunt"}))
+    assert next_actions(PLAN, view) == (Follow(0, STORE, 0, 100),)
+
+
+def test_goes_back_to_the_parent_that_returned() -> None:
+    view = has(
+        replace(
+            FRESH,
+            following=(Follow(0, "aunt", 30, 100), UNDER_WAY[1]),
+            holds=(((0, 40),), ()),
+        ),
+        mother=(((0, 30), (38, 45)), ()),
+    )
+    assert next_actions(PLAN, view) == (Follow(0, "mother", 40, 100),)
+
+
+def test_does_not_wait_for_a_parent_that_left_out_just_what_is_wanted() -> None:
+    view = has(
+        replace(FRESH, holds=(((0, 35),), ())), mother=(((0, 30), (38, 45)), ()), aunt=(((0, 45),), ())
+    )
+    assert next_actions(PLAN, view)[0] == Follow(0, "aunt", 35, 100)
+
+
+def test_one_far_behind_goes_on_where_its_neighbours_are_and_fills_the_gap_afterwards() -> None:
+    returned = has(replace(FRESH, holds=(((0, 10),), ())), mother=(((0, 60),), ()))
+    assert next_actions(PLAN, returned)[0] == Follow(0, "mother", 60, 100)
+    at_the_end = has(replace(FRESH, holds=(((0, 10), (60, 100)), ())), mother=(((0, 100),), ()))
+    assert next_actions(PLAN, at_the_end)[0] == Follow(0, "mother", 10, 60)
+
+
+def test_a_stalled_lane_leaves_a_parent_that_lacks_the_piece_only_for_one_far_ahead() -> None:
+    view = replace(FRESH, following=UNDER_WAY, holds=(((0, 30),), ()), stalled=frozenset({0}))
+    waiting = has(view, mother=(((0, 30),), ()), aunt=(((0, 33),), ()))
+    assert next_actions(PLAN, waiting) == ()
+    assert next_actions(PLAN, has(waiting, aunt=(((0, 36),), ()))) == (Follow(0, "aunt", 30, 100),)
+
+
+def test_of_several_gaps_the_one_that_fewest_can_fill_comes_first() -> None:
+    view = has(
+        replace(FRESH, holds=(((10, 50), (60, 100)), ((0, 100),))),
+        mother=(((0, 100),), ()),
+        aunt=(((0, 40),), ()),
+    )
+    assert next_actions(PLAN, view) == (Follow(0, "mother", 50, 60),)
+
+
+def test_a_complete_node_asks_for_nothing() -> None:
+    assert next_actions(PLAN, replace(FRESH, holds=(((0, 100),), ((0, 100),)))) == ()
+
+
+def test_only_verified_pieces_at_the_follower_s_place_are_sent() -> None:
+    runs = ((0, 30), (40, 50))
+    assert sendable(runs, Follow(0, "me", 10, 100)) == (10, 30)
+    assert sendable(runs, Follow(0, "me", 42, 45)) == (42, 45)
+    assert sendable(runs, Follow(0, "me", 30, 100)) is None
+    assert sendable((), Follow(0, "me", 0, 100)) is None
+
+
+RUNS = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), max_size=5).map(joined)
+NAMES = st.sampled_from(["mother", "aunt", "father", "uncle"])
+
+
+@given(
+    st.tuples(RUNS, RUNS), st.dictionaries(NAMES, st.tuples(RUNS, RUNS)), st.frozensets(NAMES), st.frozensets(NAMES),
+    st.frozensets(st.integers(0, 1)),
+)  # fmt: skip
+def test_asks_for_what_it_lacks_of_those_that_live_and_for_nothing_twice(
+    holds, near, gone, slow, stalled
+) -> None:
+    view = replace(FRESH, holds=holds, neighbours=near, gone=gone, slow=slow, stalled=stalled)
+    asked = next_actions(PLAN, view)
+    assert {each.lane for each in asked} == {lane for lane in (0, 1) if missing(holds[lane], 100)}
+    for each in asked:
+        assert each.source in PLAN.lanes[each.lane]
+        assert each.source not in gone
+        assert each.source != STORE or {*PLAN.lanes[each.lane][:2]} <= gone
+        assert 0 <= each.first < each.until <= 100
+        assert all(run_at(holds[each.lane], piece) is None for piece in range(each.first, each.until))
+    following = tuple(next((each for each in asked if each.lane == lane), None) for lane in (0, 1))
+    assert next_actions(PLAN, replace(view, following=following)) == ()
+
+
+def test_a_node_is_slow_when_it_does_not_take_what_is_offered_twice_running() -> None:
+    ports = {f"n{n}": Port(100, 0) for n in range(9)} | {"lame": Port(52, 4), "starved": Port(50, 1)}
+    sure, suspects = paces(ports, ())
+    assert (sure, suspects) == ({}, {"lame"})
+    assert paces(ports, suspects) == ({"lame": 50}, frozenset())
+    assert paces({}, ()) == ({}, frozenset())

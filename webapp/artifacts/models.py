@@ -2,12 +2,15 @@ from django.db import models
 
 
 class Manifest(models.Model):
-    """What some bytes are (files, chunks, pieces and their digests) and where they lie. Never changes."""
+    """What some bytes are (files, chunks, pieces and their digests) and where they lie.
+
+    Named by its content, so several teams can have the same one; the bytes are kept once.
+    """
 
     id = models.CharField(primary_key=True, max_length=40)
     kind = models.CharField(max_length=20)
-    team = models.ForeignKey("accounts.Team", models.PROTECT)
-    source_url = models.TextField(help_text="its files lie under this store URL")
+    teams = models.ManyToManyField("accounts.Team", related_name="+", help_text="each has sent these bytes")
+    source_url = models.TextField(help_text="its files lie under this store URL; empty: they were deleted")
     total_bytes = models.BigIntegerField()
     files = models.PositiveIntegerField()
     document = models.JSONField()

@@ -7,7 +7,7 @@ from webapp.artifacts.values import ArtifactReference
 
 
 def manifest_exists(manifest_id: str, team: str, kind: str) -> bool:
-    return models.Manifest.objects.filter(id=manifest_id, team=team, kind=kind).exists()
+    return models.Manifest.objects.filter(id=manifest_id, teams=team, kind=kind).exists()
 
 
 def snapshot_exists(snapshot_id: str, team: str) -> bool:

@@ -27,20 +27,37 @@ UPLOAD_KINDS = ("code", "dataset", "model")
 
 
 def register(document: Manifest, team: str, source_url: str) -> models.Manifest:
-    """Keep a manifest whose files already lie under `source_url`. The same content twice is one row."""
-    row, _ = models.Manifest.objects.get_or_create(
-        id=document.id,
-        defaults={
-            "kind": document.kind,
-            "team_id": team,
-            "source_url": source_url,
-            "total_bytes": document.total_bytes,
-            "files": len(document.files),
-            "document": as_document(document),
-            "created_ms": now_ms(),
-        },
-    )
+    """Keep a manifest whose files already lie under `source_url`. The same content twice is one row, at one place."""
+    with transaction.atomic():
+        _, made = models.Manifest.objects.get_or_create(
+            id=document.id,
+            defaults={
+                "kind": document.kind,
+                "source_url": source_url,
+                "total_bytes": document.total_bytes,
+                "files": len(document.files),
+                "document": as_document(document),
+                "created_ms": now_ms(),
+            },
+        )
+        row = lock(document.id)
+        if not made and not row.source_url:  # its bytes were deleted, and now are here again
+            row.source_url = source_url
+            row.save(update_fields=["source_url"])
+        row.teams.add(team)  # type: ignore[arg-type]  # the key of a team is its slug
     return row
+
+
+def lock(manifest_id: str) -> models.Manifest:
+    """Until the caller's transaction ends, nobody begins to use these bytes and nobody deletes them."""
+    return models.Manifest.objects.select_for_update().get(id=manifest_id)
+
+
+def vacate(row: models.Manifest) -> str:
+    """The bytes of this locked manifest are about to be deleted. Returns where they lie."""
+    url, row.source_url = row.source_url, ""
+    row.save(update_fields=["source_url"])
+    return url
 
 
 def register_json(text: str, team: str, source_url: str) -> models.Manifest:
@@ -101,7 +118,7 @@ def add_snapshot(
 ) -> models.DatasetSnapshot:
     """The next version of a dataset; the same manifest and purpose again give the same snapshot."""
     permissions.require(actor, "dataset.create", team)
-    manifest = models.Manifest.objects.filter(id=manifest_id, team=team, kind="dataset").first()
+    manifest = models.Manifest.objects.filter(id=manifest_id, teams=team, kind="dataset").first()
     if manifest is None:
         raise TrainmasterError("not_found", what=f"dataset manifest {manifest_id} in team {team}")
     if not purpose:

@@ -1,6 +1,8 @@
 """Checkpoints arrive from the agents, and go when the policy of their job says so."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import transaction
@@ -15,6 +17,9 @@ from webapp.checkpoints.models import Checkpoint
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
 from webapp.live.identity import new_id, now_ms
+
+if TYPE_CHECKING:
+    from webapp.artifacts.models import Manifest
 
 
 def register(
@@ -31,6 +36,9 @@ def register(
     """Keep a checkpoint that an agent has verified and uploaded. Told twice, it is one row."""
     job = job_queries.find(job_id)
     assert job is not None, "an attempt's job exists"
+    told = Checkpoint.objects.select_related("manifest").filter(job=job, attempt=attempt, step=step).first()
+    if told is not None:
+        return told
     with transaction.atomic():
         manifest = artifacts.register_json(manifest_json, job.team_id, source_url)
         row, made = Checkpoint.objects.get_or_create(
@@ -42,6 +50,8 @@ def register(
                 at_ms=now_ms(), actor=actor, attempt=attempt, step=step, checkpoint=row.id
             )
             jobs.observe(job_id, event)
+    if manifest.source_url != source_url:  # an earlier attempt saved the very same, which is kept
+        _delete_files(source_url, manifest)
     return row
 
 
@@ -77,11 +87,18 @@ def _surplus(rows: list[Checkpoint], needed: set[str]) -> list[Checkpoint]:
 
 def _delete(row: Checkpoint) -> None:
     """The row first: a reader that comes now is told it is gone rather than finding half of it."""
-    if not Checkpoint.objects.filter(id=row.id, deleted_ms=None).update(deleted_ms=now_ms()):
-        return
-    if Checkpoint.objects.filter(manifest=row.manifest, deleted_ms=None).exists():
-        return  # the same bytes under another step or attempt
+    with transaction.atomic():
+        manifest = artifacts.lock(row.manifest_id)
+        if not Checkpoint.objects.filter(id=row.id, deleted_ms=None).update(deleted_ms=now_ms()):
+            return
+        if Checkpoint.objects.filter(manifest=manifest, deleted_ms=None).exists():
+            return  # the same bytes under another step or attempt
+        url = artifacts.vacate(manifest)
+    _delete_files(url, manifest)
+
+
+def _delete_files(url: str, manifest: Manifest) -> None:
     store = open_store(settings.STORE_URL)
-    folder = row.manifest.source_url.removeprefix(f"{settings.STORE_URL}/")
-    for entry in row.manifest.document["files"]:
+    folder = url.removeprefix(f"{settings.STORE_URL.rstrip('/')}/")
+    for entry in manifest.document["files"]:
         store.delete(f"{folder}/{entry['path']}")

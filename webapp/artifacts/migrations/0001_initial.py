@@ -19,12 +19,22 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.CharField(max_length=40, primary_key=True, serialize=False)),
                 ("kind", models.CharField(max_length=20)),
-                ("source_url", models.TextField(help_text="its files lie under this store URL")),
+                (
+                    "source_url",
+                    models.TextField(
+                        help_text="its files lie under this store URL; empty: they were deleted"
+                    ),
+                ),
                 ("total_bytes", models.BigIntegerField()),
                 ("files", models.PositiveIntegerField()),
                 ("document", models.JSONField()),
                 ("created_ms", models.BigIntegerField()),
-                ("team", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="accounts.team")),
+                (
+                    "teams",
+                    models.ManyToManyField(
+                        help_text="each has sent these bytes", related_name="+", to="accounts.team"
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(

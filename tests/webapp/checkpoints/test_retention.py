@@ -1,0 +1,93 @@
+"""Checkpoints go when the policy of their job says so; their bytes go with them, and never what a model uses."""
+
+import io
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.test import override_settings
+
+from platform_core.distribution.manifest import to_json
+from trainmaster.store import open_store
+from trainmaster.store.copying import copy_in, source_url
+from webapp.accounts.models import Team, User
+from webapp.accounts.queries import actor_of
+from webapp.artifacts import queries as artifacts
+from webapp.checkpoints import services
+from webapp.checkpoints.models import Checkpoint
+from webapp.jobs import services as jobs
+from webapp.jobs.models import Job
+from webapp.registry import services as registry
+
+Save = Callable[..., Checkpoint]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Path]:
+    with override_settings(STORE_URL=f"file://{tmp_path}"):
+        yield tmp_path
+
+
+@pytest.fixture
+def job(vision: Team, quota: Callable[..., object], owner: User) -> Job:
+    quota(vision)
+    mapping = {
+        "name": "j", "team": "vision", "command": "train.py", "num_gpus": 1, "gpu_type": "cpu",
+        "checkpoint": {"keep_last": 1},
+    }  # fmt: skip
+    return jobs.submit(actor_of(owner), mapping)[0]
+
+
+@pytest.fixture
+def save(store: Path, job: Job) -> Save:
+    """What an agent does: the bytes into the store, then the word of it."""
+
+    def save(step: int, content: bytes = b"", attempt: int = 1) -> Checkpoint:
+        url, upload = f"file://{store}", f"{attempt}-{step}"
+        files = [("state.pt", io.BytesIO(content or f"state {step}".encode()))]
+        manifest = copy_in(open_store(url), "checkpoint", upload, files)
+        return services.register(
+            job_id=job.id, attempt=attempt, step=step, manifest_json=to_json(manifest),
+            source_url=source_url(url, "checkpoint", upload), metrics={},
+            saved_ms=attempt * 1000 + step, actor="node:n",
+        )  # fmt: skip
+
+    return save
+
+
+def stored(checkpoint: Checkpoint) -> bool:
+    """Whether the bytes lie where the platform says."""
+    reference = artifacts.reference(checkpoint.manifest_id)
+    return bool(reference.source_url) and open_store(reference.source_url).exists("state.pt")
+
+
+def test_the_older_ones_leave_the_store(save: Save, store: Path) -> None:
+    old, new = save(10), save(20)
+    assert services.retain() == 1
+    assert not (store / "checkpoint" / "1-10" / "state.pt").exists()
+    assert not stored(old)
+    assert stored(new)
+
+
+def test_one_that_a_model_version_uses_stays(save: Save, owner: User) -> None:
+    used, _ = save(10), save(20)
+    registry.register(actor_of(owner), "vision", "bytelm", checkpoint=used.id)
+    assert services.retain() == 0
+    assert stored(used)
+
+
+def test_the_same_bytes_saved_again_after_they_were_deleted_are_found(save: Save) -> None:
+    save(10)
+    save(20)
+    services.retain()
+    again = save(10, attempt=2)
+    assert stored(again), "a deterministic run makes the very same checkpoint in its next attempt"
+
+
+def test_the_same_bytes_at_two_places_are_kept_once(save: Save, store: Path) -> None:
+    save(10)
+    again = save(10, attempt=2)
+    assert stored(again)
+    assert len(list((store / "checkpoint").rglob("state.pt"))) == 1
+    services.retain()
+    assert stored(again), "the older one of the two went, its bytes are still needed"

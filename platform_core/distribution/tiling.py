@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 MAX_CHUNK_SIZE = GIB
 MAX_PIECE_SIZE = 64 * MIB  # a piece travels as one message and is held in memory
+MAX_PART_BYTES, MAX_PATH_BYTES = (
+    255,
+    1000,
+)  # what file systems and S3 take, with room for the folder before it
 KINDS = frozenset({"code", "dataset", "checkpoint", "model", "logs", "artifact"})
 
 
@@ -40,9 +44,13 @@ def check_path(path: object) -> str:
     if any(part in ("", ".", "..") for part in path.split("/")):
         raise invalid(f"path {path!r} has an empty, '.' or '..' part")
     try:
-        path.encode()
+        longest = max(len(part.encode()) for part in path.split("/"))
+        size = len(path.encode())
     except UnicodeEncodeError as error:
         raise invalid(f"path {path!r} is not Unicode text") from error
+    if longest > MAX_PART_BYTES or size > MAX_PATH_BYTES:
+        limits = f"the limits are {MAX_PATH_BYTES}, and {MAX_PART_BYTES} for each part"
+        raise invalid(f"path {path[:40]!r}… has {size} bytes; {limits}")
     return path
 
 

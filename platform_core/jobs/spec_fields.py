@@ -40,7 +40,9 @@ PATH = Text(200)
 def command(read: Reader) -> tuple[str, ...]:
     found = read.value("command")
     words: list[str] = []
-    if isinstance(found, str):
+    if isinstance(found, str) and len(found) > MAX_COMMAND_BYTES:  # before it is split, which takes its time
+        words = [found]
+    elif isinstance(found, str):
         try:
             words = shlex.split(found)
         except ValueError as error:
@@ -132,6 +134,8 @@ def hyperparameters(read: Reader) -> tuple[tuple[str, Scalar], ...]:
             read.say(field, f"is {shown(value)}; it must be text, a number, true or false{remedy}")
         elif isinstance(value, float) and not math.isfinite(value):
             read.say(field, f"is {value}; it must be a finite number")
+        elif isinstance(value, int) and abs(value) >= 2**63:
+            read.say(field, f"is {shown(value)}; a whole number must fit into 64 bits, or be written as text")
         elif isinstance(value, str) and (len(value) > 1_000 or not _storable(value)):
             read.say(field, f"has {len(value)} characters; it must be plain text of at most 1000")
         else:

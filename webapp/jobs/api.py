@@ -1,5 +1,6 @@
 """Training jobs over REST."""
 
+import re
 from typing import Any, ClassVar
 
 from drf_spectacular.types import OpenApiTypes
@@ -16,6 +17,9 @@ from webapp.jobs import logs, queries, services
 from webapp.jobs.models import Job
 from webapp.jobs.serializers import JobOut
 from webapp.live.queries import story
+
+_COUNT = re.compile(r"[0-9]{1,18}", re.ASCII)
+_KEY = re.compile(r"[\x20-\x7e]{1,200}")
 
 
 def job_for(request: Any, job_id: str, action: str = "job.view") -> Job:
@@ -39,6 +43,12 @@ class JobPages(CursorPagination):
     def _cursor(self, link: str | None) -> str | None:
         """Only the cursor: a client that was given a URL of ours would send its token wherever that points."""
         return link.split("cursor=")[1].split("&")[0] if link else None
+
+    def decode_cursor(self, request: Request) -> Any:
+        cursor = super().decode_cursor(request)
+        if cursor is not None and cursor.position is not None and not _COUNT.fullmatch(str(cursor.position)):
+            raise TrainmasterError("request_invalid", what="cursor", why="it is none that was given out here")
+        return cursor
 
 
 _FILTERS = [
@@ -84,6 +94,9 @@ class Jobs(APIView):
         if lineage is not None and not isinstance(lineage, dict):
             raise TrainmasterError("request_invalid", what="lineage", why="it must be an object")
         key = request.headers.get("Idempotency-Key")
+        if key is not None and not _KEY.fullmatch(key):
+            why = "it must be 1 to 200 printable ASCII characters"
+            raise TrainmasterError("request_invalid", what="Idempotency-Key", why=why)
         job, new = services.submit(actor_of(request), mapping, idempotency_key=key, lineage=lineage)
         return Response(JobOut(job).data, status=201 if new else 200)
 
@@ -119,7 +132,7 @@ class JobLogs(APIView):
         found = logs.read(
             job.id,
             after=_number(request, "after"),
-            rank=int(rank) if rank and rank.isdigit() else None,
+            rank=_number(request, "rank") if rank else None,
             search=request.query_params.get("search", ""),
         )
         ended = job.finished_ms is not None and not found.lines
@@ -140,6 +153,6 @@ class JobEvents(APIView):
 
 def _number(request: Request, name: str) -> int:
     text = request.query_params.get(name, "0") or "0"
-    if not text.isdigit():
+    if not _COUNT.fullmatch(text):
         raise TrainmasterError("request_invalid", what=name, why=f"{text!r} is not a whole number")
     return int(text)

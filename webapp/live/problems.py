@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
+from django.conf import settings
+from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from rest_framework import exceptions
@@ -14,6 +15,7 @@ from rest_framework.views import set_rollback
 
 from platform_core.errors import CATALOGUE, TrainmasterError
 from platform_core.jobs.spec import SpecError
+from platform_core.units import format_bytes
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
@@ -43,6 +45,11 @@ def document(error: Exception) -> dict[str, Any]:
             "status": error.status_code,
             "title": phrase,
         }
+    if isinstance(error, RequestDataTooBig):
+        limit = format_bytes(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        return _body("too_large", f"The request is too large; the limit is {limit}")
+    if isinstance(error, SuspiciousOperation):
+        return _body("request_invalid", "The request is not valid")
     return _body("internal", "Something went wrong on our side. It has been logged.")
 
 
@@ -87,11 +94,18 @@ class ProblemMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
+            # No name of anything has it, and the database refuses to look for it.
+            why = "it has a character (NUL) that nothing here has"
+            return self._answer(request, TrainmasterError("request_invalid", what="the address", why=why))
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if not isinstance(error, TrainmasterError):
             return None  # Django's own handling: 404 and 403 pages, a logged 500
+        return self._answer(request, error)
+
+    def _answer(self, request: HttpRequest, error: TrainmasterError) -> HttpResponse:
         body = document(error)
         if request.path.startswith("/api/"):
             return JsonResponse(body, status=body["status"], content_type=MEDIA_TYPE)

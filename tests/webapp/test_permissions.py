@@ -72,6 +72,8 @@ def pages() -> Iterator[Row]:
     yield Row("get", "experiments/", SIGNED_IN)
     yield Row("get", "experiments/compare/", OF_TEAM, "experiments/compare/?runs={job}")
     yield Row("get", "experiments/<int:experiment_id>/", OF_TEAM, "experiments/{experiment}/")
+    artifact = "jobs/{job}/artifacts/{artifact}/code.bin"
+    yield Row("get", "jobs/<str:job_id>/artifacts/<int:artifact_id>/<path:name>", OF_TEAM, artifact)
     yield Row("get", "models/", SIGNED_IN)
     yield Row("get", "models/<slug:team>/<str:name>/", OF_TEAM, "models/vision/{model}/")
     registered = {"team": "vision", "name": "another", "checkpoint": "{checkpoint}"}

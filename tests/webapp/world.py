@@ -14,7 +14,7 @@ from webapp.artifacts import services as artifacts
 from webapp.checkpoints.models import Checkpoint
 from webapp.clusters import services as clusters
 from webapp.deployments.models import Deployment
-from webapp.experiments.models import Run
+from webapp.experiments.models import Run, RunArtifact
 from webapp.jobs import services as jobs
 from webapp.quotas.models import Quota
 from webapp.registry import services as registry
@@ -25,6 +25,7 @@ class World:
     job: str
     experiment: int
     checkpoint: str
+    artifact: int
     model: str
     model_version: str
     deployment: str
@@ -61,6 +62,8 @@ def build(cast: Cast) -> World:
     checkpoint = Checkpoint.objects.create(
         id="ckpt-0000000000000000", job=job, attempt=1, step=50, manifest_id=model_manifest, saved_ms=1
     )
+    code = _manifest(alice, "code")
+    artifact = RunArtifact.objects.create(run_id=job.id, name="code", manifest_id=code, created_ms=1)
     version = registry.register(alice, "vision", "bytelm", manifest=model_manifest)
     deployment = Deployment.objects.create(
         id="dep-0000000000000000", team_id="vision", user=cast.owner, model_version=version,
@@ -70,6 +73,7 @@ def build(cast: Cast) -> World:
         job=job.id,
         experiment=Run.objects.get(id=job.id).experiment_id,
         checkpoint=checkpoint.id,
+        artifact=artifact.pk,
         model="bytelm",
         model_version=version.id,
         deployment=deployment.id,

@@ -1,3 +1,4 @@
+from django.http import HttpRequest
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
@@ -11,7 +12,7 @@ from webapp.experiments import metric_store, queries
 from webapp.experiments.models import Run
 
 
-def run_for(request: Request, run_id: str) -> Run:
+def run_for(request: Request | HttpRequest, run_id: str) -> Run:
     run = queries.run(run_id)
     if run is None:
         raise TrainmasterError("not_found", what=f"run {run_id}")

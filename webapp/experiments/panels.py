@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
 
-from webapp.experiments import charts, queries
+from webapp.experiments import artifacts, charts, queries
 
 if TYPE_CHECKING:
     from webapp.jobs.models import Job
@@ -19,5 +19,6 @@ def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:
     return {
         "charts": charts.of_run(run),
         "lineage": run.lineage,
+        "artifacts": artifacts.listed(run),
         "run": {"id": run.id, "experiment_id": run.experiment_id, "experiment": run.experiment.name},
     }

@@ -169,7 +169,7 @@ def made_of(job: Job, lineage: dict[str, Any]) -> list[tuple[str, Any, bool]]:
 
 
 def _diff(diff: str | None) -> str | None:
-    return f"{len(diff.splitlines())} lines, kept with the run" if diff else None
+    return f"{len(diff.splitlines())} lines, under Spec and lineage" if diff else None
 
 
 def spec_rows(job: Job) -> list[tuple[str, str]]:

@@ -116,6 +116,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
         "checkpoints": [],
         "run": None,
         "lineage": job.lineage,
+        "artifacts": [],
         "models": [],
         "checkpoint_ms": None,
     }
@@ -136,6 +137,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
         "kpis": presentation.kpis(job, now, extra["checkpoint_ms"]),
         "members": presentation.members(living),
         "made_of": presentation.made_of(job, extra["lineage"]),
+        "diff": extra["lineage"].get("git_diff") or "",
         "logs_url": reverse("jobs:log", args=[job.id]),
         "logs_download": reverse("jobs:log-download", args=[job.id]),
         "events": events,

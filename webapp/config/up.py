@@ -28,6 +28,7 @@ class Options:
     port: int
     database_url: str
     redis_url: str
+    store_url: str
     tls: bool
     quiet: bool
 
@@ -49,6 +50,10 @@ class Options:
 @click.option(
     "--redis-url", envvar="REDIS_URL", default="", help="Use this Valkey or Redis.  [env: REDIS_URL]"
 )
+@click.option(
+    "--store-url", envvar="TRAINMASTER_STORE_URL", default="",
+    help="Keep all bytes here, s3://BUCKET/PREFIX say, not in DIR/store.  [env: TRAINMASTER_STORE_URL]",
+)  # fmt: skip
 @click.option(
     "--tls", is_flag=True, help="Encrypt between agents and gateway, with certificates made in DIR."
 )
@@ -75,7 +80,7 @@ def run(folder: StateFolder, options: Options) -> int:
     ports = folder.ports(options.agents, options.port)
     secrets = folder.secrets()
     with databases(folder, ports, secrets, options) as (urls, pid_files):
-        environment = shared_environment(folder, ports, secrets) | urls | encryption(folder, options)
+        environment = shared_environment(folder, ports, secrets, options) | urls | encryption(folder, options)
         write_environment(folder.path / "platform.env", environment)
         prepare_database(folder, environment, secrets)
         printer = LogPrinter(folder.logs, options.quiet, announcer="watch")
@@ -117,13 +122,15 @@ def databases(
         )
 
 
-def shared_environment(folder: StateFolder, ports: Ports, secrets: dict[str, str]) -> dict[str, str]:
+def shared_environment(
+    folder: StateFolder, ports: Ports, secrets: dict[str, str], options: Options
+) -> dict[str, str]:
     return {
         "DJANGO_SETTINGS_MODULE": "webapp.config.settings",
         "PYTHONUNBUFFERED": "1",  # lines appear when they are written
         **{name: value for name, value in secrets.items() if name.startswith("TRAINMASTER_")},
         "TRAINMASTER_PUBLIC_URL": f"http://127.0.0.1:{ports.web}",
-        "TRAINMASTER_STORE_URL": f"file://{folder.path / 'store'}",
+        "TRAINMASTER_STORE_URL": options.store_url or f"file://{folder.path / 'store'}",
         "TRAINMASTER_GATEWAY_LISTEN": f"127.0.0.1:{ports.gateway}",
     }
 

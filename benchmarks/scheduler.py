@@ -41,7 +41,8 @@ CONTESTANTS = {
     "las": Contestant(Policy("least_attained_service", evicts=True)),
     "sjf": Contestant(Policy("shortest_remaining", skip_ahead=False), Knowledge.EXACT),
     "srtf": Contestant(Policy("shortest_remaining", evicts=True), Knowledge.EXACT),
-    "ours": Contestant(Policy("shortest_with_age", reservations=1)),
+    "ours": Contestant(Policy("expected_remaining", reservations=1, preempts=True)),
+    "ours-patient": Contestant(Policy("shortest_with_age", reservations=1)),  # the same without preemption
 }
 
 

@@ -68,6 +68,8 @@ class RunningJob:
     min_gpus: int
     submitted_ms: int = 0
     attained_gpu_ms: int = 0  # in attempts before this one
+    max_runtime_ms: int = 0  # the user's limit; 0 where none is known
+    saves_when_stopped: bool = False  # does it write a checkpoint when it is told to stop?
 
     @property
     def held(self) -> int:

@@ -15,7 +15,9 @@ from platform_core.scheduling.decisions import Placement, Plan, Wait
 from platform_core.scheduling.eviction import Eviction
 from platform_core.scheduling.explain import Explainer
 from platform_core.scheduling.ordering import ORDERS
+from platform_core.scheduling.ordering.keys import KeyOfJob
 from platform_core.scheduling.policy import Policy
+from platform_core.scheduling.preemption import Preemption
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     key = ORDERS[policy.order](snapshot)
     queue = sorted(snapshot.pending, key=key)
     board = Board(snapshot, spread=policy.spread)
-    eviction = Eviction(board, queue, key) if policy.evicts else None
+    eviction = _eviction(policy, board, queue, key)
     if eviction is not None:
         queue.sort(key=eviction.is_undeserving)  # the room made for one is not for those who would be evicted
     started: list[tuple[PendingJob, Placement]] = []
@@ -60,11 +62,19 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
             continue
         if len(board.reservations.made) < policy.reservations:
             board.reserve(job)
-        elif not policy.skip_ahead or (eviction is None and board.is_full()):
+        elif not policy.skip_ahead or (board.is_full() and (eviction is None or eviction.is_hopeless(job))):
             waiting.extend(queue[number + 1 :])  # nobody after this one can start
             break
     evicted = tuple(eviction.evicted) if eviction is not None else ()
     return Decisions(started, waiting, tuple(job.id for job in queue), evicted, board)
+
+
+def _eviction(
+    policy: Policy, board: Board, queue: list[PendingJob], key: KeyOfJob
+) -> Eviction | Preemption | None:
+    if policy.preempts:
+        return Preemption(board, key)
+    return Eviction(board, queue, key) if policy.evicts else None
 
 
 def _explained(decided: Decisions, policy: Policy) -> tuple[Wait, ...]:

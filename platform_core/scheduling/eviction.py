@@ -24,6 +24,9 @@ class Eviction:
     def is_undeserving(self, job: PendingJob) -> bool:
         return job.id not in self._deserving
 
+    def is_hopeless(self, job: PendingJob) -> bool:
+        return False
+
     def make_room(self, job: PendingJob) -> bool:
         """Choose whom to stop and keep the rest of the place for the job; False when that cannot help."""
         board = self._board

@@ -47,9 +47,13 @@ class Site:
 
     def place(self, counts: SlotCounts, demand: Demand) -> Place | None:
         """The best place on ready nodes with these free slots."""
+        return find_place(self.index, counts, self.allowed(demand), self.splits(demand), demand.gpus)
+
+    def splits(self, demand: Demand) -> tuple[int, ...]:
+        """Over how many nodes it may go, the most welcome first."""
         if demand not in self._splits:
             self._splits[demand] = self._splits_of(demand)
-        return find_place(self.index, counts, self.allowed(demand), self._splits[demand], demand.gpus)
+        return self._splits[demand]
 
     def empty_place(self, demand: Demand, nodes: int) -> Place | None:
         """The best place on these nodes if nothing ran on them."""

@@ -153,6 +153,8 @@ class Cluster:
             min_gpus=waiting.min_gpus,
             submitted_ms=waiting.submitted_ms,
             attained_gpu_ms=waiting.attained_gpu_ms,
+            max_runtime_ms=waiting.max_runtime_ms,
+            saves_when_stopped=True,
         )
         if running.held != life.job.gpus:
             raise RuntimeError(f"{running.id} asked for {life.job.gpus} slots and got {running.held}")

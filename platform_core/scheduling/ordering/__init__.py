@@ -7,6 +7,7 @@ every key ends in the job's id, so the order never depends on how the snapshot w
 from __future__ import annotations
 
 from platform_core.scheduling.ordering import (
+    expected_remaining,
     first_come,
     least_attained_service,
     priority_fair_share,
@@ -16,6 +17,7 @@ from platform_core.scheduling.ordering import (
 from platform_core.scheduling.ordering.keys import NextChange, OrderPolicy
 
 ORDERS: dict[str, OrderPolicy] = {
+    "expected_remaining": expected_remaining.key_for,
     "first_come": first_come.key_for,
     "least_attained_service": least_attained_service.key_for,
     "priority_fair_share": priority_fair_share.key_for,

@@ -1,6 +1,6 @@
 """Two queues by GPU time already had: newcomers first, in each queue the oldest submission first.
 
-Nothing is known of durations; a job that has had its hour of GPU time is taken for a long one (Tiresias,
+Nothing is known of durations; a job that has had eight hours of GPU time is taken for a long one (Tiresias,
 NSDI'19). Two queues instead of a continuous scale, so that long jobs do not evict each other in turns.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.ordering.keys import KeyOfJob, OrderKey
 
-FIRST_QUEUE_GPU_MS = 3_600_000
+FIRST_QUEUE_GPU_MS = 8 * 3_600_000
 
 
 def key_for(snapshot: Snapshot) -> KeyOfJob:

@@ -67,7 +67,7 @@ def test_first_come_ignores_priority_and_share() -> None:
 
 
 def test_an_unknown_ordering_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(ValueError, match=r"'alphabetical'; there are first_come, least_attained"):
+    with pytest.raises(ValueError, match=r"'alphabetical'; there are expected_remaining, first_come"):
         Policy(order="alphabetical")
 
 
@@ -83,9 +83,9 @@ def test_the_default_order_follows_its_formula(snapshot: Snapshot) -> None:
     assert list(plan(snapshot).order) == [job.id for job in sorted(snapshot.pending, key=key)]
 
 
-def test_least_attained_service_puts_jobs_with_an_hour_of_gpu_time_behind_newcomers() -> None:
-    veteran = replace(pending("veteran", 4, submitted_ms=NOW_MS - 1), attained_gpu_ms=60 * MINUTE_MS)
-    young = replace(pending("young", 4, submitted_ms=NOW_MS - 2), attained_gpu_ms=60 * MINUTE_MS - 1)
+def test_least_attained_service_puts_jobs_with_eight_hours_of_gpu_time_behind_newcomers() -> None:
+    veteran = replace(pending("veteran", 4, submitted_ms=NOW_MS - 1), attained_gpu_ms=8 * 60 * MINUTE_MS)
+    young = replace(pending("young", 4, submitted_ms=NOW_MS - 2), attained_gpu_ms=8 * 60 * MINUTE_MS - 1)
     queue = [veteran, young, pending("new", 1)]
     assert order_of(queue, Policy(order="least_attained_service")) == ["young", "new", "veteran"]
 

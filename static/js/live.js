@@ -9,7 +9,6 @@ const LONGEST_WAIT_MS = 20000;
 const BANNER_AFTER_MS = 2500;
 const PATIENCE = 4; // times what the last fetch took
 const RETRY_MS = 3000;
-const SLOW_PAGE_MS = 3000; // a page that took so long to come may have missed something
 const SESSION_ENDED = 4401;
 
 let socket = null;
@@ -33,7 +32,8 @@ function join() {
   const wanted = new Set([...watchers()].flatMap(subjectsOf));
   const fresh = [...wanted].filter((subject) => !joined.has(subject));
   const gone = [...joined].filter((subject) => !wanted.has(subject));
-  if (fresh.length) socket.send(JSON.stringify({ join: fresh }));
+  // The page is as old as its navigation: the server tells what changed since then, before it could be heard here.
+  if (fresh.length) socket.send(JSON.stringify({ join: fresh, age_ms: Math.ceil(performance.now()) }));
   if (gone.length) socket.send(JSON.stringify({ leave: gone }));
   fresh.forEach((subject) => joined.add(subject));
   gone.forEach((subject) => joined.delete(subject));
@@ -76,6 +76,7 @@ function heard({ subject, data }) {
   if (!subject) return;
   document.dispatchEvent(new CustomEvent("trainmaster:live", { detail: { subject, data: data ?? {} } }));
   for (const element of watchers()) if (subjectsOf(element).includes(subject)) refresh(element);
+  if (data?.missed) document.dispatchEvent(new CustomEvent("trainmaster:catch-up"));
 }
 
 function banner(text) {
@@ -92,7 +93,7 @@ function opened() {
   wait = FIRST_WAIT_MS;
   joined.clear();
   join();
-  if (everOpen || performance.now() > SLOW_PAGE_MS) {
+  if (everOpen) {
     refreshAll();
     document.dispatchEvent(new CustomEvent("trainmaster:catch-up"));
   }
@@ -127,6 +128,11 @@ export function startLive() {
   document.addEventListener("htmx:afterRequest", answered);
   document.addEventListener("htmx:sendError", missed);
   document.addEventListener("htmx:responseError", missed);
+  // What was put off while a dialog was open inside it.
+  document.addEventListener("close", ({ target }) => {
+    const element = target.closest("[data-live]");
+    if (element) refresh(element);
+  }, true);
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return;
     const late = [...owed];

@@ -7,13 +7,18 @@ from asgiref.sync import sync_to_async
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 
 from webapp.live import subjects
+from webapp.live.identity import now_ms
 
 MESSAGE_GAP_S = 0.25  # at most four messages a second for each subject
 SUBJECTS_PER_SOCKET = 100
 
 
 class LiveConsumer(AsyncJsonWebsocketConsumer):
-    """In: {"join": [subject, …]} or {"leave": […]}.  Out: {"joined": s}, {"refused": s}, {"subject": s, "data": {…}}.
+    """In: {"join": [subject, …], "age_ms": …} or {"leave": […]}.
+    Out: {"joined": s}, {"refused": s}, {"subject": s, "data": {…}}.
+
+    `age_ms` says for how long the page has been on its way: what changed since then may be missing in it, and
+    {"subject": s, "data": {"missed": true}} says so.
 
     What arrives faster than the page may be told is merged: later values win, lists are joined.
     """
@@ -38,14 +43,16 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     async def receive_json(self, content: Any, **kwargs: Any) -> None:
         if not isinstance(content, dict):
             return
+        age_ms = content.get("age_ms")
+        since_ms = now_ms() - age_ms if isinstance(age_ms, int) else None
         for subject in _names(content.get("join")):
-            await self._join(subject)
+            await self._join(subject, since_ms)
         for subject in _names(content.get("leave")):
             if subject in self.joined:
                 self.joined.discard(subject)
                 await self.channel_layer.group_discard(subjects.group(subject), self.channel_name)
 
-    async def _join(self, subject: str) -> None:
+    async def _join(self, subject: str, since_ms: int | None) -> None:
         allowed = len(self.joined) < SUBJECTS_PER_SOCKET and await sync_to_async(subjects.may_watch)(
             self.scope["user"], subject
         )
@@ -55,6 +62,8 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         self.joined.add(subject)
         await self.channel_layer.group_add(subjects.group(subject), self.channel_name)
         await self.send_json({"joined": subject})
+        if since_ms is not None and await sync_to_async(subjects.changed_since)(subject, since_ms):
+            await self.send_json({"subject": subject, "data": {"missed": True}})
 
     async def live_changed(self, message: dict[str, Any]) -> None:
         subject = message["subject"]

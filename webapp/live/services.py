@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from webapp.live.identity import now_ms
 from webapp.live.models import Event
-from webapp.live.subjects import group
+from webapp.live.subjects import changed, group
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ def publish(subject: str, data: Mapping[str, Any] | None = None) -> None:
 def _send(subject: str, data: dict[str, Any]) -> None:
     layer = get_channel_layer()
     try:
+        changed(subject, now_ms())  # before the message: who joins in between finds one of the two
         async_to_sync(layer.group_send)(
             group(subject), {"type": "live.changed", "subject": subject, "data": data}
         )

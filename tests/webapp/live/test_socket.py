@@ -1,0 +1,67 @@
+"""The live socket: who joins hears of what changed, also of what changed just before."""
+
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+
+from webapp.live import services, subjects
+from webapp.live.consumers import LiveConsumer
+from webapp.live.identity import new_id
+
+
+@pytest.fixture
+def subject(monkeypatch: pytest.MonkeyPatch) -> str:
+    """One of a kind that exists in this test only, which the member may watch."""
+    monkeypatch.setitem(subjects._WATCHERS, "thing", lambda user, thing: user.username == "member")
+    return f"thing:{new_id('job')}"
+
+
+@pytest.fixture
+async def socket() -> AsyncIterator[Any]:
+    communicator = WebsocketCommunicator(LiveConsumer.as_asgi(), "/ws/live/")
+    communicator.scope["user"] = SimpleNamespace(is_authenticated=True, username="member")
+    connected, _ = await communicator.connect()
+    assert connected
+    yield communicator
+    await communicator.disconnect()
+
+
+async def join(socket: Any, subject: str, **more: Any) -> None:
+    await socket.send_json_to({"join": [subject], **more})
+    assert await socket.receive_json_from() == {"joined": subject}
+
+
+async def test_a_page_that_came_before_the_change_and_joins_after_it_is_told(
+    socket: Any, subject: str
+) -> None:
+    await send(subject)
+    await join(socket, subject, age_ms=60_000)
+    assert await socket.receive_json_from() == {"subject": subject, "data": {"missed": True}}
+
+
+async def test_a_page_that_came_after_the_change_is_left_alone(socket: Any, subject: str) -> None:
+    await send(subject)
+    await join(socket, subject, age_ms=-60_000)
+    assert await socket.receive_nothing()
+
+
+async def test_what_changes_after_the_joining_arrives(socket: Any, subject: str) -> None:
+    await join(socket, subject, age_ms=0)
+    await send(subject, {"step": 5})
+    assert await socket.receive_json_from() == {"subject": subject, "data": {"step": 5}}
+
+
+async def test_what_may_not_be_watched_is_refused(socket: Any, subject: str) -> None:
+    socket.scope["user"].username = "outsider"
+    await send(subject)
+    await socket.send_json_to({"join": [subject], "age_ms": 60_000})
+    assert await socket.receive_json_from() == {"refused": subject}
+    assert await socket.receive_nothing()
+
+
+async def send(subject: str, data: dict[str, Any] | None = None) -> None:
+    await sync_to_async(services._send)(subject, data or {})

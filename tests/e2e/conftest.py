@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ours = sorted((items[index] for index in places), key=lambda item: _place(item.path.stem))
     for index, item in zip(places, ours, strict=True):
         item.add_marker(pytest.mark.slow)
-        item.add_marker(pytest.mark.timeout(300))
+        item.add_marker(pytest.mark.timeout(600))
         items[index] = item
 
 
@@ -86,7 +86,7 @@ def spare_agent(site: Site) -> Iterator[SpareAgent]:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     # Of the package, not of the session: while Playwright runs, no other test may have an event loop.
-    expect.set_options(timeout=30_000)
+    expect.set_options(timeout=60_000)
     with sync_playwright() as playwright:
         browser = chromium(playwright)
         yield browser

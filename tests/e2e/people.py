@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from playwright.sync_api import (
     Browser,
     BrowserContext,
     ConsoleMessage,
+    Error,
     Locator,
     Page,
     Playwright,
@@ -25,6 +27,7 @@ REPLACED = r"htmx:(sendAbort|afterRequest)"
 SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 PASSWORDS = {person.username: person.password for person in CAST}
 DESKTOP = {"width": 1280, "height": 900}
+LONG = 240_000  # milliseconds; a busy machine needs so long for what an idle one does in ten seconds
 PHONE = {"width": 390, "height": 844}
 
 
@@ -90,9 +93,10 @@ class People:
     def keep_evidence(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, context in self.contexts.items():
-            for number, page in enumerate(context.pages):
-                page.screenshot(path=folder / f"{name}-{number}.png")
-            context.tracing.stop(path=folder / f"{name}.trace.zip")
+            with suppress(Error):  # a browser that is in trouble must not hide why the test failed
+                for number, page in enumerate(context.pages):
+                    page.screenshot(path=folder / f"{name}-{number}.png", timeout=20_000)
+                context.tracing.stop(path=folder / f"{name}.trace.zip")
 
     def leave(self) -> None:
         for context in self.contexts.values():
@@ -119,10 +123,10 @@ def kpi(page: Page, label: str) -> Locator:
 def moves(*values: Locator) -> None:
     """They show numbers, and later other ones."""
     for value in values:
-        expect(value).to_have_text(re.compile(r"\d"), timeout=90_000)
+        expect(value).to_have_text(re.compile(r"\d"), timeout=LONG)
     first = [value.inner_text() for value in values]
     for value, text in zip(values, first, strict=True):
-        expect(value).not_to_have_text(text, timeout=90_000)
+        expect(value).not_to_have_text(text, timeout=LONG)
 
 
 def confirm(page: Page, button: str) -> None:

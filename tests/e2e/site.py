@@ -1,7 +1,6 @@
 """The running platform as every test here meets it: its address, its people's tokens, its files, its processes."""
 
 import hashlib
-import json
 import runpy
 import shutil
 import sysconfig
@@ -26,7 +25,7 @@ EXAMPLE = ROOT / "examples" / "bytelm"
 TOKENS = {"bob": "vision", "carol": "nlp"}
 # Small enough for four ranks on two cores, and still ten steps a second or so on a machine that does other things.
 SMALL = {"layers": 1, "width": 32, "context": 32, "batch": 12, "eval_batch": 12, "warmup": 5}
-PATIENCE = 150.0  # seconds; for what a quiet machine does in ten
+PATIENCE = 240.0  # seconds; for what a quiet machine does in ten
 
 
 def until(what: str, look: Callable[[], T], seconds: float = PATIENCE) -> T:
@@ -48,6 +47,10 @@ class Site:
     @property
     def url(self) -> str:
         return self.platform.url
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
 
     @property
     def bob(self) -> Client:
@@ -99,7 +102,7 @@ class Site:
 
     def script(self, name: str, script: str, **fields: Any) -> Job:
         given = {"command": f"python {script}", "code": self.scripts, "strategy": "custom", "num_gpus": 1}
-        return self.submit(name, **given, **fields)
+        return self.submit(name, **{**given, **fields})
 
     def submit(self, name: str, **fields: Any) -> Job:
         spec = {"name": name, "team": "vision", "gpu_type": "cpu", "max_runtime_hours": 1, **fields}
@@ -124,6 +127,12 @@ class Site:
             return job if job.is_finished else None
 
         return until(f"the end of {job_id}", look)
+
+    def places(self, job_id: str) -> list[str]:
+        """The nodes of its last attempt."""
+        names = {node.id: node.hostname for node in self.bob.nodes()}
+        placed = [event for event in self.bob.events(job_id) if event["kind"] == "Placed"]
+        return sorted(names[member["node"]] for member in placed[-1]["data"]["members"])
 
     def processes(self, job_id: str) -> dict[str, psutil.Process]:
         """The root of what runs for this job, on each node by its name."""
@@ -154,7 +163,3 @@ class Site:
 
 def _end(path: Path, lines: int = 12) -> str:
     return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
-
-
-def recorded(path: Path) -> dict[str, Any]:
-    return dict(json.loads(path.read_text()))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
-from tests.e2e.people import People, stay, stayed
+from tests.e2e.people import LONG, People, stay, stayed
 from tests.e2e.site import Site, until
 from tests.e2e.spare_agent import NAME, SpareAgent
 from trainmaster.answers import ModelVersion
@@ -30,7 +30,7 @@ def test_a_checkpoint_becomes_a_model_and_goes_to_four_nodes(people: People, sit
     page.get_by_role("dialog").get_by_role("button", name="Deploy").click()
     page.wait_for_url(re.compile(r"/deployments/dep-\w+/"))
     stay(page)
-    expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 4 of 4 nodes", timeout=90_000)
+    expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 4 of 4 nodes", timeout=LONG)
     expect(page.locator("#workers tbody .state")).to_have_text(["complete"] * 4)
     expect(page.locator("#workers progress")).to_have_count(4)
     assert stayed(page)
@@ -59,13 +59,13 @@ def test_a_node_killed_on_the_way_is_passed_by_and_fetches_the_rest_when_it_is_b
     try:
         for name in SUPERVISED:
             there = page.locator("#workers tr", has_text=name).locator(".state")
-            expect(there).to_have_text("complete", timeout=120_000)
+            expect(there).to_have_text("complete", timeout=LONG)
         expect(row.locator(".state")).not_to_have_text("complete")
         assert pieces(spare_agent) > 0
     finally:
         spare_agent.start()
-    expect(row.locator(".state")).to_have_text("complete", timeout=120_000)
-    expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 5 of 5 nodes", timeout=60_000)
+    expect(row.locator(".state")).to_have_text("complete", timeout=LONG)
+    expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 5 of 5 nodes", timeout=LONG)
     assert stayed(page)
     for node in (*SUPERVISED, NAME):
         assert site.model_sums(node, "large", version.version) == {"weights.bin": digest}

@@ -4,10 +4,9 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.e2e.people import People, kpi, moves, stay, stayed
+from tests.e2e.people import LONG, People, kpi, moves, stay, stayed
 from tests.e2e.site import SMALL, Site
 
-MINUTES = 150_000
 STEPS = 400
 SETTINGS = "\n".join(
     f"{name}={value}" for name, value in {**SMALL, "steps": STEPS, "eval_every": 100}.items()
@@ -32,7 +31,7 @@ def test_a_member_submits_watches_it_live_and_compares_it_with_a_second_run(
     settings.fill(f"{settings.input_value()}\nlr=0.0003")
     page.get_by_role("button", name="Submit job").click()
     expect(page.get_by_role("heading", name="slow")).to_be_visible()
-    expect(state_of(page)).to_have_text("succeeded", timeout=MINUTES)
+    expect(state_of(page)).to_have_text("succeeded", timeout=LONG)
     compare(page)
 
 
@@ -60,14 +59,14 @@ def fill_in(page: Page) -> None:
 
 def watch(page: Page) -> None:
     stay(page)
-    expect(state_of(page)).to_have_text(re.compile("running|checkpointing"), timeout=MINUTES)
+    expect(state_of(page)).to_have_text(re.compile("running|checkpointing"), timeout=LONG)
     told = page.locator("#side .tl li")
     before = told.count()
     moves(kpi(page, "Step"), kpi(page, "Loss"))
     points = page.locator("figure[data-chart] .plot").first
     expect(points).to_have_attribute("aria-label", re.compile(r"\d"))
     early = drawn(points)
-    expect(state_of(page)).to_have_text("succeeded", timeout=MINUTES)
+    expect(state_of(page)).to_have_text("succeeded", timeout=LONG)
     expect(kpi(page, "Step")).to_have_text(str(STEPS))
     expect(page.locator(".log .line", has_text="held-out bits per byte")).to_be_visible()
     assert 0 < early < drawn(points) <= STEPS

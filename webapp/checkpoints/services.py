@@ -10,6 +10,7 @@ from django.db import transaction
 from platform_core.checkpointing.retention import Kept, to_delete
 from platform_core.jobs import events
 from platform_core.jobs import spec as specification
+from platform_core.json_values import storable
 from trainmaster.store import open_store
 from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
@@ -41,6 +42,7 @@ def register(
         return told
     with transaction.atomic():
         manifest = artifacts.register_json(manifest_json, job.team_id, source_url)
+        metrics = {name: value for name, value in storable(metrics).items() if _is_number(value)}
         row, made = Checkpoint.objects.get_or_create(
             job=job, attempt=attempt, step=step,
             defaults={"id": new_id("ckpt"), "manifest": manifest, "metrics": metrics, "saved_ms": saved_ms},
@@ -53,6 +55,10 @@ def register(
     if manifest.source_url != source_url:  # an earlier attempt saved the very same, which is kept
         _delete_files(source_url, manifest)
     return row
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)  # NaN has become text
 
 
 def retain(limit: int = 200) -> int:

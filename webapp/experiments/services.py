@@ -58,7 +58,7 @@ def describe_run(run_id: str, said: Mapping[str, Any]) -> None:
         run = Run.objects.select_for_update().filter(id=run_id).first()
         if run is None:
             return
-        run.parameters = {**run.parameters, **(said.get("params") or {})}
+        run.parameters = {**run.parameters, **dict(said.get("params") or {})}
         told = {
             key: said[key] for key in ("packages", "seed", "hardware", "python") if said.get(key) is not None
         }

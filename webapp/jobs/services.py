@@ -15,6 +15,7 @@ from platform_core.jobs import spec as specification
 from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.spec import JobSpec
 from platform_core.jobs.states import WAITING, JobState
+from platform_core.json_values import storable
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
@@ -64,7 +65,7 @@ def submit(
         return earlier, False
     try:
         with transaction.atomic():
-            return _accept(actor, spec, idempotency_key, dict(lineage or {}), cloned_from), True
+            return _accept(actor, spec, idempotency_key, storable(dict(lineage or {})), cloned_from), True
     except IntegrityError:  # the same key was accepted between our look and our insert
         if idempotency_key and (earlier := _same_submission(actor, spec, idempotency_key)):
             return earlier, False

@@ -8,6 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from platform_core.jobs.events import CheckpointStarted
+from platform_core.json_values import storable
 from webapp.experiments import services as experiments
 from webapp.jobs import services as jobs
 
@@ -27,23 +28,23 @@ def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
     progress: dict[str, Any] = {}
     for line in data.splitlines():
         try:
-            said = json.loads(line)
+            said = storable(json.loads(line))
             kind = said["kind"]
             if kind == "metrics":
                 points += _points(said)
                 progress |= {key: value for key, value in _progress(said).items() if value is not None}
             elif kind == "init":
                 experiments.describe_run(attempt.job_id, said)
-                progress["total_steps"] = said.get("step_total")
+                progress["total_steps"] = _count(said["step_total"]) if said.get("step_total") else None
             elif kind == "checkpoint_started":
                 event = CheckpointStarted(
-                    at_ms=int(said["at_ms"]),
+                    at_ms=_count(said["at_ms"]),
                     actor=f"node:{node_id}",
                     attempt=attempt.number,
-                    step=int(said["step"]),
+                    step=_count(said["step"]),
                 )
                 jobs.observe(attempt.job_id, event)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
             log.warning("a line of %s is not understood (%s): %.200r", attempt.id, error, line)
     if points:
         experiments.ingest(attempt.job_id, attempt.number, points)
@@ -51,8 +52,15 @@ def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
         jobs.progress(attempt.job_id, attempt.number, progress)
 
 
+def _count(value: Any) -> int:
+    """A step or a time, as a column takes it."""
+    if abs(count := int(value)) >= 2**63:
+        raise ValueError(f"{value!r:.60} does not fit into 64 bits")
+    return count
+
+
 def _points(said: dict[str, Any]) -> list[experiments.Point]:
-    step, at_ms = int(said["step"]), int(said["at_ms"])
+    step, at_ms = _count(said["step"]), _count(said["at_ms"])
     return [
         experiments.Point(str(key)[:120], step, float(value), at_ms) for key, value in said["values"].items()
     ]
@@ -61,8 +69,8 @@ def _points(said: dict[str, Any]) -> list[experiments.Point]:
 def _progress(said: dict[str, Any]) -> dict[str, Any]:
     values = said["values"]
     return {
-        "step": int(said["step"]),
-        "progress_ms": int(said["at_ms"]),
+        "step": _count(said["step"]),
+        "progress_ms": _count(said["at_ms"]),
         "loss": _first(values, _LOSS),
         "learning_rate": _first(values, _RATE),
     }
@@ -70,5 +78,5 @@ def _progress(said: dict[str, Any]) -> dict[str, Any]:
 
 def _first(values: dict[str, Any], names: tuple[str, ...]) -> float | None:
     return next(
-        (float(values[name]) for name in names if name in values and math.isfinite(values[name])), None
+        (float(values[name]) for name in names if name in values and math.isfinite(float(values[name]))), None
     )

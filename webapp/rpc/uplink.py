@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from channels.db import database_sync_to_async
+from django.db import DataError
 
 from platform_core.errors import TrainmasterError
 from trainmaster_wire.agent.v1 import uplink_pb2, uplink_pb2_grpc
@@ -49,6 +50,9 @@ def _take(node_id: str, batch: uplink_pb2.Batch) -> uplink_pb2.Ack:
     except TrainmasterError as error:
         log.warning("batch of %s refused: %s", batch.attempt_id, error.sentence)
         ack.error = error.sentence
+    except DataError as error:  # it would be refused again and again, with all that waits behind it
+        log.exception("batch of %s cannot be kept", batch.attempt_id, exc_info=error)
+        ack.error = "the database cannot keep it"
     return ack
 
 

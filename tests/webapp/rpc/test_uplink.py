@@ -1,0 +1,90 @@
+"""A script can say anything; nothing of it may stop what comes after it."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from platform_core.distribution.manifest import ManifestBuilder, to_json
+from platform_core.jobs.job import MemberPhase
+from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
+from tests.webapp.jobs.conftest import say, tick
+from trainmaster_wire.agent.v1 import uplink_pb2
+from webapp.checkpoints.models import Checkpoint
+from webapp.experiments import metric_store
+from webapp.experiments.models import Run
+from webapp.jobs.models import Attempt, Job, Member
+from webapp.rpc.uplink import _take
+
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+@pytest.fixture
+def job(submit: Callable[..., Job]) -> Job:
+    job = submit(num_gpus=1)
+    tick()
+    say(job, MemberPhase.RUNNING)
+    return job
+
+
+def batch(job: Job, source: int, data: bytes = b"", **parts: object) -> uplink_pb2.Ack:
+    attempt = Attempt.objects.get(job=job)
+    node = Member.objects.get(attempt=attempt).node_id
+    message = uplink_pb2.Batch(
+        attempt_id=attempt.id, source=source, data=data, next_offset=len(data), **parts
+    )
+    return _take(node, message)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"kind": "init", "at_ms": 1, "params": {"nul": "a\0b", "rate": float("nan"), "big": 10**400}},
+        {"kind": "init", "at_ms": 1, "step_total": 10**30},
+        {"kind": "init", "at_ms": 1, "params": ["not", "a", "mapping"]},
+        {"kind": "init", "at_ms": 1, "packages": "x\0", "seed": float("inf")},
+        {"kind": "metrics", "at_ms": 2, "step": 10**30, "values": {"loss": 1.0}},
+        {"kind": "metrics", "at_ms": 10**30, "step": 2, "values": {"loss": 1.0}},
+        {"kind": "metrics", "at_ms": 2, "step": 2, "values": {"loss": 10**400}},
+        {"kind": "metrics", "at_ms": 2, "step": 2, "values": {"a\0b": 1.0}},
+        {"kind": "metrics", "at_ms": 2, "step": 2, "values": [1.0]},
+        {"kind": "checkpoint_started", "at_ms": 2, "step": 10**30},
+    ],
+)
+def test_an_odd_line_does_not_stop_the_lines_after_it(job: Job, odd: dict[str, object]) -> None:
+    good = {"kind": "metrics", "at_ms": 3, "step": 3, "values": {"loss": 2.0}}
+    lines = "\n".join(json.dumps(line) for line in (odd, good)).encode()
+    assert batch(job, uplink_pb2.Batch.SPOOL, lines).error == ""
+    assert (3, 2.0) in [(step, value) for step, value, _ in metric_store.series(job.id, "loss")]
+
+
+def test_parameters_that_no_column_takes_are_kept_as_far_as_they_can_be(job: Job) -> None:
+    told = {"kind": "init", "at_ms": 1, "params": {"text": "a\0b", "rate": float("nan"), "lr": 0.1}}
+    batch(job, uplink_pb2.Batch.SPOOL, json.dumps(told).encode())
+    parameters = Run.objects.get(id=job.id).parameters
+    assert {name: parameters[name] for name in told["params"]} == {"text": "a�b", "rate": "nan", "lr": 0.1}  # type: ignore[attr-defined]
+
+
+def test_a_checkpoint_of_a_diverged_model_is_registered(job: Job) -> None:
+    builder = ManifestBuilder("checkpoint")
+    builder.feed("state.pt", b"weights")
+    uploaded = uplink_pb2.CheckpointUploaded(
+        step=5, manifest_json=to_json(builder.finish()), source_url="file:///x",
+        metrics_json=json.dumps({"loss": float("nan"), "lr": 0.1}), saved_at_ms=5,
+    )  # fmt: skip
+    assert batch(job, uplink_pb2.Batch.CHECKPOINT, checkpoint=uploaded).error == ""
+    assert Checkpoint.objects.get().metrics == {"lr": 0.1}
+
+
+def test_what_the_database_refuses_is_answered_so_that_the_agent_goes_on(job: Job) -> None:
+    artifact = uplink_pb2.ArtifactUploaded(name="a\0b", manifest_json="{}", source_url="file:///x")
+    assert batch(job, uplink_pb2.Batch.ARTIFACT, artifact=artifact).error
+
+
+def test_lineage_with_a_nul_is_kept_with_a_mark(owner: User) -> None:  # noqa: F405
+    from tests.webapp.jobs.conftest import SPEC
+    from webapp.accounts.queries import actor_of
+    from webapp.jobs import services
+
+    job, _ = services.submit(actor_of(owner), SPEC, lineage={"git_diff": "a\0b"})
+    assert job.lineage == {"git_diff": "a�b"}

@@ -87,6 +87,13 @@ def rest_exception_handler(error: Exception, context: dict[str, Any]) -> Respons
     return response
 
 
+def _has_nul(request: HttpRequest) -> bool:
+    if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
+        return True
+    form = request.content_type == "application/x-www-form-urlencoded"
+    return form and any("\0" in value for values in request.POST.lists() for value in values[1])
+
+
 class ProblemMiddleware:
     """A domain error that a page did not handle becomes the error page with its sentence, or a toast for htmx."""
 
@@ -94,10 +101,10 @@ class ProblemMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if "\0" in request.path or "%00" in request.META.get("QUERY_STRING", ""):
+        if _has_nul(request):
             # No name of anything has it, and the database refuses to look for it.
             why = "it has a character (NUL) that nothing here has"
-            return self._answer(request, TrainmasterError("request_invalid", what="the address", why=why))
+            return self._answer(request, TrainmasterError("request_invalid", what="the request", why=why))
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
@@ -46,6 +47,17 @@ def test_an_address_that_names_nothing_possible_is_a_bad_request(cast: Cast, api
 def test_a_page_whose_address_has_a_nul_is_a_bad_request(cast: Cast, browser: Callable[..., Client]) -> None:
     for address in ("/jobs/?search=%00", "/models/vision/a%00/", "/audit/?team=%00"):
         assert browser(cast.owner).get(address).status_code == 400
+
+
+def test_a_form_with_a_nul_is_a_bad_request(cast: Cast, browser: Callable[..., Client]) -> None:
+    for address in ("/models/register/", "/deployments/create/", "/jobs/check/"):
+        form = {"team": "vision", "name": "x", "model_version": "a\0", "gpu_type": "a\0", "checkpoint": "a\0"}
+        assert (
+            browser(cast.owner)
+            .post(address, urlencode(form), "application/x-www-form-urlencoded")
+            .status_code
+            == 400
+        )
 
 
 def test_a_body_nested_beyond_reason_is_a_bad_request(cast: Cast, api: Api) -> None:

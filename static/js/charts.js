@@ -31,7 +31,7 @@ function style(index) {
 // Plotly takes times as they are and shows them in the reader's zone; its axes then count from there.
 const ZONE_MS = new Date().getTimezoneOffset() * 60000;
 function places(chart, xs) {
-  return chart.x.kind === "elapsed" ? xs.map((x) => x / unitOf(chart).seconds) : xs;
+  return chart.x.kind === "elapsed" ? xs.map((x) => x / unitOf(chart).seconds) : [...xs]; // ours grows by itself
 }
 
 function unitOf(chart) {

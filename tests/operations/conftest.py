@@ -5,6 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import surroundings
+
+
+@pytest.fixture(scope="package", autouse=True)
+def own_surroundings() -> Iterator[None]:
+    """Every platform here brings its own databases, also when other packages have put theirs into the environment."""
+    with surroundings.of_a_stranger():
+        yield
+
 
 @pytest.fixture(scope="module")
 def passable() -> Iterator[Path]:

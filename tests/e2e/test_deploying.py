@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.people import LONG, People, stay, stayed
 from tests.e2e.site import Site, until
@@ -55,10 +55,10 @@ def test_a_node_killed_on_the_way_is_passed_by_and_fetches_the_rest_when_it_is_b
     stay(page)
     until("the first pieces on the node", lambda: pieces(spare_agent) > 0)
     spare_agent.kill()
-    row = page.locator("#workers tr", has_text=NAME)
+    row = row_of(page, NAME)
     try:
         for name in SUPERVISED:
-            there = page.locator("#workers tr", has_text=name).locator(".state")
+            there = row_of(page, name).locator(".state")
             expect(there).to_have_text("complete", timeout=LONG)
         expect(row.locator(".state")).not_to_have_text("complete")
         assert pieces(spare_agent) > 0
@@ -69,6 +69,10 @@ def test_a_node_killed_on_the_way_is_passed_by_and_fetches_the_rest_when_it_is_b
     assert stayed(page)
     for node in (*SUPERVISED, NAME):
         assert site.model_sums(node, "large", version.version) == {"weights.bin": digest}
+
+
+def row_of(page: Page, node: str) -> Locator:
+    return page.locator("#workers tr").filter(has=page.get_by_role("link", name=node, exact=True))
 
 
 def large_model(site: Site) -> tuple[ModelVersion, str]:

@@ -129,13 +129,14 @@ class JobLogs(APIView):
         """Log lines in the order they arrived; read on from `next` until `ended`."""
         job = job_for(request, job_id)
         rank = request.query_params.get("rank")
+        after = _number(request, "after")
         found = logs.read(
             job.id,
-            after=_number(request, "after"),
+            after=after,
             rank=_number(request, "rank") if rank else None,
             search=request.query_params.get("search", ""),
         )
-        ended = job.finished_ms is not None and not found.lines
+        ended = job.finished_ms is not None and found.after == after
         return Response({"lines": found.lines, "next": found.after, "ended": ended})
 
 

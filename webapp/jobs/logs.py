@@ -1,35 +1,43 @@
-"""Log lines on their way in and, once the job has ended, on to the store."""
+"""Log lines on their way in, on to the store once the job has ended, and out again from wherever they lie."""
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q
 
 from platform_core.jobs.states import TERMINAL
 from trainmaster.store import open_store
-from webapp.jobs import queries
-from webapp.jobs.models import Attempt, LogArchive, LogChunk
-from webapp.jobs.queries import LogLines
+from webapp.jobs.models import Attempt, LogChunk
 from webapp.live import services as live
+
+OBJECT_BYTES = 2**20  # of one object in the store, about
+PAGE_BYTES = 2**21  # of one answer, about
+SCANNED = 2000  # chunks looked through for one answer
+Line = dict[str, Any]  # rank, attempt, offset of its chunk, text, at_ms
+
+
+@dataclass(frozen=True, slots=True)
+class LogLines:
+    lines: list[Line]
+    after: int  # cursor: pass it again to read on; unchanged when there is no more
 
 
 def ingest(attempt: Attempt, rank: int, offset: int, next_offset: int, text: str, at_ms: int) -> None:
     """Keep whole lines of one rank. A batch that comes twice is kept once; the oldest lines beyond the limit go."""
+    chunk = LogChunk(
+        attempt=attempt,
+        rank=rank,
+        offset=offset,
+        next_offset=next_offset,
+        text=text.replace("\0", "�"),
+        at_ms=at_ms,
+    )
     with transaction.atomic():
-        LogChunk.objects.bulk_create(
-            [
-                LogChunk(
-                    attempt=attempt,
-                    rank=rank,
-                    offset=offset,
-                    next_offset=next_offset,
-                    text=text.replace("\0", "�"),
-                    at_ms=at_ms,
-                )
-            ],
-            ignore_conflicts=True,
-        )
+        LogChunk.objects.bulk_create([chunk], ignore_conflicts=True)
         old = LogChunk.objects.filter(
             attempt=attempt, rank=rank, next_offset__lt=next_offset - settings.LOG_LIMIT_BYTES
         )
@@ -38,65 +46,92 @@ def ingest(attempt: Attempt, rank: int, offset: int, next_offset: int, text: str
 
 
 def archive(ended_before_ms: int, limit: int = 20) -> int:
-    """Move the logs of jobs that ended before then to the store: one file a rank and attempt; how many attempts."""
+    """Move the logs of jobs that ended before then to the store; how many attempts had any left to move."""
     ended = (
-        Attempt.objects.filter(job__state__in=list(TERMINAL), logchunk__isnull=False)
+        Attempt.objects.filter(job__state__in=list(TERMINAL), logchunk__stored=False)
         .filter(job__finished_ms__lte=ended_before_ms)
         .exclude(members__drained=False, members__phase__in=["assigned", "preparing", "running", "exited"])
         .distinct()
     )
     attempts = list(ended.select_related("job")[:limit])
     for attempt in attempts:
-        _archive_attempt(attempt)
+        chunks = LogChunk.objects.filter(attempt=attempt, stored=False).select_related("attempt")
+        for group in _objects(chunks.order_by("rank", "offset").iterator(500)):
+            _store(group)
     return len(attempts)
 
 
-def _archive_attempt(attempt: Attempt) -> None:
-    by_rank: dict[int, list[LogChunk]] = defaultdict(list)
-    for chunk in LogChunk.objects.filter(attempt=attempt).order_by("rank", "offset"):
-        by_rank[chunk.rank].append(chunk)
-    store = open_store(settings.STORE_URL)
-    for rank, chunks in by_rank.items():
-        path = f"logs/{attempt.job_id}/attempt-{attempt.number}/rank-{rank}.log"
-        earlier = LogArchive.objects.filter(attempt=attempt, rank=rank).first()
-        before = read_archive(earlier) if earlier else ""  # a few lines may have come after the first time
-        body = (before + "".join(chunk.text for chunk in chunks)).encode()
-        store.write(path, [body])
-        with transaction.atomic():
-            LogArchive.objects.update_or_create(
-                attempt=attempt,
-                rank=rank,
-                defaults={"url": f"{settings.STORE_URL}/{path}", "size": len(body)},
-            )
-            LogChunk.objects.filter(id__in=[chunk.id for chunk in chunks]).delete()
+def _objects(chunks: Iterable[LogChunk]) -> Iterator[list[LogChunk]]:
+    """Neighbouring chunks of a rank, as many as make an object of a good size."""
+    for _, of_rank in groupby(chunks, key=lambda chunk: chunk.rank):
+        group: list[LogChunk] = []
+        for chunk in of_rank:
+            group.append(chunk)
+            if chunk.next_offset - group[0].offset >= OBJECT_BYTES:
+                yield group
+                group = []
+        if group:
+            yield group
 
 
-def read_archive(archived: LogArchive) -> str:
-    path = archived.url.removeprefix(f"{settings.STORE_URL}/")
-    return open_store(settings.STORE_URL).read_range(path, 0, archived.size).decode(errors="replace")
+def _store(group: list[LogChunk]) -> None:
+    """The last of them stays as the object's row: cursors of readers keep their meaning."""
+    *others, kept = group
+    kept.offset = group[0].offset
+    # Each line with its time, so that the object says by itself when what was said.
+    lines = (f"{chunk.at_ms}\t{text}\n" for chunk in group for text in chunk.text.splitlines())
+    open_store(settings.STORE_URL).write(_path(kept), ["".join(lines).encode()])
+    kept.text, kept.stored = "", True
+    with transaction.atomic():
+        LogChunk.objects.filter(id__in=[chunk.id for chunk in others]).delete()
+        kept.save(update_fields=["offset", "text", "stored"])
 
 
-def read(job_id: str, *, after: int = 0, rank: int | None = None, search: str = "") -> LogLines:
-    """Log lines from wherever they lie now: a new reader gets the archive whole, then what is not in it yet."""
-    archives = (
-        [a for a in queries.log_archives(job_id) if rank is None or a.rank == rank] if after == 0 else []
+def _path(chunk: LogChunk) -> str:
+    attempt = chunk.attempt
+    return f"logs/{attempt.job_id}/attempt-{attempt.number}/rank-{chunk.rank}/{chunk.offset:015}.log"
+
+
+def read(
+    job_id: str, *, after: int = 0, rank: int | None = None, search: str = "", page_bytes: int = PAGE_BYTES
+) -> LogLines:
+    """The next lines behind the cursor in the order they arrived, some megabytes at most. No line at all under a
+    cursor that has moved means that none of those looked through was searched for, not that there is no more."""
+    chunks = (
+        LogChunk.objects.filter(attempt__job=job_id, id__gt=after).select_related("attempt").order_by("id")
     )
-    found = queries.log_lines(job_id, after=after, rank=rank, search=search)
-    archived = [
-        {"rank": a.rank, "attempt": a.attempt.number, "offset": 0, "text": text, "at_ms": a.attempt.ended_ms}
-        for a in archives
-        for text in read_archive(a).splitlines()
-        if search.lower() in text.lower()
-    ]
-    return LogLines(archived + found.lines, found.after or (1 if archived else 0))
+    if rank is not None:
+        chunks = chunks.filter(rank=rank)
+    if search:
+        chunks = chunks.filter(Q(stored=True) | Q(text__icontains=search))
+    lines: list[Line] = []
+    looked_at = 0
+    for chunk in chunks[:SCANNED]:
+        here = _lines(chunk)
+        after, looked_at = chunk.id, looked_at + sum(len(line["text"]) for line in here)
+        lines += [line for line in here if search.lower() in line["text"].lower()]
+        if looked_at >= page_bytes:
+            break
+    return LogLines(lines, after)
+
+
+def _lines(chunk: LogChunk) -> list[Line]:
+    said: Iterable[tuple[int, str]]
+    if chunk.stored:
+        path, store = _path(chunk), open_store(settings.STORE_URL)
+        text = store.read_range(path, 0, store.size(path)).decode(errors="replace")
+        parts = (line.partition("\t") for line in text.splitlines())
+        said = ((int(at_ms), text) for at_ms, _, text in parts)
+    else:
+        said = ((chunk.at_ms, text) for text in chunk.text.splitlines())
+    where = {"rank": chunk.rank, "attempt": chunk.attempt.number, "offset": chunk.offset}
+    return [{**where, "text": text, "at_ms": at_ms} for at_ms, text in said]
 
 
 def whole(job_id: str) -> Iterator[str]:
     """Everything kept of a job's log, each line with its attempt and rank, as one stream of text."""
-    after = 0
-    while True:
-        found = read(job_id, after=after)
+    after, before = 0, -1
+    while after != before:
+        found, before = read(job_id, after=after), after
         yield "".join(f"[{line['attempt']}.{line['rank']}] {line['text']}\n" for line in found.lines)
-        if not found.lines or found.after == after:
-            return
         after = found.after

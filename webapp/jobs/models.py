@@ -113,7 +113,8 @@ class Member(models.Model):
 
 
 class LogChunk(models.Model):
-    """Whole lines of one rank's output, by byte offset. Moved to the store when the job has ended."""
+    """Whole lines of one rank's output, by byte offset. Once the job has ended many become one, whose text lies in the
+    store."""
 
     attempt = models.ForeignKey(Attempt, models.CASCADE)
     rank = models.PositiveIntegerField()
@@ -121,20 +122,9 @@ class LogChunk(models.Model):
     next_offset = models.BigIntegerField()
     text = models.TextField()
     at_ms = models.BigIntegerField()
+    stored = models.BooleanField(default=False, help_text="the text is an object in the store")
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["attempt", "rank", "offset"], name="one_chunk_an_offset")
         ]
-
-
-class LogArchive(models.Model):
-    """Where the log of one rank of one attempt lies in the store."""
-
-    attempt = models.ForeignKey(Attempt, models.CASCADE)
-    rank = models.PositiveIntegerField()
-    url = models.TextField()
-    size = models.BigIntegerField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["attempt", "rank"], name="one_archive_a_rank")]

@@ -11,7 +11,7 @@ from platform_core.jobs import spec as specification
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
-from webapp.jobs.models import Attempt, Job, LogArchive, LogChunk, Member
+from webapp.jobs.models import Attempt, Job, Member
 from webapp.quotas.contributions import JobFact
 
 
@@ -198,74 +198,6 @@ def holders() -> dict[str, tuple[str, str, str]]:
     """Attempt id → (job id, job name, team) of every attempt that may hold slots now."""
     rows = Attempt.objects.filter(ended_ms=None).values_list("id", "job_id", "job__name", "job__team_id")
     return {attempt: (job, name, team) for attempt, job, name, team in rows}
-
-
-@dataclass(frozen=True, slots=True)
-class LogLines:
-    lines: list[dict[str, Any]]
-    after: int  # cursor: pass it again to read on
-
-
-def log_lines(
-    job_id: str,
-    *,
-    after: int = 0,
-    rank: int | None = None,
-    attempt: int | None = None,
-    search: str = "",
-    limit: int = 200,
-) -> LogLines:
-    """Chunks of log in the order they arrived, as lines; `after` is the cursor of an earlier answer."""
-    chunks = (
-        LogChunk.objects.filter(attempt__job=job_id, id__gt=after).select_related("attempt").order_by("id")
-    )
-    if rank is not None:
-        chunks = chunks.filter(rank=rank)
-    if attempt is not None:
-        chunks = chunks.filter(attempt__number=attempt)
-    if search:
-        chunks = chunks.filter(text__icontains=search)
-    lines: list[dict[str, Any]] = []
-    last = after
-    for chunk in chunks[:limit]:
-        last = chunk.id
-        lines += [
-            line
-            for line in chunk_lines(chunk, chunk.attempt.number)
-            if search.lower() in line["text"].lower()
-        ]
-    return LogLines(lines, last)
-
-
-def log_tail(job_id: str, limit: int = 200) -> LogLines:
-    """The newest chunks, for a page that has just been opened."""
-    newest = LogChunk.objects.filter(attempt__job=job_id).select_related("attempt").order_by("-id")[:limit]
-    chunks = sorted(newest, key=lambda chunk: chunk.id)
-    lines = [line for chunk in chunks for line in chunk_lines(chunk, chunk.attempt.number)]
-    return LogLines(lines[-2000:], chunks[-1].id if chunks else 0)
-
-
-def chunk_lines(chunk: LogChunk, attempt: int) -> list[dict[str, Any]]:
-    """A chunk of whole lines as values: rank, attempt, offset of the chunk, text and time."""
-    return [
-        {"rank": chunk.rank, "attempt": attempt, "offset": chunk.offset, "text": text, "at_ms": chunk.at_ms}
-        for text in chunk.text.splitlines()
-    ]
-
-
-def log_archives(job_id: str) -> list[LogArchive]:
-    return list(
-        LogArchive.objects.filter(attempt__job=job_id)
-        .select_related("attempt")
-        .order_by("attempt_id", "rank")
-    )
-
-
-def log_ranks(job_id: str) -> list[tuple[int, int]]:
-    """(attempt, rank) pairs that have written anything."""
-    rows = LogChunk.objects.filter(attempt__job=job_id).values_list("attempt__number", "rank").distinct()
-    archived = LogArchive.objects.filter(attempt__job=job_id).values_list("attempt__number", "rank")
-    return sorted({*rows, *archived})
 
 
 def needed_checkpoints() -> set[str]:

@@ -171,9 +171,7 @@ def log_lines(request: HttpRequest, job_id: str) -> HttpResponse:
     text = request.GET.get("after", "0")
     after = int(text) if text.isdigit() else 0
     found = logs.read(job.id, after=after)
-    return JsonResponse(
-        {"lines": found.lines, "next": found.after, "more": found.after != after and bool(found.lines)}
-    )
+    return JsonResponse({"lines": found.lines, "next": found.after, "more": found.after != after})
 
 
 @login_required

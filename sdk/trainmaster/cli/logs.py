@@ -64,7 +64,7 @@ def _print_all(client: Client, job: str, after: int, rank: int | None, search: s
         page = client.logs(job, after=after, rank=rank, search=search)
         for line in page.lines:
             click.echo(line.text if rank is not None else f"{_label(line)} {line.text}")
-        if not page.lines or page.next == after:
+        if page.next == after:
             return page.next, page.ended
         after = page.next
 

@@ -1,7 +1,6 @@
 """The job pages and their REST face, as people of the team and outsiders meet them."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from django.test import Client
@@ -10,9 +9,7 @@ from rest_framework.test import APIClient
 from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts.models import User
-from webapp.jobs import logs
-from webapp.jobs.models import Attempt, Job
-from webapp.live.identity import now_ms
+from webapp.jobs.models import Job
 
 pytestmark = pytest.mark.usefixtures("cluster")
 Submit = Callable[..., Job]
@@ -123,30 +120,3 @@ def test_the_same_key_over_rest_answers_with_the_same_job(api: Callable[..., API
     again = client.post("/api/v1/training-jobs", SPEC, format="json", headers={"Idempotency-Key": "a"})
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json()["id"] == again.json()["id"]
-
-
-def test_log_lines_are_kept_once_searched_and_outlive_the_job(
-    api: Callable[..., APIClient], owner: User, submit: Submit
-) -> None:
-    job = submit(num_gpus=1)
-    tick()
-    say(job, MemberPhase.RUNNING)
-    attempt = Attempt.objects.get()
-    for _ in range(2):
-        logs.ingest(attempt, 0, 0, 14, "step 1\nstep 2\n", 1)
-    client = api(owner)
-    address = f"/api/v1/training-jobs/{job.id}/logs"
-
-    def texts(query: str = "") -> list[Any]:
-        return [line["text"] for line in client.get(address + query).json()["lines"]]
-
-    assert texts() == ["step 1", "step 2"]
-    assert texts("?search=step 2") == ["step 2"]
-    say(job, MemberPhase.EXITED, 0)
-    attempt.members.update(drained=True)
-    assert logs.archive(now_ms() - 60_000) == 0, "somebody may still be following it"
-    assert logs.archive(now_ms()) == 1
-    assert texts() == ["step 1", "step 2"]
-    logs.ingest(attempt, 0, 14, 21, "step 3\n", 2)
-    assert logs.archive(now_ms()) == 1
-    assert texts() == ["step 1", "step 2", "step 3"]

@@ -125,24 +125,6 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name="LogArchive",
-            fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                ("rank", models.PositiveIntegerField()),
-                ("url", models.TextField()),
-                ("size", models.BigIntegerField()),
-                (
-                    "attempt",
-                    models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="jobs.attempt"),
-                ),
-            ],
-        ),
-        migrations.CreateModel(
             name="LogChunk",
             fields=[
                 (
@@ -156,6 +138,10 @@ class Migration(migrations.Migration):
                 ("next_offset", models.BigIntegerField()),
                 ("text", models.TextField()),
                 ("at_ms", models.BigIntegerField()),
+                (
+                    "stored",
+                    models.BooleanField(default=False, help_text="the text is an object in the store"),
+                ),
                 (
                     "attempt",
                     models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="jobs.attempt"),
@@ -229,10 +215,6 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="attempt",
             constraint=models.UniqueConstraint(fields=("job", "number"), name="one_attempt_a_number"),
-        ),
-        migrations.AddConstraint(
-            model_name="logarchive",
-            constraint=models.UniqueConstraint(fields=("attempt", "rank"), name="one_archive_a_rank"),
         ),
         migrations.AddConstraint(
             model_name="logchunk",

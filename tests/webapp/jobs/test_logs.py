@@ -1,0 +1,120 @@
+"""What a job says: kept once, searched, moved to the store after its end, read on from the same cursor."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from platform_core.jobs.job import MemberPhase
+from tests.webapp.jobs.conftest import say, tick
+from webapp.accounts.models import User
+from webapp.jobs import logs
+from webapp.jobs.models import Attempt, Job, LogChunk
+from webapp.live.identity import now_ms
+
+pytestmark = pytest.mark.usefixtures("cluster")
+Submit = Callable[..., Job]
+
+
+@pytest.fixture
+def attempt(submit: Submit) -> Attempt:
+    """Of a job that runs."""
+    submit(num_gpus=1)
+    tick()
+    attempt = Attempt.objects.select_related("job").get()
+    say(attempt.job, MemberPhase.RUNNING)
+    return attempt
+
+
+def end(attempt: Attempt) -> None:
+    say(attempt.job, MemberPhase.EXITED, 0)
+    attempt.members.update(drained=True)
+
+
+def speak(attempt: Attempt, first: int, texts: list[str], *, rank: int = 0) -> int:
+    """One batch a text, each a second later than the one before; the offset behind them."""
+    for second, text in enumerate(texts, 1):
+        logs.ingest(attempt, rank, first, first + len(text), text, second * 1000)
+        first += len(text)
+    return first
+
+
+def everything(job: Job, **options: Any) -> list[tuple[int, int, str]]:
+    """(rank, time, text) read page by page."""
+    lines, after, before = [], 0, -1
+    while after != before:
+        before = after
+        found = logs.read(job.id, after=after, **options)
+        lines += [(line["rank"], line["at_ms"], line["text"]) for line in found.lines]
+        after = found.after
+    return lines
+
+
+def test_a_batch_that_comes_twice_is_kept_once(
+    api: Callable[..., APIClient], owner: User, attempt: Attempt
+) -> None:
+    for _ in range(2):
+        logs.ingest(attempt, 0, 0, 14, "step 1\nstep 2\n", 1)
+    address = f"/api/v1/training-jobs/{attempt.job_id}/logs"
+
+    def texts(query: str = "") -> list[Any]:
+        return [line["text"] for line in api(owner).get(address + query).json()["lines"]]
+
+    assert texts() == ["step 1", "step 2"]
+    assert texts("?search=step 2") == ["step 2"]
+
+
+def test_lines_keep_their_times_and_their_order_when_they_move_to_the_store(attempt: Attempt) -> None:
+    speak(attempt, 0, ["one\n", "two\tthirds\nthree\n"])
+    speak(attempt, 0, ["un\n"], rank=1)
+    before = everything(attempt.job)
+    end(attempt)
+    assert logs.archive(now_ms() - 60_000) == 0, "somebody may still be following it"
+    assert logs.archive(now_ms()) == 1
+    assert not LogChunk.objects.filter(stored=False).exists()
+    assert everything(attempt.job) == before
+    assert everything(attempt.job, search="TWO") == [(0, 2000, "two\tthirds")]
+    assert everything(attempt.job, rank=1) == [(1, 1000, "un")]
+    assert logs.archive(now_ms()) == 0
+
+
+def test_lines_that_come_after_the_move_follow_the_others(attempt: Attempt) -> None:
+    behind = speak(attempt, 0, ["one\n"])
+    end(attempt)
+    logs.archive(now_ms())
+    speak(attempt, behind, ["two\n"])
+    assert logs.archive(now_ms()) == 1
+    assert [text for _, _, text in everything(attempt.job)] == ["one", "two"]
+    assert "".join(logs.whole(attempt.job_id)) == "[1.0] one\n[1.0] two\n"
+
+
+def test_a_reader_at_the_end_is_told_nothing_twice_by_the_move(attempt: Attempt) -> None:
+    speak(attempt, 0, ["one\n", "two\n"])
+    end(attempt)
+    after = logs.read(attempt.job_id).after
+    logs.archive(now_ms())
+    assert logs.read(attempt.job_id, after=after) == logs.LogLines([], after)
+
+
+def test_a_long_log_lies_in_objects_of_a_good_size_and_is_read_page_by_page(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "OBJECT_BYTES", 1000)
+    texts = [f"line {number:03}\n" for number in range(500)]
+    speak(attempt, 0, texts)
+    end(attempt)
+    logs.archive(now_ms())
+    assert LogChunk.objects.count() == 5
+    first = logs.read(attempt.job_id, page_bytes=500)
+    assert len(first.lines) == 112
+    assert [text for _, _, text in everything(attempt.job, page_bytes=500)] == [
+        each.rstrip() for each in texts
+    ]
+    assert everything(attempt.job, page_bytes=500, search="line 499") == [(0, 500_000, "line 499")]
+
+
+def test_the_oldest_lines_beyond_the_limit_go(attempt: Attempt, settings: Any) -> None:
+    settings.LOG_LIMIT_BYTES = 20
+    speak(attempt, 0, [f"line {number}\n" for number in range(9)])
+    assert [text for _, _, text in everything(attempt.job)] == [f"line {number}" for number in range(6, 9)]

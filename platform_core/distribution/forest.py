@@ -31,10 +31,14 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What a node is told: for each lane from whom, in order of preference. Nothing in it names a piece."""
+    """What a node is told: for each lane from whom, in order of preference. Nothing in it names a piece.
+
+    `slower`: the lanes whose parent is quicker than the node, which cannot keep up with it.
+    """
 
     node: str
     lanes: tuple[tuple[str, ...], ...]
+    slower: frozenset[int] = frozenset()
 
 
 def lane_length(pieces: int, lane: int, lanes: int) -> int:
@@ -62,7 +66,13 @@ class Tree:
         return found
 
     def plan_for(self, node: str) -> NodePlan:
-        return NodePlan(node, tuple(self._sources(node, lane) for lane in range(self.lanes)))
+        seat = self.seats[node]
+        slower = frozenset(
+            lane
+            for lane, parent in enumerate(seat.parents)
+            if parent != STORE and self.seats[parent].pace > seat.pace
+        )
+        return NodePlan(node, tuple(self._sources(node, lane) for lane in range(self.lanes)), slower)
 
     def _sources(self, node: str, lane: int) -> tuple[str, ...]:
         """The parent; whoever has a slot to spare when the parent is gone; those above it; at last the store.

@@ -14,12 +14,14 @@ _STEP = 25
 class Port:
     """What was seen of a node in a window.
 
-    `fell_behind`: lanes in which its source got further ahead of it. Those below a slow node receive little too, but
-    do not fall behind: they take all there is.
+    `fell_behind`: lanes in which its source got further ahead of it; those below a slow node receive little too, but
+    take all there is. `alone`: such lanes in which most others of the same source kept up with it; the followers of
+    an overloaded source are late together.
     """
 
     received: int
     fell_behind: int
+    alone: int
 
 
 def paces(ports: Mapping[str, Port], suspects: Collection[str]) -> tuple[dict[str, int], frozenset[str]]:
@@ -32,7 +34,7 @@ def paces(ports: Mapping[str, Port], suspects: Collection[str]) -> tuple[dict[st
     slow = {
         node: port.received
         for node, port in sorted(ports.items())
-        if port.received * 100 < usual * _SLOW_BELOW and port.fell_behind > 1
+        if port.received * 100 < usual * _SLOW_BELOW and port.fell_behind > 1 and port.alone
     }
     sure = {
         node: max(_STEP, round(received * 100 / usual / _STEP) * _STEP)

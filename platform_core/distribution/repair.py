@@ -6,8 +6,10 @@ many. Here each orphan gets a slot that is really free, and only nodes whose par
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from platform_core.distribution.forest import STORE, Forest, Seat
 from platform_core.distribution.planners import mesh
@@ -55,6 +57,10 @@ def changed_nodes(before: Forest, after: Forest) -> tuple[str, ...]:
     return tuple(seat.node for seat in after.seats if parents.get(seat.node) != seat.parents)
 
 
+def _lanes_without(seat: Seat) -> list[int]:
+    return [lane for lane, parent in enumerate(seat.parents) if parent == _UNPLACED]
+
+
 class _Work:
     def __init__(self, lanes: int, seats: Iterable[Seat]) -> None:
         self.lanes = lanes
@@ -82,36 +88,82 @@ class _Work:
 
     def place_all(self) -> None:
         """Those that feed others first: what hangs below them can then take in the rest."""
-        orphans = sorted(
-            ((node, lane) for node, seat in self.seats.items() for lane, parent in enumerate(seat.parents)
-             if parent == _UNPLACED),
-            key=lambda each: (-self.seats[each[0]].pace, -self.feeding.get(each, 0), each),
-        )  # fmt: skip
+        orphans = deque(
+            sorted(
+                ((node, lane) for node, seat in self.seats.items() for lane in _lanes_without(seat)),
+                key=lambda each: (-self.seats[each[0]].pace, -self.feeding.get(each, 0), each),
+            )
+        )
         for node in sorted(self.seats):
             if self.used[node] < self.lanes:
                 self.free.setdefault(self.seats[node].rack, []).append(node)
-        for node, lane in orphans:
-            self._set_parent(node, lane, self._parent_for(node, lane) if self.rooted[lane] else STORE)
+        moved: set[tuple[str, int]] = set()
+        while orphans:
+            node, lane = orphans.popleft()
+            if not self.rooted[lane]:
+                self._set_parent(node, lane, STORE)
+            elif not self._take_free_slot(node, lane):
+                other = None if (node, lane) in moved else self._take_place(node, lane)
+                if other:
+                    orphans.append((other, lane))
+                    moved |= {(node, lane), (other, lane)}
+                else:  # nothing left but to give somebody one follower too many
+                    self._set_parent(node, lane, self._least_loaded(node, lane))
 
     def _set_parent(self, node: str, lane: int, parent: str) -> None:
         seat = self.seats[node]
         self.seats[node] = replace(seat, parents=(*seat.parents[:lane], parent, *seat.parents[lane + 1 :]))
         self._count(node, tuple(parent if each == lane else _UNPLACED for each in range(self.lanes)))
-        if parent != STORE and self.used[parent] >= self.lanes:
+        if parent not in (STORE, _UNPLACED) and self.used[parent] >= self.lanes:
             here = self.free.get(self.seats[parent].rack, [])
             if parent in here:
                 here.remove(parent)
 
-    def _parent_for(self, node: str, lane: int) -> str:
-        """A free slot near by: like paces together, same rack first, few hops from the store."""
+    def _take_free_slot(self, node: str, lane: int) -> bool:
+        """One near by: like paces together, same rack first, few hops from the store."""
         rack = self.seats[node].rack
-        near = self._fit(node, lane, self.free.get(rack, ()))
-        if near and near[0] == 0:
-            return near[-1]
-        far = self._fit(node, lane, (each for here in self.free.values() for each in here))
-        best = min((each for each in (near, far) if each), default=None)
-        # No free slot that is not below the orphan itself: rather one follower too many than none.
-        return best[-1] if best else self._least_loaded(node, lane)
+        best = self._fit(node, lane, self.free.get(rack, ()))
+        if not best or best[0]:
+            far = self._fit(node, lane, (each for here in self.free.values() for each in here))
+            best = min((each for each in (best, far) if each), default=None)
+        if best:
+            self._set_parent(node, lane, best[-1])
+        return best is not None
+
+    def _take_place(self, node: str, lane: int) -> str | None:
+        """The free slots are the node's own, or below it or another orphan: it takes the place of a leaf, which waits
+        until they are connected, or that of the root if all that are connected are slower. Who it was, is told."""
+        seat = self.seats[node]
+        leaves = (
+            (other.rack != seat.rack, self._hops(other.node, lane) or 0, other.node)
+            for other in self._leaves(seat, lane)
+        )
+        best = min(islice(leaves, _NEAREST), default=None)
+        taken = best[-1] if best else self._slower_root(node, lane)
+        if taken:
+            parent = self.seats[taken].parents[lane]
+            if parent != STORE:
+                self.used[parent] -= 1
+                self.feeding[parent, lane] -= 1
+            self._set_parent(taken, lane, _UNPLACED)
+            self._set_parent(node, lane, parent)
+        return taken
+
+    def _slower_root(self, node: str, lane: int) -> str | None:
+        roots = (seat for seat in self.seats.values() if seat.parents[lane] == STORE)
+        return next((seat.node for seat in roots if seat.pace < self.seats[node].pace), None)
+
+    def _leaves(self, seat: Seat, lane: int) -> Iterable[Seat]:
+        """Connected nodes of the same pace that feed nobody in the lane; the seat's rack first."""
+        near = sorted(self.seats.values(), key=lambda other: (other.rack != seat.rack, other.node))
+        for other in near:
+            if other.node == seat.node or other.pace != seat.pace or self.feeding.get((other.node, lane)):
+                continue
+            parent = other.parents[lane]
+            if parent in (STORE, _UNPLACED) or self.seats[parent].pace != seat.pace:
+                continue
+            if self._hops(other.node, lane) is not None:
+                yield other
 
     def _fit(self, node: str, lane: int, candidates: Iterable[str]) -> tuple[int, bool, int, str] | None:
         seat, best, looked = self.seats[node], None, 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
 from platform_core.distribution.runs import Run, Runs, frontier, missing, run_at
@@ -28,9 +29,10 @@ class Follow:
 class View:
     """What a node knows. Numbers of pieces are those within the lane; held means verified and on disk.
 
-    `leap`: a node that is further behind its neighbours than so many pieces of a lane goes on where they are, so
-    that those who follow it are not late as well, and fills the gap when the lane is done. `patience`: another
-    neighbour must be ahead by more than this before a stalled lane leaves the source that the plan prefers.
+    `leap`: a node that is further behind its source than so many pieces of a lane goes on where that one is, so that
+    those who follow it are not late as well, and fills the gap when the lane is done. `patience`: how far a source
+    may be behind and still be waited for, and by how much more another must be ahead before a lane that stalls
+    leaves the source that the plan prefers; several times `leap`, because each hop may add one.
     """
 
     pieces: int
@@ -57,54 +59,84 @@ def sendable(runs: Runs, follow: Follow) -> Run | None:
 
 
 def _wanted(plan: NodePlan, view: View, lane: int) -> Follow | None:
+    """The newest pieces are the rarest: those below wait for them, and nobody waits for a gap."""
     length = lane_length(view.pieces, lane, len(plan.lanes))
     gaps = missing(view.holds[lane], length)
     if not gaps:
         return None
-    sources = _usable(plan.lanes[lane], view)
-    # The newest pieces are the rarest: those below wait for them, and nobody waits for a gap.
-    gap = gaps[-1] if gaps[-1][1] == length else _rarest(gaps, sources, view, lane)
-    first = gap[0]
-    source = _source(sources, view, lane, first)
-    if source == STORE:
-        return Follow(lane, STORE, first, gap[1])
-    runs = view.neighbours.get(source, ((),) * len(plan.lanes))[lane]
-    if gap[1] == length and frontier(runs) - first > view.leap and frontier(runs) < length:
-        first = frontier(runs)
+    return _newest(plan, view, lane, *gaps[-1]) if gaps[-1][1] == length else _gap(plan, view, lane, gaps)
+
+
+def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> Follow:
+    peers = _peers(plan.lanes[lane], view, lane)
+    if not peers:
+        return Follow(lane, STORE, first, length)
+    parent, runs = peers[0]
+    if parent == plan.lanes[lane][0] and lane not in plan.slower:
+        level = _level(runs, first, view.leap, length)
+        if level > first:
+            return Follow(lane, parent, level, length)
+    source, runs = _source(peers, view, lane, first, length)
+    return Follow(lane, source, first, _end(runs, first, length))
+
+
+def _level(runs: Runs, first: int, leap: int, length: int) -> int:
+    """Where to go on: with a parent that leapt itself and lacks the piece, where its newest run begins; otherwise
+    where the parent is, when that is too far ahead. A node slower than its parent would only fall behind again."""
+    if runs and runs[-1][0] > first and not run_at(runs, first):
+        return runs[-1][0]
+    return frontier(runs) if first + leap < frontier(runs) < length else first
+
+
+def _gap(plan: NodePlan, view: View, lane: int, gaps: Runs) -> Follow:
+    """From any neighbour that has it, of whichever lane: those above in this lane left it out too as a rule. When
+    nobody has it yet the one above is waited for, up to the lane's root, which asks the store."""
+    lanes = plan.lanes[lane:] + plan.lanes[:lane]
+    ranks = (name for rank in zip_longest(*lanes) for name in rank if name is not None)
+    peers = _peers(tuple(dict.fromkeys(ranks)), view, lane)
+    first, end = _rarest(gaps, peers)
+    having = [peer for peer in peers if run_at(peer[1], first)]
+    above = having or _peers(plan.lanes[lane], view, lane)
+    if not above:
+        return Follow(lane, STORE, first, end)
+    source, runs = above[0]
+    return Follow(lane, source, first, _end(runs, first, end))
+
+
+def _end(runs: Runs, first: int, end: int) -> int:
+    """As far as the source can serve: its newest run grows, an older one does not."""
     run = run_at(runs, first)
-    ends = run is not None and run != runs[-1]  # the newest run grows, an older one does not
-    return Follow(lane, source, first, min(gap[1], run[1]) if run and ends else gap[1])
+    return min(end, run[1]) if run and run != runs[-1] else end
 
 
-def _usable(sources: tuple[str, ...], view: View) -> tuple[str, ...]:
-    """Those that live, without the slow ones if others are left; the store only when there is no neighbour."""
-    living = tuple(each for each in sources if each != STORE and each not in view.gone)
-    return tuple(each for each in living if each not in view.slow) or living or (STORE,)
+def _peers(sources: tuple[str, ...], view: View, lane: int) -> list[tuple[str, Runs]]:
+    """Those that live, without the slow ones if others are left; when there are none the store is asked."""
+    living = [each for each in sources if each != STORE and each not in view.gone]
+    chosen = [each for each in living if each not in view.slow] or living
+    return [(each, view.neighbours[each][lane] if each in view.neighbours else ()) for each in chosen]
 
 
-def _source(sources: tuple[str, ...], view: View, lane: int, first: int) -> str:
+def _source(
+    peers: list[tuple[str, Runs]], view: View, lane: int, first: int, length: int
+) -> tuple[str, Runs]:
     """The first in the plan's order that has the piece, or will have it next.
 
-    One that waits for the piece itself is given up when the lane stalls and another is far ahead: then the two wait
-    for each other, or something above them is broken.
+    One that waits for the piece itself is given up when it is far behind, or when the lane stalls and another is far
+    ahead: then the two wait for each other, or something above them is broken.
     """
-    empty: tuple[Runs, ...] = ((),) * (lane + 1)
-    peers = [(source, view.neighbours.get(source, empty)[lane]) for source in sources if source != STORE]
-    having = [(source, runs) for source, runs in peers if run_at(runs, first)]
-    lost = lane in view.stalled and any(frontier(runs) - first > view.patience for _, runs in having)
-    for source, runs in peers:
-        if (source, runs) in having or (frontier(runs) <= first and not lost):
-            return source
-    return sources[0]
+    having = [peer for peer in peers if run_at(peer[1], first)]
+    ahead = any(frontier(runs) > first + view.patience or frontier(runs) == length for _, runs in having)
+    lost = ahead and lane in view.stalled
+    for peer in peers:
+        behind = first - frontier(peer[1])
+        if peer in having or (behind >= 0 and not lost and (behind <= view.patience or not having)):
+            return peer
+    return peers[0]
 
 
-def _rarest(gaps: Runs, sources: tuple[str, ...], view: View, lane: int) -> Run:
+def _rarest(gaps: Runs, peers: list[tuple[str, Runs]]) -> Run:
     """Among gaps that somebody can fill the one that fewest can, the earlier first."""
-    held = [
-        sum(run_at(view.neighbours[source][lane], gap[0]) is not None for source in sources if source != STORE
-            and source in view.neighbours)
-        for gap in gaps
-    ]  # fmt: skip
+    held = [sum(run_at(runs, first) is not None for _, runs in peers) for first, _ in gaps]
     return min(zip(held, gaps, strict=True), key=lambda pair: (pair[0] == 0, pair))[1]
 
 

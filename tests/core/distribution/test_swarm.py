@@ -14,10 +14,10 @@ PLAN = NodePlan("me", (("mother", "aunt", STORE), ("father", "uncle", STORE)))
 FRESH = View(
     pieces=200,
     holds=((), ()),
-    neighbours={name: ((), ()) for name in ("mother", "aunt", "father", "uncle")},
+    neighbours=dict.fromkeys(("mother", "aunt", "father", "uncle"), ((), ())),
     following=(None, None),
-    leap=20,
-    patience=5,
+    leap=5,
+    patience=20,
 )
 UNDER_WAY = (Follow(0, "mother", 0, 100), Follow(1, "father", 0, 100))
 
@@ -64,11 +64,12 @@ def test_goes_back_to_the_parent_that_returned() -> None:
     assert next_actions(PLAN, view) == (Follow(0, "mother", 40, 100),)
 
 
-def test_does_not_wait_for_a_parent_that_left_out_just_what_is_wanted() -> None:
+def test_goes_on_with_a_parent_that_left_out_just_what_is_wanted_unless_it_cannot_keep_up() -> None:
     view = has(
         replace(FRESH, holds=(((0, 35),), ())), mother=(((0, 30), (38, 45)), ()), aunt=(((0, 45),), ())
     )
-    assert next_actions(PLAN, view)[0] == Follow(0, "aunt", 35, 100)
+    assert next_actions(PLAN, view)[0] == Follow(0, "mother", 38, 100)
+    assert next_actions(replace(PLAN, slower=frozenset({0})), view)[0] == Follow(0, "aunt", 35, 100)
 
 
 def test_one_far_behind_goes_on_where_its_neighbours_are_and_fills_the_gap_afterwards() -> None:
@@ -80,9 +81,26 @@ def test_one_far_behind_goes_on_where_its_neighbours_are_and_fills_the_gap_after
 
 def test_a_stalled_lane_leaves_a_parent_that_lacks_the_piece_only_for_one_far_ahead() -> None:
     view = replace(FRESH, following=UNDER_WAY, holds=(((0, 30),), ()), stalled=frozenset({0}))
-    waiting = has(view, mother=(((0, 30),), ()), aunt=(((0, 33),), ()))
+    waiting = has(view, mother=(((0, 30),), ()), aunt=(((0, 50),), ()))
     assert next_actions(PLAN, waiting) == ()
-    assert next_actions(PLAN, has(waiting, aunt=(((0, 36),), ()))) == (Follow(0, "aunt", 30, 100),)
+    assert next_actions(PLAN, has(waiting, aunt=(((0, 51),), ()))) == (Follow(0, "aunt", 30, 100),)
+
+
+def test_a_parent_far_behind_is_waited_for_only_so_long() -> None:
+    view = replace(FRESH, holds=(((0, 60),), ()))
+    near = has(view, mother=(((0, 41),), ()), aunt=(((0, 64),), ()))
+    assert next_actions(PLAN, near)[0] == Follow(0, "mother", 60, 100)
+    assert next_actions(PLAN, has(near, mother=(((0, 39),), ())))[0] == Follow(0, "aunt", 60, 100)
+
+
+def test_a_gap_is_filled_by_whoever_has_it_in_whatever_lane_they_are_told_for() -> None:
+    view = replace(
+        FRESH, holds=(((0, 40), (50, 100)), ((0, 100),)), neighbours={"mother": (((0, 40), (50, 100)), ())}
+    )
+    assert next_actions(PLAN, view) == (Follow(0, "mother", 40, 50),)  # she has to get it herself
+    assert next_actions(PLAN, has(view, uncle=(((0, 100),), ()))) == (Follow(0, "uncle", 40, 50),)
+    root = NodePlan("me", ((STORE,), ("father", STORE)))
+    assert next_actions(root, replace(view, neighbours={})) == (Follow(0, STORE, 40, 50),)
 
 
 def test_of_several_gaps_the_one_that_fewest_can_fill_comes_first() -> None:
@@ -121,7 +139,8 @@ def test_asks_for_what_it_lacks_of_those_that_live_and_for_nothing_twice(
     asked = next_actions(PLAN, view)
     assert {each.lane for each in asked} == {lane for lane in (0, 1) if missing(holds[lane], 100)}
     for each in asked:
-        assert each.source in PLAN.lanes[each.lane]
+        assert each.source in {name for lane in PLAN.lanes for name in lane}
+        assert each.source in PLAN.lanes[each.lane] or each.until < 100
         assert each.source not in gone
         assert each.source != STORE or {*PLAN.lanes[each.lane][:2]} <= gone
         assert 0 <= each.first < each.until <= 100
@@ -131,7 +150,8 @@ def test_asks_for_what_it_lacks_of_those_that_live_and_for_nothing_twice(
 
 
 def test_a_node_is_slow_when_it_does_not_take_what_is_offered_twice_running() -> None:
-    ports = {f"n{n}": Port(100, 0) for n in range(9)} | {"lame": Port(52, 4), "starved": Port(50, 1)}
+    ports = {f"n{n}": Port(100, 0, 0) for n in range(9)} | {"lame": Port(52, 4, 3), "starved": Port(50, 1, 1)}
+    ports["below the overloaded"] = Port(60, 2, 0)
     sure, suspects = paces(ports, ())
     assert (sure, suspects) == ({}, {"lame"})
     assert paces(ports, suspects) == ({"lame": 50}, frozenset())

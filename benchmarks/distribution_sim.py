@@ -1,0 +1,159 @@
+"""A transfer to very many machines, simulated: `python -m benchmarks.distribution_sim --workers 1000`.
+
+The planners and the swarm functions are those that production uses; only the fabric is simulated. One JSON line for
+each strategy. `ratio` is the last worker's time over the bound for healthy workers; `healthy_ratio`, `slow_ratio` and
+`returned_ratio` compare each class with its own floor. With `--original` the table of the original design comes
+first: its arithmetic, the same by simulation, and what the mesh does with the same link.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+
+import click
+
+from platform_core.distribution import estimate
+from platform_core.distribution.estimate import Conditions
+from platform_core.distribution.forest import STORE, Forest, NodePlan, depths, node_plans
+from platform_core.distribution.planners import mesh
+from platform_core.distribution.planners.routes import Place
+from platform_core.simulation.fabric import Fabric, Failure, Outcome, Plans, Scenario
+
+GBPS_10 = 1_250_000_000
+AWAY_MS = 60_000
+STRATEGIES = ("mesh", "mesh_rack_blind", *estimate.STRATEGIES)
+
+
+def places_of(workers: int, racks: int) -> tuple[Place, ...]:
+    return tuple(Place(f"n{n:05}", f"r{n * racks // workers:04}") for n in range(workers))
+
+
+def plans_for(strategy: str, places: tuple[Place, ...], lanes: int, rng: random.Random) -> Plans:
+    if strategy == "mesh":
+        return _of_forest(mesh.plan(places, lanes))
+    if strategy == "mesh_rack_blind":
+        return _of_forest(_shuffled(places, lanes, rng))
+    links = estimate.STRATEGIES[strategy](places)
+    return Plans(tuple(NodePlan(link.node, ((*link.predecessors, STORE),)) for link in links))
+
+
+def _of_forest(forest: Forest) -> Plans:
+    return Plans(node_plans(forest), forest)
+
+
+def _shuffled(places: tuple[Place, ...], lanes: int, rng: random.Random) -> Forest:
+    """The same mesh by someone who does not know the racks: names dealt out by chance."""
+    names = [place.node for place in places]
+    rng.shuffle(names)
+    dealt = dict(zip((place.node for place in places), names, strict=True)) | {STORE: STORE}
+    forest = mesh.plan([Place(place.node) for place in places], lanes)
+    seats = tuple(
+        type(seat)(dealt[seat.node], seat.rack, tuple(dealt[parent] for parent in seat.parents))
+        for seat in forest.seats
+    )
+    return Forest(lanes, seats)
+
+
+def troubles(
+    places: tuple[Place, ...], fail: float, slow: float, rate: float, span_ms: int, rng: random.Random
+) -> tuple[tuple[Failure, ...], dict[str, int]]:
+    """Failures at random times, every second node back after a minute; slow nodes from the start."""
+    names = [place.node for place in places]
+    rng.shuffle(names)
+    failing = names[: round(fail * len(names))]
+    slowed = names[len(failing) : len(failing) + round(slow * len(names))]
+    failures = []
+    for number, node in enumerate(failing):
+        at = rng.randrange(span_ms)
+        failures.append(Failure(node, at, at + AWAY_MS if number % 2 else None))
+    return tuple(failures), {node: round(rate * 100) for node in slowed}
+
+
+def step_for(strategy: str, plans: Plans, pieces: int, workers: int) -> int:
+    """As many ticks at once as keep the error of all hops together at a thousandth; the chain needs every one."""
+    if plans.forest:
+        return max(1, min(plans.forest.lanes, pieces // (1000 * max(depths(plans.forest)))))
+    return max(1, workers // 20) if strategy == "sequential" else 1
+
+
+def line(strategy: str, scenario: Scenario, outcome: Outcome) -> dict[str, object]:
+    c = scenario.conditions
+    bound = estimate.bound_ms(scenario.places, c)
+    failed = {failure.node: failure for failure in scenario.failures}
+    floors: dict[str, list[float]] = {"healthy": [], "slow": [], "returned": []}
+    for node, at in outcome.finished_ms.items():
+        if node in failed:
+            if failed[node].back_ms is not None:
+                floors["returned"].append(at / (bound + AWAY_MS))
+        elif node in scenario.slow:
+            floors["slow"].append(
+                at / max(bound, c.total_bytes * 100_000 // (c.node_rate * scenario.slow[node]))
+            )
+        else:
+            floors["healthy"].append(at / bound)
+    last = max(outcome.finished_ms.values())
+    return {
+        "strategy": strategy,
+        "workers": len(scenario.places),
+        "time_s": round(last / 1000, 1),
+        "bound_s": round(bound / 1000, 1),
+        "ratio": round(last / bound, 4),
+        "egress_copies": round(outcome.store_copies, 4),
+        "cross_rack_copies": round(outcome.cross_rack_copies, 1),
+        **{f"{kind}_ratio": round(max(ratios), 4) if ratios else None for kind, ratios in floors.items()},
+        "failed": len(scenario.failures),
+        "slow": len(scenario.slow),
+        "mended": outcome.mended,
+        "decisions": outcome.decisions,
+        "steps": outcome.steps,
+    }
+
+
+def simulate(strategy: str, scenario: Scenario, plans: Plans) -> dict[str, object]:
+    begun = time.process_time()
+    outcome = Fabric(scenario, plans).run()
+    return line(strategy, scenario, outcome) | {"cpu_s": round(time.process_time() - begun, 2)}
+
+
+@click.command()
+@click.option("--workers", default=1000, show_default=True)
+@click.option("--bytes", "total", default=500 * 10**9, show_default=True)
+@click.option(
+    "--piece", default=16 << 20, show_default=True, help="Bytes that are verified and forwarded together."
+)
+@click.option("--strategy", type=click.Choice([*STRATEGIES, "all"]), default="mesh", show_default=True)
+@click.option("--fail-fraction", default=0.0, help="Of the workers; every second returns after 60 s.")
+@click.option("--slow-fraction", default=0.0)
+@click.option("--slow-rate", default=0.5, show_default=True, help="Of the usual rate, both ways.")
+@click.option("--racks", default=0, help="0: one for each 25 workers.")
+@click.option("--uplink", default=0, help="Bytes per second in and out of a rack; 0: never the limit.")
+@click.option(
+    "--rate", default=GBPS_10, show_default=True, help="Bytes per second of each node and of the store."
+)
+@click.option("--lanes", default=mesh.LANES, show_default=True)
+@click.option("--notice-ms", default=1000, show_default=True, help="Until neighbours miss a node.")
+@click.option("--seed", default=1, show_default=True)
+def main(
+    workers: int, total: int, piece: int, strategy: str, fail_fraction: float, slow_fraction: float, slow_rate: float,
+    racks: int, uplink: int, rate: int, lanes: int, notice_ms: int, seed: int,
+) -> None:  # fmt: skip
+    """One JSON line for each strategy."""
+    places = places_of(workers, racks or max(1, workers // 25))
+    conditions = Conditions(total, piece, rate, rate, uplink)
+    bound = estimate.bound_ms(places, conditions)
+    for name in STRATEGIES if strategy == "all" else (strategy,):
+        rng = random.Random(seed)
+        failures, slow = troubles(places, fail_fraction, slow_fraction, slow_rate, bound, rng)
+        begun = time.process_time()
+        plans = plans_for(name, places, lanes, rng)
+        planned = time.process_time() - begun
+        step = step_for(name, plans, -(-total // piece), workers)
+        scenario = Scenario(places, conditions, slow, failures, notice_ms=notice_ms, step_ticks=step)
+        found = simulate(name, scenario, plans)
+        print(json.dumps(found | {"plan_s": round(planned, 3), "seed": seed}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

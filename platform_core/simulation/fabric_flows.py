@@ -1,0 +1,131 @@
+"""The bytes of the simulated fabric: one flow for each node and lane, all moved at once.
+
+A step is a whole number of ticks; a tick is one piece at the usual rate. Within a step each port shares what it has
+evenly among its flows, and what one flow leaves another takes. A flow never passes what its source held, whole and
+verified, when the step began: so a hop costs at least a piece, and never less than in the real world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+_WHOLE = 1e-6  # shares such as a third add up to a piece only nearly
+_PASSES = 3
+_NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Rates in pieces per tick; the last port is the store. `rack` numbers the nodes' racks, `uplink` 0: no limit."""
+
+    lengths: Sequence[int]  # pieces in each lane
+    up: Sequence[float]
+    down: Sequence[float]
+    rack: Sequence[int]
+    uplink: float = 0.0
+
+
+class Flows:
+    """Flow v * lanes + l is what node v receives in lane l; after them those of the store, which has everything."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self.nodes, self.lanes = len(wiring.down), len(wiring.lengths)
+        count = self.nodes * self.lanes
+        self.length: Ints = np.tile(np.array(wiring.lengths, dtype=np.int64), self.nodes + 1)
+        self.top: Floats = np.zeros(
+            count + self.lanes
+        )  # the newest run ends here, a part of a piece included
+        self.top[count:] = self.length[count:]
+        self.place: Floats = np.zeros(count)  # where the flow is: at the top, or in an older gap
+        self.until: Ints = np.zeros(count, dtype=np.int64)
+        self.settled: Bools = np.zeros(
+            count, dtype=np.bool_
+        )  # the source has all of it, in one of its older runs
+        self.in_gap: Bools = np.zeros(count, dtype=np.bool_)
+        self.source: Ints = np.full(count, _NONE, dtype=np.int64)  # port number
+        self.alive: Bools = np.ones(self.nodes + 1, dtype=np.bool_)
+        self.up: Floats = np.array(wiring.up)
+        self.down: Floats = np.array(wiring.down)
+        self.rack: Ints = np.array([*wiring.rack, _NONE], dtype=np.int64)
+        self.uplink = wiring.uplink
+        self.target: Ints = np.repeat(np.arange(self.nodes), self.lanes)
+        self.lane: Ints = np.tile(np.arange(self.lanes), self.nodes)
+        self.received: Floats = np.zeros(self.nodes)  # pieces, since the last reset
+        self.from_store = 0.0
+        self.across = 0.0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """To be called after sources or lives changed."""
+        sources = np.where(self.source == _NONE, self.nodes, self.source)
+        self._sources = sources
+        self._upstream = sources * self.lanes + self.lane
+        self._live = (self.source != _NONE) & self.alive[self.target] & self.alive[sources]
+        self._store = (sources == self.nodes).astype(np.float64)
+        from_rack, to_rack = self.rack[sources], self.rack[self.target]
+        self._crosses = (from_rack != to_rack) & (from_rack != _NONE)
+        self._across = self._crosses.astype(np.float64)
+        self._from_rack, self._to_rack = np.maximum(from_rack, 0), to_rack
+
+    def step(self, ticks: int) -> Ints:
+        """Moves everything; tells which flows reached the end of what they wanted."""
+        limit = np.minimum(np.floor(self.top[self._upstream] + _WHOLE), self.until)
+        np.copyto(limit, self.until, where=self.settled)
+        need = np.where(self._live, limit - self.place, 0.0)
+        np.maximum(need, 0.0, out=need)
+        given = self._share(need, ticks)
+        self.place += given
+        np.copyto(self.top[: len(self.place)], self.place, where=~self.in_gap)
+        self.from_store += float(given @ self._store)
+        self.across += float(given @ self._across)
+        self.received += given.reshape(self.nodes, self.lanes).sum(axis=1)
+        return np.flatnonzero((given > 0) & (self.place >= self.until - _WHOLE))
+
+    def behind(self) -> Floats:
+        """How far each flow is behind its source."""
+        behind: Floats = np.where(self._live & ~self.in_gap, self.top[self._upstream] - self.place, 0.0)
+        return behind
+
+    def _share(self, need: Floats, ticks: int) -> Floats:
+        """Progressive filling in a few passes: even shares, then what others did not take."""
+        up, down = self.up * ticks, self.down * ticks
+        racks = int(self.rack.max()) + 1 if self.uplink else 0
+        out, into = np.full(racks, self.uplink * ticks), np.full(racks, self.uplink * ticks)
+        given = np.zeros_like(need)
+        for turn in range(_PASSES):
+            hungry = need - given > _WHOLE
+            if turn and not hungry.any():
+                break
+            wants = hungry.astype(np.float64)
+            share = np.minimum(
+                _each(up, self._sources, wants),
+                _each(down, self.target, wants),
+            )
+            if racks:
+                crossing = wants * self._across
+                tight = np.minimum(
+                    _each(out, self._from_rack, crossing), _each(into, self._to_rack, crossing)
+                )
+                share = np.where(self._crosses, np.minimum(share, tight), share)
+            more = np.minimum(share, need - given) * wants
+            given += more
+            up = up - np.bincount(self._sources, weights=more, minlength=len(up))
+            down = down - more.reshape(self.nodes, self.lanes).sum(axis=1)
+            if racks:
+                out = out - np.bincount(self._from_rack, weights=more * self._across, minlength=racks)
+                into = into - np.bincount(self._to_rack, weights=more * self._across, minlength=racks)
+        return given
+
+
+def _each(capacity: Floats, port: Ints, wants: Floats) -> Floats:
+    """An even share of its port for each flow that wants something."""
+    wanting = np.bincount(port, weights=wants, minlength=len(capacity))
+    shares: Floats = (np.maximum(capacity, 0.0) / np.maximum(wanting, 1.0))[port]
+    return shares

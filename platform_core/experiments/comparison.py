@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,27 +28,22 @@ class Difference:
 class FinalMetric:
     name: str
     values: tuple[float | None, ...]
-    lower_is_better: bool
-    best: (
-        int | None
-    )  # index of the run with the best value; None when fewer than two have one, or all are equal
+    best: int | None  # index of a run, see `best_of`
 
 
-# What a metric's name says about its direction; everything else counts as "more is better".
-_LESS_IS_BETTER = (
-    "loss",
-    "error",
-    "perplexity",
-    "ppl",
-    "bits",
-    "bpb",
-    "mae",
-    "mse",
-    "rmse",
-    "nll",
-    "wer",
-    "latency",
-)
+# What a word in a metric's name says about its direction: -1 less is better, 1 more. Others, like a learning rate, are
+# neither: the page marks no winner.
+_DIRECTIONS = {
+    word: direction
+    for direction, words in {
+        -1: "loss error err perplexity ppl bits bpb mae mse rmse nll wer cer fid latency",
+        1: "accuracy acc f1 auc auroc map precision recall bleu rouge reward return score iou throughput mfu",
+    }.items()
+    for word in words.split()
+}
+
+
+_HELD_OUT = {"heldout", "held", "val", "valid", "validation", "eval", "test", "dev"}
 
 
 def flatten(config: Mapping[str, object], prefix: str = "") -> dict[str, object]:
@@ -87,17 +83,31 @@ def final_metrics(metrics: Sequence[Mapping[str, float]]) -> tuple[FinalMetric, 
     return tuple(_final(name, tuple(run.get(name) for run in metrics)) for name in names)
 
 
-def is_lower_better(name: str) -> bool:
-    words = name.lower().replace("/", "_").replace(".", "_").replace("-", "_").split("_")
-    return any(word in words for word in _LESS_IS_BETTER)
+def direction(name: str) -> int:
+    """-1 when less of this metric is better, 1 when more is, 0 when its name does not say."""
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    if words[-2:] == ["per", "second"]:
+        return 1
+    return next((_DIRECTIONS[word] for word in words if word in _DIRECTIONS), 0)
+
+
+def headline(names: Sequence[str]) -> str:
+    """The metric that runs are judged by: one with a direction, on held-out data if any is; "" without any."""
+    judged = [name for name in names if direction(name)]
+    held_out = (name for name in judged if _HELD_OUT & set(re.split(r"[^a-z0-9]+", name.lower())))
+    return next(held_out, judged[0] if judged else "")
+
+
+def best_of(name: str, values: Sequence[float | None]) -> int | None:
+    """Index of the best value. None without a direction, when fewer than two have a finite value, or all are equal."""
+    better = direction(name)
+    known = [
+        (value * better, -index)
+        for index, value in enumerate(values)
+        if value is not None and math.isfinite(value)
+    ]
+    return -max(known)[1] if better and len({value for value, _ in known}) > 1 else None
 
 
 def _final(name: str, values: tuple[float | None, ...]) -> FinalMetric:
-    lower = is_lower_better(name)
-    known = [
-        (value, index) for index, value in enumerate(values) if value is not None and math.isfinite(value)
-    ]
-    best: int | None = None
-    if len({value for value, _ in known}) > 1:
-        best = min(known, key=lambda pair: (pair[0] if lower else -pair[0], pair[1]))[1]
-    return FinalMetric(name, values, lower, best)
+    return FinalMetric(name, values, best_of(name, values))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from platform_core.experiments.comparison import is_lower_better
+from platform_core.experiments.comparison import direction
 from platform_core.experiments.series import downsample, smooth
 from webapp.experiments import metric_store
 from webapp.experiments.models import Run
@@ -38,7 +38,7 @@ def chart(
     return {
         "id": "chart-" + "".join(c if c.isalnum() else "-" for c in key),
         "title": key.replace("_", " "),
-        "note": "lower is better" if is_lower_better(key) else "",
+        "note": "lower is better" if direction(key) < 0 else "",
         "low": False,
         "newest": newest[0] if newest else None,
         "data": {

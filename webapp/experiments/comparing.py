@@ -3,7 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from platform_core.experiments.comparison import MISSING, differences, final_metrics, flatten, is_lower_better
+from platform_core.experiments.comparison import (
+    MISSING,
+    best_of,
+    differences,
+    direction,
+    final_metrics,
+    flatten,
+    headline,
+)
 from platform_core.jobs.states import WAITING
 from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars
 from webapp.experiments import charts, metric_store, queries
@@ -69,15 +77,14 @@ def run_line(
 
 
 def _metric(run: Run, runs: Sequence[Run], key: str) -> dict[str, Any]:
-    known = [other.summary[key]["value"] for other in runs if key in other.summary]
-    value = run.summary.get(key, {}).get("value")
-    best = (min if is_lower_better(key) else max)(known) if known else None
-    return {"value": value, "best": value is not None and len(known) > 1 and value == best}
+    values = [other.summary.get(key, {}).get("value") for other in runs]
+    best, place = best_of(key, values), runs.index(run)
+    return {"value": values[place], "best": best is not None and values[place] == values[best]}
 
 
-def sort_key(value: float | None, lower_is_better: bool) -> tuple[bool, float]:
-    """Best first, runs without the metric last."""
-    return (value is None, 0.0 if value is None else value if lower_is_better else -value)
+def sort_key(metric: str, value: float | None) -> tuple[bool, float]:
+    """Best first, or the greatest where the name does not say; runs without the metric last."""
+    return (value is None, 0.0 if value is None else value if direction(metric) < 0 else -value)
 
 
 def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
@@ -187,15 +194,20 @@ def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
     ]
 
 
+def ranked(runs: Sequence[Run]) -> list[tuple[str, Run]]:
+    """The runs that have the metric they are judged by, best first, with the metric's name."""
+    key = headline(charts.in_order(sorted({key for run in runs for key in run.summary})))
+    having = [run for run in runs if key in run.summary]
+    having.sort(key=lambda run: (sort_key(key, run.summary[key]["value"]), run.id))
+    return [(key, run) for run in having]
+
+
 def _ranking(runs: Sequence[Run], now_ms: int) -> list[dict[str, str]]:
     """Best result first, with what it took."""
-    keys = charts.in_order(sorted({key for run in runs for key in run.summary}))
-    key = next((key for key in keys if "heldout" in key or "val" in key), keys[0] if keys else "")
-    having = [run for run in runs if key in run.summary]
-    having.sort(key=lambda run: sort_key(run.summary[key]["value"], is_lower_better(key)))
-    costs = quotas.costs_of_jobs([run.id for run in having], now_ms)
+    having = ranked(runs)
+    costs = quotas.costs_of_jobs([run.id for _, run in having], now_ms)
     lines = []
-    for run in having:
+    for key, run in having:
         told = f"{run.summary[key]['value']:.4g}"
         if run.id in costs:
             cost = costs[run.id]

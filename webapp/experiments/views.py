@@ -9,7 +9,6 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from platform_core.errors import TrainmasterError
-from platform_core.experiments.comparison import is_lower_better
 from platform_core.jobs.states import ACTIVE, WAITING
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
@@ -70,14 +69,11 @@ def _line(experiment: Experiment) -> dict[str, Any]:
 
 
 def _best(runs: Sequence[Run]) -> dict[str, Any] | None:
-    keys = charts.in_order(sorted({key for run in runs for key in run.summary}))
-    if not keys:
+    best = next(iter(comparing.ranked(runs)), None)
+    if best is None:
         return None
-    key = next((key for key in keys if "heldout" in key or "val" in key), keys[0])
-    having = [run for run in runs if key in run.summary]
-    choose = min if is_lower_better(key) else max
-    best = choose(having, key=lambda run: (run.summary[key]["value"], run.id))
-    return {"metric": key, "value": best.summary[key]["value"], "run_id": best.id, "run": best.job.name}
+    key, run = best
+    return {"metric": key, "value": run.summary[key]["value"], "run_id": run.id, "run": run.job.name}
 
 
 @login_required
@@ -96,9 +92,7 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
     sort = request.GET.get("sort", "started")
     if sort in metrics:
         place = metrics.index(sort)
-        lines.sort(
-            key=lambda line: comparing.sort_key(line["metrics"][place]["value"], is_lower_better(sort))
-        )
+        lines.sort(key=lambda line: comparing.sort_key(sort, line["metrics"][place]["value"]))
     best = _best(runs)
     waiting = sum(run.job.state in WAITING for run in runs)
     sentence = f"{len(runs)} runs" + (f", {waiting} waiting" if waiting else "")

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.experiments.comparison import (
     MISSING,
     differences,
+    direction,
     final_metrics,
     flatten,
-    is_lower_better,
+    headline,
     same,
 )
 
@@ -78,8 +80,26 @@ def test_equal_runs_have_no_best():
     assert [row.best for row in final_metrics([{"loss": 1.0}, {}])] == [None]
 
 
-def test_a_metrics_direction_is_read_from_its_name():
-    assert is_lower_better("val_bits_per_byte")
-    assert is_lower_better("train.loss")
-    assert not is_lower_better("tokens_per_second")
-    assert not is_lower_better("glossary_size")
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("val_bits_per_byte", -1),
+        ("train.loss", -1),
+        ("tokens_per_second", 1),
+        ("eval/top1-acc", 1),
+        ("lr", 0),
+        ("glossary_size", 0),
+    ],
+)
+def test_a_metrics_direction_is_read_from_its_name(name: str, told: int):
+    assert direction(name) == told
+
+
+def test_a_metric_without_a_direction_has_no_best():
+    assert [row.best for row in final_metrics([{"lr": 1.0}, {"lr": 2.0}])] == [None]
+
+
+def test_runs_are_judged_by_what_was_held_out():
+    assert headline(["lr", "loss", "heldout_bits_per_byte"]) == "heldout_bits_per_byte"
+    assert headline(["interval", "step_seconds", "loss"]) == "loss"
+    assert headline(["lr"]) == ""

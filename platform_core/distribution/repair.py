@@ -23,7 +23,7 @@ _USUAL = 100
 def mend(
     forest: Forest,
     gone: Collection[str] = (),
-    joined: Iterable[Place] = (),
+    joined: Collection[Place] = (),
     pace: Mapping[str, int] | None = None,
 ) -> Forest:
     """Without those gone, with those joined as leaves, with nodes of another pace (in percent) among their like.
@@ -43,11 +43,12 @@ def mend(
             parents = tuple(_UNPLACED if parent == STORE else parent for parent in seat.parents)
             work.add(replace(seat, parents=parents, pace=percent))
     unplaced = (_UNPLACED,) * forest.lanes
+    newcomers = {place.node for place in joined} - set(work.seats)
     for place in sorted(joined, key=lambda place: place.node):
-        if place.node not in work.seats:
+        if place.node in newcomers:
             rack = (place.block, place.rack)
             work.add(Seat(place.node, rack, unplaced, pace.get(place.node, _USUAL)))
-    work.place_all()
+    work.place_all(newcomers)
     return Forest(forest.lanes, tuple(work.seats[node] for node in sorted(work.seats)))
 
 
@@ -86,8 +87,12 @@ class _Work:
                 self.used[parent] = self.used.get(parent, 0) + 1
                 self.feeding[parent, lane] = self.feeding.get((parent, lane), 0) + 1
 
-    def place_all(self) -> None:
-        """Those that feed others first: what hangs below them can then take in the rest."""
+    def place_all(self, newcomers: Collection[str]) -> None:
+        """Those that feed others first: what hangs below them can then take in the rest.
+
+        Newcomers do not take the free slots, which would soon all be below the last of them: they take the places of
+        leaves in different parts of the forest, and those may follow them.
+        """
         orphans = deque(
             sorted(
                 ((node, lane) for node, seat in self.seats.items() for lane in _lanes_without(seat)),
@@ -100,15 +105,16 @@ class _Work:
         moved: set[tuple[str, int]] = set()
         while orphans:
             node, lane = orphans.popleft()
+            settled = (node, lane) in moved
             if not self.rooted[lane]:
                 self._set_parent(node, lane, STORE)
-            elif not self._take_free_slot(node, lane):
-                other = None if (node, lane) in moved else self._take_place(node, lane)
-                if other:
-                    orphans.append((other, lane))
-                    moved |= {(node, lane), (other, lane)}
-                else:  # nothing left but to give somebody one follower too many
-                    self._set_parent(node, lane, self._least_loaded(node, lane))
+            elif (settled or node not in newcomers) and self._take_free_slot(node, lane):
+                continue
+            elif other := None if settled else self._take_place(node, lane):
+                orphans.append((other, lane))
+                moved |= {(node, lane), (other, lane)}
+            elif not self._take_free_slot(node, lane):  # then somebody gets one follower too many
+                self._set_parent(node, lane, self._least_loaded(node, lane))
 
     def _set_parent(self, node: str, lane: int, parent: str) -> None:
         seat = self.seats[node]

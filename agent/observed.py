@@ -47,6 +47,8 @@ class DeploymentObserved:
     error_code: str = ""
     error: str = ""
     retries: int = 0
+    distrusted: tuple[str, ...] = ()  # who sent bytes with another SHA-256
+    store_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

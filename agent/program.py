@@ -30,6 +30,7 @@ from agent.probes.slots import Slots, find_slots
 from agent.probes.telemetry import Probe
 from agent.session import Session
 from agent.transfer.deployments import Deployments
+from agent.transfer.neighbour import Security
 from agent.uplink.push import Pusher
 from agent.work_folder import WorkFolders
 
@@ -67,7 +68,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
         WorkFolders(config.data), _tools(config, slots, pusher, uploads, node.note_change)
     )
     shown, trusted = peer_credentials(config)
-    deployments = Deployments(config.data, node.note_change, peer_credentials=trusted)
+    deployments = Deployments(config.data, node.note_change, security=Security(trusted))
     try:
         port = await deployments.start(_bind_host(config.address), config.transfer_port, shown)
     except OSError as error:

@@ -42,7 +42,7 @@ class ForgetAttempt:
 
 @dataclass(frozen=True, slots=True)
 class ReceiveDeployment:
-    """Begin to receive, or go on with changed predecessors; verified chunks are kept."""
+    """Begin to receive, or go on with other sources; what was verified is kept."""
 
     wanted: DeploymentWanted
 

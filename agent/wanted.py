@@ -73,8 +73,11 @@ class DeploymentWanted:
     model: str
     version: str
     artifact: Artifact
-    predecessors: tuple[Peer, ...]  # nearest first; none means: pull from the source
+    peers: tuple[Peer, ...]  # everybody named in `lanes`
     transfer_token: str = field(default="", repr=False)  # what the workers of one deployment show each other
+    lanes: tuple[tuple[str, ...], ...] = ()  # sources of each; none: one lane, the peers, then the store
+    pace: int = 100  # this node's rate in percent of the usual
+    retry: int = 0  # grows when somebody asks to try again
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,8 +88,11 @@ def _deployment(message: pb.DeploymentWanted) -> DeploymentWanted:
         model=message.model,
         version=message.version,
         artifact=Artifact(artifact.manifest_id, artifact.manifest_json, artifact.source_url),
-        predecessors=tuple(Peer(peer.node_id, peer.address) for peer in message.predecessors),
+        peers=tuple(Peer(peer.node_id, peer.address) for peer in message.peers),
         transfer_token=message.transfer_token,
+        lanes=tuple(tuple(lane.sources) for lane in message.lanes),
+        pace=message.pace or 100,
+        retry=message.retry,
     )
 
 
@@ -124,4 +127,6 @@ def _deployment_observed(deployment: DeploymentObserved) -> pb.DeploymentObserve
         error_code=deployment.error_code,
         error=deployment.error,
         retries=deployment.retries,
+        distrusted=deployment.distrusted,
+        store_bytes=deployment.store_bytes,
     )

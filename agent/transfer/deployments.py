@@ -16,8 +16,11 @@ import grpc.aio
 from agent.files import read_json, write_atomically
 from agent.observed import DeploymentObserved, DeploymentPhase
 from agent.transfer.holdings import Holdings
+from agent.transfer.neighbour import Peer, Security
+from agent.transfer.pacing import Cap
 from agent.transfer.progress import Progress, TransferState
-from agent.transfer.receiver import Delivery, Peer, Receiver, Trying
+from agent.transfer.pull import Trying
+from agent.transfer.receiver import Delivery, Receiver
 from agent.transfer.server import serve
 from agent.wanted import DeploymentWanted
 from platform_core.distribution.manifest import from_json
@@ -46,12 +49,15 @@ class Deployments:
         data: Path,
         changed: Callable[[], None],
         trying: Trying | None = None,
-        peer_credentials: grpc.ChannelCredentials | None = None,
+        security: Security | None = None,
+        caps: tuple[int, int] = (0, 0),
     ) -> None:
+        """`caps`: bytes per second in and out, 0 is none."""
         self._records = data / "transfer" / "deployments"
         self._data, self._changed = data, changed
         self._holdings = Holdings(data)
-        self._receiver = Receiver(self._holdings, self._reported, trying, peer_credentials)
+        self._cap_out = Cap(caps[1])
+        self._receiver = Receiver(self._holdings, self._reported, trying, security, Cap(caps[0]))
         self._known: dict[str, _Known] = {}
         self._removals: set[asyncio.Task[None]] = set()
         self._server: grpc.aio.Server | None = None
@@ -60,7 +66,9 @@ class Deployments:
         """Serves what this node holds; the port on which it does. OSError when the port is taken."""
         await asyncio.to_thread(self._load)
         try:
-            self._server, port = await serve(self._holdings, self._authorised, f"{host}:{port}", credentials)
+            self._server, port = await serve(
+                self._holdings, self._authorised, f"{host}:{port}", credentials, self._cap_out
+            )
         except RuntimeError as error:
             raise OSError(f"Port {port} for moving models cannot be opened: {error}") from error
         return port
@@ -82,8 +90,11 @@ class Deployments:
         return tuple(_observed(known) for known in self._known.values())
 
     def receive(self, wanted: DeploymentWanted) -> None:
-        """Begins, or goes on with other predecessors; what was verified is kept."""
+        """Begins, or goes on with other sources; what was verified is kept."""
         before = self._known.get(wanted.deployment_id)
+        if before is not None and before.order is not None and self._rerouted(before.order, wanted):
+            before.order = wanted
+            return
         progress = before.progress if before else Progress(wanted.deployment_id, TransferState.IDLE)
         known = _Known(wanted, progress)
         self._known[wanted.deployment_id] = known
@@ -120,6 +131,13 @@ class Deployments:
             await asyncio.sleep(pause)
         log.warning("%s: given up until it is ordered again", wanted.deployment_id)
 
+    def _rerouted(self, earlier: DeploymentWanted, wanted: DeploymentWanted) -> bool:
+        """Only the sources are others: what is under way goes on."""
+        same = replace(wanted, peers=earlier.peers, lanes=earlier.lanes, pace=earlier.pace)
+        return same == earlier and self._receiver.reroute(
+            wanted.deployment_id, _peers(wanted), wanted.lanes, wanted.pace
+        )
+
     def _delivery(self, wanted: DeploymentWanted) -> Delivery:
         """Blocking: a manifest of a very large model takes a while to check."""
         manifest = from_json(wanted.artifact.manifest_json)
@@ -129,15 +147,16 @@ class Deployments:
         record = {"manifest_id": manifest.id, "model": wanted.model, "version": wanted.version}
         self._records.mkdir(parents=True, exist_ok=True)
         write_atomically(self._records / f"{wanted.deployment_id}.json", json.dumps(record).encode())
-        peers = tuple(Peer(peer.node_id, peer.address) for peer in wanted.predecessors)
         return Delivery(
             deployment_id=wanted.deployment_id,
             manifest=manifest,
             source_url=wanted.artifact.source_url,
-            predecessors=peers,
+            peers=_peers(wanted),
             model=wanted.model,
             version=wanted.version,
             token=wanted.transfer_token,
+            lanes=wanted.lanes,
+            pace=wanted.pace,
         )
 
     async def _remove(self, deployment_id: str, known: _Known) -> None:
@@ -183,6 +202,10 @@ class Deployments:
         return any(each and hmac.compare_digest(each.encode(), token.encode()) for each in tokens)
 
 
+def _peers(wanted: DeploymentWanted) -> tuple[Peer, ...]:
+    return tuple(Peer(peer.node_id, peer.address) for peer in wanted.peers)
+
+
 def _observed(known: _Known) -> DeploymentObserved:
     progress = known.progress
     return DeploymentObserved(
@@ -198,4 +221,6 @@ def _observed(known: _Known) -> DeploymentObserved:
         error_code=progress.error_code,
         error=progress.error,
         retries=progress.retries,
+        distrusted=progress.distrusted,
+        store_bytes=progress.store_bytes,
     )

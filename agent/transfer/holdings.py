@@ -80,14 +80,6 @@ class Holdings:
             sentence = f"{self.node_id} {numbers}; free some space, then it goes on by itself"
             raise TrainmasterError("disk_full", sentence, needed=needed, free=free, path=str(self.data))
 
-    def find(self, chunk_sha256: str, piece_size: int, piece: int) -> tuple[Landing, Chunk] | None:
-        """Where this chunk is or arrives; of several, one that has the piece."""
-        known = self._chunks.get((chunk_sha256, piece_size), [])
-        for landing, chunk in known:
-            if landing.has(chunk.index, piece):
-                return landing, chunk
-        return known[0] if known else None
-
     def elsewhere(self, chunk: Chunk, landing: Landing) -> Iterator[tuple[Landing, Chunk]]:
         """The same chunk in other landings."""
         for other, same in self._chunks.get((chunk.sha256, landing.manifest.piece_size), []):

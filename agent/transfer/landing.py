@@ -14,35 +14,32 @@ moved to its home by one rename.
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from agent.files import read_json, write_atomically
 from agent.transfer.bitmap import Bitmap
+from agent.transfer.lanes import LaneBook
 from agent.transfer.progress import RateMeter
 from platform_core.distribution.manifest import Chunk, Manifest, Piece
 from trainmaster.store.file import disk_error
 
+_IN_MEMORY = getattr(os, "RWF_NOWAIT", 0)  # Linux
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Some pieces of one chunk that follow each other."""
-
-    chunk: Chunk
-    first: int
-    pieces: int
-
-
 class Landing:
-    """Belongs to one event loop; files are touched in threads. `open` (or `open_complete`) comes first."""
+    """Belongs to one event loop; files are touched in threads. `open` (or `open_complete`) comes first.
+
+    Pieces are numbered over the whole manifest. `on_piece` is shown the bytes of each that has just been verified.
+    """
 
     def __init__(self, manifest: Manifest, folder: Path, files: Path) -> None:
         self.manifest, self.folder, self.files = manifest, folder, files
@@ -56,9 +53,12 @@ class Landing:
         for chunk in manifest.chunks:
             self._base.append(total)
             total += len(chunk.pieces)
-        self._pieces = total
+        self.count = total
+        self.on_piece: Callable[[int, Sequence[memoryview]], None] | None = None
+        self._books: dict[int, LaneBook] = {}
         self._bitmap: Bitmap | None = None
         self._arrivals: dict[int, asyncio.Event] = {}
+        self._changed = asyncio.Event()
 
     # -- opening and closing
 
@@ -68,7 +68,7 @@ class Landing:
             self.files.mkdir(parents=True, exist_ok=True)
             self._directory = os.open(self.files, os.O_DIRECTORY)
             whole = self._make_files()
-            self._bitmap = Bitmap(self.folder / "pieces", self._pieces)
+            self._bitmap = Bitmap(self.folder / "pieces", self.count)
         if not (self._same_boot() and whole):
             self._recheck(self.manifest.chunks)
         self._count()
@@ -85,6 +85,7 @@ class Landing:
         for event in self._arrivals.values():
             event.set()
         self._arrivals.clear()
+        self._note_change()
         if self._bitmap is not None:
             self._bitmap.close()
         if self._directory >= 0:
@@ -101,8 +102,22 @@ class Landing:
     def bytes_missing(self) -> int:
         return self.manifest.total_bytes - self.bytes_done
 
-    def has(self, chunk: int, piece: int) -> bool:
-        return self._bitmap is None or self._bitmap[self._base[chunk] + piece]
+    def has(self, number: int) -> bool:
+        return self._bitmap is None or self._bitmap[number]
+
+    def piece_at(self, number: int) -> Piece:
+        chunk = bisect_right(self._base, number) - 1
+        return self.manifest.piece(self.manifest.chunks[chunk], number - self._base[chunk])
+
+    def number(self, chunk: int, index: int) -> int:
+        return self._base[chunk] + index
+
+    def book(self, lanes: int) -> LaneBook:
+        """What is here lane by lane; the same object from call to call, kept up to date."""
+        if lanes not in self._books:
+            here = (number for number in range(self.count) if self.has(number))
+            self._books[lanes] = LaneBook(lanes, here)
+        return self._books[lanes]
 
     def chunks_done(self) -> bytes:
         bits = bytearray((len(self._left) + 7) // 8)
@@ -111,60 +126,69 @@ class Landing:
                 bits[index // 8] |= 1 << index % 8
         return bytes(bits)
 
-    def missing(self, longest: int) -> Iterator[Run]:
-        """Runs of at most `longest` pieces that are not here when their turn comes, in order."""
-        for chunk in self.manifest.chunks:
-            if not self._left[chunk.index]:
-                continue
-            first = 0
-            while first < len(chunk.pieces):
-                end = first
-                while end < len(chunk.pieces) and end - first < longest and not self.has(chunk.index, end):
-                    end += 1
-                if end > first:
-                    yield Run(chunk, first, end - first)
-                first = max(end, first + 1)
-
-    async def arrived(self, chunk: int, piece: int, seconds: float) -> bool:
+    async def arrived(self, number: int, seconds: float) -> bool:
         """Waits for this piece; False when it is not here after that time."""
-        if self.has(chunk, piece) or self.closed:
-            return self.has(chunk, piece)
-        event = self._arrivals.setdefault(self._base[chunk] + piece, asyncio.Event())
+        if self.has(number) or self.closed:
+            return self.has(number)
+        event = self._arrivals.setdefault(number, asyncio.Event())
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await event.wait()
-        return self.has(chunk, piece)
+        return self.has(number)
+
+    async def change(self, seconds: float) -> None:
+        """Until another piece is here, or it is closed; at most that long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
 
     # -- bytes
 
-    async def keep(self, piece: Piece, data: bytes) -> bool:
+    async def keep(self, number: int, parts: Sequence[memoryview]) -> bool:
         """Verifies, writes, then counts the piece. False when the bytes are not what the manifest says."""
-        if self.has(piece.chunk, piece.index):
+        if self.has(number):
             return True
-        if not await asyncio.to_thread(self._verify_and_write, piece, data):
+        piece = self.piece_at(number)
+        if not await asyncio.to_thread(self._verify_and_write, piece, parts):
             return False
-        if self._bitmap is not None and not self.closed and not self.has(piece.chunk, piece.index):
-            number = self._base[piece.chunk] + piece.index
+        if self._bitmap is not None and not self.closed and not self.has(number):
             self._bitmap.set(number)
             self._left[piece.chunk] -= 1
             self.bytes_done += piece.size
             self.received.count(piece.size)
+            for book in self._books.values():
+                book.add(number)
+            if self.on_piece is not None:
+                self.on_piece(number, parts)
             if (event := self._arrivals.pop(number, None)) is not None:
                 event.set()
+            self._note_change()
         return True
 
-    def read(self, piece: Piece) -> bytes:
+    def read(self, piece: Piece) -> memoryview:
         """Blocking. The bytes of a piece that is here."""
+        buffer = memoryview(bytearray(piece.size))
+        self.read_into(piece, 0, buffer)
+        return buffer
+
+    def read_into(self, piece: Piece, start: int, buffer: memoryview, cached_only: bool = False) -> None:
+        """Fills the buffer from this place in the piece. Blocking, unless only what the kernel has in memory is
+        wanted: then BlockingIOError when it has not."""
         entry = self.manifest.files[self.manifest.chunks[piece.chunk].file]
         descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=self._directory)
         try:
-            parts, offset, left = [], piece.offset, piece.size
-            while left and (part := os.pread(descriptor, left, offset)):
-                parts.append(part)
-                offset, left = offset + len(part), left - len(part)
+            done, flags = 0, _IN_MEMORY if cached_only else 0
+            while done < len(buffer):
+                read = os.preadv(descriptor, [buffer[done:]], piece.offset + start + done, flags)
+                if not read:
+                    raise OSError(errno.EIO, "the file is shorter than it was")
+                done += read
+        except OSError as error:
+            if cached_only and error.errno == errno.EOPNOTSUPP:
+                raise BlockingIOError(errno.EAGAIN, "this file system cannot say") from error
+            raise
         finally:
             os.close(descriptor)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def recheck(self) -> None:
         """Blocking. Hashes what is here again and forgets the pieces that are not right."""
@@ -218,17 +242,25 @@ class Landing:
 
     # -- inside
 
-    def _verify_and_write(self, piece: Piece, data: bytes) -> bool:
-        if len(data) != piece.size or hashlib.sha256(data).hexdigest() != piece.sha256:
+    def _note_change(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _verify_and_write(self, piece: Piece, parts: Sequence[memoryview]) -> bool:
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(part)
+        if sum(len(part) for part in parts) != piece.size or digest.hexdigest() != piece.sha256:
             return False
         entry = self.manifest.files[self.manifest.chunks[piece.chunk].file]
         with _disk_errors(self.folder, self.bytes_missing):
             descriptor = os.open(entry.path, os.O_WRONLY | os.O_NOFOLLOW, dir_fd=self._directory)
             try:
-                rest, offset = memoryview(data), piece.offset
-                while rest:
-                    written = os.pwrite(descriptor, rest, offset)
-                    rest, offset = rest[written:], offset + written
+                offset = piece.offset
+                for part in parts:
+                    while part:
+                        written = os.pwrite(descriptor, part, offset)
+                        part, offset = part[written:], offset + written
             finally:
                 os.close(descriptor)
         return True
@@ -262,18 +294,19 @@ class Landing:
             return
         for chunk in chunks:
             for piece in self.manifest.pieces(chunk):
-                claimed = self.has(chunk.index, piece.index)
-                if claimed and hashlib.sha256(self.read(piece)).hexdigest() != piece.sha256:
-                    self._bitmap.clear(self._base[chunk.index] + piece.index)
+                number = self.number(chunk.index, piece.index)
+                if self.has(number) and hashlib.sha256(self.read(piece)).hexdigest() != piece.sha256:
+                    self._bitmap.clear(number)
 
     def _count(self) -> None:
+        self._books.clear()
         self._left = [0] * len(self.manifest.chunks)
         self.bytes_done = self.manifest.total_bytes
         if self._bitmap is None:
             return
         for chunk in self.manifest.chunks:
             for piece in self.manifest.pieces(chunk):
-                if not self.has(chunk.index, piece.index):
+                if not self.has(self.number(chunk.index, piece.index)):
                     self._left[chunk.index] += 1
                     self.bytes_done -= piece.size
 

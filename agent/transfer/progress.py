@@ -27,7 +27,8 @@ class Progress:
     bytes_total: int = 0
     rate_in: float = 0.0  # bytes per second
     rate_out: float = 0.0
-    source_peer: str = ""  # node id, or STORE
+    source_peer: str = ""  # node id, or STORE: whence the last piece came
+    store_bytes: int = 0  # of all, what came from the store; counted since the agent's start
     error_code: str = ""
     error: str = ""
     retries: int = 0

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-
-import grpc
+from typing import TypeAlias
 
 from agent.transfer.holdings import Holdings
 from agent.transfer.landing import Landing
-from agent.transfer.peer import Patience, PeerSource
+from agent.transfer.neighbour import Peer, Security
+from agent.transfer.pacing import Cap
 from agent.transfer.progress import STORE, Progress, TransferState
-from agent.transfer.sources import RANGES_IN_FLIGHT, LocalSource, Source, SourceFailed, StoreSource
-from platform_core.distribution.manifest import Manifest, Piece
+from agent.transfer.pull import DamagedPiece, Means, Pull, Route, Trying, fill_from
+from agent.transfer.sources import LocalSource, SourceFailed, StoreSource
+from agent.transfer.whole_files import WholeFiles
+from platform_core.distribution.forest import STORE as FROM_STORE
+from platform_core.distribution.forest import NodePlan
+from platform_core.distribution.manifest import Manifest
 from platform_core.distribution.tiling import check_path
 from platform_core.errors import TrainmasterError
 from trainmaster.store import shown
@@ -28,10 +30,9 @@ log = logging.getLogger(__name__)
 REPORT_EVERY_SECONDS = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    node_id: str
-    address: str  # host:port of its ChunkTransfer
+Lanes: TypeAlias = tuple[
+    tuple[str, ...], ...
+]  # for each lane node ids in order of preference, "" is the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +42,28 @@ class Delivery:
     deployment_id: str
     manifest: Manifest = field(repr=False)
     source_url: str
-    predecessors: tuple[Peer, ...]  # nearest first; the store comes after the last
+    peers: tuple[Peer, ...]
     model: str  # "team/name"
     version: str
     token: str = field(default="", repr=False)
+    lanes: Lanes = ()  # none: one lane, from the peers in their order, then the store
+    pace: int = 100
+
+    @property
+    def route(self) -> Route:
+        lanes = self.lanes or ((*(peer.node_id for peer in self.peers), FROM_STORE),)
+        return Route(NodePlan("", lanes), self.peers)
 
 
-@dataclass(frozen=True, slots=True)
-class Trying:
-    """All sources are tried in turn; when none could go on, after a pause, once more for each pause."""
-
-    pauses: tuple[float, ...] = (1.0, 2.0, 4.0)
-    patience: Patience = field(default_factory=Patience)
+STORE_THREADS = 8
 
 
 class Receiver:
     """`run` ends when the model is in its home, or failed: that is reported, not raised.
 
-    Cancelling `run` keeps on disk what was verified; running again goes on from there, with other predecessors
-    perhaps. `discard` removes it. Two deliveries of one manifest take turns: the second finds all of it here.
+    Cancelling `run` keeps on disk what was verified; running again goes on from there. `reroute` gives a delivery
+    under way other sources. `discard` removes it. Two deliveries of one manifest take turns: the second finds all of
+    it here.
     """
 
     def __init__(
@@ -67,31 +71,35 @@ class Receiver:
         holdings: Holdings,
         report: Callable[[Progress], None],
         trying: Trying | None = None,
-        credentials: grpc.ChannelCredentials | None = None,
+        security: Security | None = None,
+        cap: Cap | None = None,
     ) -> None:
         self._holdings, self._report = holdings, report
-        self._trying, self._credentials = trying or Trying(), credentials
-        self._threads = ThreadPoolExecutor(RANGES_IN_FLIGHT, "store")
+        self._trying, self._security, self._cap = trying or Trying(), security or Security(), cap or Cap()
+        self._threads = ThreadPoolExecutor(STORE_THREADS, "store")
         self._turns: dict[str, asyncio.Lock] = {}
+        self._running: dict[str, _Transfer] = {}
 
     async def run(self, wanted: Delivery) -> None:
         async with self._turns.setdefault(wanted.manifest.id, asyncio.Lock()):
-            transfer = _Transfer(wanted, self._holdings, self._report)
+            store = StoreSource(wanted.source_url, self._threads)
+            means = Means(store, wanted.token, self._trying, self._security, self._cap)
+            transfer = _Transfer(wanted, self._holdings, means, self._report)
+            self._running[wanted.deployment_id] = transfer
             try:
-                sources = self._sources(wanted)
-                await transfer.run(sources, self._trying.pauses)
+                await transfer.run()
             except TrainmasterError as error:
                 await transfer.failed(error)
             except Exception as error:
                 log.exception("delivery %s failed", wanted.deployment_id)
                 await transfer.failed(TrainmasterError("internal", f"The agent failed: {error!r}"))
+            finally:
+                del self._running[wanted.deployment_id]
 
-    def _sources(self, wanted: Delivery) -> list[Source]:
-        peers = [
-            PeerSource(peer.node_id, peer.address, wanted.token, self._trying.patience, self._credentials)
-            for peer in wanted.predecessors
-        ]
-        return [*peers, StoreSource(wanted.source_url, self._threads)]
+    def reroute(self, deployment_id: str, peers: tuple[Peer, ...], lanes: Lanes, pace: int) -> bool:
+        """False when it is not under way, or cannot go on with these: run it anew."""
+        transfer = self._running.get(deployment_id)
+        return transfer is not None and transfer.reroute(peers, lanes, pace)
 
     async def discard(self, manifest_id: str, model: str, version: str, shared: bool = False) -> None:
         """Nothing of this delivery stays behind, finished or not; other homes of the same bytes do.
@@ -115,14 +123,17 @@ def home_of(model: str, version: str, data: Path) -> Path:
 class _Transfer:
     """One call of `Receiver.run`."""
 
-    def __init__(self, wanted: Delivery, holdings: Holdings, report: Callable[[Progress], None]) -> None:
-        self._wanted, self._holdings, self._report = wanted, holdings, report
+    def __init__(
+        self, wanted: Delivery, holdings: Holdings, means: Means, report: Callable[[Progress], None]
+    ) -> None:
+        self._wanted, self._holdings, self._means, self._report = wanted, holdings, means, report
         self._landing: Landing | None = None
+        self._pull: Pull | None = None
         self._progress = Progress(
             wanted.deployment_id, TransferState.RECEIVING, bytes_total=wanted.manifest.total_bytes
         )
 
-    async def run(self, sources: Sequence[Source], pauses: Sequence[float]) -> None:
+    async def run(self) -> None:
         home = home_of(self._wanted.model, self._wanted.version, self._holdings.data)
         landing = self._landing = await self._holdings.open(self._wanted.manifest)
         if not landing.complete:
@@ -131,13 +142,20 @@ class _Transfer:
         ticker = asyncio.create_task(self._tick())
         try:
             if not (homes := landing.homes(self._holdings.data)):
-                await self._receive_and_verify(landing, sources, pauses)
+                await self._receive_and_verify(landing)
                 await asyncio.to_thread(landing.settle, home, self._holdings.data)
             elif home not in homes:
                 await asyncio.to_thread(landing.add_home, home, self._holdings.data)
         finally:
             ticker.cancel()
         self._tell(state=TransferState.COMPLETE)
+
+    def reroute(self, peers: tuple[Peer, ...], lanes: Lanes, pace: int) -> bool:
+        wanted = replace(self._wanted, peers=peers, lanes=lanes, pace=pace)
+        if self._pull is not None and not self._pull.reroute(wanted.route):
+            return False
+        self._wanted = wanted
+        return True
 
     async def failed(self, error: TrainmasterError) -> None:
         self._tell(state=TransferState.FAILED, error_code=error.code, error=error.sentence)
@@ -147,15 +165,12 @@ class _Transfer:
 
     # -- receiving
 
-    async def _receive_and_verify(
-        self, landing: Landing, sources: Sequence[Source], pauses: Sequence[float]
-    ) -> None:
-        with suppress(SourceFailed):
-            await self._pull(LocalSource(self._holdings), landing)
+    async def _receive_and_verify(self, landing: Landing) -> None:
+        await fill_from(LocalSource(self._holdings), landing)
         for last_chance in (False, True):
-            digests = asyncio.create_task(_wrong_files(landing))
+            digests = asyncio.create_task(WholeFiles(landing).wrong())
             try:
-                await self._receive(landing, sources, pauses)
+                await self._receive(landing)
                 self._tell(state=TransferState.VERIFYING)
                 wrong = await digests
             finally:
@@ -169,60 +184,33 @@ class _Transfer:
             await asyncio.to_thread(landing.recheck)
             self._tell(state=TransferState.RECEIVING, retries=self._progress.retries + 1)
 
-    async def _receive(self, landing: Landing, sources: Sequence[Source], pauses: Sequence[float]) -> None:
-        waits = iter(pauses)
-        troubles: list[str] = []
-        while landing.bytes_missing:
-            before = landing.bytes_done
-            troubles = []
-            for source in sources:
-                if source.name in self._progress.distrusted and source.name != STORE:
-                    continue
-                try:
-                    await self._pull(source, landing)
-                except SourceFailed as trouble:
-                    log.warning("%s: %s", self._wanted.deployment_id, trouble)
-                    troubles.append(str(trouble))
-                    self._tell(retries=self._progress.retries + 1)
-                if not landing.bytes_missing:
-                    return
-            if landing.bytes_done > before:
-                waits = iter(pauses)
-            if (pause := next(waits, None)) is None:
-                break
-            await asyncio.sleep(pause)
-        if landing.bytes_missing:
-            raise self._no_source(troubles)
-
-    async def _pull(self, source: Source, landing: Landing) -> None:
-        """All that is missing from this source. While a piece is hashed and written the next one is fetched."""
-        self._progress = replace(self._progress, source_peer=source.name)
-        keeping: asyncio.Task[None] | None = None
+    async def _receive(self, landing: Landing) -> None:
+        self._pull = Pull(landing, self._wanted.route, self._means, self._trouble, self._came)
         try:
-            async with aclosing(source.pieces(landing)) as pieces:
-                async for piece, data in pieces:
-                    if keeping is not None:
-                        await keeping
-                    keeping = asyncio.create_task(self._keep(source, landing, piece, data))
-            if keeping is not None:
-                await keeping
+            await self._pull.run()
+        except SourceFailed as trouble:
+            raise self._no_source(str(trouble)) from trouble
         finally:
-            if keeping is not None and not keeping.done():
-                keeping.cancel()
-                await asyncio.gather(keeping, return_exceptions=True)
+            self._pull = None
 
-    async def _keep(self, source: Source, landing: Landing, piece: Piece, data: bytes) -> None:
-        if await landing.keep(piece, data):
-            return
-        self._progress = replace(self._progress, distrusted=(*self._progress.distrusted, source.name))
-        path = landing.manifest.files[landing.manifest.chunks[piece.chunk].file].path
-        where = f"{path}, chunk {piece.chunk}, piece {piece.index}"
-        raise SourceFailed(f"{source.name} sent damaged bytes ({where}); they were thrown away")
+    def _came(self, source: str, size: int) -> None:
+        if source == STORE:
+            self._progress = replace(
+                self._progress, source_peer=source, store_bytes=self._progress.store_bytes + size
+            )
+        elif source != self._progress.source_peer:
+            self._progress = replace(self._progress, source_peer=source)
 
-    def _no_source(self, troubles: list[str]) -> TrainmasterError:
+    def _trouble(self, source: str, trouble: SourceFailed) -> None:
+        log.warning("%s: %s", self._wanted.deployment_id, trouble)
+        if isinstance(trouble, DamagedPiece) and source not in self._progress.distrusted:
+            self._progress = replace(self._progress, distrusted=(*self._progress.distrusted, source))
+        self._tell(retries=self._progress.retries + 1)
+
+    def _no_source(self, troubles: str) -> TrainmasterError:
         if STORE in self._progress.distrusted:
-            return TrainmasterError("verification_failed", "; ".join(troubles))
-        sentence = f"No source can go on: {'; '.join(troubles)}"
+            return TrainmasterError("verification_failed", troubles)
+        sentence = f"No source can go on: {troubles}"
         return TrainmasterError("source_unavailable", sentence, source=shown(self._wanted.source_url))
 
     # -- telling
@@ -243,21 +231,3 @@ class _Transfer:
         while True:
             await asyncio.sleep(REPORT_EVERY_SECONDS)
             self._tell()
-
-
-async def _wrong_files(landing: Landing) -> list[str]:
-    """Follows the pieces as they arrive, reads them back and gives the files without the right SHA-256."""
-    manifest = landing.manifest
-    digests = [hashlib.sha256() for _ in manifest.files]
-
-    def add(piece: Piece, file: int) -> None:
-        digests[file].update(landing.read(piece))
-
-    for chunk in manifest.chunks:
-        for piece in manifest.pieces(chunk):
-            while not await landing.arrived(chunk.index, piece.index, 60.0):
-                if landing.closed:
-                    raise asyncio.CancelledError
-            await asyncio.to_thread(add, piece, chunk.file)
-    pairs = zip(manifest.files, digests, strict=True)
-    return [entry.path for entry, digest in pairs if digest.hexdigest() != entry.sha256]

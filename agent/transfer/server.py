@@ -4,76 +4,132 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import grpc
 import grpc.aio
 
+from agent.transfer import frames
 from agent.transfer.holdings import Holdings
-from agent.transfer.peer import OPTIONS
+from agent.transfer.landing import Landing
+from agent.transfer.memory import keep_freed_blocks
+from agent.transfer.neighbour import OPTIONS, SERVICE
+from agent.transfer.pacing import Cap
+from platform_core.distribution.manifest import Piece
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
-from trainmaster_wire.agent.v1.chunk_transfer_pb2_grpc import (
-    ChunkTransferServicer,
-    add_ChunkTransferServicer_to_server,
-)
 
 Authorise = Callable[[str], bool]
 SIGN_OF_LIFE_SECONDS = 1.0
+SHORTEST_BETWEEN_NEWS_SECONDS = 0.2
 STRANGER_SIGNS = 10
 
 
-class ChunkServer(ChunkTransferServicer):
-    """`authorise` is shown the token of each stream before any piece is sent."""
+class ChunkServer:
+    """`authorise` is shown the token of each stream before anything is told."""
 
-    def __init__(self, holdings: Holdings, authorise: Authorise) -> None:
-        self._holdings, self._authorise = holdings, authorise
+    def __init__(self, holdings: Holdings, authorise: Authorise, cap: Cap) -> None:
+        self._holdings, self._authorise, self._cap = holdings, authorise, cap
 
-    async def StreamChunks(
-        self,
-        request_iterator: AsyncIterator[wire.PiecesWanted],
-        context: grpc.aio.ServicerContext[wire.PiecesWanted, wire.FromPeer],
-    ) -> AsyncIterator[wire.FromPeer]:
-        token = _token(context)
-        for _ in range(STRANGER_SIGNS):
-            if self._authorise(token):
-                break
-            # We learn tokens with our own orders, and this one may be on its way.
-            yield wire.FromPeer(waiting=wire.Waiting(expected=False))
-            await self._holdings.news(SIGN_OF_LIFE_SECONDS)
-        else:
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "This token belongs to no delivery here.")
-        async for wanted in request_iterator:
-            for index in range(wanted.first_piece, wanted.first_piece + wanted.pieces):
-                async for reply in self._piece(wanted, index):
-                    yield reply
-
-    async def _piece(self, wanted: wire.PiecesWanted, index: int) -> AsyncIterator[wire.FromPeer]:
-        while True:
-            found = self._holdings.find(wanted.chunk_sha256, wanted.piece_size, index)
-            if found is None:
-                if wanted.manifest_id in self._holdings.given_up:
-                    yield _not_here(wanted, "its own delivery failed or was cancelled")
-                    return
-                await self._holdings.news(SIGN_OF_LIFE_SECONDS)
-                if self._holdings.find(wanted.chunk_sha256, wanted.piece_size, index) is None:
-                    yield wire.FromPeer(waiting=wire.Waiting(expected=False))
-                continue
-            landing, chunk = found
-            if index >= len(chunk.pieces):
-                yield _not_here(wanted, f"the chunk has {len(chunk.pieces)} pieces")
-                return
-            if not await landing.arrived(chunk.index, index, SIGN_OF_LIFE_SECONDS):
-                if not landing.closed:
-                    yield wire.FromPeer(waiting=wire.Waiting(expected=True))
-                continue
-            piece = landing.manifest.piece(chunk, index)
-            try:
-                data = await asyncio.to_thread(landing.read, piece)
-            except OSError as error:
-                yield _not_here(wanted, f"its disk failed: {error.strerror}")
-                return
-            yield wire.FromPeer(piece=wire.Piece(chunk_sha256=chunk.sha256, index=index, data=data))
-            landing.sent.count(piece.size)
+    async def stream_chunks(self, requests: AsyncIterator[wire.PiecesWanted], context: Any) -> None:
+        if not await self._is_known(context, _WAITING_FOR_ORDER):
             return
+        async for wanted in requests:
+            number = wanted.first
+            while number < wanted.until:
+                if (landing := await self._landing_with(wanted.manifest_id, number, context)) is None:
+                    return
+                await self._send(landing, number, context)
+                number += max(1, wanted.stride)
+
+    async def watch(self, request: wire.WatchRequest, context: Any) -> None:
+        lanes = min(max(1, request.lanes), 64)
+        if not await self._is_known(context, wire.Holds(known=False)):
+            return
+        told = None
+        while True:
+            landing = self._holdings.landing(request.manifest_id)
+            state = None if landing is None else (id(landing), landing.book(lanes).version)
+            if state is not None and state == told:
+                assert landing is not None
+                await landing.change(SIGN_OF_LIFE_SECONDS)
+            if self._holdings.landing(request.manifest_id) is landing:
+                told = state
+                await context.write(self._holds(request.manifest_id, lanes))
+            if landing is None:
+                await self._holdings.news(SIGN_OF_LIFE_SECONDS)
+            else:
+                await asyncio.sleep(SHORTEST_BETWEEN_NEWS_SECONDS)
+
+    # -- inside
+
+    async def _is_known(self, context: Any, sign: object) -> bool:
+        for _ in range(STRANGER_SIGNS):
+            if self._authorise(_token(context)):
+                return True
+            # We learn tokens with our own orders, and this one may be on its way.
+            await context.write(sign)
+            await self._holdings.news(SIGN_OF_LIFE_SECONDS)
+        await context.abort(grpc.StatusCode.UNAUTHENTICATED, "This token belongs to no delivery here.")
+        return False
+
+    async def _landing_with(self, manifest_id: str, number: int, context: Any) -> Landing | None:
+        """The landing once it has this piece; None when it never will."""
+        while True:
+            landing = self._holdings.landing(manifest_id)
+            if landing is None:
+                if manifest_id in self._holdings.given_up:
+                    await _not_here(context, "its own delivery failed or was cancelled")
+                    return None
+                await self._holdings.news(SIGN_OF_LIFE_SECONDS)
+                if self._holdings.landing(manifest_id) is None:
+                    await context.write(_WAITING_FOR_ORDER)
+            elif number >= landing.count:
+                await _not_here(context, f"the model has {landing.count} pieces")
+                return None
+            elif await landing.arrived(number, SIGN_OF_LIFE_SECONDS):
+                return landing
+            elif not landing.closed:
+                await context.write(_WAITING)
+
+    async def _send(self, landing: Landing, number: int, context: Any) -> None:
+        piece = landing.piece_at(number)
+        for start in range(0, piece.size, frames.PART_BYTES):
+            size = min(frames.PART_BYTES, piece.size - start)
+            await self._cap.take(size)
+            try:
+                message = await _read(landing, number, piece, start, size)
+            except OSError as error:
+                await _not_here(context, f"its disk failed: {error.strerror}")
+                return
+            await context.write(message)
+        landing.sent.count(piece.size)
+
+    def _holds(self, manifest_id: str, lanes: int) -> wire.Holds:
+        landing = self._holdings.landing(manifest_id)
+        if landing is None:
+            return wire.Holds(known=False, given_up=manifest_id in self._holdings.given_up)
+        runs = landing.book(lanes).runs()
+        held = [wire.LaneHeld(runs=[edge for run in lane for edge in run]) for lane in runs]
+        return wire.Holds(known=True, lanes=held)
+
+
+_WAITING = wire.FromPeer(waiting=wire.Waiting(expected=True))
+_WAITING_FOR_ORDER = wire.FromPeer(waiting=wire.Waiting(expected=False))
+
+
+async def _read(landing: Landing, number: int, piece: Piece, start: int, size: int) -> bytes:
+    """What the kernel has in memory is taken at once: a thread would cost more than the copy."""
+
+    def fill(view: memoryview) -> None:
+        landing.read_into(piece, start, view, cached_only=True)
+
+    def fill_from_disk(view: memoryview) -> None:
+        landing.read_into(piece, start, view)
+
+    try:
+        return frames.part_message(number, start, size, fill)
+    except BlockingIOError:
+        return await asyncio.to_thread(frames.part_message, number, start, size, fill_from_disk)
 
 
 async def serve(
@@ -81,11 +137,13 @@ async def serve(
     authorise: Authorise,
     address: str,
     credentials: grpc.ServerCredentials | None = None,
+    cap: Cap | None = None,
 ) -> tuple[grpc.aio.Server, int]:
     """A started server on this host:port (port 0 takes a free one), and its port."""
+    keep_freed_blocks()
     # Two agents must not share a port by accident: the kernel would deal their callers out between them.
     server = grpc.aio.server(options=(*OPTIONS[:2], ("grpc.so_reuseport", 0)))
-    add_ChunkTransferServicer_to_server(ChunkServer(holdings, authorise), server)
+    server.add_generic_rpc_handlers((_handlers(ChunkServer(holdings, authorise, cap or Cap())),))
     if credentials is None:
         port = server.add_insecure_port(address)
     else:
@@ -94,12 +152,27 @@ async def serve(
     return server, port
 
 
-def _token(context: grpc.aio.ServicerContext[wire.PiecesWanted, wire.FromPeer]) -> str:
+def _handlers(servicer: ChunkServer) -> Any:
+    """As the generated code makes them, but for the messages that carry pieces."""
+    return grpc.method_handlers_generic_handler(
+        SERVICE,
+        {
+            "StreamChunks": grpc.stream_stream_rpc_method_handler(
+                servicer.stream_chunks, wire.PiecesWanted.FromString, frames.encode
+            ),
+            "Watch": grpc.unary_stream_rpc_method_handler(
+                servicer.watch, wire.WatchRequest.FromString, wire.Holds.SerializeToString
+            ),
+        },
+    )
+
+
+def _token(context: Any) -> str:
     for key, value in context.invocation_metadata() or ():
         if key == "authorization" and isinstance(value, str):
             return value.removeprefix("Bearer ")
     return ""
 
 
-def _not_here(wanted: wire.PiecesWanted, reason: str) -> wire.FromPeer:
-    return wire.FromPeer(not_here=wire.NotHere(chunk_sha256=wanted.chunk_sha256, reason=reason))
+async def _not_here(context: Any, reason: str) -> None:
+    await context.write(wire.FromPeer(not_here=wire.NotHere(reason=reason)))

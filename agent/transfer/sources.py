@@ -1,21 +1,20 @@
-"""Where pieces come from: the store, a peer, or another model on this node. All speak alike."""
+"""Where pieces come from: the store, a neighbour, or another model on this node. All speak alike."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from concurrent.futures import Executor
 from typing import Protocol, TypeAlias
 
 from agent.transfer.holdings import Holdings
-from agent.transfer.landing import Landing, Run
+from agent.transfer.landing import Landing
 from agent.transfer.progress import STORE
-from platform_core.distribution.manifest import Piece
 from platform_core.errors import TrainmasterError
-from trainmaster.store import open_store
+from trainmaster.store import Store, open_store
 
-Pieces: TypeAlias = AsyncGenerator[tuple[Piece, bytes], None]
+Pieces: TypeAlias = AsyncGenerator[tuple[int, list[memoryview]], None]
 
 RANGE_BYTES = 16 << 20
 RANGES_IN_FLIGHT = 4
@@ -26,55 +25,48 @@ class SourceFailed(Exception):
 
 
 class Source(Protocol):
-    """`pieces` yields what the landing lacks, in order, unverified, until nothing is missing.
+    """`pieces` yields these pieces in order, as one or several parts each, unverified.
 
-    It raises SourceFailed when it cannot go on. It may be asked again later; each call looks at what is missing
-    then. Closing the iterator stops whatever is under way.
+    It raises SourceFailed when it cannot go on. It may be asked again later, and several times at once. Closing the
+    iterator stops whatever is under way.
     """
 
     name: str
 
-    def pieces(self, landing: Landing) -> Pieces: ...
+    def pieces(self, landing: Landing, numbers: range) -> Pieces: ...
 
 
 class StoreSource:
-    """Ranges from the store, several in flight."""
+    """Ranges from the store. One is in flight at first, then more: so the first piece is here, and can go on to
+    others, before many of them share the link."""
 
     def __init__(self, url: str, executor: Executor) -> None:
         self.name = STORE
         self._url, self._executor = url, executor
+        self._store: Store | None = None
 
-    async def pieces(self, landing: Landing) -> Pieces:
-        manifest = landing.manifest
+    async def pieces(self, landing: Landing, numbers: range) -> Pieces:
         loop = asyncio.get_running_loop()
+        under_way: deque[tuple[range, asyncio.Future[bytes]]] = deque()
         try:
-            store = await loop.run_in_executor(self._executor, open_store, self._url)
-        except TrainmasterError as error:
-            raise SourceFailed(error.sentence) from error
-        runs = landing.missing(max(1, RANGE_BYTES // manifest.piece_size))
-        under_way: deque[tuple[Run, asyncio.Future[bytes]]] = deque()
-
-        def begin() -> None:
-            if (run := next(runs, None)) is None:
-                return
-            path = manifest.files[run.chunk.file].path
-            first, last = (manifest.piece(run.chunk, run.first + n) for n in (0, run.pieces - 1))
-            size = last.offset + last.size - first.offset
-            call = loop.run_in_executor(self._executor, store.read_range, path, first.offset, size)
-            under_way.append((run, call))
-
-        try:
-            for _ in range(RANGES_IN_FLIGHT):
-                begin()
-            while under_way:
+            if self._store is None:
+                self._store = await loop.run_in_executor(self._executor, open_store, self._url)
+            ranges = _ranges(landing, numbers)
+            allowed = 1
+            while True:
+                while len(under_way) < allowed and (run := next(ranges, None)) is not None:
+                    under_way.append((run, self._read(self._store, landing, run)))
+                if not under_way:
+                    return
                 run, call = under_way[0]
                 data = memoryview(await call)
                 under_way.popleft()
-                begin()
-                for number in range(run.pieces):
-                    piece = manifest.piece(run.chunk, run.first + number)
-                    start = number * manifest.piece_size
-                    yield piece, bytes(data[start : start + piece.size])
+                allowed = min(allowed + 1, RANGES_IN_FLIGHT)
+                start = 0
+                for number in run:
+                    size = landing.piece_at(number).size
+                    yield number, [data[start : start + size]]
+                    start += size
         except TrainmasterError as error:
             raise SourceFailed(error.sentence) from error
         finally:
@@ -82,6 +74,31 @@ class StoreSource:
                 call.cancel()
                 # Its outcome is of no interest any more, and must not be reported as never retrieved.
                 call.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _read(self, store: Store, landing: Landing, run: range) -> asyncio.Future[bytes]:
+        first, last = landing.piece_at(run[0]), landing.piece_at(run[-1])
+        path = landing.manifest.files[landing.manifest.chunks[first.chunk].file].path
+        size = last.offset + last.size - first.offset
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(self._executor, store.read_range, path, first.offset, size)
+
+
+def _ranges(landing: Landing, numbers: range) -> Iterator[range]:
+    """Pieces that lie side by side in a file are read at once; those that are here already are left out."""
+    longest = max(1, RANGE_BYTES // landing.manifest.piece_size)
+    run = range(0)
+    for number in numbers:
+        if landing.has(number):
+            continue
+        joins = (
+            bool(run) and number == run.stop and len(run) < longest
+            and landing.piece_at(number).chunk == landing.piece_at(run[0]).chunk
+        )  # fmt: skip
+        if not joins and run:
+            yield run
+        run = range(run.start if joins else number, number + 1)
+    if run:
+        yield run
 
 
 class LocalSource:
@@ -91,14 +108,16 @@ class LocalSource:
         self.name = holdings.node_id
         self._holdings = holdings
 
-    async def pieces(self, landing: Landing) -> Pieces:
-        for run in landing.missing(longest=1 << 20):
-            for other, same in self._holdings.elsewhere(run.chunk, landing):
-                for index in range(run.first, run.first + run.pieces):
-                    if not other.has(same.index, index) or landing.has(run.chunk.index, index):
+    async def pieces(self, landing: Landing, numbers: range) -> Pieces:
+        """Those that can be had here; the others are left out."""
+        for chunk in landing.manifest.chunks:
+            for other, same in self._holdings.elsewhere(chunk, landing):
+                for index in range(len(chunk.pieces)):
+                    number = landing.number(chunk.index, index)
+                    if landing.has(number) or not other.has(other.number(same.index, index)):
                         continue
                     try:
                         data = await asyncio.to_thread(other.read, other.manifest.piece(same, index))
                     except OSError:
                         break  # removed meanwhile
-                    yield landing.manifest.piece(run.chunk, index), data
+                    yield number, [data]

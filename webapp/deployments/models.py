@@ -11,7 +11,7 @@ class Deployment(models.Model):
     user = models.ForeignKey("accounts.User", models.PROTECT)
     model_version = models.ForeignKey("registry.ModelVersion", models.PROTECT, related_name="deployments")
     source_url = models.TextField()
-    strategy = models.CharField(max_length=20, default="chain")
+    strategy = models.CharField(max_length=20, default="mesh")
     state = models.CharField(max_length=14, choices=[(s.value, s.value) for s in DeploymentState])
     version = models.PositiveIntegerField(default=1)
     estimated_ms = models.BigIntegerField()
@@ -29,8 +29,14 @@ class Worker(models.Model):
 
     deployment = models.ForeignKey(Deployment, models.CASCADE, related_name="workers")
     node = models.ForeignKey("clusters.Node", models.PROTECT)
-    position = models.PositiveIntegerField(help_text="in the chain, 0 pulls from the store")
-    predecessors = models.JSONField(default=list, help_text="node ids, nearest first")
+    position = models.PositiveIntegerField(help_text="in rack order")
+    lanes = models.JSONField(
+        default=list, help_text="by lane node ids in order of preference, '' is the store"
+    )
+    seated = models.BooleanField(
+        default=True, help_text="part of the mesh: not failed when it was last planned"
+    )
+    retry = models.PositiveIntegerField(default=0, help_text="how often somebody asked it to try again")
     state = models.CharField(max_length=10, choices=[(s.value, s.value) for s in WorkerState])
     bytes_done = models.BigIntegerField(default=0)
     bytes_total = models.BigIntegerField()
@@ -40,6 +46,8 @@ class Worker(models.Model):
     rate_out = models.FloatField(default=0)
     source = models.CharField(max_length=60, blank=True)
     retries = models.PositiveIntegerField(default=0)
+    distrusted = models.JSONField(default=list, help_text="who sent it damaged bytes")
+    store_bytes = models.BigIntegerField(default=0, help_text="pulled from the store by itself")
     from_peer = models.BooleanField(default=False)
     error_code = models.CharField(max_length=40, blank=True)
     error = models.TextField(blank=True)

@@ -28,7 +28,7 @@ def head(row: Deployment, workers: Sequence[Worker]) -> dict[str, Any]:
         "pieces": sum(len(chunk["pieces"]) for chunk in document["chunks"]),
         "strategy": row.strategy,
         "started_ms": row.started_ms or row.created_ms,
-        "sentence": f"{row.strategy.title()} over {len(workers)} nodes in rack order",
+        "sentence": f"{row.strategy.title()} over {len(workers)} nodes by rack",
     }
 
 
@@ -93,9 +93,7 @@ def kpis(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[s
     )
     left = remaining_ms(told.bytes_done, told.bytes_total, now_ms - began) if running else None
     rate = sum(worker.rate_in for worker in workers if worker.state == "receiving")
-    from_store = sum(
-        worker.bytes_done for worker in workers if not worker.from_peer and worker.source == "store"
-    )
+    from_store = sum(worker.store_bytes for worker in workers)
     size = workers[0].bytes_total if workers else 0
     return [
         elapsed,

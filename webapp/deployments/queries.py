@@ -72,14 +72,17 @@ def _wanted(row: Worker) -> WorkerWanted:
     deployment = row.deployment
     version = deployment.model_version
     artifact = artifacts.reference(version.manifest_id or "")
-    addresses = {node.id: node.transfer_address for node in clusters.summaries(row.predecessors)}
+    named = sorted({source for lane in row.lanes for source in lane if source})
+    addresses = clusters.transfer_addresses(named)
     return WorkerWanted(
         deployment_id=deployment.id,
         model=str(version.model),
         version=str(version.version),
         artifact=ArtifactReference(artifact.manifest_id, artifact.manifest_json, deployment.source_url),
-        predecessors=tuple(Peer(node, addresses[node]) for node in row.predecessors if node in addresses),
+        peers=tuple(Peer(node, addresses[node]) for node in named if node in addresses),
         transfer_token=transfer_token(deployment.id),
+        lanes=tuple(tuple(lane) for lane in row.lanes),
+        retry=row.retry,
     )
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 
 from platform_core.distribution import deployment as core
 from platform_core.distribution.deployment import DeploymentState, WorkerState
-from platform_core.distribution.planners import chain
 from platform_core.distribution.planners.routes import Place
 from platform_core.errors import IllegalTransition, TrainmasterError
 from webapp.accounts import permissions
@@ -18,7 +18,7 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
-from webapp.deployments import mapping, queries
+from webapp.deployments import mapping, queries, seating
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.values import WorkerReport
 from webapp.live import services as live
@@ -59,6 +59,7 @@ def _begin(actor: Actor, version: ModelVersion, places: Sequence[Place], source_
     manifest = version.manifest
     assert manifest is not None, "checked by the caller"
     now = now_ms()
+    grown, lanes = seating.plan(places)
     rate = queries.usual_rate() or settings.NETWORK_BYTES_PER_SECOND
     row = Deployment.objects.create(
         id=new_id("dep"),
@@ -67,21 +68,18 @@ def _begin(actor: Actor, version: ModelVersion, places: Sequence[Place], source_
         model_version=version,
         source_url=source_url,
         state=DeploymentState.INIT,
-        estimated_ms=chain.estimate_ms(
-            manifest.total_bytes, len(places), rate, manifest.document["piece_size"]
-        ),
+        estimated_ms=seating.estimate_ms(grown, manifest.total_bytes, manifest.document["piece_size"], rate),
         created_ms=now,
     )
-    links = chain.plan(tuple(places))
     Worker.objects.bulk_create(
         Worker(
-            deployment=row, node_id=link.node, position=link.position, predecessors=list(link.predecessors),
+            deployment=row, node_id=seat.node, position=position, lanes=lanes[seat.node],
             state=WorkerState.IDLE, bytes_total=manifest.total_bytes,
         )
-        for link in links
+        for position, seat in enumerate(grown.seats)
     )  # fmt: skip
-    clusters.touch([link.node for link in links])
-    cause = f"{version.model} version {version.version} to {len(links)} nodes"
+    clusters.touch([seat.node for seat in grown.seats])
+    cause = f"{version.model} version {version.version} to {len(grown.seats)} nodes"
     _tell(row, "DeploymentCreated", actor.name, cause)
     return row
 
@@ -96,8 +94,9 @@ def report(node_id: str, said: WorkerReport) -> None:
         now = now_ms()
         Worker.objects.filter(id=worker.id).update(
             chunks_done=said.chunks_done, rate_in=said.rate_in, rate_out=said.rate_out, source=said.source,
-            retries=said.retries, seen_ms=now,
+            retries=said.retries, seen_ms=now, store_bytes=max(worker.store_bytes, said.store_bytes),
         )  # fmt: skip
+        _name_distrusted(row, worker, said.distrusted)
         verifying = said.state == "verifying"
         event = core.WorkerReported(
             node=node_id,
@@ -190,8 +189,25 @@ def _step(row: Deployment, event: core.Event) -> None:
         Worker.objects.filter(id=worker.id).update(**mapping.worker_columns(value))
     for effect in result.effects:
         if isinstance(effect, core.TellWorkers):
+            if isinstance(event, core.RetryRequested):  # else the node would wait for its own next try
+                Worker.objects.filter(deployment=row, node__in=effect.nodes).update(retry=F("retry") + 1)
             clusters.touch(list(effect.nodes))
+    if any(WorkerState.FAILED in (old.state, new.state) for _, old, new in changed):
+        seating.reseat(row)
     _keep(row, event, before, after, [(b, a) for _, b, a in changed])
+
+
+def _name_distrusted(row: Deployment, worker: Worker, names: Sequence[str]) -> None:
+    """Once for each sender, for those who will want to look at its disk and memory."""
+    new = [name for name in names if name not in worker.distrusted]
+    if not new:
+        return
+    Worker.objects.filter(id=worker.id).update(distrusted=[*worker.distrusted, *new])
+    receiver = cluster_queries.with_hostnames(worker.node_id)
+    for name in new:
+        sender = "The store" if name == "store" else cluster_queries.with_hostnames(name)
+        cause = f"{sender} sent {receiver} bytes with another SHA-256; thrown away and fetched elsewhere"
+        _tell(row, "DamagedBytesRefused", f"node:{worker.node_id}", cause)
 
 
 def _columns(after: core.Deployment) -> dict[str, Any]:

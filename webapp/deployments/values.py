@@ -18,6 +18,8 @@ class WorkerReport:
     error_code: str
     error: str
     retries: int
+    distrusted: tuple[str, ...] = ()  # who sent it bytes with another SHA-256
+    store_bytes: int = 0  # since its agent began
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,5 +34,7 @@ class WorkerWanted:
     model: str
     version: str
     artifact: ArtifactReference
-    predecessors: tuple[Peer, ...]
+    peers: tuple[Peer, ...]
     transfer_token: str
+    lanes: tuple[tuple[str, ...], ...]
+    retry: int

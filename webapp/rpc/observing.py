@@ -65,4 +65,6 @@ def _worker(deployment: session_pb2.DeploymentObserved) -> WorkerReport:
         error_code=deployment.error_code,
         error=deployment.error,
         retries=deployment.retries,
+        distrusted=tuple(deployment.distrusted),
+        store_bytes=deployment.store_bytes,
     )

@@ -29,10 +29,10 @@ def wanted_state(node_id: str) -> session_pb2.Wanted:
                 model=worker.model,
                 version=worker.version,
                 artifact=_reference(worker.artifact),
-                predecessors=[
-                    session_pb2.Peer(node_id=p.node_id, address=p.address) for p in worker.predecessors
-                ],
+                peers=[session_pb2.Peer(node_id=p.node_id, address=p.address) for p in worker.peers],
                 transfer_token=worker.transfer_token,
+                lanes=[session_pb2.Lane(sources=lane) for lane in worker.lanes],
+                retry=worker.retry,
             )
             for worker in deployments.wanted_on(node_id)
         ]

@@ -21,9 +21,9 @@ async def main(data: Path) -> None:
     print(json.dumps({"port": await deployments.start("127.0.0.1")}), flush=True)
     loop = asyncio.get_running_loop()
     order = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
-    peers = tuple(Peer(*peer) for peer in order.pop("predecessors"))
+    peers = tuple(Peer(*peer) for peer in order.pop("peers"))
     artifact = Artifact(**order.pop("artifact"))
-    deployments.receive(DeploymentWanted(**order, artifact=artifact, predecessors=peers))
+    deployments.receive(DeploymentWanted(**order, artifact=artifact, peers=peers))
     while True:
         await changed.wait()
         changed.clear()

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from agent.transfer.holdings import Holdings
-from agent.transfer.peer import Patience
+from agent.transfer.neighbour import Patience, Peer
 from agent.transfer.progress import Progress, TransferState
-from agent.transfer.receiver import Delivery, Peer, Receiver, Trying
+from agent.transfer.pull import Trying
+from agent.transfer.receiver import Delivery, Receiver
 from agent.transfer.server import serve
 from platform_core.distribution.manifest import Manifest, ManifestBuilder
 
@@ -23,7 +24,7 @@ PIECE = 32 << 10
 CHUNK = 4 * PIECE
 CHUNKS = 16
 MODEL, VERSION, TOKEN = "vision/bytelm", "3", "token-of-this-deployment"
-QUICK = Trying(pauses=(0.05, 0.1, 0.2), patience=Patience(silence=2.0, strangeness=5.0))
+QUICK = Trying(pauses=(0.05, 0.1, 0.2), patience=Patience(2.0, 5.0, (0.1, 0.2, 0.4)))
 
 
 def model_files(seed: int = 1, chunks: int = CHUNKS) -> dict[str, bytes]:
@@ -183,7 +184,7 @@ def delivery(manifest: Manifest, store: str, *predecessors: Node, version: str =
         deployment_id="dep-1",
         manifest=manifest,
         source_url=store,
-        predecessors=tuple(node.peer for node in predecessors),
+        peers=tuple(node.peer for node in predecessors),
         model=MODEL,
         version=version,
         token=TOKEN,

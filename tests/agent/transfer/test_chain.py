@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent.transfer.peer import Patience
+from agent.transfer.neighbour import Patience
 from agent.transfer.progress import STORE, TransferState
-from agent.transfer.receiver import Trying
+from agent.transfer.pull import Trying
 from platform_core.distribution.manifest import Manifest
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import (
@@ -253,7 +253,7 @@ async def test_a_dead_source_is_named_after_several_tries(
     await nodes[1].stop()
     nodes[0].begin(delivery(manifest, store.url, nodes[1]))
     end = await nodes[0].ended()
-    assert (end.state, end.error_code, end.retries) == (TransferState.FAILED, "source_unavailable", 8)
+    assert (end.state, end.error_code, end.retries) == (TransferState.FAILED, "source_unavailable", 5)
     assert "node-1 cannot be reached (unavailable" in end.error
     assert "the server answered 503" in end.error
     store.broken = False

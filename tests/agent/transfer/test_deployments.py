@@ -70,7 +70,7 @@ def order(
         model=MODEL,
         version=version,
         artifact=Artifact(manifest.id, to_json(manifest), store.url),
-        predecessors=tuple(Peer(f"node-{peer.port}", f"127.0.0.1:{peer.port}") for peer in peers),
+        peers=tuple(Peer(f"node-{peer.port}", f"127.0.0.1:{peer.port}") for peer in peers),
         transfer_token="token of the deployment",
     )
 

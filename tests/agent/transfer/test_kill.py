@@ -38,7 +38,7 @@ class Process:
                 "manifest_json": to_json(manifest),
                 "source_url": store,
             },
-            "predecessors": [(peer.name, f"127.0.0.1:{peer.port}") for peer in predecessors],
+            "peers": [(peer.name, f"127.0.0.1:{peer.port}") for peer in predecessors],
             "transfer_token": "token",
         }
         assert self.process.stdin is not None

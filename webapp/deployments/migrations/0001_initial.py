@@ -14,7 +14,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.CharField(max_length=40, primary_key=True, serialize=False)),
                 ("source_url", models.TextField()),
-                ("strategy", models.CharField(default="chain", max_length=20)),
+                ("strategy", models.CharField(default="mesh", max_length=20)),
                 (
                     "state",
                     models.CharField(
@@ -47,8 +47,25 @@ class Migration(migrations.Migration):
                         auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                     ),
                 ),
-                ("position", models.PositiveIntegerField(help_text="in the chain, 0 pulls from the store")),
-                ("predecessors", models.JSONField(default=list, help_text="node ids, nearest first")),
+                ("position", models.PositiveIntegerField(help_text="in rack order")),
+                (
+                    "lanes",
+                    models.JSONField(
+                        default=list, help_text="by lane node ids in order of preference, '' is the store"
+                    ),
+                ),
+                (
+                    "seated",
+                    models.BooleanField(
+                        default=True, help_text="part of the mesh: not failed when it was last planned"
+                    ),
+                ),
+                (
+                    "retry",
+                    models.PositiveIntegerField(
+                        default=0, help_text="how often somebody asked it to try again"
+                    ),
+                ),
                 (
                     "state",
                     models.CharField(
@@ -69,6 +86,11 @@ class Migration(migrations.Migration):
                 ("rate_out", models.FloatField(default=0)),
                 ("source", models.CharField(blank=True, max_length=60)),
                 ("retries", models.PositiveIntegerField(default=0)),
+                ("distrusted", models.JSONField(default=list, help_text="who sent it damaged bytes")),
+                (
+                    "store_bytes",
+                    models.BigIntegerField(default=0, help_text="pulled from the store by itself"),
+                ),
                 ("from_peer", models.BooleanField(default=False)),
                 ("error_code", models.CharField(blank=True, max_length=40)),
                 ("error", models.TextField(blank=True)),

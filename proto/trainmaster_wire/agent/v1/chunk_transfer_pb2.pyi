@@ -3,8 +3,10 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -18,34 +20,29 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class PiecesWanted(_message.Message):
-    """A run of pieces of one chunk. The credential travels as metadata "authorization: Bearer <credential>"."""
+    """first, first + stride, … before `until`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    CHUNK_SHA256_FIELD_NUMBER: _builtins.int
-    PIECE_SIZE_FIELD_NUMBER: _builtins.int
-    FIRST_PIECE_FIELD_NUMBER: _builtins.int
-    PIECES_FIELD_NUMBER: _builtins.int
     MANIFEST_ID_FIELD_NUMBER: _builtins.int
-    chunk_sha256: _builtins.str
-    """chunks are named by their content, whatever manifest they are part of"""
-    piece_size: _builtins.int
-    first_piece: _builtins.int
-    pieces: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    STRIDE_FIELD_NUMBER: _builtins.int
     manifest_id: _builtins.str
-    """on whose behalf: for the sender's books and to know whether to wait for it"""
+    first: _builtins.int
+    until: _builtins.int
+    stride: _builtins.int
     def __init__(
         self,
         *,
-        chunk_sha256: _builtins.str = ...,
-        piece_size: _builtins.int = ...,
-        first_piece: _builtins.int = ...,
-        pieces: _builtins.int = ...,
         manifest_id: _builtins.str = ...,
+        first: _builtins.int = ...,
+        until: _builtins.int = ...,
+        stride: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_sha256", b"chunk_sha256", "first_piece", b"first_piece", "manifest_id", b"manifest_id", "piece_size", b"piece_size", "pieces", b"pieces"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["first", b"first", "manifest_id", b"manifest_id", "stride", b"stride", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -55,11 +52,11 @@ Global___PiecesWanted: _TypeAlias = PiecesWanted  # noqa: Y015
 class FromPeer(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
-    PIECE_FIELD_NUMBER: _builtins.int
+    PART_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
     NOT_HERE_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def piece(self) -> Global___Piece: ...
+    def part(self) -> Global___Part: ...
     @_builtins.property
     def waiting(self) -> Global___Waiting: ...
     @_builtins.property
@@ -67,45 +64,46 @@ class FromPeer(_message.Message):
     def __init__(
         self,
         *,
-        piece: Global___Piece | None = ...,
+        part: Global___Part | None = ...,
         waiting: Global___Waiting | None = ...,
         not_here: Global___NotHere | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "not_here", b"not_here", "piece", b"piece", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "not_here", b"not_here", "part", b"part", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "not_here", b"not_here", "piece", b"piece", "waiting", b"waiting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "not_here", b"not_here", "part", b"part", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["piece", "waiting", "not_here"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["part", "waiting", "not_here"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___FromPeer: _TypeAlias = FromPeer  # noqa: Y015
 
 @_typing.final
-class Piece(_message.Message):
+class Part(_message.Message):
+    """A piece comes as parts of at most 1 MiB, in order. `offset` counts within the piece."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
-    CHUNK_SHA256_FIELD_NUMBER: _builtins.int
-    INDEX_FIELD_NUMBER: _builtins.int
+    PIECE_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
-    chunk_sha256: _builtins.str
-    index: _builtins.int
-    """within the chunk"""
+    piece: _builtins.int
+    offset: _builtins.int
     data: _builtins.bytes
     def __init__(
         self,
         *,
-        chunk_sha256: _builtins.str = ...,
-        index: _builtins.int = ...,
+        piece: _builtins.int = ...,
+        offset: _builtins.int = ...,
         data: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_sha256", b"chunk_sha256", "data", b"data", "index", b"index"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "offset", b"offset", "piece", b"piece"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Piece: _TypeAlias = Piece  # noqa: Y015
+Global___Part: _TypeAlias = Part  # noqa: Y015
 
 @_typing.final
 class Waiting(_message.Message):
@@ -115,7 +113,7 @@ class Waiting(_message.Message):
 
     EXPECTED_FIELD_NUMBER: _builtins.int
     expected: _builtins.bool
-    """the sender is receiving this chunk itself; false: it does not know of it (yet)"""
+    """the sender is receiving this model itself; false: it does not know of it (yet)"""
     def __init__(
         self,
         *,
@@ -135,20 +133,89 @@ class NotHere(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    CHUNK_SHA256_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
-    chunk_sha256: _builtins.str
     reason: _builtins.str
     def __init__(
         self,
         *,
-        chunk_sha256: _builtins.str = ...,
         reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_sha256", b"chunk_sha256", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NotHere: _TypeAlias = NotHere  # noqa: Y015
+
+@_typing.final
+class WatchRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MANIFEST_ID_FIELD_NUMBER: _builtins.int
+    LANES_FIELD_NUMBER: _builtins.int
+    manifest_id: _builtins.str
+    lanes: _builtins.int
+    def __init__(
+        self,
+        *,
+        manifest_id: _builtins.str = ...,
+        lanes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lanes", b"lanes", "manifest_id", b"manifest_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchRequest: _TypeAlias = WatchRequest  # noqa: Y015
+
+@_typing.final
+class Holds(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KNOWN_FIELD_NUMBER: _builtins.int
+    GIVEN_UP_FIELD_NUMBER: _builtins.int
+    LANES_FIELD_NUMBER: _builtins.int
+    known: _builtins.bool
+    """false: the order of this deployment has not reached the node (yet)"""
+    given_up: _builtins.bool
+    """its own part failed: nobody should wait for the rest"""
+    @_builtins.property
+    def lanes(self) -> _containers.RepeatedCompositeFieldContainer[Global___LaneHeld]: ...
+    def __init__(
+        self,
+        *,
+        known: _builtins.bool = ...,
+        given_up: _builtins.bool = ...,
+        lanes: _abc.Iterable[Global___LaneHeld] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["given_up", b"given_up", "known", b"known", "lanes", b"lanes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Holds: _TypeAlias = Holds  # noqa: Y015
+
+@_typing.final
+class LaneHeld(_message.Message):
+    """Pairs: from the first piece of the lane (counted within it) to before the second. Ascending."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        runs: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["runs", b"runs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LaneHeld: _TypeAlias = LaneHeld  # noqa: Y015

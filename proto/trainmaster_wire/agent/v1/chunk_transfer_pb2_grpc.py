@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class ChunkTransferStub:
-    """Agent to agent: the receiver asks for pieces of chunks, the sender answers each piece as soon as it has verified it
-    itself, waiting for those that are still on their way to it. Requests are answered in order.
+    """Agent to agent. Pieces are numbered over the whole manifest. With L lanes, lane l is the pieces l, l + L, l + 2L, …
+    The credential travels as metadata "authorization: Bearer <transfer token>"; with TLS both ends show certificates.
     """
 
     def __init__(self, channel):
@@ -41,15 +41,29 @@ class ChunkTransferStub:
                 request_serializer=trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.PiecesWanted.SerializeToString,
                 response_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.FromPeer.FromString,
                 _registered_method=True)
+        self.Watch = channel.unary_stream(
+                '/trainmaster_wire.agent.v1.ChunkTransfer/Watch',
+                request_serializer=trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.WatchRequest.SerializeToString,
+                response_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.Holds.FromString,
+                _registered_method=True)
 
 
 class ChunkTransferServicer:
-    """Agent to agent: the receiver asks for pieces of chunks, the sender answers each piece as soon as it has verified it
-    itself, waiting for those that are still on their way to it. Requests are answered in order.
+    """Agent to agent. Pieces are numbered over the whole manifest. With L lanes, lane l is the pieces l, l + L, l + 2L, …
+    The credential travels as metadata "authorization: Bearer <transfer token>"; with TLS both ends show certificates.
     """
 
     def StreamChunks(self, request_iterator, context):
-        """Missing associated documentation comment in .proto file."""
+        """The receiver asks for pieces, the sender answers each as soon as it has verified it itself, waiting for those that
+        are still on their way to it. Requests are answered in order.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Watch(self, request, context):
+        """What a neighbour holds: at once, whenever it has changed (a few times a second at most), and every second.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -62,6 +76,11 @@ def add_ChunkTransferServicer_to_server(servicer, server):
                     request_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.PiecesWanted.FromString,
                     response_serializer=trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.FromPeer.SerializeToString,
             ),
+            'Watch': grpc.unary_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.WatchRequest.FromString,
+                    response_serializer=trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.Holds.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'trainmaster_wire.agent.v1.ChunkTransfer', rpc_method_handlers)
@@ -71,8 +90,8 @@ def add_ChunkTransferServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ChunkTransfer:
-    """Agent to agent: the receiver asks for pieces of chunks, the sender answers each piece as soon as it has verified it
-    itself, waiting for those that are still on their way to it. Requests are answered in order.
+    """Agent to agent. Pieces are numbered over the whole manifest. With L lanes, lane l is the pieces l, l + L, l + 2L, …
+    The credential travels as metadata "authorization: Bearer <transfer token>"; with TLS both ends show certificates.
     """
 
     @staticmethod
@@ -92,6 +111,33 @@ class ChunkTransfer:
             '/trainmaster_wire.agent.v1.ChunkTransfer/StreamChunks',
             trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.PiecesWanted.SerializeToString,
             trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.FromPeer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Watch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/trainmaster_wire.agent.v1.ChunkTransfer/Watch',
+            trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.WatchRequest.SerializeToString,
+            trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.Holds.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ChunkTransferStub:
-    """Agent to agent: the receiver asks for pieces of chunks, the sender answers each piece as soon as it has verified it
-    itself, waiting for those that are still on their way to it. Requests are answered in order.
+    """Agent to agent. Pieces are numbered over the whole manifest. With L lanes, lane l is the pieces l, l + L, l + 2L, …
+    The credential travels as metadata "authorization: Bearer <transfer token>"; with TLS both ends show certificates.
     """
 
     @_typing.overload
@@ -36,19 +36,29 @@ class ChunkTransferStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ChunkTransferAsyncStub: ...
     StreamChunks: _grpc.StreamStreamMultiCallable[_chunk_transfer_pb2.PiecesWanted, _chunk_transfer_pb2.FromPeer]
+    """The receiver asks for pieces, the sender answers each as soon as it has verified it itself, waiting for those that
+    are still on their way to it. Requests are answered in order.
+    """
+    Watch: _grpc.UnaryStreamMultiCallable[_chunk_transfer_pb2.WatchRequest, _chunk_transfer_pb2.Holds]
+    """What a neighbour holds: at once, whenever it has changed (a few times a second at most), and every second."""
 
 @_typing.type_check_only
 class ChunkTransferAsyncStub(ChunkTransferStub):
-    """Agent to agent: the receiver asks for pieces of chunks, the sender answers each piece as soon as it has verified it
-    itself, waiting for those that are still on their way to it. Requests are answered in order.
+    """Agent to agent. Pieces are numbered over the whole manifest. With L lanes, lane l is the pieces l, l + L, l + 2L, …
+    The credential travels as metadata "authorization: Bearer <transfer token>"; with TLS both ends show certificates.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StreamChunks: _aio.StreamStreamMultiCallable[_chunk_transfer_pb2.PiecesWanted, _chunk_transfer_pb2.FromPeer]  # type: ignore[assignment]
+    """The receiver asks for pieces, the sender answers each as soon as it has verified it itself, waiting for those that
+    are still on their way to it. Requests are answered in order.
+    """
+    Watch: _aio.UnaryStreamMultiCallable[_chunk_transfer_pb2.WatchRequest, _chunk_transfer_pb2.Holds]  # type: ignore[assignment]
+    """What a neighbour holds: at once, whenever it has changed (a few times a second at most), and every second."""
 
 class ChunkTransferServicer(metaclass=_abc_1.ABCMeta):
-    """Agent to agent: the receiver asks for pieces of chunks, the sender answers each piece as soon as it has verified it
-    itself, waiting for those that are still on their way to it. Requests are answered in order.
+    """Agent to agent. Pieces are numbered over the whole manifest. With L lanes, lane l is the pieces l, l + L, l + 2L, …
+    The credential travels as metadata "authorization: Bearer <transfer token>"; with TLS both ends show certificates.
     """
 
     @_abc_1.abstractmethod
@@ -56,6 +66,17 @@ class ChunkTransferServicer(metaclass=_abc_1.ABCMeta):
         self,
         request_iterator: _MaybeAsyncIterator[_chunk_transfer_pb2.PiecesWanted],
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_chunk_transfer_pb2.FromPeer], _abc.AsyncIterator[_chunk_transfer_pb2.FromPeer]]: ...
+    ) -> _typing.Union[_abc.Iterator[_chunk_transfer_pb2.FromPeer], _abc.AsyncIterator[_chunk_transfer_pb2.FromPeer]]:
+        """The receiver asks for pieces, the sender answers each as soon as it has verified it itself, waiting for those that
+        are still on their way to it. Requests are answered in order.
+        """
+
+    @_abc_1.abstractmethod
+    def Watch(
+        self,
+        request: _chunk_transfer_pb2.WatchRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_chunk_transfer_pb2.Holds], _abc.AsyncIterator[_chunk_transfer_pb2.Holds]]:
+        """What a neighbour holds: at once, whenever it has changed (a few times a second at most), and every second."""
 
 def add_ChunkTransferServicer_to_server(servicer: ChunkTransferServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -286,6 +286,8 @@ class DeploymentObserved(_message.Message):
     ERROR_CODE_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
     RETRIES_FIELD_NUMBER: _builtins.int
+    DISTRUSTED_FIELD_NUMBER: _builtins.int
+    STORE_BYTES_FIELD_NUMBER: _builtins.int
     deployment_id: _builtins.str
     state: Global___DeploymentObserved.State.ValueType
     bytes_done: _builtins.int
@@ -302,6 +304,12 @@ class DeploymentObserved(_message.Message):
     error: _builtins.str
     """a sentence"""
     retries: _builtins.int
+    store_bytes: _builtins.int
+    """what this agent pulled from the store itself since it began this delivery"""
+    @_builtins.property
+    def distrusted(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """node ids (or "store") that sent bytes with another SHA-256"""
+
     def __init__(
         self,
         *,
@@ -316,10 +324,12 @@ class DeploymentObserved(_message.Message):
         error_code: _builtins.str = ...,
         error: _builtins.str = ...,
         retries: _builtins.int = ...,
+        distrusted: _abc.Iterable[_builtins.str] | None = ...,
+        store_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_done", b"bytes_done", "bytes_total", b"bytes_total", "chunks_done", b"chunks_done", "deployment_id", b"deployment_id", "error", b"error", "error_code", b"error_code", "rate_in", b"rate_in", "rate_out", b"rate_out", "retries", b"retries", "source", b"source", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_done", b"bytes_done", "bytes_total", b"bytes_total", "chunks_done", b"chunks_done", "deployment_id", b"deployment_id", "distrusted", b"distrusted", "error", b"error", "error_code", b"error_code", "rate_in", b"rate_in", "rate_out", b"rate_out", "retries", b"retries", "source", b"source", "state", b"state", "store_bytes", b"store_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -646,19 +656,30 @@ class DeploymentWanted(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     ARTIFACT_FIELD_NUMBER: _builtins.int
-    PREDECESSORS_FIELD_NUMBER: _builtins.int
+    PEERS_FIELD_NUMBER: _builtins.int
     TRANSFER_TOKEN_FIELD_NUMBER: _builtins.int
+    LANES_FIELD_NUMBER: _builtins.int
+    PACE_FIELD_NUMBER: _builtins.int
+    RETRY_FIELD_NUMBER: _builtins.int
     deployment_id: _builtins.str
     model: _builtins.str
     """"team/name" """
     version: _builtins.str
     transfer_token: _builtins.str
     """what the workers of this deployment show each other"""
+    pace: _builtins.int
+    """this node's rate in percent of the usual; 0 is 100"""
+    retry: _builtins.int
+    """counts requests to try again: a failed node begins at once when it grows"""
     @_builtins.property
     def artifact(self) -> Global___ArtifactReference: ...
     @_builtins.property
-    def predecessors(self) -> _containers.RepeatedCompositeFieldContainer[Global___Peer]:
-        """nearest first; none means: pull from the source"""
+    def peers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Peer]:
+        """everybody named in `lanes`"""
+
+    @_builtins.property
+    def lanes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Lane]:
+        """none: one lane, from the peers in their order, then the store"""
 
     def __init__(
         self,
@@ -667,16 +688,41 @@ class DeploymentWanted(_message.Message):
         model: _builtins.str = ...,
         version: _builtins.str = ...,
         artifact: Global___ArtifactReference | None = ...,
-        predecessors: _abc.Iterable[Global___Peer] | None = ...,
+        peers: _abc.Iterable[Global___Peer] | None = ...,
         transfer_token: _builtins.str = ...,
+        lanes: _abc.Iterable[Global___Lane] | None = ...,
+        pace: _builtins.int = ...,
+        retry: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "deployment_id", b"deployment_id", "model", b"model", "predecessors", b"predecessors", "transfer_token", b"transfer_token", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "deployment_id", b"deployment_id", "lanes", b"lanes", "model", b"model", "pace", b"pace", "peers", b"peers", "retry", b"retry", "transfer_token", b"transfer_token", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeploymentWanted: _TypeAlias = DeploymentWanted  # noqa: Y015
+
+@_typing.final
+class Lane(_message.Message):
+    """One lane of pieces: node ids in order of preference, "" is the store."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        sources: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sources", b"sources"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Lane: _TypeAlias = Lane  # noqa: Y015
 
 @_typing.final
 class Peer(_message.Message):

@@ -1,0 +1,242 @@
+"""Another agent that takes part in the same delivery: what it holds, and its pieces as it verifies them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from agent.transfer import frames
+from agent.transfer.landing import Landing
+from agent.transfer.sources import Pieces, SourceFailed
+from platform_core.distribution.runs import Runs
+from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
+
+SERVICE = "trainmaster_wire.agent.v1.ChunkTransfer"
+OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),  # a connection for each neighbour of each delivery
+    ("grpc.min_reconnect_backoff_ms", 500),
+    ("grpc.initial_reconnect_backoff_ms", 500),
+    ("grpc.max_reconnect_backoff_ms", 4_000),
+)
+_T = TypeVar("_T")
+
+SLOWEST = 256 << 10  # bytes per second: while a part is on its way over a slow link nothing is heard
+REQUEST_PIECES = 256  # asked at once; the next request goes out when half of them are here
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait before another source is asked, in seconds."""
+
+    silence: float = 3.0  # a living peer says something every second
+    strangeness: float = 6.0  # that a peer does not know the model or the token: its order may be on its way
+    again: tuple[float, ...] = (
+        1.0,
+        2.0,
+        4.0,
+    )  # before a neighbour that was gone is tried again; the last repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    node_id: str
+    address: str  # host:port of its ChunkTransfer
+
+
+class Security:
+    """What this node shows to others and whom it believes. A neighbour must prove to be the node that is meant."""
+
+    def __init__(
+        self, credentials: grpc.ChannelCredentials | None = None, names_are_node_ids: bool = False
+    ) -> None:
+        self._credentials, self._names_are_node_ids = credentials, names_are_node_ids
+
+    def channel(self, peer: Peer) -> grpc.aio.Channel:
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(peer.address, OPTIONS)
+        options: tuple[tuple[str, str | int], ...] = OPTIONS
+        if self._names_are_node_ids:
+            options = (*OPTIONS, ("grpc.ssl_target_name_override", peer.node_id))
+        return grpc.aio.secure_channel(peer.address, self._credentials, options)
+
+
+class Neighbour:
+    """`watch` runs as long as the neighbour matters and calls `changed` on news."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        landing: Landing,
+        lanes: int,
+        token: str,
+        patience: Patience,
+        security: Security,
+        changed: Callable[[], None],
+        missed: Callable[[Neighbour, SourceFailed], None],
+    ) -> None:
+        self.peer, self.name = peer, peer.node_id
+        self.holds: tuple[Runs, ...] = ((),) * lanes
+        self.gone = False
+        self._landing, self._lanes, self._patience = landing, lanes, patience
+        self._changed, self._missed = changed, missed
+        self._misses = 0  # since the last piece
+        self._away_until = 0.0
+        self._metadata = (("authorization", f"Bearer {token}"),)
+        self._security = security
+        self._channel = security.channel(peer)
+
+    async def close(self) -> None:
+        await self._channel.close(grace=None)
+
+    # -- what it holds
+
+    async def watch(self) -> None:
+        while True:
+            try:
+                await self._watch_once()
+            except SourceFailed as trouble:
+                self.miss(trouble)
+            await asyncio.sleep(max(0.1, self._away_until - asyncio.get_running_loop().time()))
+            # The old connection may hang on a network that is no more.
+            await self._channel.close(grace=None)
+            self._channel = self._security.channel(self.peer)
+
+    def miss(self, trouble: SourceFailed) -> None:
+        """It is gone, for a second at least."""
+        pauses = self._patience.again
+        now = asyncio.get_running_loop().time()
+        if now >= self._away_until:
+            self._away_until = now + pauses[min(self._misses, len(pauses) - 1)]
+            self._misses += 1
+        if not self.gone:
+            self.gone = True
+            self._missed(self, trouble)
+
+    async def _watch_once(self) -> None:
+        request = wire.WatchRequest(manifest_id=self._landing.manifest.id, lanes=self._lanes)
+        call = self._channel.unary_stream(
+            f"/{SERVICE}/Watch", wire.WatchRequest.SerializeToString, wire.Holds.FromString
+        )(request, metadata=self._metadata)
+        stranger = _Stranger(self.name, self._patience)
+        try:
+            while isinstance(said := await self._within(call.read()), wire.Holds):
+                if said.given_up:
+                    raise SourceFailed(f"{self.name} does not have it: its own delivery failed")
+                if not said.known:
+                    stranger.met_again()
+                    continue
+                stranger.known()
+                self._learn(tuple(_runs(lane.runs) for lane in said.lanes))
+            raise await self._why(call)
+        except grpc.aio.AioRpcError as error:
+            raise await self._why(call) from error
+        finally:
+            call.cancel()
+
+    def _learn(self, holds: tuple[Runs, ...]) -> None:
+        """News of progress can wait for the next look; that it has begun or is back cannot."""
+        began, self.holds = any(holds) and not any(self.holds), holds
+        if self.gone and asyncio.get_running_loop().time() < self._away_until:
+            return
+        if self.gone or began:
+            self.gone = False
+            self._changed()
+
+    # -- its pieces
+
+    async def pieces(self, landing: Landing, numbers: range) -> Pieces:
+        stream: Any = self._channel.stream_stream(
+            f"/{SERVICE}/StreamChunks", wire.PiecesWanted.SerializeToString, frames.decode
+        )
+        call = stream(metadata=self._metadata)
+        asked = 0
+        try:
+            for at, number in enumerate(numbers):
+                if at + REQUEST_PIECES // 2 >= asked < len(numbers):
+                    batch = numbers[asked : asked + REQUEST_PIECES]
+                    await self._within(call.write(_request(landing, batch)))
+                    asked += len(batch)
+                yield number, await self._piece(call, landing, number)
+                self._misses = 0
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError, EOFError) as error:
+            # However the end shows (a failed read, a write too late, no more messages), the call knows why.
+            raise await self._why(call) from error
+        finally:
+            call.cancel()
+
+    async def _piece(self, call: Any, landing: Landing, number: int) -> list[memoryview]:
+        size = landing.piece_at(number).size
+        parts: list[memoryview] = []
+        done = 0
+        stranger = _Stranger(self.name, self._patience)
+        while done < size:
+            said = await self._within(call.read(), min(size, frames.PART_BYTES) / SLOWEST)
+            if isinstance(said, frames.Part):
+                if (said.piece, said.offset) != (number, done) or not said.data:
+                    raise SourceFailed(f"{self.name} sent a piece that was not asked for")
+                parts.append(said.data)
+                done += len(said.data)
+            elif not isinstance(said, wire.FromPeer):
+                raise EOFError
+            elif said.HasField("not_here"):
+                raise SourceFailed(f"{self.name} does not have it: {said.not_here.reason}")
+            elif said.waiting.expected:
+                stranger.known()
+            else:
+                stranger.met_again()
+        return parts
+
+    async def _why(self, call: Any) -> SourceFailed:
+        code = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._patience.silence):
+                code = await call.code()
+        if code is grpc.StatusCode.UNAUTHENTICATED:
+            return SourceFailed(f"{self.name} does not accept our token")
+        if code in (None, grpc.StatusCode.OK):
+            return SourceFailed(f"{self.name} ended the stream")
+        return SourceFailed(f"{self.name} cannot be reached ({code.name.lower()}: {await call.details()})")
+
+    async def _within(self, call: Awaitable[_T], more: float = 0.0) -> _T:
+        silence = self._patience.silence + more
+        try:
+            async with asyncio.timeout(silence):
+                return await call
+        except TimeoutError as error:
+            raise SourceFailed(f"{self.name} was silent for {silence:.0f} s") from error
+
+
+class _Stranger:
+    """A peer that does not know the delivery is waited for a while."""
+
+    def __init__(self, name: str, patience: Patience) -> None:
+        self._name, self._patience = name, patience
+        self._since: float | None = None
+
+    def known(self) -> None:
+        self._since = None
+
+    def met_again(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._since = self._since or now
+        if now - self._since > self._patience.strangeness:
+            raise SourceFailed(f"{self._name} does not know this model or our token")
+
+
+def _request(landing: Landing, batch: range) -> wire.PiecesWanted:
+    return wire.PiecesWanted(
+        manifest_id=landing.manifest.id, first=batch.start, until=batch.stop, stride=batch.step
+    )
+
+
+def _runs(edges: Iterable[int]) -> Runs:
+    numbers = iter(edges)
+    return tuple(zip(numbers, numbers, strict=True))

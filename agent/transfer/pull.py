@@ -1,0 +1,261 @@
+"""Carries out what the swarm decides for one node: follows neighbours or the store, lane by lane, until all is here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from agent.transfer.landing import Landing
+from agent.transfer.neighbour import Neighbour, Patience, Peer, Security
+from agent.transfer.pacing import Cap
+from agent.transfer.progress import STORE as STORE_NAME
+from agent.transfer.sources import Source, SourceFailed
+from platform_core.distribution.forest import STORE, NodePlan, lane_length
+from platform_core.distribution.swarm import Follow, View, next_actions
+
+log = logging.getLogger(__name__)
+
+LOOK_AGAIN_SECONDS = 0.5
+STALLED_SECONDS = 2.0
+LEAP_SECONDS = (
+    20.0  # a node that is further behind than what comes in so long goes on where its neighbours are
+)
+PIECES_BEING_KEPT = 3  # of a lane: one is hashed and written while the next ones arrive
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """From whom this node receives. The plan's sources are node ids; "" is the store."""
+
+    plan: NodePlan
+    peers: tuple[Peer, ...]
+
+    @property
+    def lanes(self) -> int:
+        return len(self.plan.lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Trying:
+    """`pauses`: before the store is asked again. When it fails once more after the last, and nobody else has what is
+    missing, the delivery has failed."""
+
+    pauses: tuple[float, ...] = (1.0, 2.0, 4.0)
+    patience: Patience = field(default_factory=Patience)
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a pull works with."""
+
+    store: Source
+    token: str
+    trying: Trying
+    security: Security
+    cap: Cap
+
+
+class DamagedPiece(SourceFailed):
+    """The bytes are not what the manifest says; this source is not asked again."""
+
+
+class Pull:
+    """`run` ends when nothing is missing, or raises SourceFailed when nobody can go on.
+
+    `trouble` hears of each source that could not go on, `came` of each verified piece, its source and size.
+    """
+
+    def __init__(
+        self, landing: Landing, route: Route, means: Means,
+        trouble: Callable[[str, SourceFailed], None], came: Callable[[str, int], None],
+    ) -> None:  # fmt: skip
+        self._landing, self._route, self._means = landing, route, means
+        self._trouble, self._came = trouble, came
+        self._book = landing.book(route.lanes)
+        self._following: list[Follow | None] = [None] * route.lanes
+        self._tasks: list[asyncio.Task[None] | None] = [None] * route.lanes
+        self._progressed = [0.0] * route.lanes  # when the last piece of a lane came; 0 before the first
+        self._neighbours: dict[str, tuple[Neighbour, asyncio.Task[None]]] = {}
+        self._distrusted: set[str] = set()
+        self._store_tries = 0
+        self._store_free_at = 0.0
+        self._last_trouble: dict[str, str] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._news = asyncio.Event()
+
+    def reroute(self, route: Route) -> bool:
+        """Other sources from now on; what is under way from those that stay goes on. False: make a new pull."""
+        if route.lanes != self._route.lanes:
+            return False
+        self._route = route
+        self._meet()
+        self._news.set()
+        return True
+
+    async def run(self) -> None:
+        self._meet()
+        try:
+            while self._landing.bytes_missing:
+                self._news.clear()
+                self._give_up_if_nobody_is_left()
+                for follow in next_actions(self._route.plan, self._view()):
+                    self._follow(follow)
+                await self._news_or_time()
+        finally:
+            tasks = [task for task in self._tasks if task is not None]
+            tasks += [task for _, task in self._neighbours.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, *self._closing, return_exceptions=True)
+            for neighbour, _ in self._neighbours.values():
+                await neighbour.close()
+
+    # -- what it knows
+
+    def _meet(self) -> None:
+        """Watches those that the plan names, and no others."""
+        named = {source for lane in self._route.plan.lanes for source in lane}
+        wanted = {peer.node_id: peer for peer in self._route.peers if peer.node_id in named}
+        for name, (neighbour, task) in list(self._neighbours.items()):
+            if wanted.get(name) != neighbour.peer:
+                del self._neighbours[name]
+                task.cancel()
+                self._closing.add(asyncio.create_task(neighbour.close()))
+        for name, peer in wanted.items():
+            if name not in self._neighbours:
+                means = self._means
+                neighbour = Neighbour(
+                    peer, self._landing, self._route.lanes, means.token, means.trying.patience,
+                    means.security, self._news.set, self._missed,
+                )  # fmt: skip
+                self._neighbours[name] = (neighbour, asyncio.create_task(neighbour.watch()))
+
+    def _view(self) -> View:
+        lanes, landing = self._route.lanes, self._landing
+        now = asyncio.get_running_loop().time()
+        stalled = (
+            lane
+            for lane, at in enumerate(self._progressed)
+            if at and self._following[lane] is not None and now - at > STALLED_SECONDS
+        )
+        leap = int(LEAP_SECONDS * landing.received.rate() / landing.manifest.piece_size) // lanes
+        leap = max(8, leap)
+        named = {source for lane in self._route.plan.lanes for source in lane if source != STORE}
+        gone = {name for name in named if name not in self._neighbours}
+        gone |= {name for name, (neighbour, _) in self._neighbours.items() if neighbour.gone}
+        return View(
+            pieces=landing.count,
+            holds=self._book.runs(),
+            neighbours={name: neighbour.holds for name, (neighbour, _) in self._neighbours.items()},
+            following=tuple(self._following),
+            leap=leap,
+            patience=max(2, leap // 4),
+            gone=frozenset(gone | self._distrusted),
+            stalled=frozenset(stalled),
+        )
+
+    async def _news_or_time(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_AGAIN_SECONDS):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    def _give_up_if_nobody_is_left(self) -> None:
+        busy = any(follow is not None for follow in self._following)
+        if self._store_tries > len(self._means.trying.pauses) and not busy:
+            raise SourceFailed("; ".join(dict.fromkeys(self._last_trouble.values())))
+
+    # -- what it does
+
+    def _follow(self, follow: Follow) -> None:
+        lane = follow.lane
+        source = self._source(follow.source)
+        if source is None:
+            return
+        if (earlier := self._tasks[lane]) is not None:
+            earlier.cancel()
+        self._following[lane] = follow
+        first, until = follow.first, follow.until
+        lanes = self._route.lanes
+        until = min(until, lane_length(self._landing.count, lane, lanes))
+        numbers = range(lane + first * lanes, lane + (until - 1) * lanes + 1, lanes)
+        self._tasks[lane] = asyncio.create_task(self._pull(source, follow, numbers, earlier))
+
+    def _source(self, name: str) -> Source | None:
+        """None while the store must not be asked."""
+        if name != STORE:
+            return self._neighbours[name][0]
+        return None if asyncio.get_running_loop().time() < self._store_free_at else self._means.store
+
+    async def _pull(
+        self, source: Source, follow: Follow, numbers: range, earlier: asyncio.Task[None] | None
+    ) -> None:
+        if earlier is not None:
+            await asyncio.gather(earlier, return_exceptions=True)
+        try:
+            await self._receive(source, follow.lane, numbers)
+        except SourceFailed as trouble:
+            self._failed(source, trouble)
+        finally:
+            if self._tasks[follow.lane] is asyncio.current_task():
+                self._following[follow.lane] = None
+                self._tasks[follow.lane] = None
+                self._news.set()
+
+    def _failed(self, source: Source, trouble: SourceFailed) -> None:
+        self._last_trouble[source.name] = str(trouble)
+        if isinstance(trouble, DamagedPiece) and source.name != STORE_NAME:
+            self._distrusted.add(source.name)
+        if isinstance(source, Neighbour):
+            source.miss(trouble)
+            return
+        pauses = self._means.trying.pauses
+        now = asyncio.get_running_loop().time()
+        if now >= self._store_free_at:  # lanes that fail together are one failure
+            self._store_free_at = now + (pauses[min(self._store_tries, len(pauses) - 1)] if pauses else 0.0)
+            self._store_tries += 1
+        self._trouble(source.name, trouble)
+
+    def _missed(self, neighbour: Neighbour, trouble: SourceFailed) -> None:
+        self._last_trouble[neighbour.name] = str(trouble)
+        self._trouble(neighbour.name, trouble)
+        self._news.set()
+
+    async def _receive(self, source: Source, lane: int, numbers: range) -> None:
+        """While a piece is hashed and written the next ones are fetched."""
+        keeping: deque[asyncio.Task[None]] = deque()
+        try:
+            async with aclosing(source.pieces(self._landing, numbers)) as pieces:
+                async for number, parts in pieces:
+                    await self._means.cap.take(sum(len(part) for part in parts))
+                    while len(keeping) >= PIECES_BEING_KEPT:
+                        await keeping.popleft()
+                    keeping.append(asyncio.create_task(self._keep(source, lane, number, parts)))
+            while keeping:
+                await keeping.popleft()
+        finally:
+            # What is here whole is kept: another source need not send it again.
+            await asyncio.gather(*keeping, return_exceptions=True)
+
+    async def _keep(self, source: Source, lane: int, number: int, parts: Sequence[memoryview]) -> None:
+        if not await self._landing.keep(number, parts):
+            piece = self._landing.piece_at(number)
+            path = self._landing.manifest.files[self._landing.manifest.chunks[piece.chunk].file].path
+            where = f"{path}, chunk {piece.chunk}, piece {piece.index}"
+            raise DamagedPiece(f"{source.name} sent damaged bytes ({where}); they were thrown away")
+        self._progressed[lane] = asyncio.get_running_loop().time()
+        if source.name == STORE_NAME:
+            self._store_tries = 0
+        self._came(source.name, sum(len(part) for part in parts))
+
+
+async def fill_from(source: Source, landing: Landing) -> None:
+    """All that another model on this node has of it."""
+    async with aclosing(source.pieces(landing, range(landing.count))) as pieces:
+        async for number, parts in pieces:
+            await landing.keep(number, parts)

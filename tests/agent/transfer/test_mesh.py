@@ -1,0 +1,134 @@
+"""A model spreads over a mesh: each lane its own tree, everybody forwards, the store is left once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from agent.transfer.receiver import Delivery
+from platform_core.distribution.forest import Forest, node_plans
+from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.planners import mesh
+from platform_core.distribution.planners.routes import Place
+from platform_core.distribution.repair import mend
+from tests.agent.transfer.conftest import FILES
+from tests.agent.transfer.rig import CHUNK, MODEL, PIECE, TOKEN, VERSION, GatedStore, Node, completed, content
+
+SIX = tuple(f"node-{number}" for number in range(6))
+
+
+@pytest.fixture
+async def six(tmp_path: Path) -> AsyncIterator[dict[str, Node]]:
+    nodes = {name: Node(name, tmp_path / name) for name in SIX}
+    for node in nodes.values():
+        await node.start()
+    yield nodes
+    for node in nodes.values():
+        await node.stop()
+
+
+def grown() -> Forest:
+    return mesh.plan([Place(name, f"rack-{index // 3}") for index, name in enumerate(SIX)])
+
+
+def orders(nodes: dict[str, Node], forest: Forest, manifest: Manifest, store: str) -> dict[str, Delivery]:
+    peers = tuple(node.peer for node in nodes.values())
+    return {
+        plan.node: Delivery(
+            "dep-1",
+            manifest,
+            store,
+            tuple(p for p in peers if p.node_id != plan.node),
+            MODEL,
+            VERSION,
+            TOKEN,
+            plan.lanes,
+        )
+        for plan in node_plans(forest)
+    }
+
+
+async def test_everybody_gets_everything_and_one_copy_leaves_the_store(
+    six: dict[str, Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    for name, order in orders(six, grown(), manifest, store.url).items():
+        six[name].begin(order)
+    ends = [await node.ended() for node in six.values()]
+    assert all(completed(end) for end in ends), ends
+    assert [content(node.home()) for node in six.values()] == [FILES] * 6
+    assert store.bytes_sent == manifest.total_bytes
+    pulled = [end.store_bytes for end in ends if end.store_bytes]
+    assert len(pulled) > 1, "no single node is the seed"
+    assert sum(pulled) == manifest.total_bytes
+
+
+@pytest.mark.parametrize("number", range(6))
+async def test_any_node_may_die_in_the_middle(
+    number: int, six: dict[str, Node], store: GatedStore, manifest: Manifest
+) -> None:
+    dead = SIX[number]
+    store.allow(30)
+    for name, order in orders(six, grown(), manifest, store.url).items():
+        six[name].begin(order)
+    await six[SIX[(number + 1) % 6]].until(lambda progress: progress.bytes_done > 4 * CHUNK)
+    await six[dead].stop()
+    store.open()
+    ends = {name: await node.ended() for name, node in six.items() if name != dead}
+    assert all(completed(end) for end in ends.values()), ends
+    assert all(content(six[name].home()) == FILES for name in ends)
+    # What was on its way to a puller that dies is asked for again, and nothing else.
+    assert store.bytes_sent <= manifest.total_bytes + 16 * PIECE
+
+    # Back again, it is given a place as a leaf and fetches what it lacks.
+    before = store.bytes_sent
+    await six[dead].start()
+    places = [Place(dead, f"rack-{number // 3}")]
+    forest = mend(mend(grown(), [dead]), (), places)
+    six[dead].begin(orders(six, forest, manifest, store.url)[dead])
+    assert completed(await six[dead].ended())
+    assert content(six[dead].home()) == FILES
+    assert store.bytes_sent == before
+
+
+async def test_other_parents_in_the_middle_leave_what_is_under_way_alone(
+    six: dict[str, Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.allow(30)
+    forest = grown()
+    for name, order in orders(six, forest, manifest, store.url).items():
+        six[name].begin(order)
+    await six[SIX[3]].until(lambda progress: progress.bytes_done > 4 * CHUNK)
+    mended = orders(six, mend(forest, [SIX[2]]), manifest, store.url)
+    for name, order in mended.items():
+        assert six[name].receiver.reroute("dep-1", order.peers, order.lanes, 100)
+    store.open()
+    ends = [await six[name].ended() for name in mended]
+    assert all(completed(end) for end in ends), ends
+    assert [end.retries for end in ends] == [0] * 5
+
+
+async def test_a_neighbour_whose_disk_flips_a_bit_is_named_and_its_piece_comes_from_elsewhere(
+    six: dict[str, Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    everything = orders(six, grown(), manifest, store.url)
+    first, second, third = SIX[:3]
+    for name in (first, second):
+        alone = Delivery("dep-1", manifest, store.url, (), MODEL, VERSION, TOKEN)
+        six[name].begin(alone)
+        await six[name].ended()
+    with (six[first].home() / "weights.bin").open("r+b") as file:
+        file.seek(5 * CHUNK + PIECE + 7)
+        file.write(bytes([FILES["weights.bin"][5 * CHUNK + PIECE + 7] ^ 4]))
+    before = store.bytes_sent
+    order = everything[third]
+    lanes = ((first, second, ""), (second, first, ""))
+    six[third].begin(Delivery("dep-1", manifest, store.url, order.peers, MODEL, VERSION, TOKEN, lanes))
+    end = await six[third].ended()
+    assert completed(end)
+    assert content(six[third].home()) == FILES
+    assert end.distrusted in ((first,), ())  # the piece may have come from the other one
+    assert store.bytes_sent == before

@@ -1,0 +1,58 @@
+"""Who receives from whom: the mesh of a deployment, as rows; mended when workers leave it or come back."""
+
+from collections.abc import Sequence
+
+from platform_core.distribution import forest
+from platform_core.distribution.deployment import WorkerState
+from platform_core.distribution.forest import Forest, Seat
+from platform_core.distribution.planners import mesh
+from platform_core.distribution.planners.routes import Place
+from platform_core.distribution.repair import changed_nodes, mend
+from webapp.clusters import services as cluster_services
+from webapp.deployments.models import Deployment, Worker
+
+
+def plan(places: Sequence[Place]) -> tuple[Forest, dict[str, list[list[str]]]]:
+    """The mesh, and each node's lanes."""
+    grown = mesh.plan(places)
+    return grown, {each.node: [list(lane) for lane in each.lanes] for each in forest.node_plans(grown)}
+
+
+def estimate_ms(grown: Forest, total_bytes: int, piece_size: int, rate: int) -> int:
+    """When nothing fails and every link carries `rate` bytes per second."""
+    if not total_bytes:
+        return 0
+    pieces = -(-total_bytes // piece_size)
+    deepest = max(forest.depths(grown), default=1)
+    rounds = mesh.estimate_rounds(pieces, deepest, grown.lanes)
+    return -(-rounds * min(piece_size, total_bytes) * 1000 // rate)
+
+
+def reseat(row: Deployment) -> None:
+    """Inside the caller's transaction, which holds the row. Those who failed leave the mesh, those who are back join
+    it; only nodes whose sources change are told. What their neighbours did by themselves meanwhile was quicker."""
+    rows = Worker.objects.filter(deployment=row).select_related("node")
+    workers = {worker.node_id: worker for worker in rows}
+    gone = {node for node, worker in workers.items() if worker.seated and worker.state == WorkerState.FAILED}
+    back = {
+        node for node, worker in workers.items() if not worker.seated and worker.state != WorkerState.FAILED
+    }
+    if not gone and not back:
+        return
+    where = {node: Place(node, worker.node.rack, worker.node.block) for node, worker in workers.items()}
+    before = Forest(
+        len(next(iter(workers.values())).lanes),
+        tuple(_seat(worker, where[node]) for node, worker in sorted(workers.items()) if worker.seated),
+    )
+    after = mend(before, gone, [where[node] for node in sorted(back)])
+    plans = {each.node: [list(lane) for lane in each.lanes] for each in forest.node_plans(after)}
+    Worker.objects.filter(deployment=row, node__in=gone).update(seated=False)
+    changed = [node for node, lanes in plans.items() if workers[node].lanes != lanes or node in back]
+    for node in changed:
+        Worker.objects.filter(id=workers[node].id).update(lanes=plans[node], seated=True)
+    told = set(changed_nodes(before, after)) | back
+    cluster_services.touch(sorted(told))
+
+
+def _seat(worker: Worker, place: Place) -> Seat:
+    return Seat(worker.node_id, (place.block, place.rack), tuple(lane[0] for lane in worker.lanes))

@@ -1,0 +1,135 @@
+"""When the waiting jobs should start, as an interval: the engine's own rounds, played on into the future.
+
+The late bound takes every job at its limit. The early one lets each end after the share of its limit that jobs have
+used lately; most end far before their limit. Nobody is submitted meanwhile, nothing fails and nobody is preempted, so
+a forecast is what the cluster as it is now would do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot
+from platform_core.scheduling.decisions import Placement
+from platform_core.scheduling.engine import decide
+from platform_core.scheduling.estimates import expected_end_ms, remaining_ms
+from platform_core.scheduling.policy import Policy
+
+_TOGETHER_MS = 30_000
+_TOGETHER_PARTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """`late_ms` is None when its start lies beyond what was played on."""
+
+    job_id: str
+    early_ms: int
+    late_ms: int | None
+
+
+def forecast(
+    snapshot: Snapshot, policy: Policy, *, percent_used: int, most_rounds: int = 100
+) -> tuple[Forecast, ...]:
+    """The jobs whose start is in sight, in the order of their starts. `percent_used`: of their limits, 1 to 100."""
+    late = _starts(snapshot, policy, 100, most_rounds)
+    early = _starts(snapshot, policy, percent_used, most_rounds)
+    told = [
+        # Earlier ends of others can let somebody else go first, so that a job starts later in the early play.
+        Forecast(job_id, min(at_ms, late.get(job_id, at_ms)), _later(at_ms, late.get(job_id)))
+        for job_id, at_ms in early.items()
+    ]
+    return tuple(sorted(told, key=lambda each: (each.early_ms, each.job_id)))
+
+
+def _later(at_ms: int, late_ms: int | None) -> int | None:
+    return None if late_ms is None else max(at_ms, late_ms)
+
+
+def _starts(snapshot: Snapshot, policy: Policy, percent: int, most_rounds: int) -> dict[str, int]:
+    play = _Play(snapshot, replace(policy, preempts=False, evicts=False), percent)
+    for _ in range(most_rounds):
+        play.round()
+        if not play.goes_on():
+            break
+    return play.starts
+
+
+class _Play:
+    def __init__(self, snapshot: Snapshot, policy: Policy, percent: int) -> None:
+        self.starts: dict[str, int] = {}
+        self._policy, self._percent = policy, percent
+        self._from_ms = self._now_ms = snapshot.now_ms
+        self._nodes = {node.id: node for node in snapshot.nodes}
+        self._running = {job.id: self._expected(job) for job in snapshot.running}
+        self._pending: Sequence[PendingJob] = snapshot.pending
+        self._shares = snapshot.teams
+        self._used = Counter({(share.team, share.gpu_type): share.used for share in snapshot.teams})
+
+    def round(self) -> None:
+        decided = decide(self._snapshot(), self._policy)
+        for job, placement in decided.started:
+            self.starts[job.id] = self._now_ms
+            self._start(job, placement)
+        self._pending = decided.waiting
+
+    def goes_on(self) -> bool:
+        """Time jumps to the next ends, if anybody waits for one: those that come close together count as one, the
+        further ahead the more, so that a hundred rounds reach months into the future of a large cluster."""
+        ends = [job.expected_end_ms for job in self._running.values() if job.expected_end_ms is not None]
+        if not self._pending or not ends:
+            return False
+        first_ms = min(ends)
+        until_ms = first_ms + max(_TOGETHER_MS, (first_ms - self._from_ms) // _TOGETHER_PARTS)
+        self._now_ms = max(end_ms for end_ms in ends if end_ms <= until_ms)
+        for job in list(self._running.values()):
+            if job.expected_end_ms is not None and job.expected_end_ms <= self._now_ms:
+                self._end(job)
+        return True
+
+    def _snapshot(self) -> Snapshot:
+        shares = tuple(replace(each, used=self._used[each.team, each.gpu_type]) for each in self._shares)
+        nodes, running = tuple(self._nodes.values()), tuple(self._running.values())
+        return Snapshot(self._now_ms, nodes, tuple(self._pending), running, shares)
+
+    def _expected(self, job: RunningJob) -> RunningJob:
+        if job.expected_end_ms is None:
+            return job
+        whole_ms = job.expected_end_ms - job.started_ms
+        sooner = replace(job, expected_end_ms=job.started_ms + whole_ms * self._percent // 100)
+        return replace(sooner, expected_end_ms=expected_end_ms(sooner, self._now_ms))
+
+    def _start(self, job: PendingJob, placement: Placement) -> None:
+        for seat in placement.members:
+            node = self._nodes[seat.node]
+            self._nodes[node.id] = _with_free(node, set(node.free_slots) - set(seat.slots))
+        runtime_ms = remaining_ms(job) * self._percent // 100
+        self._running[job.id] = RunningJob(
+            id=job.id,
+            team=job.team,
+            gpu_type=job.gpu_type,
+            priority=job.priority,
+            placement=tuple((seat.node, seat.slots) for seat in placement.members),
+            started_ms=self._now_ms,
+            expected_end_ms=self._now_ms + max(1, runtime_ms),
+            last_checkpoint_ms=None,
+            preemptible=job.preemptible,
+            num_gpus=job.num_gpus,
+            min_gpus=job.min_gpus,
+            submitted_ms=job.submitted_ms,
+        )
+        self._used[job.team, job.gpu_type] += job.num_gpus
+
+    def _end(self, job: RunningJob) -> None:
+        del self._running[job.id]
+        for node_id, slots in job.placement:
+            if node_id in self._nodes:
+                node = self._nodes[node_id]
+                self._nodes[node_id] = _with_free(node, {*node.free_slots, *slots})
+        self._used[job.team, job.gpu_type] -= job.held
+
+
+def _with_free(node: NodeView, slots: set[int]) -> NodeView:
+    return replace(node, free_slots=tuple(sorted(slots)))

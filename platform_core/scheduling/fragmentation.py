@@ -1,0 +1,39 @@
+"""How much of what is free is of no use to a job that needs whole nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from platform_core.cluster.snapshot import NodeView
+
+
+@dataclass(frozen=True, slots=True)
+class Fragmentation:
+    """Of one type of GPU. Nodes that take no work count with nothing free."""
+
+    gpu_type: str
+    free: int
+    free_nodes: int  # nodes with at least one free slot
+    whole_nodes: int  # of these, those that are free altogether
+    broken: int  # free slots on nodes that are not free altogether
+
+    @property
+    def share(self) -> float:
+        """0: every free slot is on a node free altogether; 1: none is. 0 when nothing is free."""
+        return self.broken / self.free if self.free else 0.0
+
+
+def fragmentation(nodes: Iterable[NodeView]) -> tuple[Fragmentation, ...]:
+    """One for each type of GPU, by name."""
+    by_type: dict[str, list[NodeView]] = {}
+    for node in nodes:
+        by_type.setdefault(node.gpu_type, []).append(node)
+    return tuple(_of_type(gpu_type, members) for gpu_type, members in sorted(by_type.items()))
+
+
+def _of_type(gpu_type: str, nodes: list[NodeView]) -> Fragmentation:
+    free = [(len(node.free_slots), node.slots) for node in nodes if node.takes_work and node.free_slots]
+    whole = [count for count, slots in free if count == slots]
+    total = sum(count for count, _ in free)
+    return Fragmentation(gpu_type, total, len(free), len(whole), total - sum(whole))

@@ -135,6 +135,8 @@ def job_rows() -> Iterator[Row]:
     yield Row("post", "jobs/check/", "L Y F Y Y Y Y", body=job_mapping())
     yield Row("get", "jobs/<str:job_id>/", OF_TEAM, "jobs/{job}/")
     yield Row("post", "jobs/<str:job_id>/cancel/", OWN_OR_LEAD, "jobs/{job}/cancel/")
+    yield Row("get", "queue/", SIGNED_IN)
+    yield Row("post", "queue/<str:job_id>/priority/", LEADS, "queue/{job}/priority/", body={"priority": "40"})
     yield Row("get", "jobs/<str:job_id>/log/", OF_TEAM, "jobs/{job}/log/")
     yield Row("get", "jobs/<str:job_id>/log.txt", OF_TEAM, "jobs/{job}/log.txt")
 
@@ -155,6 +157,7 @@ def api_rows() -> Iterator[Row]:
     yield row("post", "training-jobs", MEMBERS, body=job_mapping())
     job, one = "training-jobs/<str:job_id>", "training-jobs/{job}"
     yield row("get", job, OF_TEAM, one)
+    yield row("patch", job, LEADS, one, body={"priority": 40})
     yield row("post", f"{job}/cancel", OWN_OR_LEAD, f"{one}/cancel")
     for part in ("logs", "events", "checkpoints", "metrics"):
         yield row("get", f"{job}/{part}", OF_TEAM, f"{one}/{part}")

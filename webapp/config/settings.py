@@ -104,6 +104,7 @@ LOST_AFTER_SECONDS = integer("TRAINMASTER_LOST_AFTER_SECONDS", 30, 3, 7200)
 TICK_SECONDS = integer("TRAINMASTER_TICK_SECONDS", 2, 1, 60)
 LEASE_SECONDS = integer("TRAINMASTER_LEASE_SECONDS", 8, 3, 60)
 SCHEDULING_POLICY = text("TRAINMASTER_SCHEDULING_POLICY", "priority_fair_share")
+SCHEDULING_RESERVATIONS = integer("TRAINMASTER_SCHEDULING_RESERVATIONS", 4, 0, 100)
 MAX_RESTARTS = integer("TRAINMASTER_MAX_RESTARTS", 3, 0, 100)
 STOP_GRACE_SECONDS = integer("TRAINMASTER_STOP_GRACE_SECONDS", 30, 0, 3600)
 LOG_LIMIT_BYTES = integer(
@@ -232,6 +233,7 @@ CELERY_TIMEZONE = "UTC"
 # Beats expire before the next one: a worker that was away does not run a backlog of clock ticks.
 CELERY_BEAT_SCHEDULE = {
     "tick": {"task": "scheduling.tick", "schedule": TICK_SECONDS, "options": {"expires": TICK_SECONDS}},
+    "predict": {"task": "scheduling.predict", "schedule": 10.0, "options": {"expires": 10}},
     "coordinate-deployments": {"task": "deployments.coordinate", "schedule": 2.0, "options": {"expires": 2}},
     "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},
     "retain-checkpoints": {"task": "checkpoints.retain", "schedule": 60.0, "options": {"expires": 60}},

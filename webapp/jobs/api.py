@@ -106,6 +106,18 @@ class JobDetail(APIView):
     def get(self, request: Request, job_id: str) -> Response:
         return Response(JobOut(job_for(request, job_id)).data)
 
+    @extend_schema(request=OpenApiTypes.OBJECT, responses={200: JobOut})
+    def patch(self, request: Request, job_id: str) -> Response:
+        """Change the priority, `{"priority": 10}`; leads and admins may. Nothing else of a job can be changed."""
+        job_for(request, job_id)
+        given = request.data if isinstance(request.data, dict) else {}
+        priority = given.get("priority")
+        if set(given) != {"priority"} or not isinstance(priority, int) or isinstance(priority, bool):
+            why = 'it must be {"priority": N} with a whole number'
+            raise TrainmasterError("request_invalid", what="the body", why=why)
+        services.change_priority(actor_of(request), job_id, priority)
+        return Response(JobOut(queries.find(job_id)).data)
+
 
 class JobCancel(APIView):
     @extend_schema(request=None, responses={202: JobOut})

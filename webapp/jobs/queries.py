@@ -2,17 +2,22 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Sum
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs import spec as specification
-from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
+from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
+from platform_core.units import HOUR_MS
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.quotas.contributions import JobFact
+
+_LEARNT_FROM = 200
+_FEW = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,16 @@ def _running(row: Job, placement: tuple[tuple[str, tuple[int, ...]], ...]) -> Ru
     )
 
 
+def percent_of_limits_used() -> int:
+    """What share of their limits the newest jobs that succeeded have used: the median. 30 before there are a few."""
+    ended = Job.objects.filter(state=JobState.SUCCEEDED, started_ms__isnull=False).order_by("-finished_ms")
+    rows = ended.values_list("started_ms", "finished_ms", "spec__max_runtime_hours")[:_LEARNT_FROM]
+    shares = [
+        100 * ((end or 0) - (begin or 0)) / (float(hours) * HOUR_MS) for begin, end, hours in rows if hours
+    ]
+    return min(100, max(1, round(median(shares)))) if len(shares) >= _FEW else 30
+
+
 def visible(teams: Iterable[str] | None) -> QuerySet[Job]:
     """Jobs of these teams, newest first; None means all."""
     jobs = Job.objects.select_related("user", "team").order_by("-submitted_ms", "-id")
@@ -145,6 +160,12 @@ _GROUPS = {"active": ACTIVE, "waiting": WAITING, "finished": TERMINAL}
 def states_of(name: str) -> list[str]:
     """The states behind a filter: a group's, or the one state it names."""
     return sorted(_GROUPS[name]) if name in _GROUPS else [name]
+
+
+def demand(jobs: QuerySet[Job]) -> tuple[int, int]:
+    """How many jobs these are, and how many slots they ask for."""
+    told = jobs.order_by().aggregate(jobs=Count("id"), slots=Sum("num_gpus"))
+    return told["jobs"], told["slots"] or 0
 
 
 def count_by_state(jobs: QuerySet[Job]) -> dict[str, int]:

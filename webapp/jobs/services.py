@@ -13,8 +13,8 @@ from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.jobs import events
 from platform_core.jobs import spec as specification
 from platform_core.jobs.job import MemberPhase
-from platform_core.jobs.spec import JobSpec
-from platform_core.jobs.states import WAITING, JobState
+from platform_core.jobs.spec import LEAST_URGENT, MOST_URGENT, JobSpec
+from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from platform_core.json_values import storable
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 __all__ = [
     "WaitReason",
     "cancel",
+    "change_priority",
     "explain_waits",
     "mark_drained",
     "node_lost",
@@ -137,6 +138,35 @@ def cancel(actor: Actor, job_id: str, cause: str = "") -> None:
     permissions.require(actor, "job.cancel", job.team_id, owner=job.user.username)
     event = events.CancelRequested(at_ms=now_ms(), actor=f"user:{actor.username}", cause=cause)
     stepping.step(job_id, event)
+
+
+def change_priority(actor: Actor, job_id: str, priority: int) -> Job:
+    """Of a job that has not ended: 0 is the most urgent, 100 the least. Counts from the next round on."""
+    if not MOST_URGENT <= priority <= LEAST_URGENT:
+        why = f"it goes from {MOST_URGENT}, the most urgent, to {LEAST_URGENT}"
+        raise TrainmasterError("request_invalid", what=f"priority {priority}", why=why)
+    with transaction.atomic():
+        job = Job.objects.select_for_update(of=("self",)).filter(id=job_id).first()
+        if job is None:
+            raise TrainmasterError("not_found", what=f"job {job_id}")
+        permissions.require(actor, "job.prioritise", job.team_id)
+        if JobState(job.state) in TERMINAL:
+            why = f"the job has ended: {job.state}"
+            raise TrainmasterError("request_invalid", what=f"a new priority for {job_id}", why=why)
+        before, job.priority = job.priority, priority
+        if before != priority:
+            job.save(update_fields=["priority"])
+            live.record(
+                "PriorityChanged",
+                f"job:{job.id}",
+                actor=actor.name,
+                team=job.team_id,
+                cause=f"from {before} to {priority}",
+                data={"name": job.name, "state": job.state},
+                notify=(f"jobs:{job.team_id}", "cluster"),
+            )
+            hints.tick()
+    return job
 
 
 def observe(job_id: str, event: events.JobEvent) -> None:

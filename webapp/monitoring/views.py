@@ -23,6 +23,7 @@ from webapp.live.queries import kinds, recent
 from webapp.monitoring import cluster_map
 from webapp.monitoring.models import UtilisationSample
 from webapp.registry import queries as registry
+from webapp.scheduling import queries as scheduling
 
 if TYPE_CHECKING:
     from webapp.jobs.models import Job
@@ -54,7 +55,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "kpis": _kpis(actor, built),
         "racks": built["racks"],
         "legend": built["legend"],
-        "waiting": [_waiting(job) for job in waiting[:WAITING_SHOWN]],
+        "waiting": _waiting_lines(list(waiting[:WAITING_SHOWN])),
         "waiting_more": max(0, waiting.count() - WAITING_SHOWN),
         "busy": busy(now_ms()),
         "events": _news(actor),
@@ -111,17 +112,21 @@ def _node_note(nodes: Any) -> str:
     return ", ".join(f"{count} {state}" for state, count in sorted(others.items())) or "all ready"
 
 
-def _waiting(job: Job) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "name": job.name,
-        "team": job.team_id,
-        "user": job.user.username,
-        "gpus": job.num_gpus,
-        "priority": job.priority,
-        "why": job.wait_sentence or "The scheduler looks at it within seconds.",
-        "starts": "",
-    }
+def _waiting_lines(jobs: list[Job]) -> list[dict[str, Any]]:
+    starts = scheduling.starts([job.id for job in jobs], now_ms())
+    return [
+        {
+            "id": job.id,
+            "name": job.name,
+            "team": job.team_id,
+            "user": job.user.username,
+            "gpus": job.num_gpus,
+            "priority": job.priority,
+            "why": job.wait_sentence or "The scheduler looks at it within seconds.",
+            "starts": starts.get(job.id, ""),
+        }
+        for job in jobs
+    ]
 
 
 def busy(now: int) -> dict[str, Any]:

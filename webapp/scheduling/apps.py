@@ -6,7 +6,9 @@ class SchedulingConfig(AppConfig):
     label = "scheduling"
 
     def ready(self) -> None:
-        from webapp.jobs.contributions import forecast_of_wait
+        from webapp.jobs.contributions import forecast_of_wait, panel_of_job
         from webapp.scheduling.forecasting import why_it_would_wait
+        from webapp.scheduling.panels import of_job
 
         forecast_of_wait(why_it_would_wait)
+        panel_of_job(of_job)

@@ -2,14 +2,11 @@
 
 from dataclasses import replace
 
-from django.conf import settings
-
 from platform_core.cluster.snapshot import PendingJob
 from platform_core.jobs.spec import JobSpec
 from platform_core.scheduling.engine import plan
-from platform_core.scheduling.policy import Policy
 from webapp.live.identity import now_ms
-from webapp.scheduling import services
+from webapp.scheduling import situation
 
 _ASKED = "job-~asked"  # sorts after every real id, so that it never goes before an equal
 
@@ -17,7 +14,7 @@ _ASKED = "job-~asked"  # sorts after every real id, so that it never goes before
 def why_it_would_wait(spec: JobSpec, username: str) -> str:
     """The engine's sentence, or "" when it would start in the next round."""
     now = now_ms()
-    snapshot = services.load(now)
+    snapshot = situation.load(now)
     asked = PendingJob(
         id=_ASKED,
         team=spec.team,
@@ -36,5 +33,5 @@ def why_it_would_wait(spec: JobSpec, username: str) -> str:
         strategy=spec.strategy,
     )
     with_it = replace(snapshot, pending=(*snapshot.pending, asked))
-    decided = plan(with_it, Policy(order=settings.SCHEDULING_POLICY))
+    decided = plan(with_it, situation.policy())
     return next((wait.sentence for wait in decided.waits if wait.job_id == _ASKED), "")

@@ -8,3 +8,31 @@ class Lease(models.Model):
     holder = models.CharField(max_length=120)
     fencing = models.BigIntegerField(default=0)
     expires_ms = models.BigIntegerField()
+
+
+class Round(models.Model):
+    """A round that changed something: all that was known and all that was decided, to be replayed byte for byte."""
+
+    at_ms = models.BigIntegerField(db_index=True)
+    fencing = models.BigIntegerField()
+    took_ms = models.PositiveIntegerField(help_text="to plan, without loading and applying")
+    pending = models.PositiveIntegerField()
+    started = models.PositiveIntegerField()
+    preempted = models.PositiveIntegerField()
+    known = models.BinaryField(help_text="snapshot and policy as canonical JSON, deflated")
+    decided = models.BinaryField(help_text="the plan as canonical JSON, deflated")
+
+
+class Prediction(models.Model):
+    """When a job should start: as first told, which is judged, and as told last, which is shown."""
+
+    job_id = models.CharField(primary_key=True, max_length=40)
+    made_ms = models.BigIntegerField()
+    early_ms = models.BigIntegerField()
+    late_ms = models.BigIntegerField(null=True)
+    newest_early_ms = models.BigIntegerField()
+    newest_late_ms = models.BigIntegerField(null=True)
+    started_ms = models.BigIntegerField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["-started_ms"])]

@@ -3,22 +3,17 @@
 import logging
 import os
 import socket
+import time
 
-from django.conf import settings
 from django.db import transaction
 
-from platform_core.cluster.snapshot import Snapshot
 from platform_core.scheduling.decisions import Plan, Wait
 from platform_core.scheduling.engine import plan
-from platform_core.scheduling.policy import Policy
-from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
 from webapp.jobs import hints
-from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
 from webapp.live.identity import now_ms
-from webapp.quotas import queries as quota_queries
-from webapp.scheduling import lease
+from webapp.scheduling import lease, predictions, rounds, situation
 from webapp.scheduling.lease import Leadership
 
 log = logging.getLogger(__name__)
@@ -44,31 +39,28 @@ def _round(leadership: Leadership) -> None:
     for node_id in clusters.sweep(now):
         jobs.node_lost(node_id, now)
     jobs.stop_overdue(now)
-    snapshot = load(now)
-    if snapshot.pending:
-        apply(plan(snapshot, Policy(order=settings.SCHEDULING_POLICY)), leadership, now)
-
-
-def load(now: int) -> Snapshot:
-    """The cluster as it is now, in a handful of queries whatever its size."""
-    with transaction.atomic():
-        return Snapshot(
-            now_ms=now,
-            nodes=cluster_queries.snapshot_nodes(),
-            pending=job_queries.pending(),
-            running=job_queries.running(),
-            teams=quota_queries.team_shares(now),
-        )
+    snapshot = situation.load(now)
+    if not snapshot.pending:
+        return
+    known, begun = rounds.Known(snapshot, situation.policy()), time.monotonic()
+    decided = plan(known.snapshot, known.policy)
+    took_ms = round((time.monotonic() - begun) * 1000)
+    rounds.keep(known, decided, leadership.fencing, took_ms)  # first: whatever is applied can be explained
+    apply(decided, leadership, now)
 
 
 def apply(decided: Plan, leadership: Leadership, now: int) -> None:
     """Start what was placed, a transaction each; then tell the others why they wait."""
+    started = []
     for placement in decided.placements:
         with transaction.atomic():
             lease.check(leadership)
             seats = [(seat.node, seat.rank, seat.slots) for seat in placement.members]
-            if not jobs.place(placement.job_id, seats, placement.reason, now):
+            if jobs.place(placement.job_id, seats, placement.reason, now):
+                started.append(placement.job_id)
+            else:
                 log.info("placement of %s was stale; the next round plans it again", placement.job_id)
+    predictions.started(started, now)
     positions = {
         job_id: index for index, job_id in enumerate((wait.job_id for wait in decided.waits), start=1)
     }

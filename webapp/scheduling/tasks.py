@@ -2,7 +2,7 @@ from typing import Any
 
 from celery import shared_task
 
-from webapp.scheduling import services
+from webapp.scheduling import predictions, services
 
 
 @shared_task(name="scheduling.tick", bind=True, max_retries=10)
@@ -11,3 +11,8 @@ def tick(self: Any) -> None:
         raise self.retry(
             countdown=0.2
         )  # a round is being planned; what asked for this one may have come too late for it
+
+
+@shared_task(name="scheduling.predict")
+def predict() -> None:
+    predictions.predict()

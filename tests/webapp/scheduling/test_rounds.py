@@ -1,0 +1,150 @@
+"""Recorded rounds, forecasts and the order of the queue, on a cluster of four nodes of two slots."""
+
+import re
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+from rest_framework.test import APIClient
+
+from platform_core.jobs.job import MemberPhase
+from tests.webapp.jobs.conftest import SPEC, say, state, tick
+from webapp.accounts.models import User
+from webapp.accounts.queries import actor_of
+from webapp.jobs import services as jobs
+from webapp.jobs.models import Job
+from webapp.live.identity import now_ms
+from webapp.live.models import Event
+from webapp.scheduling import predictions, queries, rounds
+from webapp.scheduling.models import Prediction, Round
+
+pytestmark = pytest.mark.usefixtures("cluster")
+Submit = Callable[..., Job]
+Browser = Callable[[User], Client]
+
+
+@pytest.fixture
+def submit(owner: User) -> Submit:
+    def submit(name: str, num_gpus: int, **changes: Any) -> Job:
+        mapping = {**SPEC, "name": name, "num_gpus": num_gpus, **changes}
+        return jobs.submit(actor_of(owner), mapping)[0]
+
+    return submit
+
+
+@pytest.fixture
+def full(submit: Submit) -> tuple[Job, Job]:
+    """One job holds all eight slots, the next waits."""
+    running = submit("running", 8, max_runtime_hours=2)
+    tick()
+    say(running, MemberPhase.RUNNING)
+    return running, submit("next", 4)
+
+
+def replayed(*arguments: str) -> str:
+    out = StringIO()
+    call_command("replay_round", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_a_round_that_starts_somebody_can_be_made_again_to_the_byte(full: tuple[Job, Job]) -> None:
+    tick()  # changes nothing, so it is not kept
+    assert Round.objects.count() == 1
+    row = Round.objects.get()
+    assert (row.pending, row.started, row.preempted) == (1, 1, 0)
+    assert rounds.replay(row).same
+    assert "the same to the byte" in replayed()
+    assert replayed() == replayed(str(row.id))
+
+
+def test_a_decision_that_differs_is_shown(full: tuple[Job, Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = rounds.plan
+    monkeypatch.setattr(rounds, "plan", lambda snapshot, policy: type(plan(snapshot, policy))((), (), ()))
+    with pytest.raises(CommandError, match="Made again, it differs as shown"):
+        replayed()
+
+
+def test_a_round_that_is_not_kept_is_said_so(full: tuple[Job, Job]) -> None:
+    first = Round.objects.get().id
+    with pytest.raises(
+        CommandError, match=f"no round 99999999 is recorded: those kept go from {first} to {first}"
+    ):
+        replayed("99999999")
+
+
+def test_a_waiting_job_is_told_when_it_should_start_and_the_word_is_judged(full: tuple[Job, Job]) -> None:
+    running, waiting = full
+    tick()
+    predictions.predict()
+    told = Prediction.objects.get()
+    assert told.job_id == waiting.id
+    minutes = [round((at_ms - told.made_ms) / 60_000) for at_ms in (told.early_ms, told.late_ms or 0)]
+    assert minutes == [36, 120], "30 % of two hours until some have ended, and the whole of them"
+    assert re.fullmatch("in .* to .*", queries.starts([waiting.id], now_ms())[waiting.id])
+    say(running, MemberPhase.EXITED, 0)
+    tick()
+    assert state(waiting) == "scheduled"
+    assert queries.starts([waiting.id], now_ms()) == {}
+    judged = queries.judged()
+    assert (judged.starts, judged.before) == (1, 1)
+
+
+def test_the_queue_shows_the_order_and_names_only_to_those_who_may_know_them(
+    full: tuple[Job, Job], browser: Browser, owner: User, outsider: User
+) -> None:
+    tick()
+    predictions.predict()
+    mine = browser(owner).get("/queue/").content.decode()
+    assert "1 job waits for 4 slots; none is free." in mine
+    assert ">next<" in mine
+    assert queries.starts([full[1].id], now_ms())[full[1].id] in mine
+    others = browser(outsider).get("/queue/").content.decode()
+    assert "a job of vision" in others
+    assert ">next<" not in others
+    assert full[1].id not in others
+
+
+def test_a_lead_changes_the_order_and_it_is_written_down(
+    full: tuple[Job, Job], submit: Submit, browser: Browser, lead: User
+) -> None:
+    urgent = submit("urgent", 8)
+    tick()
+    assert Job.objects.get(id=urgent.id).queue_position == 2
+    answer = browser(lead).post(f"/queue/{urgent.id}/priority/", {"priority": "10"})
+    assert answer.status_code == 302
+    tick()
+    assert Job.objects.get(id=urgent.id).queue_position == 1
+    event = Event.objects.get(kind="PriorityChanged")
+    assert (event.actor, event.cause) == ("user:lena", "from 50 to 10")
+
+
+@pytest.mark.parametrize("priority", ["101", "-1", "x", "", "9" * 12])
+def test_a_priority_out_of_range_is_refused(
+    full: tuple[Job, Job], browser: Browser, lead: User, priority: str
+) -> None:
+    answer = browser(lead).post(f"/queue/{full[1].id}/priority/", {"priority": priority})
+    assert answer.status_code == 400
+    assert Job.objects.get(id=full[1].id).priority == 50
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"priority": True}, {"priority": 5, "name": "x"}, {"priority": "5"}, [5]]
+)
+def test_over_rest_only_the_priority_can_be_changed(
+    full: tuple[Job, Job], api: Callable[..., APIClient], lead: User, body: Any
+) -> None:
+    address = f"/api/v1/training-jobs/{full[1].id}"
+    assert api(lead).patch(address, body, format="json").status_code == 400
+    assert api(lead).patch(address, {"priority": 5}, format="json").json()["priority"] == 5
+
+
+def test_a_job_that_has_ended_keeps_its_priority(
+    full: tuple[Job, Job], api: Callable[..., APIClient], lead: User
+) -> None:
+    jobs.cancel(actor_of(lead), full[1].id)
+    answer = api(lead).patch(f"/api/v1/training-jobs/{full[1].id}", {"priority": 5}, format="json")
+    assert answer.status_code == 400
+    assert "the job has ended: cancelled" in answer.content.decode()

@@ -1,0 +1,31 @@
+"""`trainmaster replay-round`: a recorded decision of the scheduler, made again."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from webapp.config.platform_process import ROOT
+from webapp.config.programs import runnable
+from webapp.config.state_folder import read_environment
+
+
+@click.command("replay-round")
+@click.argument("number", metavar="[ROUND]", required=False, type=int)
+@click.option(
+    "--dir", "folder", default="var", show_default=True, type=Path,
+    help="Of a platform that was started with `trainmaster up`; without it the environment says where its database is.",
+)  # fmt: skip
+@click.option("--save", type=Path, help="Write all that was known then into this file, as JSON.")
+def replay_round(number: int | None, folder: Path, save: Path | None) -> None:
+    """Make a recorded scheduling round again: the newest, or the one whose number the queue page shows.
+
+    Exit code 0 when the decision is the same to the byte; else the difference is shown.
+    """
+    told = folder / "platform.env"
+    environment = os.environ | (read_environment(told) if told.exists() else {})
+    command = ["python", "manage.py", "replay_round", *([str(number)] if number is not None else [])]
+    command += ["--save", str(save.absolute())] if save else []
+    sys.exit(subprocess.run(runnable(tuple(command)), cwd=ROOT, env=environment, check=False).returncode)

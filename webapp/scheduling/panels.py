@@ -1,0 +1,15 @@
+"""What the scheduler adds to the page of a job."""
+
+from typing import Any
+
+from django.http import HttpRequest
+
+from platform_core.jobs.states import WAITING
+from webapp.live.identity import now_ms
+from webapp.scheduling import queries
+
+
+def of_job(request: HttpRequest, job: Any) -> dict[str, Any]:
+    return {
+        "should_start": queries.starts([job.id], now_ms()).get(job.id, "") if job.state in WAITING else ""
+    }

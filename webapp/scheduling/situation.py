@@ -1,0 +1,26 @@
+"""What the engine is asked with: the cluster as it is now, and the operator's policy."""
+
+from django.conf import settings
+from django.db import transaction
+
+from platform_core.cluster.snapshot import Snapshot
+from platform_core.scheduling.policy import Policy
+from webapp.clusters import queries as cluster_queries
+from webapp.jobs import queries as job_queries
+from webapp.quotas import queries as quota_queries
+
+
+def load(now: int) -> Snapshot:
+    """In a handful of queries, whatever its size."""
+    with transaction.atomic():
+        return Snapshot(
+            now_ms=now,
+            nodes=cluster_queries.snapshot_nodes(),
+            pending=job_queries.pending(),
+            running=job_queries.running(),
+            teams=quota_queries.team_shares(now),
+        )
+
+
+def policy() -> Policy:
+    return Policy(order=settings.SCHEDULING_POLICY, reservations=settings.SCHEDULING_RESERVATIONS)

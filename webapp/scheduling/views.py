@@ -1,0 +1,129 @@
+"""The queue: in which order, why, until when; and what the last rounds did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_GET, require_POST
+
+from platform_core.errors import TrainmasterError
+from platform_core.scheduling.calibration import Calibration
+from platform_core.scheduling.fragmentation import Fragmentation, fragmentation
+from platform_core.scheduling.wording import are, plural
+from platform_core.units import format_duration_ms
+from webapp.accounts.permissions import Actor, may
+from webapp.accounts.queries import actor_of
+from webapp.clusters import queries as clusters
+from webapp.jobs import queries as jobs
+from webapp.jobs import services
+from webapp.live import fragments
+from webapp.live.identity import now_ms
+from webapp.scheduling import queries
+
+if TYPE_CHECKING:
+    from webapp.jobs.models import Job
+
+MOST = 200
+ROUNDS_SHOWN = 10
+
+
+@login_required
+@require_GET
+def queue(request: HttpRequest) -> HttpResponse:
+    """Every waiting job has its line, because every one is in the order; names are told to those who may see them."""
+    actor = actor_of(request)
+    waiting = jobs.in_queue_order(jobs.visible(None))
+    shown = list(waiting[:MOST])
+    starts = queries.starts([job.id for job in shown], now_ms())
+    free = fragmentation(clusters.snapshot_nodes())
+    context = {
+        "sentence": _sentence(*jobs.demand(waiting), free),
+        "kpis": _kpis(shown, free, queries.judged()),
+        "jobs": [
+            _line(number, job, starts.get(job.id, ""), actor) for number, job in enumerate(shown, start=1)
+        ],
+        "more": max(0, waiting.count() - MOST),
+        "rounds": queries.newest_rounds(ROUNDS_SHOWN),
+    }
+    return fragments.render(request, "queue.html", context)
+
+
+def _sentence(waiting: int, wanted: int, free: Sequence[Fragmentation]) -> str:
+    slots, nodes = sum(each.free for each in free), sum(each.free_nodes for each in free)
+    on = f" on {plural(nodes, 'node')}" if slots else ""
+    if not waiting:
+        return f"Nobody waits; {are(slots, 'free')}{on}."
+    wait = f"{plural(waiting, 'job')} {'wait' if waiting != 1 else 'waits'}"
+    return f"{wait} for {plural(wanted, 'slot')}; {are(slots, 'free')}{on}."
+
+
+def _kpis(waiting: list[Job], free: Sequence[Fragmentation], judged: Calibration) -> list[dict[str, Any]]:
+    now = now_ms()
+    slots, broken = sum(each.free for each in free), sum(each.broken for each in free)
+    longest = min((job.waiting_since_ms for job in waiting), default=None)
+    missed = format_duration_ms(judged.median_miss_ms)
+    return [
+        {"label": "Waiting", "value": str(len(waiting)), "note": f"{sum(j.num_gpus for j in waiting)} slots"},
+        {
+            "label": "Waits longest",
+            "value": "–" if longest is None else format_duration_ms(now - longest),
+            "note": "since it was submitted or stopped",
+        },
+        {
+            "label": "Free slots",
+            "value": str(slots),
+            "note": f"{sum(each.whole_nodes for each in free)} nodes whole",
+        },
+        {
+            "label": "Fragmentation",
+            "value": f"{100 * broken / slots:.0f} %" if slots else "–",
+            "note": "of the free slots, on nodes in part in use",
+        },
+        {
+            "label": "Forecasts that held",
+            "value": f"{100 * judged.within / judged.starts:.0f} %" if judged.starts else "–",
+            "note": f"of {judged.starts} starts; the others missed by {missed}"
+            if judged.starts
+            else "no start yet",
+        },
+    ]
+
+
+def _line(number: int, job: Job, starts: str, actor: Actor) -> dict[str, Any]:
+    seen = may(actor, "job.view", job.team_id)
+    return {
+        "number": number,
+        "id": job.id if seen else "",
+        "name": job.name if seen else f"a job of {job.team_id}",
+        "team": job.team_id,
+        "user": job.user.username if seen else "",
+        "gpus": job.num_gpus,
+        "gpu_type": job.gpu_type,
+        "priority": job.priority,
+        "since_ms": job.waiting_since_ms,
+        "preempted": job.state == "preempted",
+        "why": (job.wait_sentence or "The scheduler looks at it within seconds.") if seen else "",
+        "kept": "reserved_start_ms" in job.wait_numbers,
+        "starts": starts,
+        "may_prioritise": may(actor, "job.prioritise", job.team_id),
+    }
+
+
+@login_required
+@require_POST
+def change_priority(request: HttpRequest, job_id: str) -> HttpResponse:
+    given = request.POST.get("priority", "").strip()
+    if not given.isdecimal() or len(given) > 9:
+        why = "it must be a whole number from 0, the most urgent, to 100"
+        raise TrainmasterError("request_invalid", what=f"priority {given!r}", why=why)
+    actor, job = actor_of(request), jobs.find(job_id)
+    if job is None or not may(actor, "job.view", job.team_id):
+        raise TrainmasterError("not_found", what=f"job {job_id}")
+    job = services.change_priority(actor, job_id, int(given))
+    messages.success(request, f"{job.name} has priority {job.priority}; it counts from the next round on.")
+    return redirect("scheduling:queue")

@@ -7,22 +7,19 @@ import pytest
 from django.test import Client, override_settings
 from rest_framework.test import APIClient
 
-from platform_core.cluster.invariants import AttemptHolding, Books, check
+from platform_core.cluster.invariants import check
 from webapp.accounts import queries as account_queries
 from webapp.accounts import services as accounts
 from webapp.accounts import tokens
 from webapp.accounts.models import Role, Team, User
 from webapp.accounts.permissions import SYSTEM, Actor
 from webapp.clusters import liveness
-from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
 from webapp.clusters.models import Node
 from webapp.clusters.values import NodeDescription, SlotDescription
-from webapp.jobs.models import Attempt
-from webapp.quotas import queries as quota_queries
+from webapp.jobs.books import books
 from webapp.quotas.models import Quota
 
-LIVING = ("assigned", "preparing", "running")
 BOOTSTRAP = "bootstrap-of-the-tests"
 
 
@@ -55,26 +52,6 @@ def books_agree(db: None) -> Iterator[None]:
     """No slot is held twice, nothing that ended holds one, and the ledger is the sum of what runs."""
     yield
     assert check(books()) == ()
-
-
-def books() -> Books:
-    attempts = Attempt.objects.filter(ended_ms=None).prefetch_related("members")
-    return Books(
-        slots=cluster_queries.books(),
-        attempts=tuple(
-            AttemptHolding(
-                attempt.id,
-                attempt.job_id,
-                tuple(
-                    (member.node_id, tuple(member.slots))
-                    for member in attempt.members.all()
-                    if member.phase in LIVING
-                ),
-            )
-            for attempt in attempts
-        ),
-        ledger=quota_queries.books(),
-    )
 
 
 def make_teams() -> tuple[Team, Team]:

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 
 from platform_core.scheduling.calibration import Calibration, Start, calibration
-from platform_core.units import format_duration_ms
+from platform_core.units import HOUR_MS, MINUTE_MS, format_duration_ms
 from webapp.scheduling.models import Prediction, Round
 
 JUDGED = 200  # the newest starts
+_GRAINS = (  # from so long on, so exact
+    (48 * HOUR_MS, 6 * HOUR_MS), (4 * HOUR_MS, HOUR_MS), (HOUR_MS, 10 * MINUTE_MS), (2 * MINUTE_MS, MINUTE_MS),
+    (0, 5_000),
+)  # fmt: skip
 _PRECISE_MS = 60_000  # a shorter interval is told as one moment
 
 
@@ -20,14 +24,20 @@ def _in_words(told: Prediction, now_ms: int) -> str:
     """ "in 4 min to 20 min"."""
     early, late = max(0, told.newest_early_ms - now_ms), told.newest_late_ms
     if late is None:
-        return f"in {format_duration_ms(early)} at the earliest" if early else "not before long"
+        return f"in {_about(early)} at the earliest" if early else "not before long"
     until = max(early, late - now_ms)
     if until < 1_000:
         return "in the next round"
     if until - early < _PRECISE_MS:
-        return f"in about {format_duration_ms(until)}"
-    from_then = f"in {format_duration_ms(early)} to" if early else "within"
-    return f"{from_then} {format_duration_ms(until)}"
+        return f"in about {_about(until)}"
+    from_then = f"in {_about(early)} to" if early else "within"
+    return f"{from_then} {_about(until)}"
+
+
+def _about(ms: int) -> str:
+    """As exact as a forecast can be: "17 min", not "17 min 19 s"."""
+    grain = next(grain for over, grain in _GRAINS if ms >= over)
+    return format_duration_ms(max(grain, round(ms / grain) * grain))
 
 
 def judged() -> Calibration:

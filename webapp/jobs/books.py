@@ -1,0 +1,23 @@
+"""The books of the cluster, as they must agree at every moment: slots, attempts and the usage ledger."""
+
+from django.db import transaction
+
+from platform_core.cluster.invariants import AttemptHolding, Books
+from webapp.clusters import queries as clusters
+from webapp.jobs.models import Attempt
+from webapp.quotas import queries as quotas
+
+_LIVING = ("assigned", "preparing", "running")
+
+
+def books() -> Books:
+    """Of one moment: whatever changes meanwhile is not in it."""
+    with transaction.atomic():
+        attempts = Attempt.objects.filter(ended_ms=None).prefetch_related("members")
+        return Books(slots=clusters.books(), attempts=tuple(map(_holding, attempts)), ledger=quotas.books())
+
+
+def _holding(attempt: Attempt) -> AttemptHolding:
+    members = attempt.members.all()
+    held = tuple((each.node_id, tuple(each.slots)) for each in members if each.phase in _LIVING)
+    return AttemptHolding(attempt.id, attempt.job_id, held)

@@ -36,7 +36,10 @@ def plans_for(strategy: str, places: tuple[Place, ...], lanes: int, rng: random.
     if strategy == "mesh_rack_blind":
         return _of_forest(_shuffled(places, lanes, rng))
     links = estimate.STRATEGIES[strategy](places)
-    return Plans(tuple(NodePlan(link.node, ((*link.predecessors, STORE),)) for link in links))
+    in_order = frozenset(
+        {0}
+    )  # the inner nodes of a tree are quicker than their children; nobody skips anything
+    return Plans(tuple(NodePlan(link.node, ((*link.predecessors, STORE),), in_order) for link in links))
 
 
 def _of_forest(forest: Forest) -> Plans:

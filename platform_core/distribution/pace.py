@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from statistics import median
 
-_SLOW_BELOW = 70  # percent of the median
-_STEP = 25
+_SLOW_BELOW = 93  # percent of the median
+_STEP = 10
 
 
 @dataclass(frozen=True, slots=True)

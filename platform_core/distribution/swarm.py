@@ -43,7 +43,7 @@ class View:
     patience: int
     gone: frozenset[str] = frozenset()
     slow: frozenset[str] = frozenset()
-    stalled: frozenset[int] = frozenset()  # lanes that had begun and in which nothing came for too long
+    stalled: frozenset[int] = frozenset()  # lanes in which nothing came for too long
 
 
 def next_actions(plan: NodePlan, view: View) -> tuple[Follow, ...]:
@@ -68,15 +68,17 @@ def _wanted(plan: NodePlan, view: View, lane: int) -> Follow | None:
 
 
 def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> Follow:
-    peers = _peers(plan.lanes[lane], view, lane)
-    if not peers:
-        return Follow(lane, STORE, first, length)
-    parent, runs = peers[0]
-    if parent == plan.lanes[lane][0] and lane not in plan.slower:
-        level = _level(runs, first, view.leap, length)
+    parent, now = plan.lanes[lane][0], view.following[lane]
+    # What works is left for the parent only; to try the others again could mean to wait for one who waits for us.
+    peers = _peers((parent, now.source if now else parent, *plan.lanes[lane]), view, lane)
+    if peers and peers[0][0] == parent:
+        level = first if lane in plan.slower else _level(peers[0][1], first, view.leap, length)
         if level > first:
             return Follow(lane, parent, level, length)
-    source, runs = _source(peers, view, lane, first, length)
+    elif parent == STORE or not peers or (now and now.source == STORE):
+        return Follow(lane, STORE, first, length)
+    way_out = _way_out(plan, view, lane, first, length) if lane in view.stalled else None
+    source, runs = way_out or _source(peers, view, first)
     return Follow(lane, source, first, _end(runs, first, length))
 
 
@@ -91,13 +93,11 @@ def _level(runs: Runs, first: int, leap: int, length: int) -> int:
 def _gap(plan: NodePlan, view: View, lane: int, gaps: Runs) -> Follow:
     """From any neighbour that has it, of whichever lane: those above in this lane left it out too as a rule. When
     nobody has it yet the one above is waited for, up to the lane's root, which asks the store."""
-    lanes = plan.lanes[lane:] + plan.lanes[:lane]
-    ranks = (name for rank in zip_longest(*lanes) for name in rank if name is not None)
-    peers = _peers(tuple(dict.fromkeys(ranks)), view, lane)
+    peers = _peers(_everybody(plan, lane), view, lane)
     first, end = _rarest(gaps, peers)
     having = [peer for peer in peers if run_at(peer[1], first)]
     above = having or _peers(plan.lanes[lane], view, lane)
-    if not above:
+    if not above or (not having and lane in view.stalled and plan.lanes[lane][0] in view.gone):
         return Follow(lane, STORE, first, end)
     source, runs = above[0]
     return Follow(lane, source, first, _end(runs, first, end))
@@ -109,29 +109,38 @@ def _end(runs: Runs, first: int, end: int) -> int:
     return min(end, run[1]) if run and run != runs[-1] else end
 
 
+def _everybody(plan: NodePlan, lane: int) -> tuple[str, ...]:
+    """All neighbours, whatever the lane they are told for; the parents first."""
+    ranks = zip_longest(*plan.lanes[lane:], *plan.lanes[:lane])
+    return tuple(name for rank in ranks for name in rank if name is not None)
+
+
 def _peers(sources: tuple[str, ...], view: View, lane: int) -> list[tuple[str, Runs]]:
-    """Those that live, without the slow ones if others are left; when there are none the store is asked."""
-    living = [each for each in sources if each != STORE and each not in view.gone]
+    """Those that live, without the slow ones if others are left."""
+    living = [each for each in dict.fromkeys(sources) if each != STORE and each not in view.gone]
     chosen = [each for each in living if each not in view.slow] or living
     return [(each, view.neighbours[each][lane] if each in view.neighbours else ()) for each in chosen]
 
 
-def _source(
-    peers: list[tuple[str, Runs]], view: View, lane: int, first: int, length: int
-) -> tuple[str, Runs]:
-    """The first in the plan's order that has the piece, or will have it next.
-
-    One that waits for the piece itself is given up when it is far behind, or when the lane stalls and another is far
-    ahead: then the two wait for each other, or something above them is broken.
-    """
+def _source(peers: list[tuple[str, Runs]], view: View, first: int) -> tuple[str, Runs]:
+    """The first that has the piece, or will have it next; one far behind only when nobody has it."""
     having = [peer for peer in peers if run_at(peer[1], first)]
-    ahead = any(frontier(runs) > first + view.patience or frontier(runs) == length for _, runs in having)
-    lost = ahead and lane in view.stalled
     for peer in peers:
         behind = first - frontier(peer[1])
-        if peer in having or (behind >= 0 and not lost and (behind <= view.patience or not having)):
+        if peer in having or (behind >= 0 and (behind <= view.patience or not having)):
             return peer
     return peers[0]
+
+
+def _way_out(plan: NodePlan, view: View, lane: int, first: int, length: int) -> tuple[str, Runs] | None:
+    """In a lane that stalls two wait for each other, or something above is broken: then from any neighbour that is
+    far ahead. The store is asked by those whose parent is gone, when nobody they know has the piece."""
+    everybody = _peers((*plan.lanes[lane], *_everybody(plan, lane)), view, lane)
+    having = [peer for peer in everybody if run_at(peer[1], first)]
+    if not having and plan.lanes[lane][0] in view.gone:
+        return STORE, ()
+    ahead = (p for p in having if frontier(p[1]) > first + view.patience or frontier(p[1]) == length)
+    return next(ahead, None)
 
 
 def _rarest(gaps: Runs, peers: list[tuple[str, Runs]]) -> Run:

@@ -18,6 +18,8 @@ from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.repair import changed_nodes, mend
 from platform_core.simulation.fabric_nodes import Nodes
 
+_STUCK_MS = 120_000
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -82,7 +84,7 @@ class Fabric:
         scenario, nodes = self._scenario, self._nodes
         self._schedule()
         nodes.decide(nodes.names)
-        now = steps = 0
+        now = steps = moved = 0
         while nodes.open_count(self._dead & self._for_good):
             while self._heap and self._heap[0][0] <= now:
                 _, _, kind, node = heappop(self._heap)
@@ -91,7 +93,11 @@ class Fabric:
             ticks = max(1, min(scenario.step_ticks, until - now))
             now += ticks
             steps += 1
-            nodes.move(ticks, now)
+            if nodes.move(ticks, now):
+                moved = now
+            elif now - moved > self._ticks(_STUCK_MS):
+                names = nodes.unfinished()
+                raise RuntimeError(f"nothing moved for {_STUCK_MS} ms; {len(names)} unfinished: {names[:5]}")
         copies = nodes.pieces or 1
         finished = {node: self._milliseconds(at) for node, at in nodes.finished.items()}
         flows = nodes.flows

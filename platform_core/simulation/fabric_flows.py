@@ -58,6 +58,7 @@ class Flows:
         self.target: Ints = np.repeat(np.arange(self.nodes), self.lanes)
         self.lane: Ints = np.tile(np.arange(self.lanes), self.nodes)
         self.received: Floats = np.zeros(self.nodes)  # pieces, since the last reset
+        self.moved = 0.0
         self.from_store = 0.0
         self.across = 0.0
         self.refresh()
@@ -83,6 +84,7 @@ class Flows:
         given = self._share(need, ticks)
         self.place += given
         np.copyto(self.top[: len(self.place)], self.place, where=~self.in_gap)
+        self.moved += float(given.sum())
         self.from_store += float(given @ self._store)
         self.across += float(given @ self._across)
         self.received += given.reshape(self.nodes, self.lanes).sum(axis=1)

@@ -52,16 +52,22 @@ class Nodes:
         """How many are still to finish."""
         return len(self.names) - len(self.finished) - sum(node not in self.finished for node in given_up)
 
-    def move(self, ticks: int, now: int) -> None:
+    def unfinished(self) -> list[str]:
+        return [name for name in self.names if name not in self.finished]
+
+    def move(self, ticks: int, now: int) -> bool:
+        """Whether anything moved."""
+        before = self.flows.moved
         for flow in self.flows.step(ticks).tolist():
             self._ended(flow, now)
+        return self.flows.moved > before
 
     def ports(self) -> dict[str, Port]:
         """What was seen since the last call of those that are not done."""
         flows = self.flows
         behind = flows.behind() + self._skipped
         kept_source = (flows.source == self._sources) & (flows.source >= 0)
-        grown = kept_source & (behind - self._behind > flows.received.max(initial=0) / (10 * self.lanes))
+        grown = kept_source & (behind - self._behind > flows.received.max(initial=0) / (20 * self.lanes))
         ports = len(flows.alive)
         all_of, late_of = (
             np.bincount(flows.source[which], minlength=ports) for which in (kept_source, grown)
@@ -121,20 +127,19 @@ class Nodes:
                 self._astray.discard(flow)
 
     def watch(self) -> None:
-        """Every node looks now and then; asked are those whose answer can differ: a lane that has begun stands still,
-        is far behind its source, or does not come from where the plan would have it."""
+        """Every node looks now and then. Asked are those whose answer can differ: a lane stands still, is far behind
+        its source, or does not come from where the plan would have it."""
         flows = self.flows
         follows = np.array([follow is not None for follow in self._following])
-        still = follows & (flows.place == self._watched) & (flows.place > 0) & flows.alive[flows.target]
+        still = follows & (flows.place == self._watched) & flows.alive[flows.target]
         far = flows.behind() > self.leap
         self._watched = flows.place.copy()
         stalled: dict[int, set[int]] = {}
         for flow in np.flatnonzero(still).tolist():
             stalled.setdefault(flow // self.lanes, set()).add(flow % self.lanes)
-        for number, lanes in stalled.items():
-            self.decide([self.names[number]], frozenset(lanes))
         others = {*self._astray, *np.flatnonzero(far).tolist()}
-        self.decide([self.names[flow // self.lanes] for flow in sorted(others)])
+        for number in sorted({*stalled, *(flow // self.lanes for flow in others)}):
+            self.decide([self.names[number]], frozenset(stalled.get(number, ())))
 
     # deciding
 
@@ -147,6 +152,7 @@ class Nodes:
             self.decisions += 1
             for follow in next_actions(self.plans[node], self._view(node, stalled)):
                 todo.extend(self._follow(number, follow))
+            self._connect(number)
             self._note_astray(node)
         self.flows.refresh()
 
@@ -196,18 +202,25 @@ class Nodes:
         flows.in_gap[flow] = not (leaps or in_newest)
         self._gap[flow] = follow.first
         flows.place[flow], flows.until[flow] = follow.first, follow.until
-        flows.source[flow], flows.settled[flow] = self._source(follow)
+        flows.source[flow] = -1
         return self._followers(self.names[number]) if leaps else []
 
-    def _source(self, follow: Follow) -> tuple[int, bool]:
-        """The port and whether all is there; no port while the source lacks just this and has later ones."""
-        if follow.source == STORE:
-            return len(self.names), True
-        runs = self._holds(follow.source)[follow.lane]
-        run = run_at(runs, follow.first)
-        if run is None and follow.first < frontier(runs):
-            return -1, False
-        return self.number[follow.source], run is not None and run[1] >= follow.until
+    def _connect(self, number: int) -> None:
+        """Finds the ports of flows that have none, and whether all is there; still none while the source lacks just
+        this and has later ones."""
+        flows = self.flows
+        for flow in range(number * self.lanes, (number + 1) * self.lanes):
+            follow = self._following[flow]
+            if follow is None or flows.source[flow] >= 0:
+                continue
+            if follow.source == STORE:
+                flows.source[flow], flows.settled[flow] = len(self.names), True
+                continue
+            runs = self._holds(follow.source)[follow.lane]
+            run = run_at(runs, int(flows.place[flow]))
+            if run or flows.place[flow] >= frontier(runs):
+                flows.source[flow] = self.number[follow.source]
+                flows.settled[flow] = run is not None and run[1] >= follow.until
 
     def _followers(self, node: str) -> list[str]:
         targets = self.flows.target[self.flows.source == self.number[node]]

@@ -8,6 +8,7 @@ from channels.generic.websocket import AsyncJsonWebsocketConsumer
 
 from webapp.live import subjects
 from webapp.live.identity import now_ms
+from webapp.live.outbox import merge
 
 MESSAGE_GAP_S = 0.25  # at most four messages a second for each subject
 SUBJECTS_PER_SOCKET = 100
@@ -83,15 +84,6 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
             await self.send_json({"subject": subject, "data": self.pending.pop(subject)})
             await asyncio.sleep(MESSAGE_GAP_S)
         del self.timers[subject]
-
-
-def merge(into: dict[str, Any], data: dict[str, Any]) -> None:
-    """Later values win; lists (log lines, metric points) are joined."""
-    for key, value in data.items():
-        if isinstance(value, list) and isinstance(into.get(key), list):
-            into[key] = into[key] + value
-        else:
-            into[key] = value
 
 
 def _names(value: Any) -> list[str]:

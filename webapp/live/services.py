@@ -1,19 +1,13 @@
 """Events are written here and nowhere else; whoever watches their subject hears of them after the commit."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
-from asgiref.sync import async_to_sync
-from channels.layers import get_channel_layer
 from django.db import transaction
-from redis.exceptions import RedisError
 
+from webapp.live import outbox
 from webapp.live.identity import now_ms
 from webapp.live.models import Event
-from webapp.live.subjects import changed, group
-
-log = logging.getLogger(__name__)
 
 
 def record(
@@ -52,15 +46,4 @@ def publish(subject: str, data: Mapping[str, Any] | None = None) -> None:
 
     A hint: a page that misses it reads the truth at its next one. So a dead channel layer costs nothing but a log line.
     """
-    transaction.on_commit(lambda: _send(subject, dict(data or {})))
-
-
-def _send(subject: str, data: dict[str, Any]) -> None:
-    layer = get_channel_layer()
-    try:
-        changed(subject, now_ms())  # before the message: who joins in between finds one of the two
-        async_to_sync(layer.group_send)(
-            group(subject), {"type": "live.changed", "subject": subject, "data": data}
-        )
-    except (RedisError, OSError) as error:
-        log.warning("live hint for %s was lost: %s", subject, error)
+    transaction.on_commit(lambda: outbox.put(subject, dict(data or {})))

@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 
-from webapp.live import services, subjects
+from webapp.live import outbox, subjects
 from webapp.live.consumers import LiveConsumer
 from webapp.live.identity import new_id
 
@@ -64,4 +64,5 @@ async def test_what_may_not_be_watched_is_refused(socket: Any, subject: str) -> 
 
 
 async def send(subject: str, data: dict[str, Any] | None = None) -> None:
-    await sync_to_async(services._send)(subject, data or {})
+    outbox.put(subject, data or {})
+    assert await sync_to_async(outbox.flush)(10)

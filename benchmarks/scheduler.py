@@ -41,9 +41,7 @@ CONTESTANTS = {
     "las": Contestant(Policy("least_attained_service", evicts=True)),
     "sjf": Contestant(Policy("shortest_remaining", skip_ahead=False), Knowledge.EXACT),
     "srtf": Contestant(Policy("shortest_remaining", evicts=True), Knowledge.EXACT),
-    "ours": Contestant(Policy("shortest_with_age", reservations=1)),
-    # A candidate: no better than ours on every trace yet, see docs/scheduling.md.
-    "preempting": Contestant(Policy("expected_remaining", reservations=1, preempts=True)),
+    "ours": Contestant(Policy("size_and_wait", reservations=1, evicts=True, moves=True)),
 }
 
 

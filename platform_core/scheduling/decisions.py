@@ -48,6 +48,20 @@ class Wait:
     sentence: str
 
 
+class StopKind(StrEnum):
+    EVICTED = "evicted"  # it comes after the job that gets the room
+    MOVED = "moved"  # it deserves its slots and finds them elsewhere in the next round
+
+
+class Stop(NamedTuple):
+    """The receipt of a job that has to save its work and give up its slots."""
+
+    job_id: str
+    for_job: str
+    kind: StopKind
+    lost_gpu_ms: int  # work since its last checkpoint, and the resume
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Each pending job is in exactly one of `placements` and `waits`; both follow `order`."""
@@ -55,4 +69,9 @@ class Plan:
     placements: tuple[Placement, ...]
     waits: tuple[Wait, ...]
     order: tuple[str, ...]
-    preemptions: tuple[str, ...] = ()  # ids of running jobs to stop; this version never does
+    stops: tuple[Stop, ...] = ()
+
+    @property
+    def preemptions(self) -> tuple[str, ...]:
+        """Ids of the running jobs to stop."""
+        return tuple(stop.job_id for stop in self.stops)

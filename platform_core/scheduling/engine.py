@@ -7,17 +7,16 @@ The cost follows the number of different demands and of placements, not of pendi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.scheduling.board import Board
-from platform_core.scheduling.decisions import Placement, Plan, Wait
-from platform_core.scheduling.eviction import Eviction
+from platform_core.scheduling.decisions import Placement, Plan, Stop, Wait
+from platform_core.scheduling.eviction import Eviction, Ranked, as_if_waiting
 from platform_core.scheduling.explain import Explainer
-from platform_core.scheduling.ordering import ORDERS
-from platform_core.scheduling.ordering.keys import KeyOfJob
+from platform_core.scheduling.ordering import HELD, ORDERS
 from platform_core.scheduling.policy import Policy
-from platform_core.scheduling.preemption import Preemption
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Decisions:
     started: list[tuple[PendingJob, Placement]]
     waiting: list[PendingJob]
     order: tuple[str, ...]
-    preemptions: tuple[str, ...]
+    stops: tuple[Stop, ...]
     board: Board
 
 
@@ -38,43 +37,48 @@ def plan(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
         placements=tuple(placement for _, placement in decided.started),
         waits=_explained(decided, policy),
         order=decided.order,
-        preemptions=decided.preemptions,
+        stops=decided.stops,
     )
 
 
 def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     """The decisions of a round without their explanations, for those who replay thousands of rounds."""
     key = ORDERS[policy.order](snapshot)
-    queue = sorted(snapshot.pending, key=key)
+    ranked = sorted([(key(job), job) for job in snapshot.pending], key=lambda each: each[0])
     board = Board(snapshot, spread=policy.spread)
-    eviction = _eviction(policy, board, queue, key)
+    eviction = _eviction(policy, board, ranked)
     if eviction is not None:
-        queue.sort(key=eviction.is_undeserving)  # the room made for one is not for those who would be evicted
+        # The room made for one is not for those who would be evicted.
+        ranked.sort(key=lambda each: eviction.is_undeserving(each[1]))
     started: list[tuple[PendingJob, Placement]] = []
     waiting: list[PendingJob] = []
-    for number, job in enumerate(queue):
+    for number, (rank, job) in enumerate(ranked):
         place = board.place_for(job)
         if place is not None:
             started.append((job, board.seat(job, place)))
             continue
         waiting.append(job)
-        if eviction is not None and eviction.make_room(job):
+        if eviction is not None and eviction.make_room(job, rank):
             continue
         if len(board.reservations.made) < policy.reservations:
             board.reserve(job)
-        elif not policy.skip_ahead or (board.is_full() and (eviction is None or eviction.is_hopeless(job))):
-            waiting.extend(queue[number + 1 :])  # nobody after this one can start
+        elif not policy.skip_ahead or (
+            board.is_full() and (eviction is None or eviction.is_undeserving(job))
+        ):
+            waiting.extend(later for _, later in ranked[number + 1 :])  # nobody after this one can start
             break
-    evicted = tuple(eviction.evicted) if eviction is not None else ()
-    return Decisions(started, waiting, tuple(job.id for job in queue), evicted, board)
+    stops = tuple(eviction.stops) if eviction is not None else ()
+    return Decisions(started, waiting, tuple(job.id for _, job in ranked), stops, board)
 
 
-def _eviction(
-    policy: Policy, board: Board, queue: list[PendingJob], key: KeyOfJob
-) -> Eviction | Preemption | None:
-    if policy.preempts:
-        return Preemption(board, key)
-    return Eviction(board, queue, key) if policy.evicts else None
+def _eviction(policy: Policy, board: Board, ranked: Sequence[Ranked]) -> Eviction | None:
+    if not policy.evicts:
+        return None
+    snapshot = board.snapshot
+    if policy.order in HELD:
+        return Eviction(board, ranked, HELD[policy.order](snapshot), moves=policy.moves)
+    key, now_ms = ORDERS[policy.order](snapshot), snapshot.now_ms
+    return Eviction(board, ranked, lambda job: key(as_if_waiting(job, now_ms)), moves=policy.moves)
 
 
 def _explained(decided: Decisions, policy: Policy) -> tuple[Wait, ...]:

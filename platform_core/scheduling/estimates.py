@@ -1,14 +1,16 @@
-"""What is left to run: the estimate where there is one, else what the user's limit still allows."""
+"""What is left to run, and what stopping would cost."""
 
 from __future__ import annotations
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 
 FOREVER_MS = 10 * 365 * 86_400_000  # a job without limit or estimate; an integer, so that sums stay exact
+RESUME_MS = 60_000  # to stop, load the checkpoint and meet again
 _OVERRUN_PARTS = 10
 
 
 def remaining_ms(job: PendingJob) -> int:
+    """The estimate where there is one, else what the user's limit still allows."""
     if job.expected_runtime_ms is not None:
         return job.expected_runtime_ms
     return job.max_runtime_ms or FOREVER_MS
@@ -20,3 +22,10 @@ def expected_end_ms(job: RunningJob, now_ms: int) -> int:
         return now_ms + FOREVER_MS
     overrun = now_ms + max(1, (now_ms - job.started_ms) // _OVERRUN_PARTS)
     return job.expected_end_ms if job.expected_end_ms > now_ms else overrun
+
+
+def lost_by_stopping_ms(job: RunningJob, now_ms: int) -> int:
+    """The resume, and the work since the last checkpoint where stopping does not save it."""
+    if job.saves_when_stopped:
+        return RESUME_MS
+    return RESUME_MS + max(0, now_ms - (job.last_checkpoint_ms or job.started_ms))

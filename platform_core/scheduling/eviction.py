@@ -1,92 +1,176 @@
 """Stopping running jobs for more deserving ones, where the policy allows it.
 
 The order of the policy is laid over running and waiting jobs alike; whoever is within the cluster's capacity
-in that order deserves its slots. A waiting job that deserves slots and finds none free gets them from running
-jobs that deserve none, the last in order first. It starts in the round after they have stopped.
+in that order deserves its slots. A waiting job that deserves slots and finds no place for them gets it from running
+jobs that deserve none, where the least GPU time is lost. Where these do not free a whole place, although enough
+slots are free for it, smaller jobs are moved out of the way if the policy moves jobs: they deserve their slots too
+and find them elsewhere. Room that was made is used in the round after they have stopped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.board import Board
-from platform_core.scheduling.node_index import SlotCounts
-from platform_core.scheduling.ordering.keys import KeyOfJob
-from platform_core.scheduling.placement import Place
+from platform_core.scheduling.decisions import Stop, StopKind
+from platform_core.scheduling.estimates import lost_by_stopping_ms, remaining_ms
+from platform_core.scheduling.node_index import Demand, positions
+from platform_core.scheduling.ordering.keys import KeyOfHeld, OrderKey
+
+LEAST_RUN_BEFORE_A_MOVE_MS = 30 * 60_000
+GAIN_OF_A_MOVE = 10  # GPU time of the job that gets the room, over the GPU time lost
+
+Ranked = tuple[OrderKey, PendingJob]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A running job and what stopping it would mean."""
+
+    job: RunningJob
+    key: OrderKey
+    seats: tuple[tuple[int, int], ...]  # (position of the node, slots there)
+    slots: int
+    lost_gpu_ms: int
+    deserving: bool
+
+    def on(self, position: int) -> int:
+        return next(slots for where, slots in self.seats if where == position)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a node can give, and who would be stopped for it."""
+
+    lost_gpu_ms: int
+    free_after: int
+    position: int
+    stopped: tuple[Held, ...]
 
 
 class Eviction:
-    def __init__(self, board: Board, queue: list[PendingJob], key: KeyOfJob) -> None:
-        self.evicted: list[str] = []
-        self._board = board
-        self._deserving, self._undeserving = _divided(board, queue, key)
+    def __init__(self, board: Board, queue: Sequence[Ranked], held_key: KeyOfHeld, *, moves: bool) -> None:
+        self.stops: list[Stop] = []
+        self._board, self._moves = board, moves
+        self._deserving, held = _divided(board, queue, held_key)
+        # By node: first those who deserve no slots, in each part the last in order.
+        self._on: dict[int, list[Held]] = {}
+        for each in sorted(held, key=_is_deserving):
+            for position, _ in each.seats:
+                self._on.setdefault(position, []).append(each)
+        self._failed: set[Demand] = set()  # whoever comes later in order may stop fewer
 
     def is_undeserving(self, job: PendingJob) -> bool:
         return job.id not in self._deserving
 
-    def is_hopeless(self, job: PendingJob) -> bool:
-        return False
-
-    def make_room(self, job: PendingJob) -> bool:
+    def make_room(self, job: PendingJob, key: OrderKey) -> bool:
         """Choose whom to stop and keep the rest of the place for the job; False when that cannot help."""
         board = self._board
         if self.is_undeserving(job) or not board.in_quota(job):
             return False
-        place = board.site.place(self._with_victims(), board.site.demand(job))
-        if place is None:
+        demand = board.site.demand(job)
+        if demand in self._failed:
             return False
-        freed = self._stop_on(place)
-        for position in place.nodes:
-            board.take(position, max(0, place.slots_each - freed.get(position, 0)))
+        each, offers = self._cheapest(demand, lambda held: not held.deserving and held.key > key)
+        if not offers and self._moves:
+            each, offers = self._cheapest(demand, lambda held: self._makes_way(held, job, key))
+            if _lost(offers) * GAIN_OF_A_MOVE > remaining_ms(job) * job.num_gpus:
+                return False  # a longer one of the same demand may be worth it
+        if not offers:
+            self._failed.add(demand)
+            return False
+        self._stop(job, each, offers)
         board.quota.take(job.team, job.gpu_type, job.num_gpus)
         return True
 
-    def _with_victims(self) -> SlotCounts:
-        counts = self._board.counts.copy()
-        for victim in self._undeserving:
-            for position, slots in _held(self._board, victim):
-                counts.give(position, slots)
-        return counts
+    def _cheapest(self, demand: Demand, may_stop: Callable[[Held], bool]) -> tuple[int, list[Offer]]:
+        """Slots on each node and the offers to take, none when too few nodes can give them."""
+        site = self._board.site
+        for count in site.splits(demand):
+            each = demand.gpus // count
+            nodes = positions(site.allowed(demand))
+            offers = [offer for node in nodes if (offer := self._offer(node, each, may_stop)) is not None]
+            if len(offers) >= count:
+                offers.sort(key=lambda offer: (offer.lost_gpu_ms, offer.free_after, offer.position))
+                return each, offers[:count]
+        return 0, []
 
-    def _stop_on(self, place: Place) -> dict[int, int]:
-        """Stop jobs until each node of the place can give its slots; what that frees on each node."""
+    def _offer(self, position: int, wanted: int, may_stop: Callable[[Held], bool]) -> Offer | None:
+        free, lost = self._board.counts.at(position), 0
+        chosen: list[Held] = []
+        for held in self._on.get(position, ()):
+            if free >= wanted:
+                break
+            if may_stop(held):
+                chosen.append(held)
+                lost += held.lost_gpu_ms
+                free += held.on(position)
+        return Offer(lost, free, position, tuple(chosen)) if free >= wanted else None
+
+    def _makes_way(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
+        """Only smaller jobs are moved, so that moves make larger free places and end; never more urgent ones."""
+        if not held.deserving:
+            return held.key > key
+        ran_ms = self._board.snapshot.now_ms - held.job.started_ms
+        smaller = held.slots < job.num_gpus
+        return smaller and held.job.priority >= job.priority and ran_ms >= LEAST_RUN_BEFORE_A_MOVE_MS
+
+    def _stop(self, job: PendingJob, each: int, offers: Sequence[Offer]) -> None:
         freed: dict[int, int] = {}
-        for position in place.nodes:
-            missing = place.slots_each - self._board.counts.at(position)
-            for victim in reversed(tuple(self._undeserving)):
-                if missing <= freed.get(position, 0):
-                    break
-                held = _held(self._board, victim)
-                if any(where == position for where, _ in held):
-                    self._undeserving.remove(victim)
-                    self.evicted.append(victim.id)
-                    for where, slots in held:
-                        freed[where] = freed.get(where, 0) + slots
-        return freed
+        for held in {held.job.id: held for offer in offers for held in offer.stopped}.values():
+            kind = StopKind.MOVED if held.deserving else StopKind.EVICTED
+            self.stops.append(Stop(held.job.id, job.id, kind, held.lost_gpu_ms))
+            for position, slots in held.seats:
+                freed[position] = freed.get(position, 0) + slots
+                self._on[position].remove(held)
+        for offer in offers:
+            self._board.take(offer.position, max(0, each - freed.get(offer.position, 0)))
 
 
-def _divided(board: Board, queue: list[PendingJob], key: KeyOfJob) -> tuple[set[str], list[RunningJob]]:
-    """Ids of the jobs that deserve slots, and the running jobs that do not, in order."""
-    snapshot = board.snapshot
+def _is_deserving(held: Held) -> bool:
+    return held.deserving
+
+
+def _lost(offers: Sequence[Offer]) -> int:
+    stopped = {held.job.id: held.lost_gpu_ms for offer in offers for held in offer.stopped}
+    return sum(stopped.values())
+
+
+def _divided(board: Board, queue: Sequence[Ranked], held_key: KeyOfHeld) -> tuple[set[str], list[Held]]:
+    """Ids of the waiting jobs that deserve slots, and the running jobs that may be stopped, the last first."""
     left: dict[str, int] = {}
     for node in board.index.members(board.site.ready):
         left[node.gpu_type] = left.get(node.gpu_type, 0) + node.slots
-    movable: dict[str, RunningJob] = {}
-    for job in snapshot.running:
+    contenders: list[tuple[OrderKey, PendingJob | RunningJob]] = list(queue)
+    for job in board.snapshot.running:
         if job.preemptible:
-            movable[job.id] = job
+            contenders.append((held_key(job), job))
         else:
             left[job.gpu_type] = left.get(job.gpu_type, 0) - job.held
-    contenders = [*queue, *(as_if_waiting(job, snapshot.now_ms) for job in movable.values())]
-    deserving: set[str] = set()
-    undeserving: list[RunningJob] = []
-    for contender in sorted(contenders, key=key):
-        if contender.num_gpus <= left.get(contender.gpu_type, 0):
-            left[contender.gpu_type] -= contender.num_gpus
-            deserving.add(contender.id)
-        elif contender.id in movable:
-            undeserving.append(movable[contender.id])
-    return deserving, undeserving
+    contenders.sort(key=lambda contender: contender[0])
+    waiting: set[str] = set()
+    held: list[Held] = []
+    for key, contender in contenders:
+        gpus = contender.held if isinstance(contender, RunningJob) else contender.num_gpus
+        deserving = gpus <= left.get(contender.gpu_type, 0)
+        if deserving:
+            left[contender.gpu_type] -= gpus
+        if isinstance(contender, RunningJob):
+            held.append(_held(board, key, contender, deserving=deserving))
+        elif deserving:
+            waiting.add(contender.id)
+    held.reverse()
+    return waiting, held
+
+
+def _held(board: Board, key: OrderKey, job: RunningJob, *, deserving: bool) -> Held:
+    position_of = board.index.position_of
+    seats = tuple((position_of[node], len(slots)) for node, slots in job.placement if node in position_of)
+    lost_gpu_ms = lost_by_stopping_ms(job, board.snapshot.now_ms) * job.held
+    return Held(job, key, seats, job.held, lost_gpu_ms, deserving)
 
 
 def as_if_waiting(job: RunningJob, now_ms: int) -> PendingJob:
@@ -102,7 +186,7 @@ def as_if_waiting(job: RunningJob, now_ms: int) -> PendingJob:
         submitted_ms=job.submitted_ms,
         excluded_nodes=(),
         preemptible=job.preemptible,
-        max_runtime_ms=0,
+        max_runtime_ms=job.max_runtime_ms,
         waiting_since_ms=now_ms,
         cpus_per_gpu=0,
         memory_per_gpu_bytes=0,
@@ -110,8 +194,3 @@ def as_if_waiting(job: RunningJob, now_ms: int) -> PendingJob:
         attained_gpu_ms=job.attained_gpu_ms + max(0, now_ms - job.started_ms) * job.held,
         expected_runtime_ms=None if job.expected_end_ms is None else max(0, job.expected_end_ms - now_ms),
     )
-
-
-def _held(board: Board, job: RunningJob) -> list[tuple[int, int]]:
-    position_of = board.index.position_of
-    return [(position_of[node], len(slots)) for node, slots in job.placement if node in position_of]

@@ -49,7 +49,7 @@ def _later(at_ms: int, late_ms: int | None) -> int | None:
 
 
 def _starts(snapshot: Snapshot, policy: Policy, percent: int, most_rounds: int) -> dict[str, int]:
-    play = _Play(snapshot, replace(policy, preempts=False, evicts=False), percent)
+    play = _Play(snapshot, replace(policy, evicts=False, moves=False), percent)
     for _ in range(most_rounds):
         play.round()
         if not play.goes_on():

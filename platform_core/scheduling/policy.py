@@ -14,7 +14,7 @@ class Policy:
     spread: bool = False  # may a gang take more nodes than it would need on an empty cluster?
     reservations: int = 0  # for how many jobs that cannot start a place is kept
     evicts: bool = False  # may a waiting job stop running ones that come after it in order?
-    preempts: bool = False  # may it stop running jobs where that saves more time than it costs?
+    moves: bool = False  # may it also move jobs out of the way of a larger one? Only where `evicts`
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:

@@ -82,9 +82,11 @@ class Cluster:
         running = self._running.get(job_id)
         if running is None or life.starts != start:
             return False
-        if now_ms - running.started_ms - life.resume_ms + life.done_ms >= life.job.duration_ms:
+        if now_ms >= self._end_ms(running, life):
             self._release(running)
             self.ledger.finished(job_id, life.job, now_ms, running.started_ms)
+        else:
+            self._watch(running, life, now_ms)
         return True
 
     def _settle(self, now_ms: int) -> None:
@@ -96,9 +98,9 @@ class Cluster:
             self.ledger.rounds += 1
             for _, placement in decided.started:
                 self._start(placement, now_ms)
-            for job_id in decided.preemptions:
-                self._evict(job_id, now_ms)
-            if not decided.preemptions:
+            for stop in decided.stops:
+                self._evict(stop.job_id, now_ms)
+            if not decided.stops:
                 return
         raise RuntimeError(f"{_ROUNDS_AT_ONCE} rounds at {now_ms} ms and still evicting")
 
@@ -159,13 +161,16 @@ class Cluster:
         if running.held != life.job.gpus:
             raise RuntimeError(f"{running.id} asked for {life.job.gpus} slots and got {running.held}")
         self._running[running.id] = running
-        self._expect(running, life, now_ms)
+        heapq.heappush(self._events, (self._end_ms(running, life), running.id, life.starts))
+        self._watch(running, life, now_ms)
 
-    def _expect(self, running: RunningJob, life: _Life, now_ms: int) -> None:
-        end_ms = now_ms + life.resume_ms + life.job.duration_ms - life.done_ms
-        heapq.heappush(self._events, (end_ms, running.id, life.starts))
-        change_ms = self._next_change(running) if self._next_change else None
-        if change_ms is not None and now_ms < change_ms < end_ms:
+    def _end_ms(self, running: RunningJob, life: _Life) -> int:
+        return running.started_ms + life.resume_ms + life.job.duration_ms - life.done_ms
+
+    def _watch(self, running: RunningJob, life: _Life, now_ms: int) -> None:
+        """A round when the order of the running job changes by itself, unless it ends before."""
+        change_ms = self._next_change(running, now_ms) if self._next_change else None
+        if change_ms is not None and now_ms < change_ms < self._end_ms(running, life):
             heapq.heappush(self._events, (change_ms, running.id, life.starts))
 
     def _evict(self, job_id: str, now_ms: int) -> None:

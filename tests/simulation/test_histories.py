@@ -32,7 +32,7 @@ POLICIES = [
     Policy("least_attained_service", evicts=True),
     SRTF,
     Policy("shortest_remaining", evicts=True, reservations=2),
-    Policy("expected_remaining", preempts=True, reservations=1),
+    Policy("size_and_wait", evicts=True, moves=True, reservations=1),
 ]
 
 

@@ -9,4 +9,6 @@ from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 OrderKey = tuple[float, int, str]  # rank, then the earlier submission, then the id
 KeyOfJob = Callable[[PendingJob], OrderKey]
 OrderPolicy = Callable[[Snapshot], KeyOfJob]
-NextChange = Callable[[RunningJob], int | None]
+KeyOfHeld = Callable[[RunningJob], OrderKey]
+HeldPolicy = Callable[[Snapshot], KeyOfHeld]
+NextChange = Callable[[RunningJob, int], int | None]  # of a job at a time

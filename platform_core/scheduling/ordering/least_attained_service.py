@@ -20,7 +20,8 @@ def _key(job: PendingJob) -> OrderKey:
     return (float(job.attained_gpu_ms >= FIRST_QUEUE_GPU_MS), job.submitted_ms, job.id)
 
 
-def next_change_ms(job: RunningJob) -> int | None:
+def next_change_ms(job: RunningJob, now_ms: int) -> int | None:
     """When the job falls into the second queue, if it has not yet."""
     missing = FIRST_QUEUE_GPU_MS - job.attained_gpu_ms
-    return job.started_ms + -(-missing // job.held) if missing > 0 else None
+    falls_ms = job.started_ms + -(-missing // job.held)
+    return falls_ms if missing > 0 and falls_ms > now_ms else None

@@ -1,0 +1,116 @@
+"""Within a priority: the smallest first, and a size counts half for each half-life that a job has waited.
+
+The size is the time left times the square root of the GPUs: time alone lets a gang of 64 go before 64 single jobs,
+GPU time alone lets every one of them go before the gang. Smallest first has nearly the best mean; the halving
+bounds the wait. The half-life is a part of the backlog, so the order is the same however fast the cluster is
+and however long its jobs: with little to do nobody has to wait for a small job twice, and under overload the order
+turns towards first come only as slowly as the backlog lets it.
+
+The bound: a job is overtaken only by jobs submitted within `log2(its size / least size)` half-lives after it. The
+largest size is 2^19 times the least for 1,024 GPUs and a limit of ten days, so that is within one backlog.
+
+What is left is what the limit still allows. A job without a stated limit is judged by the time it has had, in
+levels: with the heavy tails of real clusters, what has run long will run long again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2, sqrt
+
+from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
+from platform_core.scheduling.estimates import expected_end_ms, lost_by_stopping_ms, remaining_ms
+from platform_core.scheduling.ordering.keys import KeyOfHeld, KeyOfJob, OrderKey
+
+HALF_LIFE_PART = 0.05  # of the backlog
+LEAST_HALF_LIFE_MS = 1_000
+LEAST_SIZE_MS = 60_000  # below it all jobs are equally small
+PRIORITY_STEP = 1e9  # more than any halving: a more urgent priority always goes first
+UNSTATED_LIMIT_MS = 7 * 86_400_000  # what a job gets that says nothing; so it says nothing
+FIRST_LEVEL_MS = 30 * 60_000
+LEVELS_APART = 6
+TIMES_THE_LEVEL = 4  # what is left of a job without a limit
+LEAST_RUN_MS = 10 * 60_000  # only a more urgent priority stops a job before
+HELD_PART = 0.6  # of its size counts for a job that runs: only a much smaller one stops it
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What the snapshot makes of sizes and waits."""
+
+    now_ms: int
+    half_life_ms: float
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Scale:
+        half_life_ms = max(LEAST_HALF_LIFE_MS, HALF_LIFE_PART * backlog_ms(snapshot))
+        return cls(snapshot.now_ms, half_life_ms)
+
+    def rank(self, priority: int, size_ms: float, waited_ms: float) -> float:
+        return priority * PRIORITY_STEP + log2(size_ms + LEAST_SIZE_MS) - waited_ms / self.half_life_ms
+
+
+def key_for(snapshot: Snapshot) -> KeyOfJob:
+    scale = Scale.of(snapshot)
+
+    def key(job: PendingJob) -> OrderKey:
+        had_ms = job.attained_gpu_ms // job.num_gpus
+        size_ms = expected_ms(job) * sqrt(job.num_gpus)
+        waited_ms = scale.now_ms - job.submitted_ms - had_ms
+        return (scale.rank(job.priority, size_ms, waited_ms), job.submitted_ms, job.id)
+
+    return key
+
+
+def held_key_for(snapshot: Snapshot) -> KeyOfHeld:
+    """Where a running job stands among those that wait: better than if it waited, so that few are stopped."""
+    scale = Scale.of(snapshot)
+
+    def key(job: RunningJob) -> OrderKey:
+        gpus, ran_ms = job.held, scale.now_ms - job.started_ms
+        waited_ms = job.started_ms - job.submitted_ms - job.attained_gpu_ms // gpus
+        worth_ms = expected_of_running_ms(job, scale.now_ms) - lost_by_stopping_ms(job, scale.now_ms)
+        size_ms = 0.0 if ran_ms < LEAST_RUN_MS else max(0.0, worth_ms) * sqrt(gpus) * HELD_PART
+        return (scale.rank(job.priority, size_ms, waited_ms), job.submitted_ms, job.id)
+
+    return key
+
+
+def next_change_ms(job: RunningJob, now_ms: int) -> int | None:
+    """When a running job may be stopped that may not be yet, or when it falls to the next level."""
+    settled_ms = job.started_ms + LEAST_RUN_MS
+    if settled_ms > now_ms:
+        return settled_ms
+    if job.max_runtime_ms not in (0, UNSTATED_LIMIT_MS):
+        return None
+    had_ms = job.attained_gpu_ms // job.held + now_ms - job.started_ms
+    return now_ms + _level_ms(had_ms) - had_ms
+
+
+def expected_ms(job: PendingJob) -> int:
+    if job.max_runtime_ms in (0, UNSTATED_LIMIT_MS):
+        return TIMES_THE_LEVEL * _level_ms(job.attained_gpu_ms // job.num_gpus)
+    return remaining_ms(job)
+
+
+def expected_of_running_ms(job: RunningJob, now_ms: int) -> int:
+    if job.max_runtime_ms in (0, UNSTATED_LIMIT_MS):
+        had_ms = job.attained_gpu_ms // job.held + now_ms - job.started_ms
+        return TIMES_THE_LEVEL * _level_ms(had_ms)
+    return expected_end_ms(job, now_ms) - now_ms
+
+
+def backlog_ms(snapshot: Snapshot) -> float:
+    """How long the cluster would work on all that waits and runs, if it took as long as expected."""
+    now_ms = snapshot.now_ms
+    slots = sum([node.slots for node in snapshot.nodes if node.takes_work])
+    work = sum([expected_ms(job) * job.num_gpus for job in snapshot.pending])
+    work += sum([expected_of_running_ms(job, now_ms) * job.held for job in snapshot.running])
+    return work / slots if slots else 0.0
+
+
+def _level_ms(had_ms: int) -> int:
+    level = FIRST_LEVEL_MS
+    while level <= had_ms:
+        level *= LEVELS_APART
+    return level

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from platform_core.distribution import bounds
-from platform_core.distribution.planners import binary_tree, chain, pipelines, sequential
+from platform_core.distribution.forest import STORE, Forest, depths, most_children
+from platform_core.distribution.planners import binary_tree, chain, mesh, pipelines, sequential
 from platform_core.distribution.planners.routes import Link, Place, crossings
 
 Planner = Callable[[tuple[Place, ...]], tuple[Link, ...]]
@@ -47,6 +48,7 @@ class Estimate:
 def compare(places: tuple[Place, ...], conditions: Conditions) -> tuple[Estimate, ...]:
     """Every strategy, quickest first; among equals the one that loads the store, then the racks, least."""
     estimates = [estimate(name, planner(places), places, conditions) for name, planner in STRATEGIES.items()]
+    estimates.append(estimate_mesh(mesh.plan(places), places, conditions))
     return tuple(
         sorted(estimates, key=lambda e: (e.time_ms, e.store_copies, e.cross_rack_copies, e.strategy))
     )
@@ -70,6 +72,30 @@ def estimate(
         store_copies=sum(not link.predecessors for link in links),
         cross_rack_copies=crossings(links, places),
         most_sent_copies=max(sends.values(), default=0),
+    )
+
+
+def estimate_mesh(forest: Forest, places: tuple[Place, ...], conditions: Conditions) -> Estimate:
+    """For equal rates: the slowest of the store, a port and a rack's uplink sets the pace, and each hop costs as many
+    pieces as there are lanes, because a slot carries one lane's share of a link."""
+    c = conditions
+    rack = {seat.node: seat.rack for seat in forest.seats}
+    edges = [(rack[p], seat.rack) for seat in forest.seats for p in seat.parents if p != STORE]
+    crossing = [edge for edge in edges if edge[0] != edge[1]]
+    busiest = max((*Counter(a for a, _ in crossing).values(), *Counter(b for _, b in crossing).values(), 0))
+    rate = min(c.store_rate, c.node_rate)
+    if c.uplink and busiest:
+        rate = min(rate, c.uplink * forest.lanes // busiest)
+    rounds = mesh.estimate_rounds(
+        -(-c.total_bytes // c.piece_size), max(depths(forest), default=0), forest.lanes
+    )
+    return Estimate(
+        strategy="mesh",
+        time_ms=-(-rounds * min(c.piece_size, c.total_bytes) * 1000 // rate),
+        bound_ms=bound_ms(places, c),
+        store_copies=1 if forest.seats else 0,
+        cross_rack_copies=-(-len(crossing) // forest.lanes),
+        most_sent_copies=-(-most_children(forest.seats) // forest.lanes),
     )
 
 

@@ -14,6 +14,8 @@ from itertools import zip_longest
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
 from platform_core.distribution.runs import Run, Runs, frontier, missing, run_at
 
+_MOST_RUNS = 6
+
 
 @dataclass(frozen=True, slots=True)
 class Follow:
@@ -72,22 +74,25 @@ def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> F
     # What works is left for the parent only; to try the others again could mean to wait for one who waits for us.
     peers = _peers((parent, now.source if now else parent, *plan.lanes[lane]), view, lane)
     if peers and peers[0][0] == parent:
-        level = first if lane in plan.slower else _level(peers[0][1], first, view.leap, length)
+        level = first if lane in plan.slower else _level(peers[0][1], view, lane, first, length)
         if level > first:
             return Follow(lane, parent, level, length)
     elif parent == STORE or not peers or (now and now.source == STORE):
         return Follow(lane, STORE, first, length)
-    way_out = _way_out(plan, view, lane, first, length) if lane in view.stalled else None
+    # Nobody leaves a parent only because nothing has come so far down yet.
+    stalls = lane in view.stalled and (view.holds[lane] or parent in view.gone)
+    way_out = _way_out(plan, view, lane, first, length) if stalls else None
     source, runs = way_out or _source(peers, view, first)
     return Follow(lane, source, first, _end(runs, first, length))
 
 
-def _level(runs: Runs, first: int, leap: int, length: int) -> int:
+def _level(runs: Runs, view: View, lane: int, first: int, length: int) -> int:
     """Where to go on: with a parent that leapt itself and lacks the piece, where its newest run begins; otherwise
-    where the parent is, when that is too far ahead. A node slower than its parent would only fall behind again."""
+    where the parent is, when that is too far ahead. One that leaps often only falls behind again, and stays so."""
     if runs and runs[-1][0] > first and not run_at(runs, first):
         return runs[-1][0]
-    return frontier(runs) if first + leap < frontier(runs) < length else first
+    leaps = first + view.leap < frontier(runs) < length and len(view.holds[lane]) < _MOST_RUNS
+    return frontier(runs) if leaps else first
 
 
 def _gap(plan: NodePlan, view: View, lane: int, gaps: Runs) -> Follow:

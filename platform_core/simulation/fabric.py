@@ -19,6 +19,7 @@ from platform_core.distribution.repair import changed_nodes, mend
 from platform_core.simulation.fabric_nodes import Nodes
 
 _STUCK_MS = 120_000
+_WATCH_PIECES = 8  # of a lane, in which at least one should come
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class Fabric:
         self._scenario, self._forest = scenario, plans.forest
         self._nodes = Nodes(scenario.places, scenario.conditions, scenario.slow, plans.nodes,
                             self._ticks(scenario.leap_ms))  # fmt: skip
+        # Large pieces come seldom, and every hop waits for a whole one.
+        self._watch = max(self._ticks(scenario.watch_ms), _WATCH_PIECES * self._nodes.lanes)
         self._heap: list[tuple[int, int, str, str]] = []
         self._places = {place.node: place for place in scenario.places}
         self._dead: set[str] = set()
@@ -95,7 +98,7 @@ class Fabric:
             steps += 1
             if nodes.move(ticks, now):
                 moved = now
-            elif now - moved > self._ticks(_STUCK_MS):
+            elif now - moved > max(self._ticks(_STUCK_MS), 9 * self._watch):
                 names = nodes.unfinished()
                 raise RuntimeError(f"nothing moved for {_STUCK_MS} ms; {len(names)} unfinished: {names[:5]}")
         copies = nodes.pieces or 1
@@ -113,7 +116,7 @@ class Fabric:
             self._at(self._ticks(failure.at_ms), "fails", failure.node)
             if failure.back_ms is not None:
                 self._at(self._ticks(failure.back_ms), "returns", failure.node)
-        self._at(self._ticks(scenario.watch_ms), "watch")
+        self._at(self._watch, "watch")
         if self._forest and (scenario.failures or scenario.slow):
             self._at(self._ticks(scenario.mend_ms), "mend")
             self._at(self._ticks(scenario.measure_ms), "measure")
@@ -137,7 +140,7 @@ class Fabric:
                 self._nodes.come_back(node, not seats or any(seat.node == node for seat in seats))
             case "watch":
                 self._nodes.watch()
-                self._at(now + self._ticks(self._scenario.watch_ms), "watch")
+                self._at(now + self._watch, "watch")
             case "mend":
                 self._mend()
                 self._at(now + self._ticks(self._scenario.mend_ms), "mend")

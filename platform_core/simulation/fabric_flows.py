@@ -91,8 +91,9 @@ class Flows:
         return np.flatnonzero((given > 0) & (self.place >= self.until - _WHOLE))
 
     def behind(self) -> Floats:
-        """How far each flow is behind its source."""
-        behind: Floats = np.where(self._live & ~self.in_gap, self.top[self._upstream] - self.place, 0.0)
+        """How far each flow is behind its source; nobody is behind the store."""
+        follows = self._live & ~self.in_gap & (self._sources < self.nodes)
+        behind: Floats = np.where(follows, self.top[self._upstream] - self.place, 0.0)
         return behind
 
     def _share(self, need: Floats, ticks: int) -> Floats:

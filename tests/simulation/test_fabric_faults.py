@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from platform_core.distribution.estimate import Conditions
-from platform_core.distribution.forest import node_plans
+from platform_core.distribution.forest import STORE, node_plans
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
 from platform_core.simulation.fabric import Fabric, Failure, Outcome, Plans, Scenario
@@ -50,7 +50,7 @@ def troubles(draw):
     return places, failures, slow
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(troubles(), st.sampled_from([2_000, NEVER]))
 def test_all_that_are_there_in_the_end_have_everything_with_a_coordinator_or_without(
     trouble, mend_ms
@@ -59,3 +59,50 @@ def test_all_that_are_there_in_the_end_have_everything_with_a_coordinator_or_wit
     outcome = run(places, failures, slow, mend_ms=mend_ms)
     for_good = {failure.node for failure in failures if failure.back_ms is None}
     assert {place.node for place in places} - for_good <= set(outcome.finished_ms)
+
+
+def test_one_failure_costs_the_others_a_moment_and_nothing_is_fetched_twice() -> None:
+    places = places_in(8, 25)
+    undisturbed = max(run(places).finished_ms.values())
+    inner = "n00-01"
+    outcome = run(places, [Failure(inner, 15_000)])
+    assert inner not in outcome.finished_ms
+    assert max(outcome.finished_ms.values()) <= undisturbed + 1_500
+    assert outcome.store_copies <= 1.01
+
+
+def test_one_that_comes_back_fetches_only_what_it_lacks() -> None:
+    places = places_in(8, 25)
+    undisturbed = max(run(places).finished_ms.values())
+    outcome = run(places, [Failure("n03-07", 15_000, 25_000)])
+    assert outcome.finished_ms["n03-07"] <= undisturbed + 10_000 + 3_000
+    others = max(at for node, at in outcome.finished_ms.items() if node != "n03-07")
+    assert others <= undisturbed + 3_000
+
+
+def test_without_a_coordinator_neighbours_help_themselves() -> None:
+    places = places_in(8, 25)
+    undisturbed = max(run(places).finished_ms.values())
+    outcome = run(places, [Failure("n00-01", 15_000), Failure("n05-12", 20_000)], mend_ms=NEVER)
+    assert max(outcome.finished_ms.values()) <= undisturbed * 1.1
+    assert outcome.store_copies <= 1.05
+
+
+def test_the_pullers_death_hands_the_pull_to_one_other() -> None:
+    places = places_in(8, 25)
+    pullers = {seat.node for seat in mesh.plan(places).seats if STORE in seat.parents}
+    assert len(pullers) > 1  # no single node is the seed
+    outcome = run(places, [Failure(min(pullers), 15_000)])
+    assert len(outcome.finished_ms) == len(places) - 1
+    assert outcome.store_copies <= 1.02
+
+
+def test_nobody_waits_for_slow_nodes_and_they_are_not_slower_than_they_must_be() -> None:
+    places = places_in(8, 25)
+    slow = {place.node for number, place in enumerate(places) if number % 20 == 7}
+    undisturbed = max(run(places, pieces=12_000).finished_ms.values())
+    outcome = run(places, slow=slow, pieces=12_000)
+    healthy = max(at for node, at in outcome.finished_ms.items() if node not in slow)
+    assert healthy <= undisturbed * 1.05
+    assert max(outcome.finished_ms.values()) <= 2 * undisturbed * 1.05
+    assert outcome.store_copies <= 1.02

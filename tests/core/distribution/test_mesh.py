@@ -129,3 +129,25 @@ def test_slow_nodes_hang_below_each_other_and_nobody_below_them() -> None:
         parent not in slow for seat in mended.seats if seat.node in slow for parent in seat.parents
     )
     assert fed_by_the_quick == forest.lanes  # one copy for all of them
+
+
+def test_newcomers_stand_all_over_the_forest_and_the_mended_places_stay_few() -> None:
+    places = places_in([25] * 8)
+    forest = mesh.plan(places)
+    back = [place for place in places if place.node in ("n01-003", "n05-020", "n06-011")]
+    without = mend(forest, gone={place.node for place in back})
+    mended = mend(without, joined=back)
+    tree = f.Tree(mended)
+    for place in back:
+        assert len(set(tree.seats[place.node].parents)) > 1
+    assert len(changed_nodes(without, mended)) <= len(back) * (1 + forest.lanes)
+    assert f.most_children(mended.seats) <= forest.lanes
+    assert f.crossings(mended) <= 7 + 2
+
+
+def test_a_quick_newcomer_among_slow_nodes_becomes_the_root() -> None:
+    places = places_in([3])
+    slow = mend(mend(mesh.plan(places), gone={"n00-002"}), pace={"n00-000": 50, "n00-001": 50})
+    mended = mend(slow, joined=places[2:])
+    assert is_sound(mended)
+    assert {seat.node: set(seat.parents) for seat in mended.seats}["n00-002"] == {f.STORE}

@@ -86,6 +86,31 @@ def test_a_stalled_lane_leaves_a_parent_that_lacks_the_piece_only_for_one_far_ah
     assert next_actions(PLAN, has(waiting, aunt=(((0, 51),), ()))) == (Follow(0, "aunt", 30, 100),)
 
 
+def test_one_that_leaps_again_and_again_stays_behind_its_parent() -> None:
+    behind = has(FRESH, mother=(((0, 70),), ()))
+    often = tuple((start, start + 1) for start in range(0, 12, 2))
+    assert next_actions(PLAN, replace(behind, holds=(often[:5], ())))[0] == Follow(0, "mother", 70, 100)
+    assert next_actions(PLAN, replace(behind, holds=(often, ())))[0] == Follow(0, "mother", 11, 100)
+
+
+def test_nobody_leaves_a_living_parent_only_because_nothing_has_come_so_far_down_yet() -> None:
+    view = has(replace(FRESH, following=UNDER_WAY, stalled=frozenset({0})), aunt=(((0, 90),), ()))
+    assert next_actions(PLAN, view) == ()
+    waits = replace(view, following=(Follow(0, "father", 0, 100), UNDER_WAY[1]), gone=frozenset({"mother"}))
+    assert next_actions(PLAN, waits) == (Follow(0, "aunt", 0, 100),)
+
+
+def test_a_stalled_lane_is_helped_by_any_neighbour_and_at_last_by_the_store() -> None:
+    view = replace(FRESH, following=(Follow(0, "aunt", 30, 100), UNDER_WAY[1]), holds=(((0, 30),), ()),
+                   gone=frozenset({"mother"}), stalled=frozenset({0}))  # fmt: skip
+    helped = has(view, aunt=(((0, 30),), ()), uncle=(((0, 60),), ()))
+    assert next_actions(PLAN, helped) == (Follow(0, "uncle", 30, 100),)
+    alone = has(view, aunt=(((0, 30),), ()))
+    assert next_actions(PLAN, alone) == (Follow(0, STORE, 30, 100),)
+    settled = replace(alone, following=(Follow(0, STORE, 30, 100), UNDER_WAY[1]), stalled=frozenset())
+    assert next_actions(PLAN, settled) == ()
+
+
 def test_a_parent_far_behind_is_waited_for_only_so_long() -> None:
     view = replace(FRESH, holds=(((0, 60),), ()))
     near = has(view, mother=(((0, 41),), ()), aunt=(((0, 64),), ()))

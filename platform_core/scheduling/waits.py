@@ -10,7 +10,7 @@ SIZES = ((1, 1), (2, 8), (9, 64), (65, None))  # GPUs of a job: from, up to
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Of the jobs of one size, from submission to the first start. Percentiles by nearest rank: each is a wait that was."""
+    """Of the jobs of one size, from submission to the first start. Percentiles by nearest rank."""
 
     label: str
     jobs: int

@@ -65,6 +65,7 @@ def pages() -> Iterator[Row]:
     yield Row("get", "healthz", EVERYBODY)
     yield Row("get", "", SIGNED_IN)
     yield Row("get", "audit/", SIGNED_IN)
+    yield Row("get", "report/", SIGNED_IN)
     yield Row("get", "search/", SIGNED_IN, "search/?q=bytelm")
     yield from accounts_rows()
     yield from cluster_rows()

@@ -9,6 +9,7 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
+from celery.schedules import crontab
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
@@ -24,10 +25,10 @@ def text(name: str, default: str | None = None) -> str:
     return value
 
 
-def secret(name: str) -> str:
+def secret(name: str, default: str | None = None) -> str:
     path = os.environ.get(f"{name}_FILE")
     if path is None:
-        return text(name)
+        return text(name, default)
     try:
         return Path(path).read_text().strip()
     except OSError as error:
@@ -106,6 +107,10 @@ LEASE_SECONDS = integer("TRAINMASTER_LEASE_SECONDS", 8, 3, 60)
 SCHEDULING_POLICY = text("TRAINMASTER_SCHEDULING_POLICY", "priority_fair_share")
 SCHEDULING_RESERVATIONS = integer("TRAINMASTER_SCHEDULING_RESERVATIONS", 4, 0, 100)
 MAX_RESTARTS = integer("TRAINMASTER_MAX_RESTARTS", 3, 0, 100)
+# A job whose slots are below so many percent for so many minutes is idle: it is warned, and taken off if wanted.
+IDLE_PERCENT = integer("TRAINMASTER_IDLE_PERCENT", 5, 0, 100)
+IDLE_MINUTES = integer("TRAINMASTER_IDLE_MINUTES", 30, 1, 10_000)
+IDLE_RECLAIM = flag("TRAINMASTER_IDLE_RECLAIM", False)
 STOP_GRACE_SECONDS = integer("TRAINMASTER_STOP_GRACE_SECONDS", 30, 0, 3600)
 LOG_LIMIT_BYTES = integer(
     "TRAINMASTER_LOG_LIMIT_BYTES", 64 * 2**20, 2**16, 2**40
@@ -218,6 +223,19 @@ CONTENT_SECURITY_POLICY = {
 
 # Redis protocol: cache (liveness, live progress), channel layer, broker
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+# Who gets the weekly report by mail, and through which server: smtp://user:password@host:587, smtps:// for TLS at once.
+REPORT_RECIPIENTS = words("TRAINMASTER_REPORT_RECIPIENTS", "")
+DEFAULT_FROM_EMAIL = text("TRAINMASTER_MAIL_FROM", "trainmaster@localhost")
+EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+_mail = urllib.parse.urlsplit(secret("TRAINMASTER_MAIL_URL", "smtp://localhost:25"))
+EMAIL_HOST, EMAIL_PORT = _mail.hostname or "localhost", _mail.port or 25
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = (
+    urllib.parse.unquote(_mail.username or ""),
+    urllib.parse.unquote(_mail.password or ""),
+)
+EMAIL_USE_SSL = _mail.scheme == "smtps"
+EMAIL_USE_TLS = not EMAIL_USE_SSL and bool(EMAIL_HOST_USER)  # a password never goes in the clear
+
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -233,6 +251,10 @@ CELERY_TIMEZONE = "UTC"
 # Beats expire before the next one: a worker that was away does not run a backlog of clock ticks.
 CELERY_BEAT_SCHEDULE = {
     "tick": {"task": "scheduling.tick", "schedule": TICK_SECONDS, "options": {"expires": TICK_SECONDS}},
+    "weekly-report": {
+        "task": "monitoring.mail_report",
+        "schedule": crontab(hour=6, minute=0, day_of_week="mon"),
+    },
     "predict": {"task": "scheduling.predict", "schedule": 10.0, "options": {"expires": 10}},
     "coordinate-deployments": {"task": "deployments.coordinate", "schedule": 2.0, "options": {"expires": 2}},
     "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},

@@ -8,7 +8,17 @@ from drf_spectacular.views import SpectacularAPIView
 
 from webapp.config.docs import ApiDocs
 
-PAGES = ("monitoring", "accounts", "quotas", "clusters", "jobs", "scheduling", "experiments", "registry", "deployments")
+PAGES = (
+    "monitoring",
+    "accounts",
+    "quotas",
+    "clusters",
+    "jobs",
+    "scheduling",
+    "experiments",
+    "registry",
+    "deployments",
+)
 API = ("accounts", "clusters", "artifacts", "jobs", "checkpoints", "experiments", "registry", "deployments")
 
 

@@ -50,6 +50,10 @@ class Job(models.Model):
     loss = models.FloatField(null=True)
     learning_rate = models.FloatField(null=True)
     utilisation = models.FloatField(null=True)
+    idle_since_ms = models.BigIntegerField(
+        null=True, help_text="its slots have done next to nothing since then"
+    )
+    idle_told = models.BooleanField(default=False, help_text="its people were warned of that")
     progress_ms = models.BigIntegerField(null=True, help_text="when step was last reported")
     first_step_ms = models.BigIntegerField(
         null=True, help_text="first step of the running attempt, for its rate"

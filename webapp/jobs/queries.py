@@ -1,5 +1,6 @@
 """Reads of jobs: for pages and the API, for the scheduler's snapshot, and for the nodes' wanted state."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median
@@ -136,6 +137,23 @@ def _running(row: Job, placement: tuple[tuple[str, tuple[int, ...]], ...]) -> Ru
         num_gpus=spec.num_gpus,
         min_gpus=spec.min_gpus,
     )
+
+
+def first_waits(since_ms: int) -> list[tuple[int, int]]:
+    """(GPUs, milliseconds from submission to the first start) of the jobs that first started since then."""
+    rows = Attempt.objects.filter(number=1, placed_ms__gte=since_ms)
+    return [
+        (gpus, placed - submitted)
+        for gpus, placed, submitted in rows.values_list("job__num_gpus", "placed_ms", "job__submitted_ms")
+    ]
+
+
+def failures_by_node(since_ms: int) -> dict[str, int]:
+    """Node id → how many attempts it has made fail since then, most first."""
+    rows = Job.objects.exclude(failures=[]).values_list("failures", flat=True)
+    recent = rows.filter(Q(finished_ms=None) | Q(finished_ms__gte=since_ms))
+    counts = Counter(each["node"] for failures in recent for each in failures if each["at_ms"] >= since_ms)
+    return dict(counts.most_common())
 
 
 def percent_of_limits_used() -> int:

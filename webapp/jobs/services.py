@@ -39,6 +39,7 @@ __all__ = [
     "node_lost",
     "observe",
     "place",
+    "preempt",
     "progress",
     "reconcile_node",
     "stop_overdue",
@@ -263,8 +264,7 @@ def max_restarts() -> int:
     return int(settings.MAX_RESTARTS)
 
 
-def keep_utilisation(by_job: Mapping[str, float]) -> None:
-    """How busy the slots of each running job are, from the nodes' telemetry."""
-    for job_id, value in by_job.items():
-        Job.objects.filter(id=job_id).update(utilisation=value)
-        live.publish(f"job:{job_id}")
+def preempt(job_id: str, attempt: int, cause: str, at_ms: int) -> None:
+    """Take the slots of this attempt back: it may save first, and waits in the queue again."""
+    event = events.PreemptRequested(at_ms=at_ms, actor="scheduler", cause=cause, attempt=attempt)
+    observe(job_id, event)

@@ -5,8 +5,8 @@ from collections import defaultdict
 from django.db import transaction
 
 from webapp.clusters import queries as clusters
+from webapp.jobs import idling
 from webapp.jobs import queries as job_queries
-from webapp.jobs import services as jobs
 from webapp.live import services as live
 from webapp.live.identity import now_ms
 from webapp.monitoring.models import UtilisationSample
@@ -47,7 +47,8 @@ def sample() -> None:
     for node in nodes:
         live.publish(f"node:{node.id}")  # its page shows the newest telemetry
     live.publish("cluster")
-    jobs.keep_utilisation({job_id: sum(values) / len(values) for job_id, values in by_job.items()})
+    idling.keep_utilisation({job_id: sum(values) / len(values) for job_id, values in by_job.items()}, now)
+    idling.deal_with_idle(now)
 
 
 def _mean(values: list[float]) -> float | None:

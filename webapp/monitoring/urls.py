@@ -6,5 +6,6 @@ app_name = "monitoring"
 urlpatterns = [
     path("", views.overview, name="overview"),
     path("audit/", views.audit, name="audit"),
+    path("report/", views.report, name="report"),
     path("search/", views.search, name="search"),
 ]

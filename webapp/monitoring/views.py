@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -21,6 +22,7 @@ from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.live.queries import kinds, recent
 from webapp.monitoring import cluster_map
+from webapp.monitoring import report as reports
 from webapp.monitoring.models import UtilisationSample
 from webapp.registry import queries as registry
 from webapp.scheduling import queries as scheduling
@@ -159,6 +161,18 @@ def busy(now: int) -> dict[str, Any]:
 
 def _percent(part: float, whole: int) -> float:
     return round(100 * part / whole, 1) if whole else 0.0
+
+
+@login_required
+@require_GET
+def report(request: HttpRequest) -> HttpResponse:
+    context = {
+        "report": reports.make(actor_of(request).sees, now_ms()),
+        "idle_minutes": settings.IDLE_MINUTES,
+        "idle_percent": settings.IDLE_PERCENT,
+        "reclaims": settings.IDLE_RECLAIM,
+    }
+    return fragments.render(request, "report.html", context)
 
 
 @login_required

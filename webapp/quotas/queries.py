@@ -165,6 +165,22 @@ def costs_by_member(team: str, from_ms: int, to_ms: int) -> tuple[MemberCost, ..
     return tuple(sorted(costs, key=lambda cost: (-cost.micro_dollars, -cost.gpu_ms, cost.user)))
 
 
+def use_by_team(from_ms: int, to_ms: int) -> dict[tuple[str, str], tuple[int, int]]:
+    """(team, GPU type) → slot-milliseconds and micro-dollars of the period."""
+    sums: dict[tuple[str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
+    rows = _overlapping(LedgerEntry.objects.all(), from_ms, to_ms)
+    for team, gpu_type, ms, dollars in _priced(rows, from_ms, to_ms, "team_id", "gpu_type"):
+        before = sums[team, gpu_type]
+        sums[team, gpu_type] = (before[0] + ms, before[1] + dollars)
+    return dict(sums)
+
+
+def guarantees() -> dict[tuple[str, str], int]:
+    """(team, GPU type) → slots that it surely gets."""
+    rows = Quota.objects.values_list("team_id", "gpu_type", "guaranteed")
+    return {(team, gpu_type): guaranteed for team, gpu_type, guaranteed in rows}
+
+
 def costs_by_job(team: str, from_ms: int, to_ms: int, limit: int = 20) -> tuple[JobCost, ...]:
     """The dearest jobs of the period."""
     rows = _overlapping(LedgerEntry.objects.filter(team=team), from_ms, to_ms)

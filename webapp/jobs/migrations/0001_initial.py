@@ -86,6 +86,16 @@ class Migration(migrations.Migration):
                 ("loss", models.FloatField(null=True)),
                 ("learning_rate", models.FloatField(null=True)),
                 ("utilisation", models.FloatField(null=True)),
+                (
+                    "idle_since_ms",
+                    models.BigIntegerField(
+                        help_text="its slots have done next to nothing since then", null=True
+                    ),
+                ),
+                (
+                    "idle_told",
+                    models.BooleanField(default=False, help_text="its people were warned of that"),
+                ),
                 ("progress_ms", models.BigIntegerField(help_text="when step was last reported", null=True)),
                 (
                     "first_step_ms",

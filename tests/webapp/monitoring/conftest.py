@@ -1,0 +1,3 @@
+from tests.webapp.jobs.conftest import cluster
+
+__all__ = ["cluster"]

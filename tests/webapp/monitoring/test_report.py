@@ -1,0 +1,152 @@
+"""What is held and not used, and the report on the week of the cluster."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.test import Client
+
+from platform_core.jobs.job import MemberPhase
+from platform_core.units import HOUR_MS, MINUTE_MS
+from tests.webapp.jobs.conftest import SPEC, say, tick
+from webapp.accounts.models import User
+from webapp.accounts.queries import actor_of
+from webapp.clusters.models import Node
+from webapp.jobs import idling
+from webapp.jobs import services as jobs
+from webapp.jobs.models import Job
+from webapp.live.identity import now_ms
+from webapp.live.models import Event
+from webapp.monitoring import report
+from webapp.monitoring.models import UtilisationSample
+from webapp.quotas.models import LedgerEntry, Quota
+
+Browser = Callable[[User], Client]
+HALF_HOUR_MS = 30 * MINUTE_MS
+
+
+def submit(who: User, name: str, **changes: Any) -> Job:
+    return jobs.submit(actor_of(who), {**SPEC, "name": name, **changes})[0]
+
+
+@pytest.fixture
+def running(cluster: list[Node], owner: User) -> Job:
+    """All eight slots are its own."""
+    job = submit(owner, "sleeper", num_gpus=8)
+    tick()
+    say(job, MemberPhase.RUNNING)
+    return Job.objects.get(id=job.id)
+
+
+def told(job: Job) -> list[str]:
+    return list(Event.objects.filter(kind="SlotsIdle", subject_id=job.id).values_list("cause", flat=True))
+
+
+def test_a_job_that_idles_is_warned_of_once(running: Job) -> None:
+    now = now_ms()
+    idling.keep_utilisation({running.id: 0.01}, now)
+    idling.deal_with_idle(now + HALF_HOUR_MS - 1)
+    assert told(running) == []
+    for _ in range(2):
+        idling.deal_with_idle(now + HALF_HOUR_MS)
+    assert told(running) == ["its 8 slots of cpu have been below 5 % for 30 min"]
+
+
+def test_one_that_works_again_is_forgiven(running: Job) -> None:
+    now = now_ms()
+    idling.keep_utilisation({running.id: 0.01}, now)
+    idling.keep_utilisation({running.id: 0.80}, now + MINUTE_MS)
+    idling.keep_utilisation({running.id: 0.02}, now + 2 * MINUTE_MS)
+    assert idling.idle(now + HALF_HOUR_MS) == []
+    assert [job.id for job in idling.idle(now + 2 * MINUTE_MS + HALF_HOUR_MS)] == [running.id]
+
+
+@pytest.mark.parametrize(
+    ("reclaim", "preemptible", "somebody_waits", "stopped"),
+    [
+        (True, True, True, "preempt"),
+        (False, True, True, "none"),
+        (True, False, True, "none"),
+        (True, True, False, "none"),
+    ],
+)
+def test_idle_slots_are_taken_back_where_that_is_wanted_and_of_use(
+    running: Job,
+    owner: User,
+    settings: Any,
+    reclaim: bool,
+    preemptible: bool,
+    somebody_waits: bool,
+    stopped: str,
+) -> None:
+    settings.IDLE_RECLAIM = reclaim
+    Job.objects.filter(id=running.id).update(spec={**running.spec, "preemptible": preemptible})
+    if somebody_waits:
+        submit(owner, "next", num_gpus=2)
+    now = now_ms()
+    idling.keep_utilisation({running.id: 0.0}, now)
+    for at_ms in (HALF_HOUR_MS, HALF_HOUR_MS + MINUTE_MS, 2 * HALF_HOUR_MS):
+        idling.deal_with_idle(now + at_ms)
+    assert Job.objects.get(id=running.id).stop == stopped
+
+
+def week(running: Job, quota: Callable[..., Quota], nlp: Any) -> int:
+    """An hour in which eight slots were held and half used; the other team used nothing of its two."""
+    now = now_ms() + HOUR_MS
+    quota(nlp, guaranteed=2, maximum=2)
+    LedgerEntry.objects.update(started_ms=now - HOUR_MS, micro_dollars_per_hour=1_000_000)
+    UtilisationSample.objects.create(
+        at_ms=now - 5, gpu_type="cpu", slots=8, held=8, utilisation=0.5, queued_jobs=0
+    )
+    UtilisationSample.objects.create(
+        at_ms=now - 4, gpu_type="cpu", slots=8, held=4, utilisation=0.3, queued_jobs=0
+    )
+    idling.keep_utilisation({running.id: 0.0}, now - HALF_HOUR_MS)
+    failed = [{"node": Node.objects.get(hostname="node-0").id, "at_ms": now - 9}]
+    Job.objects.filter(id=running.id).update(failures=failed)
+    return now
+
+
+def test_the_report_adds_up_what_was_held_used_and_waited_for(
+    running: Job, quota: Callable[..., Quota], nlp: Any
+) -> None:
+    now = week(running, quota, nlp)
+    made = report.make(None, now)
+    assert made.types == ({"gpu_type": "cpu", "held": 75.0, "busy": 40.0},)
+    assert [(each.label, each.jobs) for each in made.waits] == [("2 to 8", 1)]
+    vision, other = made.teams
+    assert (vision.team, vision.gpu_ms, vision.micro_dollars) == ("vision", 8 * HOUR_MS, 8_000_000)
+    assert (other.team, other.gpu_ms, other.percent, other.under_used) == ("nlp", 0, 0.0, True)
+    assert made.failures == (("node-0", 1),)
+    assert [(each["name"], each["idle_ms"]) for each in made.idle] == [("sleeper", HALF_HOUR_MS)]
+
+
+def test_each_team_sees_its_own_costs_and_jobs(
+    running: Job, quota: Callable[..., Quota], nlp: Any, browser: Browser, owner: User, outsider: User
+) -> None:
+    now = week(running, quota, nlp)
+    Job.objects.update(idle_since_ms=now_ms() - HALF_HOUR_MS)
+    assert [use.team for use in report.make(["nlp"], now).teams] == ["nlp"]
+    mine, theirs = (browser(who).get("/report/").content.decode() for who in (owner, outsider))
+    assert "sleeper" in mine
+    assert "sleeper" not in theirs
+    assert running.id not in theirs
+
+
+def test_an_empty_cluster_has_a_report_too(browser: Browser, outsider: User) -> None:
+    page = browser(outsider).get("/report/").content.decode()
+    assert "Nothing was measured yet" in page
+
+
+def test_the_report_goes_by_mail_to_those_who_are_named(
+    running: Job, quota: Callable[..., Quota], nlp: Any, settings: Any
+) -> None:
+    week(running, quota, nlp)
+    assert report.mail() == 0
+    settings.REPORT_RECIPIENTS = ["ops@example.org", "lead@example.org"]
+    assert report.mail() == 2
+    (sent,) = mail.outbox
+    assert sent.to == settings.REPORT_RECIPIENTS
+    assert "nlp, cpu: 0.0 GPU-hours, $0.00, 0 % of its guarantee of 2: under-used" in sent.body
+    assert "node-0: 1" in sent.body

@@ -1,0 +1,67 @@
+"""Slots that are held and not used: their people are warned, and where the operator wants it they are taken back."""
+
+from collections.abc import Mapping
+
+from django.conf import settings
+from django.db import transaction
+
+from platform_core.jobs.states import WAITING, JobState
+from platform_core.units import MINUTE_MS, format_duration_ms
+from webapp.jobs import services
+from webapp.jobs.models import Job
+from webapp.live import services as live
+
+
+def keep_utilisation(by_job: Mapping[str, float], at_ms: int) -> None:
+    """How busy the slots of each running job are (0 to 1), from the telemetry of the nodes."""
+    for job_id, value in by_job.items():
+        mine = Job.objects.filter(id=job_id)
+        mine.update(utilisation=value)
+        if 100 * value < settings.IDLE_PERCENT:
+            mine.filter(idle_since_ms=None).update(idle_since_ms=at_ms)
+        else:
+            mine.exclude(idle_since_ms=None).update(idle_since_ms=None, idle_told=False)
+        live.publish(f"job:{job_id}")
+
+
+def idle(at_ms: int) -> list[Job]:
+    """Running jobs whose slots have idled for longer than is put up with, the longest first."""
+    since = at_ms - settings.IDLE_MINUTES * MINUTE_MS
+    running = Job.objects.filter(state=JobState.RUNNING, stop="none", idle_since_ms__lte=since)
+    return list(running.select_related("user").order_by("idle_since_ms", "id"))
+
+
+def deal_with_idle(at_ms: int) -> None:
+    """Warn once; after twice the time take back what is preemptible, if the operator wants it and somebody waits."""
+    for job in idle(at_ms):
+        for_ms = at_ms - (job.idle_since_ms or at_ms)
+        sentence = (
+            f"its {job.num_gpus} slots of {job.gpu_type} have been below {settings.IDLE_PERCENT} % "
+            f"for {format_duration_ms(for_ms)}"
+        )
+        if not job.idle_told:
+            _warn(job, sentence, at_ms)
+        elif settings.IDLE_RECLAIM and for_ms >= 2 * settings.IDLE_MINUTES * MINUTE_MS and _wanted(job):
+            services.preempt(job.id, job.attempt, sentence, at_ms)
+
+
+def _wanted(job: Job) -> bool:
+    if not job.spec["preemptible"]:
+        return False
+    return Job.objects.filter(state__in=list(WAITING), gpu_type=job.gpu_type).exclude(id=job.id).exists()
+
+
+@transaction.atomic
+def _warn(job: Job, sentence: str, at_ms: int) -> None:
+    if not Job.objects.filter(id=job.id, idle_told=False).update(idle_told=True):
+        return
+    live.record(
+        "SlotsIdle",
+        f"job:{job.id}",
+        actor="system",
+        team=job.team_id,
+        cause=sentence,
+        at_ms=at_ms,
+        data={"name": job.name, "state": job.state},
+        notify=(f"jobs:{job.team_id}", "cluster"),
+    )

@@ -1,0 +1,110 @@
+"""The report on the health of the cluster: how full, how long people waited, what was paid for and not used."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.core.mail import send_mail
+from django.db.models import Avg, FloatField, Sum
+from django.db.models.functions import Cast
+from django.template.loader import render_to_string
+
+from platform_core.scheduling.waits import Waits, by_size
+from webapp.clusters import queries as clusters
+from webapp.jobs import idling
+from webapp.jobs import queries as jobs
+from webapp.live.identity import now_ms
+from webapp.monitoring.models import UtilisationSample
+from webapp.quotas import queries as quotas
+
+WEEK_MS = 7 * 24 * 3_600_000
+UNDER_USED_PERCENT = 50
+
+
+@dataclass(frozen=True, slots=True)
+class TeamUse:
+    """`percent`: of what the guarantee would have given over the whole period; None without a guarantee."""
+
+    team: str
+    gpu_type: str
+    gpu_ms: int
+    micro_dollars: int
+    guaranteed: int
+    percent: float | None
+
+    @property
+    def under_used(self) -> bool:
+        return self.percent is not None and self.percent < UNDER_USED_PERCENT
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    from_ms: int
+    to_ms: int
+    types: tuple[dict[str, Any], ...]  # gpu_type, held (percent of all slots), busy (percent of those held)
+    waits: tuple[Waits, ...]
+    teams: tuple[TeamUse, ...]  # dearest first
+    failures: tuple[tuple[str, int], ...]  # hostname, attempts that it made fail
+    idle: tuple[dict[str, Any], ...]  # running jobs whose slots idle now
+
+
+def make(team_slugs: list[str] | None, to_ms: int, period_ms: int = WEEK_MS) -> Report:
+    """What these teams may see of the period; None is all of it. Utilisation, waits and failures are everybody's."""
+    from_ms = to_ms - period_ms
+    seen = None if team_slugs is None else set(team_slugs)
+    hostnames = {node.id: node.hostname for node in clusters.summaries()}
+    return Report(
+        from_ms,
+        to_ms,
+        types=_types(from_ms),
+        waits=by_size(jobs.first_waits(from_ms)),
+        teams=tuple(use for use in _teams(from_ms, to_ms) if seen is None or use.team in seen),
+        failures=tuple(
+            (hostnames.get(node, node), count) for node, count in jobs.failures_by_node(from_ms).items()
+        ),
+        idle=tuple(
+            {
+                "id": job.id, "name": job.name, "team": job.team_id, "user": job.user.username, "gpus": job.num_gpus,
+                "idle_ms": to_ms - (job.idle_since_ms or to_ms), "preemptible": job.spec["preemptible"],
+            }
+            for job in idling.idle(to_ms)
+            if seen is None or job.team_id in seen
+        ),
+    )  # fmt: skip
+
+
+def _types(from_ms: int) -> tuple[dict[str, Any], ...]:
+    rows = UtilisationSample.objects.filter(at_ms__gte=from_ms).values("gpu_type").order_by("gpu_type")
+    summed = rows.annotate(
+        slots=Sum(Cast("slots", FloatField())), held=Sum(Cast("held", FloatField())), busy=Avg("utilisation")
+    )
+    return tuple(
+        {
+            "gpu_type": row["gpu_type"],
+            "held": 100 * row["held"] / row["slots"] if row["slots"] else None,
+            "busy": None if row["busy"] is None else 100 * row["busy"],
+        }
+        for row in summed
+    )
+
+
+def _teams(from_ms: int, to_ms: int) -> list[TeamUse]:
+    used, guarantees = quotas.use_by_team(from_ms, to_ms), quotas.guarantees()
+    uses = []
+    for team, gpu_type in sorted({*used, *guarantees}):
+        gpu_ms, dollars = used.get((team, gpu_type), (0, 0))
+        guaranteed = guarantees.get((team, gpu_type), 0)
+        percent = 100 * gpu_ms / (guaranteed * (to_ms - from_ms)) if guaranteed else None
+        uses.append(TeamUse(team, gpu_type, gpu_ms, dollars, guaranteed, percent))
+    return sorted(uses, key=lambda use: (-use.micro_dollars, -use.gpu_ms, use.team))
+
+
+def mail() -> int:
+    """To everybody whom the operator named; how many that are."""
+    if not settings.REPORT_RECIPIENTS:
+        return 0
+    text = render_to_string(
+        "report.txt", {"report": make(None, now_ms()), "url": f"{settings.PUBLIC_URL}/report/"}
+    )
+    send_mail("Trainmaster: the week of the cluster", text, None, settings.REPORT_RECIPIENTS)
+    return len(settings.REPORT_RECIPIENTS)

@@ -19,6 +19,7 @@ from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
 from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.engine import plan
+from platform_core.scheduling.policy import Policy
 
 NOW_MS = 1_800_000_000_000
 GIB = 1 << 30
@@ -124,22 +125,30 @@ def situation(node_count: int, job_count: int, gangs: int, seed: int) -> Snapsho
     )
 
 
-def measure(node_count: int, job_count: int, gangs: int, rounds: int) -> dict[str, object]:
+POLICIES = {
+    "production": Policy(reservations=4),
+    "ours": Policy("size_and_wait", reservations=1, evicts=True, moves=True),
+}
+
+
+def measure(name: str, node_count: int, job_count: int, gangs: int, rounds: int) -> dict[str, object]:
     snapshot = situation(node_count, job_count, gangs, seed=1)
     times: list[float] = []
     cpu_times: list[float] = []
-    made = plan(snapshot)
+    made = plan(snapshot, POLICIES[name])
     for _ in range(rounds):
         begun, cpu_begun = time.perf_counter(), time.process_time()
-        made = plan(snapshot)
+        made = plan(snapshot, POLICIES[name])
         times.append((time.perf_counter() - begun) * 1_000)
         cpu_times.append((time.process_time() - cpu_begun) * 1_000)
     return {
+        "policy": name,
         "cluster": "busy" if gangs else "empty",
         "nodes": node_count,
         "running": gangs,
         "pending": job_count,
         "placed": len(made.placements),
+        "stopped": len(made.stops),
         "round_ms": round(median(times), 1),
         "cpu_ms": round(median(cpu_times), 1),  # the same on a machine that has other things to do
         "worst_ms": round(max(times), 1),
@@ -149,19 +158,20 @@ def measure(node_count: int, job_count: int, gangs: int, rounds: int) -> dict[st
 
 
 @click.command()
+@click.option("--policy", "name", default="production", type=click.Choice(list(POLICIES)), show_default=True)
 @click.option("--rounds", default=5, show_default=True, help="Rounds for each size; the median is told.")
 @click.option(
     "--largest", default=2, show_default=True, help="The largest size, as a multiple of 1,250 nodes."
 )
-def main(rounds: int, largest: int) -> None:
+def main(name: str, rounds: int, largest: int) -> None:
     """One JSON line for each size: nodes grow at 5,000 jobs, then jobs grow at 1,250 nodes."""
     scales = [scale for scale in (0.125, 0.25, 0.5, 1, 2, 4, 8) if scale <= largest]
     for gangs in (500, 0):
         for scale in scales:
-            print(json.dumps(measure(int(1_250 * scale), 5_000, gangs, rounds)), flush=True)
+            print(json.dumps(measure(name, int(1_250 * scale), 5_000, gangs, rounds)), flush=True)
         for scale in scales:
             if scale != 1:
-                print(json.dumps(measure(1_250, int(5_000 * scale), gangs, rounds)), flush=True)
+                print(json.dumps(measure(name, 1_250, int(5_000 * scale), gangs, rounds)), flush=True)
 
 
 if __name__ == "__main__":

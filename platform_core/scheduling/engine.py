@@ -52,23 +52,32 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
         ranked.sort(key=lambda each: eviction.is_undeserving(each[1]))
     started: list[tuple[PendingJob, Placement]] = []
     waiting: list[PendingJob] = []
+    deserving = eviction is not None
     for number, (rank, job) in enumerate(ranked):
+        if deserving and eviction is not None and eviction.is_undeserving(job):
+            deserving = False  # all rooms are made: what is left can be promised
+            _reserve(board, policy, eviction.without_room)
         place = board.place_for(job)
         if place is not None:
             started.append((job, board.seat(job, place)))
             continue
         waiting.append(job)
-        if eviction is not None and eviction.make_room(job, rank):
-            continue
-        if len(board.reservations.made) < policy.reservations:
-            board.reserve(job)
-        elif not policy.skip_ahead or (
-            board.is_full() and (eviction is None or eviction.is_undeserving(job))
-        ):
+        if deserving and eviction is not None:
+            eviction.make_room(job, rank)
+        elif not _reserve(board, policy, [job]) and (not policy.skip_ahead or board.is_full()):
             waiting.extend(later for _, later in ranked[number + 1 :])  # nobody after this one can start
             break
     stops = tuple(eviction.stops) if eviction is not None else ()
     return Decisions(started, waiting, tuple(job.id for _, job in ranked), stops, board)
+
+
+def _reserve(board: Board, policy: Policy, jobs: Sequence[PendingJob]) -> bool:
+    """Keep places while the policy allows more; False when it does not."""
+    for job in jobs:
+        if len(board.reservations.made) >= policy.reservations:
+            return False
+        board.reserve(job)
+    return True
 
 
 def _eviction(policy: Policy, board: Board, ranked: Sequence[Ranked]) -> Eviction | None:
@@ -85,7 +94,7 @@ def _explained(decided: Decisions, policy: Policy) -> tuple[Wait, ...]:
     if not decided.waiting:
         return ()
     first = decided.waiting[0]
-    explainer = Explainer(decided.board, decided.started)
+    explainer = Explainer(decided.board, decided.started, decided.stops)
     return tuple(
         explainer.wait(job, held_back_by="" if policy.skip_ahead or job is first else first.id)
         for job in decided.waiting

@@ -9,15 +9,15 @@ and find them elsewhere. Room that was made is used in the round after they have
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.board import Board
 from platform_core.scheduling.decisions import Stop, StopKind
 from platform_core.scheduling.estimates import lost_by_stopping_ms, remaining_ms
-from platform_core.scheduling.node_index import Demand, positions
+from platform_core.scheduling.node_index import Demand
+from platform_core.scheduling.offers import Held, Offer, Offers
 from platform_core.scheduling.ordering.keys import KeyOfHeld, OrderKey
 
 LEAST_RUN_BEFORE_A_MOVE_MS = 30 * 60_000
@@ -26,89 +26,70 @@ GAIN_OF_A_MOVE = 10  # GPU time of the job that gets the room, over the GPU time
 Ranked = tuple[OrderKey, PendingJob]
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A running job and what stopping it would mean."""
-
-    job: RunningJob
-    key: OrderKey
-    seats: tuple[tuple[int, int], ...]  # (position of the node, slots there)
-    slots: int
-    lost_gpu_ms: int
-    deserving: bool
-
-    def on(self, position: int) -> int:
-        return next(slots for where, slots in self.seats if where == position)
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What a node can give, and who would be stopped for it."""
-
-    lost_gpu_ms: int
-    free_after: int
-    position: int
-    stopped: tuple[Held, ...]
-
-
 class Eviction:
     def __init__(self, board: Board, queue: Sequence[Ranked], held_key: KeyOfHeld, *, moves: bool) -> None:
         self.stops: list[Stop] = []
+        self.without_room: list[PendingJob] = []  # deserving, and yet nobody can be stopped for them
         self._board, self._moves = board, moves
         self._deserving, held = _divided(board, queue, held_key)
-        # By node: first those who deserve no slots, in each part the last in order.
-        self._on: dict[int, list[Held]] = {}
-        for each in sorted(held, key=_is_deserving):
-            for position, _ in each.seats:
-                self._on.setdefault(position, []).append(each)
+        # First those who deserve no slots; in each part the last in order.
+        self._offers = Offers(board.counts, sorted(held, key=_is_deserving))
         self._failed: set[Demand] = set()  # whoever comes later in order may stop fewer
 
     def is_undeserving(self, job: PendingJob) -> bool:
         return job.id not in self._deserving
 
-    def make_room(self, job: PendingJob, key: OrderKey) -> bool:
-        """Choose whom to stop and keep the rest of the place for the job; False when that cannot help."""
+    def make_room(self, job: PendingJob, key: OrderKey) -> None:
+        """Choose whom to stop for a deserving job and keep the rest of the place for it, if that can help."""
         board = self._board
-        if self.is_undeserving(job) or not board.in_quota(job):
-            return False
-        demand = board.site.demand(job)
-        if demand in self._failed:
-            return False
-        each, offers = self._cheapest(demand, lambda held: not held.deserving and held.key > key)
-        if not offers and self._moves:
-            each, offers = self._cheapest(demand, lambda held: self._makes_way(held, job, key))
-            if _lost(offers) * GAIN_OF_A_MOVE > remaining_ms(job) * job.num_gpus:
-                return False  # a longer one of the same demand may be worth it
+        if not board.in_quota(job):
+            return
+        each, offers = self._room(job, key)
         if not offers:
-            self._failed.add(demand)
-            return False
+            self.without_room.append(job)
+            return
         self._stop(job, each, offers)
         board.quota.take(job.team, job.gpu_type, job.num_gpus)
-        return True
 
-    def _cheapest(self, demand: Demand, may_stop: Callable[[Held], bool]) -> tuple[int, list[Offer]]:
+    def _room(self, job: PendingJob, key: OrderKey) -> tuple[int, list[Offer]]:
         """Slots on each node and the offers to take, none when too few nodes can give them."""
+        demand = self._board.site.demand(job)
+        if demand in self._failed:
+            return 0, []
+        each, offers = self._without_moves(demand, key)
+        if not offers and self._moves:
+            each, offers = self._with_moves(demand, job, key)
+            if _lost(offers) * GAIN_OF_A_MOVE > remaining_ms(job) * job.num_gpus:
+                return 0, []  # a longer one of the same demand may be worth it
+        if not offers:
+            self._failed.add(demand)
+        return each, offers
+
+    def _without_moves(self, demand: Demand, key: OrderKey) -> tuple[int, list[Offer]]:
         site = self._board.site
         for count in site.splits(demand):
-            each = demand.gpus // count
-            nodes = positions(site.allowed(demand))
-            offers = [offer for node in nodes if (offer := self._offer(node, each, may_stop)) is not None]
-            if len(offers) >= count:
-                offers.sort(key=lambda offer: (offer.lost_gpu_ms, offer.free_after, offer.position))
-                return each, offers[:count]
+            offers = self._offers.cheapest(
+                site.allowed(demand),
+                demand.gpus // count,
+                count,
+                lambda held: not held.deserving and held.key > key,
+            )
+            if offers:
+                return demand.gpus // count, offers
         return 0, []
 
-    def _offer(self, position: int, wanted: int, may_stop: Callable[[Held], bool]) -> Offer | None:
-        free, lost = self._board.counts.at(position), 0
-        chosen: list[Held] = []
-        for held in self._on.get(position, ()):
-            if free >= wanted:
-                break
-            if may_stop(held):
-                chosen.append(held)
-                lost += held.lost_gpu_ms
-                free += held.on(position)
-        return Offer(lost, free, position, tuple(chosen)) if free >= wanted else None
+    def _with_moves(self, demand: Demand, job: PendingJob, key: OrderKey) -> tuple[int, list[Offer]]:
+        site = self._board.site
+        for count in site.splits(demand):
+            offers = self._offers.cheapest_of_all(
+                site.allowed(demand),
+                demand.gpus // count,
+                count,
+                lambda held: self._makes_way(held, job, key),
+            )
+            if offers:
+                return demand.gpus // count, offers
+        return 0, []
 
     def _makes_way(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
         """Only smaller jobs are moved, so that moves make larger free places and end; never more urgent ones."""
@@ -119,15 +100,11 @@ class Eviction:
         return smaller and held.job.priority >= job.priority and ran_ms >= LEAST_RUN_BEFORE_A_MOVE_MS
 
     def _stop(self, job: PendingJob, each: int, offers: Sequence[Offer]) -> None:
-        freed: dict[int, int] = {}
         for held in {held.job.id: held for offer in offers for held in offer.stopped}.values():
             kind = StopKind.MOVED if held.deserving else StopKind.EVICTED
             self.stops.append(Stop(held.job.id, job.id, kind, held.lost_gpu_ms))
-            for position, slots in held.seats:
-                freed[position] = freed.get(position, 0) + slots
-                self._on[position].remove(held)
-        for offer in offers:
-            self._board.take(offer.position, max(0, each - freed.get(offer.position, 0)))
+        for position, slots in self._offers.take(offers, each):
+            self._board.take(position, slots)
 
 
 def _is_deserving(held: Held) -> bool:

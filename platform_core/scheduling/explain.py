@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from platform_core.cluster.snapshot import PendingJob
 from platform_core.scheduling.board import Board
-from platform_core.scheduling.decisions import Number, Placement, Wait, WaitCode
+from platform_core.scheduling.decisions import Number, Placement, Stop, Wait, WaitCode
 from platform_core.scheduling.holders import Holders
 from platform_core.scheduling.node_index import Demand
 from platform_core.scheduling.reservations import Reservation
@@ -23,7 +23,9 @@ _Answer = tuple[WaitCode, _Numbers, str]
 
 
 class Explainer:
-    def __init__(self, board: Board, started: Sequence[tuple[PendingJob, Placement]]) -> None:
+    def __init__(
+        self, board: Board, started: Sequence[tuple[PendingJob, Placement]], stops: Sequence[Stop] = ()
+    ) -> None:
         self._site, self._index, self._quota = board.site, board.index, board.quota
         self._at_start, self._at_end = board.at_start, board.counts
         self._holders = Holders(board.index, board.snapshot.running, started)
@@ -32,12 +34,17 @@ class Explainer:
         self._passing: dict[Demand, _Answer] = {}
         self._position: Counter[str] = Counter()
         self._now_ms = board.snapshot.now_ms
+        self._stopping = Counter(stop.for_job for stop in stops)
         self._reserved = {each.job_id: each for each in board.reservations.made}
 
     def wait(self, job: PendingJob, held_back_by: str = "") -> Wait:
         """The answer for one job; asked in queue order, because it counts positions as it goes."""
         self._position[job.gpu_type] += 1
         code, numbers, sentence = self._answer(job, held_back_by)
+        if job.id in self._stopping:
+            stopping = self._stopping[job.id]
+            numbers = (*numbers, ("stopping", stopping))
+            sentence = f"{sentence}; room is being made: {plural(stopping, 'job')} will save and stop"
         kept = self._reserved.get(job.id)
         if kept is not None:
             numbers = (*numbers, ("reserved_start_ms", kept.start_ms))

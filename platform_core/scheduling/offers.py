@@ -1,0 +1,112 @@
+"""What each node can give to a waiting job, and at whose cost.
+
+A round may look for the cheapest nodes hundreds of times. Between two looks a node only becomes dearer, unless a job
+on it was stopped: so nodes stay sorted by what they cost when last looked at, and only the first are counted again.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from platform_core.cluster.snapshot import RunningJob
+from platform_core.scheduling.node_index import SlotCounts, positions
+from platform_core.scheduling.ordering.keys import OrderKey
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A running job and what stopping it would mean."""
+
+    job: RunningJob
+    key: OrderKey
+    seats: tuple[tuple[int, int], ...]  # (position of the node, slots there)
+    slots: int
+    lost_gpu_ms: int
+    deserving: bool
+
+    def on(self, position: int) -> int:
+        return next(slots for where, slots in self.seats if where == position)
+
+
+Cost = tuple[int, int, int]  # GPU time lost, slots that stay free, position
+MayStop = Callable[[Held], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    cost: Cost
+    stopped: tuple[Held, ...]
+
+    @property
+    def position(self) -> int:
+        return self.cost[2]
+
+
+class Offers:
+    """`counts` stays the board's own. What stopped jobs will free can be offered once more, without another stop."""
+
+    def __init__(self, counts: SlotCounts, held: Iterable[Held]) -> None:
+        """`held`: those to be stopped first come first."""
+        self._counts = counts
+        self._on: dict[int, list[Held]] = {}
+        for each in held:
+            for position, _ in each.seats:
+                self._on.setdefault(position, []).append(each)
+        self._coming: dict[int, int] = {}
+        self._sorted: dict[tuple[int, int], list[Cost]] = {}  # heaps by (nodes, slots wanted)
+
+    def cheapest(self, nodes: int, wanted: int, count: int, may_stop: MayStop) -> list[Offer]:
+        """For callers that may stop fewer jobs from one call to the next; [] where too few nodes can give so much."""
+        if (nodes, wanted) not in self._sorted:
+            self._sorted[(nodes, wanted)] = [(0, 0, position) for position in positions(nodes)]
+        heap = self._sorted[(nodes, wanted)]
+        chosen: dict[int, Offer] = {}
+        while heap and len(chosen) < count:
+            cost = heapq.heappop(heap)
+            offer = self._offer(cost[2], wanted, may_stop) if cost[2] not in chosen else None
+            if offer is not None and offer.cost > cost:
+                heapq.heappush(heap, offer.cost)
+            elif offer is not None:
+                chosen[offer.position] = offer
+        for offer in chosen.values():
+            heapq.heappush(heap, offer.cost)
+        return list(chosen.values()) if len(chosen) == count else []
+
+    def cheapest_of_all(self, nodes: int, wanted: int, count: int, may_stop: MayStop) -> list[Offer]:
+        """The same for any caller, by looking at each node."""
+        offers = [
+            offer for node in positions(nodes) if (offer := self._offer(node, wanted, may_stop)) is not None
+        ]
+        offers.sort(key=lambda offer: offer.cost)
+        return offers[:count] if len(offers) >= count else []
+
+    def take(self, offers: Iterable[Offer], each: int) -> list[tuple[int, int]]:
+        """Stop whom the offers name and use so many slots of each; (position, slots) to take of what is free now."""
+        offers = list(offers)
+        for held in {held.job.id: held for offer in offers for held in offer.stopped}.values():
+            for position, slots in held.seats:
+                self._coming[position] = self._coming.get(position, 0) + slots
+                self._on[position].remove(held)
+                for (nodes, _), heap in self._sorted.items():
+                    if nodes >> position & 1:
+                        heapq.heappush(heap, (0, 0, position))  # cheaper than it was: count again
+        free_now: list[tuple[int, int]] = []
+        for offer in offers:
+            coming = min(each, self._coming.get(offer.position, 0))
+            self._coming[offer.position] = self._coming.get(offer.position, 0) - coming
+            free_now.append((offer.position, each - coming))
+        return free_now
+
+    def _offer(self, position: int, wanted: int, may_stop: MayStop) -> Offer | None:
+        free, lost = self._counts.at(position) + self._coming.get(position, 0), 0
+        chosen: list[Held] = []
+        for held in self._on.get(position, ()):
+            if free >= wanted:
+                break
+            if may_stop(held):
+                chosen.append(held)
+                lost += held.lost_gpu_ms
+                free += held.on(position)
+        return Offer((lost, free, position), tuple(chosen)) if free >= wanted else None

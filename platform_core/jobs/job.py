@@ -75,6 +75,7 @@ class Job:
     reason: str  # why it failed, waits again or ended: a sentence
     members: tuple[Member, ...]
     latest_step: int = 0  # step of `latest_checkpoint`
+    latest_ms: int | None = None  # when it was saved
     latest_attempt: int = 0  # the attempt that saved it: an older notice that comes late must not win
 
     @property

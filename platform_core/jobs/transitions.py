@@ -137,6 +137,7 @@ def _apply(job: Job, event: ev.JobEvent, max_restarts: int) -> Step:
                     state=state,
                     latest_checkpoint=checkpoint,
                     latest_step=step,
+                    latest_ms=event.at_ms,
                     latest_attempt=job.attempt,
                 )
             )

@@ -42,7 +42,7 @@ def deal_with_idle(at_ms: int) -> None:
         if not job.idle_told:
             _warn(job, sentence, at_ms)
         elif settings.IDLE_RECLAIM and for_ms >= 2 * settings.IDLE_MINUTES * MINUTE_MS and _wanted(job):
-            services.preempt(job.id, job.attempt, sentence, at_ms)
+            services.preempt(job.id, sentence, at_ms)
 
 
 def _wanted(job: Job) -> bool:

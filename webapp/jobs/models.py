@@ -26,6 +26,7 @@ class Job(models.Model):
     excluded_nodes = models.JSONField(default=list)
     latest_checkpoint = models.CharField(max_length=40, blank=True)
     latest_step = models.BigIntegerField(default=0, help_text="step of the latest checkpoint")
+    latest_ms = models.BigIntegerField(null=True, help_text="when the latest checkpoint was saved")
     latest_attempt = models.PositiveIntegerField(default=0, help_text="the attempt that saved it")
     reason = models.TextField(blank=True)
     submitted_ms = models.BigIntegerField()

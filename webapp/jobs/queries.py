@@ -10,6 +10,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs import spec as specification
+from platform_core.jobs.job import Stop
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from platform_core.units import HOUR_MS
 from webapp.accounts.permissions import may
@@ -84,11 +85,14 @@ def _gang_sizes(attempt_ids: Iterable[str]) -> Iterable[tuple[str, int]]:
 
 
 def pending() -> tuple[PendingJob, ...]:
-    rows = Job.objects.filter(state__in=list(WAITING)).select_related("user").order_by("submitted_ms", "id")
-    return tuple(_pending(row) for row in rows)
+    rows = list(
+        Job.objects.filter(state__in=list(WAITING)).select_related("user").order_by("submitted_ms", "id")
+    )
+    attained = _attained_gpu_ms([row.id for row in rows if row.attempt])
+    return tuple(_pending(row, attained.get(row.id, 0)) for row in rows)
 
 
-def _pending(row: Job) -> PendingJob:
+def _pending(row: Job, attained_gpu_ms: int) -> PendingJob:
     spec = specification.parse(row.spec)
     return PendingJob(
         id=row.id,
@@ -106,7 +110,19 @@ def _pending(row: Job) -> PendingJob:
         cpus_per_gpu=spec.cpus_per_gpu,
         memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
         strategy=spec.strategy,
+        attained_gpu_ms=attained_gpu_ms,
     )
+
+
+def _attained_gpu_ms(job_ids: Iterable[str]) -> dict[str, int]:
+    """What each job has had in attempts that have ended."""
+    ended = Attempt.objects.filter(job__in=list(job_ids), ended_ms__isnull=False)
+    had: Counter[str] = Counter()
+    for job_id, gpus, placed_ms, ended_ms in ended.values_list(
+        "job_id", "job__num_gpus", "placed_ms", "ended_ms"
+    ):
+        had[job_id] += gpus * ((ended_ms or placed_ms) - placed_ms)
+    return dict(had)
 
 
 def running() -> tuple[RunningJob, ...]:
@@ -117,11 +133,14 @@ def running() -> tuple[RunningJob, ...]:
     )
     for job_id, node, slots in members.values_list("attempt__job_id", "node_id", "slots"):
         held.setdefault(job_id, []).append((node, tuple(slots)))
-    rows = Job.objects.filter(id__in=held).order_by("id")
-    return tuple(_running(row, tuple(held[row.id])) for row in rows)
+    rows = list(Job.objects.filter(id__in=held).order_by("id"))
+    attained = _attained_gpu_ms([row.id for row in rows if row.attempt > 1])
+    return tuple(_running(row, tuple(held[row.id]), attained.get(row.id, 0)) for row in rows)
 
 
-def _running(row: Job, placement: tuple[tuple[str, tuple[int, ...]], ...]) -> RunningJob:
+def _running(
+    row: Job, placement: tuple[tuple[str, tuple[int, ...]], ...], attained_gpu_ms: int
+) -> RunningJob:
     spec = specification.parse(row.spec)
     started = row.started_ms or row.submitted_ms
     return RunningJob(
@@ -132,10 +151,16 @@ def _running(row: Job, placement: tuple[tuple[str, tuple[int, ...]], ...]) -> Ru
         placement=placement,
         started_ms=started,
         expected_end_ms=started + spec.max_runtime_ms,
-        last_checkpoint_ms=None,
-        preemptible=spec.preemptible,
+        last_checkpoint_ms=row.latest_ms if row.latest_attempt == row.attempt else None,
+        preemptible=spec.preemptible
+        and row.stop == Stop.NONE,  # whoever stops already gives its slots anyway
         num_gpus=spec.num_gpus,
         min_gpus=spec.min_gpus,
+        submitted_ms=row.submitted_ms,
+        attained_gpu_ms=attained_gpu_ms,
+        max_runtime_ms=spec.max_runtime_ms,
+        # A script that has saved before and looks at should_stop() may save once more, but it need not.
+        saves_when_stopped=False,
     )
 
 

@@ -12,9 +12,9 @@ from django.db.models import Sum
 from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.jobs import events
 from platform_core.jobs import spec as specification
-from platform_core.jobs.job import MemberPhase
+from platform_core.jobs.job import MemberPhase, Stop
 from platform_core.jobs.spec import LEAST_URGENT, MOST_URGENT, JobSpec
-from platform_core.jobs.states import TERMINAL, WAITING, JobState
+from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from platform_core.json_values import storable
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
@@ -264,7 +264,11 @@ def max_restarts() -> int:
     return int(settings.MAX_RESTARTS)
 
 
-def preempt(job_id: str, attempt: int, cause: str, at_ms: int) -> None:
-    """Take the slots of this attempt back: it may save first, and waits in the queue again."""
-    event = events.PreemptRequested(at_ms=at_ms, actor="scheduler", cause=cause, attempt=attempt)
+def preempt(job_id: str, cause: str, at_ms: int) -> bool:
+    """Take the slots of a job back: it may save first, and waits in the queue again. False when it has none."""
+    row = Job.objects.filter(id=job_id, state__in=list(ACTIVE), stop=Stop.NONE).only("attempt").first()
+    if row is None:
+        return False
+    event = events.PreemptRequested(at_ms=at_ms, actor="scheduler", cause=cause, attempt=row.attempt)
     observe(job_id, event)
+    return True

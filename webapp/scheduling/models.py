@@ -36,3 +36,16 @@ class Prediction(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["-started_ms"])]
+
+
+class Receipt(models.Model):
+    """A running job was stopped so that another gets its room: what that cost, and who caused it."""
+
+    at_ms = models.BigIntegerField(db_index=True)
+    job_id = models.CharField(max_length=40)
+    team = models.CharField(max_length=60)
+    for_job = models.CharField(max_length=40)
+    for_team = models.CharField(max_length=60)
+    kind = models.CharField(max_length=20, help_text="evicted or moved")
+    gpu_type = models.SlugField(max_length=60)
+    lost_gpu_ms = models.BigIntegerField(help_text="work since the last checkpoint, and the resume")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from platform_core.scheduling.calibration import Calibration, Start, calibration
 from platform_core.units import HOUR_MS, MINUTE_MS, format_duration_ms
-from webapp.scheduling.models import Prediction, Round
+from webapp.scheduling.models import Prediction, Receipt, Round
 
 JUDGED = 200  # the newest starts
 _GRAINS = (  # from so long on, so exact
@@ -48,3 +48,7 @@ def judged() -> Calibration:
 
 def newest_rounds(limit: int) -> list[Round]:
     return list(Round.objects.order_by("-id").defer("known", "decided")[:limit])
+
+
+def newest_receipts(limit: int) -> list[Receipt]:
+    return list(Receipt.objects.order_by("-id")[:limit])

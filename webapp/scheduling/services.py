@@ -4,17 +4,21 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Sequence
 
 from django.db import transaction
 
-from platform_core.scheduling.decisions import Plan, Wait
+from platform_core.cluster.snapshot import Snapshot
+from platform_core.scheduling.decisions import Plan, Stop, Wait
 from platform_core.scheduling.engine import plan
+from platform_core.scheduling.wording import plural
 from webapp.clusters import services as clusters
 from webapp.jobs import hints
 from webapp.jobs import services as jobs
 from webapp.live.identity import now_ms
 from webapp.scheduling import lease, predictions, rounds, situation
 from webapp.scheduling.lease import Leadership
+from webapp.scheduling.models import Receipt
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +51,24 @@ def _round(leadership: Leadership) -> None:
     took_ms = round((time.monotonic() - begun) * 1000)
     rounds.keep(known, decided, leadership.fencing, took_ms)  # first: whatever is applied can be explained
     apply(decided, leadership, now)
+    stop(known.snapshot, decided.stops, leadership)
+
+
+def stop(snapshot: Snapshot, stops: Sequence[Stop], leadership: Leadership) -> None:
+    """Take the slots of those that make room, a transaction and a receipt each; the room is used once it is there."""
+    pending = {job.id: job for job in snapshot.pending}
+    running = {job.id: job for job in snapshot.running}
+    for each in stops:
+        wanted, victim = pending[each.for_job], running[each.job_id]
+        slots = plural(wanted.num_gpus, "slot")
+        cause = f"{slots} are wanted by {wanted.id} of {wanted.team}, priority {wanted.priority}"
+        with transaction.atomic():
+            lease.check(leadership)
+            if jobs.preempt(each.job_id, cause, snapshot.now_ms):
+                Receipt.objects.create(
+                    at_ms=snapshot.now_ms, job_id=victim.id, team=victim.team, for_job=wanted.id,
+                    for_team=wanted.team, kind=each.kind, gpu_type=victim.gpu_type, lost_gpu_ms=each.lost_gpu_ms,
+                )  # fmt: skip
 
 
 def apply(decided: Plan, leadership: Leadership, now: int) -> None:

@@ -23,4 +23,9 @@ def load(now: int) -> Snapshot:
 
 
 def policy() -> Policy:
-    return Policy(order=settings.SCHEDULING_POLICY, reservations=settings.SCHEDULING_RESERVATIONS)
+    return Policy(
+        order=settings.SCHEDULING_POLICY,
+        reservations=settings.SCHEDULING_RESERVATIONS,
+        evicts=settings.SCHEDULING_PREEMPTION,
+        moves=settings.SCHEDULING_PREEMPTION,
+    )

@@ -27,9 +27,11 @@ from webapp.scheduling import queries
 
 if TYPE_CHECKING:
     from webapp.jobs.models import Job
+    from webapp.scheduling.models import Receipt
 
 MOST = 200
 ROUNDS_SHOWN = 10
+RECEIPTS_SHOWN = 20
 
 
 @login_required
@@ -49,6 +51,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         ],
         "more": max(0, waiting.count() - MOST),
         "rounds": queries.newest_rounds(ROUNDS_SHOWN),
+        "receipts": [_receipt(receipt, actor) for receipt in queries.newest_receipts(RECEIPTS_SHOWN)],
     }
     return fragments.render(request, "queue.html", context)
 
@@ -111,6 +114,19 @@ def _line(number: int, job: Job, starts: str, actor: Actor) -> dict[str, Any]:
         "kept": "reserved_start_ms" in job.wait_numbers,
         "starts": starts,
         "may_prioritise": may(actor, "job.prioritise", job.team_id),
+    }
+
+
+def _receipt(receipt: Receipt, actor: Actor) -> dict[str, Any]:
+    """Whom it concerns may follow it to the jobs; the others see the teams."""
+    return {
+        "at_ms": receipt.at_ms,
+        "kind": receipt.kind,
+        "job": receipt.job_id if may(actor, "job.view", receipt.team) else "",
+        "team": receipt.team,
+        "for_job": receipt.for_job if may(actor, "job.view", receipt.for_team) else "",
+        "for_team": receipt.for_team,
+        "lost_gpu_ms": receipt.lost_gpu_ms,
     }
 
 

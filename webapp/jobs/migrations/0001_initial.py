@@ -66,6 +66,10 @@ class Migration(migrations.Migration):
                 ("latest_checkpoint", models.CharField(blank=True, max_length=40)),
                 ("latest_step", models.BigIntegerField(default=0, help_text="step of the latest checkpoint")),
                 (
+                    "latest_ms",
+                    models.BigIntegerField(help_text="when the latest checkpoint was saved", null=True),
+                ),
+                (
                     "latest_attempt",
                     models.PositiveIntegerField(default=0, help_text="the attempt that saved it"),
                 ),

@@ -1,0 +1,123 @@
+"""Each rule about stopping and waiting matters: with the rule switched off, a test of it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from platform_core.scheduling import eviction, offers
+from platform_core.scheduling.board import Board
+from platform_core.scheduling.ordering import size_and_wait
+from tests.core.scheduling import test_eviction as stopping
+from tests.core.scheduling import test_size_and_wait as ours
+
+Situation = Callable[[], None]
+
+
+def _without_wait(self: Any, priority: int, size_ms: float, waited_ms: float) -> float:
+    return priority * size_and_wait.PRIORITY_STEP + size_ms
+
+
+RULES: dict[str, tuple[Any, str, Any, Situation]] = {
+    "a running job is stopped only for a much smaller one": (
+        size_and_wait,
+        "HELD_PART",
+        1.0,
+        ours.test_a_job_stops_one_with_much_more_left_and_not_one_with_a_little_more,
+    ),
+    "a least run before a stop": (
+        size_and_wait,
+        "LEAST_RUN_MS",
+        0,
+        ours.test_a_job_that_has_just_begun_is_left_alone_by_its_equals,
+    ),
+    "unsaved work counts": (
+        size_and_wait,
+        "lost_by_stopping_ms",
+        lambda job, now_ms: 0,
+        ours.test_a_job_that_would_lose_as_much_as_it_has_left_is_not_stopped_by_its_equals,
+    ),
+    "room is made where the least is lost": (
+        eviction,
+        "lost_by_stopping_ms",
+        lambda job, now_ms: 0,
+        ours.test_room_is_made_where_the_least_is_lost,
+    ),
+    "priority comes before size and wait": (
+        size_and_wait,
+        "PRIORITY_STEP",
+        0.0,
+        ours.test_a_more_urgent_job_is_never_stopped_and_a_less_urgent_one_always_may_be,
+    ),
+    "nobody is stopped beyond a quota": (
+        Board,
+        "in_quota",
+        lambda self, job: True,
+        ours.test_nobody_is_stopped_where_free_slots_suffice_or_beyond_the_quota,
+    ),
+    "a least run before a move": (
+        eviction,
+        "LEAST_RUN_BEFORE_A_MOVE_MS",
+        0,
+        ours.test_nobody_is_moved_twice_in_half_an_hour_or_for_a_short_or_an_equally_large_job,
+    ),
+    "a move must be worth it": (
+        eviction,
+        "GAIN_OF_A_MOVE",
+        0,
+        ours.test_nobody_is_moved_twice_in_half_an_hour_or_for_a_short_or_an_equally_large_job,
+    ),
+    "only some jobs make way": (
+        eviction.Eviction,
+        "_makes_way",
+        lambda *_: True,
+        ours.test_a_more_urgent_job_is_not_moved_and_without_the_policy_nobody_is,
+    ),
+    "a move where nobody undeserving can be stopped": (
+        eviction.Eviction,
+        "_with_moves",
+        lambda *_: (0, []),
+        ours.test_a_smaller_job_is_moved_where_the_free_slots_are_in_pieces_and_finds_others,
+    ),
+    "waiting halves the size": (
+        size_and_wait.Scale,
+        "rank",
+        _without_wait,
+        ours.test_a_size_counts_half_for_each_half_life_waited,
+    ),
+    "the half-life is a part of the backlog": (
+        size_and_wait,
+        "HALF_LIFE_PART",
+        0.5,
+        ours.test_whoever_has_waited_for_the_whole_backlog_goes_before_every_newcomer,
+    ),
+    "GPUs count by their root": (
+        size_and_wait,
+        "sqrt",
+        lambda gpus: 1.0,
+        ours.test_time_left_and_the_root_of_the_gpus_make_the_size,
+    ),
+    "a limit that says nothing is not believed": (
+        size_and_wait,
+        "UNSTATED_LIMIT_MS",
+        -1,
+        ours.test_without_stated_limits_the_least_run_goes_first,
+    ),
+    "what a stop frees is not given away": (
+        offers.Offers,
+        "take",
+        lambda self, taken, each: [],
+        stopping.test_the_room_made_for_one_job_is_not_given_to_the_next,
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_dropping_a_rule_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, name, without, situation = RULES[rule]
+    situation()
+    monkeypatch.setattr(owner, name, without)
+    with pytest.raises((AssertionError, ValueError)):
+        situation()

@@ -55,6 +55,10 @@ class Flows:
         self.down: Floats = np.array(wiring.down)
         self.rack: Ints = np.array([*wiring.rack, _NONE], dtype=np.int64)
         self.uplink = wiring.uplink
+        self._capacities = [self.up, self.down]
+        if self.uplink:  # the last is for what stays within a rack
+            racks = np.append(np.full(int(self.rack.max()) + 1, self.uplink), np.inf)
+            self._capacities += [racks, racks]
         self.target: Ints = np.repeat(np.arange(self.nodes), self.lanes)
         self.lane: Ints = np.tile(np.arange(self.lanes), self.nodes)
         self.received: Floats = np.zeros(self.nodes)  # pieces, since the last reset
@@ -71,9 +75,12 @@ class Flows:
         self._live = (self.source != _NONE) & self.alive[self.target] & self.alive[sources]
         self._store = (sources == self.nodes).astype(np.float64)
         from_rack, to_rack = self.rack[sources], self.rack[self.target]
-        self._crosses = (from_rack != to_rack) & (from_rack != _NONE)
-        self._across = self._crosses.astype(np.float64)
-        self._from_rack, self._to_rack = np.maximum(from_rack, 0), to_rack
+        crosses = (from_rack != to_rack) & (from_rack != _NONE)
+        self._across = crosses.astype(np.float64)
+        self._ports = [sources, self.target]
+        if self.uplink:
+            unlimited = len(self._capacities[-1]) - 1
+            self._ports += [np.where(crosses, rack, unlimited) for rack in (from_rack, to_rack)]
 
     def step(self, ticks: int) -> Ints:
         """Moves everything; tells which flows reached the end of what they wanted."""
@@ -97,38 +104,35 @@ class Flows:
         return behind
 
     def _share(self, need: Floats, ticks: int) -> Floats:
-        """Progressive filling in a few passes: even shares, then what others did not take."""
-        up, down = self.up * ticks, self.down * ticks
-        racks = int(self.rack.max()) + 1 if self.uplink else 0
-        out, into = np.full(racks, self.uplink * ticks), np.full(racks, self.uplink * ticks)
-        given = np.zeros_like(need)
-        for turn in range(_PASSES):
-            hungry = need - given > _WHOLE
-            if turn and not hungry.any():
-                break
-            wants = hungry.astype(np.float64)
-            share = np.minimum(
-                _each(up, self._sources, wants),
-                _each(down, self.target, wants),
-            )
-            if racks:
-                crossing = wants * self._across
-                tight = np.minimum(
-                    _each(out, self._from_rack, crossing), _each(into, self._to_rack, crossing)
-                )
-                share = np.where(self._crosses, np.minimum(share, tight), share)
-            more = np.minimum(share, need - given) * wants
-            given += more
-            up = up - np.bincount(self._sources, weights=more, minlength=len(up))
-            down = down - more.reshape(self.nodes, self.lanes).sum(axis=1)
-            if racks:
-                out = out - np.bincount(self._from_rack, weights=more * self._across, minlength=racks)
-                into = into - np.bincount(self._to_rack, weights=more * self._across, minlength=racks)
+        """What each flow gets. Those whose ports have enough for all get what they need."""
+        limits = [capacity * ticks for capacity in self._capacities]
+        crowded = np.zeros(len(need), dtype=np.bool_)
+        for limit, ports in zip(limits, self._ports, strict=True):
+            load = np.bincount(ports, weights=need, minlength=len(limit))
+            crowded |= (load > limit + _WHOLE)[ports]
+        if not crowded.any():
+            return need
+        flows = np.flatnonzero(crowded)
+        given = need.copy()
+        given[flows] = _filled(need[flows], limits, [ports[flows] for ports in self._ports])
         return given
 
 
-def _each(capacity: Floats, port: Ints, wants: Floats) -> Floats:
-    """An even share of its port for each flow that wants something."""
-    wanting = np.bincount(port, weights=wants, minlength=len(capacity))
-    shares: Floats = (np.maximum(capacity, 0.0) / np.maximum(wanting, 1.0))[port]
-    return shares
+def _filled(need: Floats, limits: list[Floats], ports: list[Ints]) -> Floats:
+    """Progressive filling in a few passes: even shares of each port, then what others did not take."""
+    given = np.zeros_like(need)
+    for _ in range(_PASSES):
+        wants = (need - given > _WHOLE).astype(np.float64)
+        if not wants.any():
+            break
+        share = np.full_like(need, np.inf)
+        for limit, port in zip(limits, ports, strict=True):
+            wanting = np.bincount(port, weights=wants, minlength=len(limit))
+            np.minimum(share, (limit / np.maximum(wanting, 1.0))[port], out=share)
+        more = np.minimum(share, need - given) * wants
+        given += more
+        limits = [
+            np.maximum(limit - np.bincount(port, weights=more, minlength=len(limit)), 0.0)
+            for limit, port in zip(limits, ports, strict=True)
+        ]
+    return given

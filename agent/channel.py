@@ -54,7 +54,9 @@ def peer_credentials(
     if config.certificate is None or config.key is None or config.ca is None:
         return None, None
     pair = (read_pem(config.key), read_pem(config.certificate))
-    return grpc.ssl_server_credentials([pair]), grpc.ssl_channel_credentials(read_pem(config.ca))
+    roots = read_pem(config.ca)
+    shown = grpc.ssl_server_credentials([pair], roots, require_client_auth=True)
+    return shown, grpc.ssl_channel_credentials(roots, *pair)
 
 
 def read_pem(path: Path) -> bytes:

@@ -76,7 +76,7 @@ class DeploymentWanted:
     peers: tuple[Peer, ...]  # everybody named in `lanes`
     transfer_token: str = field(default="", repr=False)  # what the workers of one deployment show each other
     lanes: tuple[tuple[str, ...], ...] = ()  # sources of each; none: one lane, the peers, then the store
-    pace: int = 100  # this node's rate in percent of the usual
+    slower: frozenset[int] = frozenset()  # lanes whose first source is quicker than this node
     retry: int = 0  # grows when somebody asks to try again
 
 

@@ -91,7 +91,7 @@ def _deployment(message: pb.DeploymentWanted) -> DeploymentWanted:
         peers=tuple(Peer(peer.node_id, peer.address) for peer in message.peers),
         transfer_token=message.transfer_token,
         lanes=tuple(tuple(lane.sources) for lane in message.lanes),
-        pace=message.pace or 100,
+        slower=frozenset(number for number, lane in enumerate(message.lanes) if lane.slower),
         retry=message.retry,
     )
 

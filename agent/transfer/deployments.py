@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import importlib
 import json
 import logging
 from collections.abc import Callable
@@ -65,6 +66,8 @@ class Deployments:
     async def start(self, host: str, port: int = 0, credentials: grpc.ServerCredentials | None = None) -> int:
         """Serves what this node holds; the port on which it does. OSError when the port is taken."""
         await asyncio.to_thread(self._load)
+        # The first delivery shall not wait for a module that most stores need.
+        await asyncio.to_thread(importlib.import_module, "trainmaster.store.http")
         try:
             self._server, port = await serve(
                 self._holdings, self._authorised, f"{host}:{port}", credentials, self._cap_out
@@ -133,9 +136,9 @@ class Deployments:
 
     def _rerouted(self, earlier: DeploymentWanted, wanted: DeploymentWanted) -> bool:
         """Only the sources are others: what is under way goes on."""
-        same = replace(wanted, peers=earlier.peers, lanes=earlier.lanes, pace=earlier.pace)
+        same = replace(wanted, peers=earlier.peers, lanes=earlier.lanes, slower=earlier.slower)
         return same == earlier and self._receiver.reroute(
-            wanted.deployment_id, _peers(wanted), wanted.lanes, wanted.pace
+            wanted.deployment_id, _peers(wanted), wanted.lanes, wanted.slower
         )
 
     def _delivery(self, wanted: DeploymentWanted) -> Delivery:
@@ -156,7 +159,7 @@ class Deployments:
             version=wanted.version,
             token=wanted.transfer_token,
             lanes=wanted.lanes,
-            pace=wanted.pace,
+            slower=wanted.slower,
         )
 
     async def _remove(self, deployment_id: str, known: _Known) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # names of mallopt(3)
+_TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -2, -3, -8  # names of mallopt(3)
 _LARGEST_KEPT = 32 << 20
 _MOST_KEPT = 256 << 20
+_GROWTH = 4 << 20
 
 
 def keep_freed_blocks() -> None:
@@ -21,3 +22,5 @@ def keep_freed_blocks() -> None:
         return
     mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT)
     mallopt(_TRIM_THRESHOLD, _MOST_KEPT)
+    mallopt(_TOP_PAD, _GROWTH)
+    mallopt(_ARENA_MAX, 1)  # every thread would keep blocks of its own

@@ -25,6 +25,7 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.min_reconnect_backoff_ms", 500),
     ("grpc.initial_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 4_000),
+    ("grpc.http2.lookahead_bytes", 4 << 20),
 )
 _T = TypeVar("_T")
 
@@ -98,7 +99,8 @@ class Neighbour:
 
     # -- what it holds
 
-    async def watch(self) -> None:
+    async def watch(self, after: float = 0.0) -> None:
+        await asyncio.sleep(after)
         while True:
             try:
                 await self._watch_once()

@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS = 0.5
 STALLED_SECONDS = 2.0
+OTHERS_AFTER_SECONDS = 2.0
 LEAP_SECONDS = (
     20.0  # a node that is further behind than what comes in so long goes on where its neighbours are
 )
@@ -128,11 +129,20 @@ class Pull:
         for name, peer in wanted.items():
             if name not in self._neighbours:
                 means = self._means
+                parent = any(lane and lane[0] == name for lane in self._route.plan.lanes)
                 neighbour = Neighbour(
                     peer, self._landing, self._route.lanes, means.token, means.trying.patience,
                     means.security, self._news.set, self._missed,
                 )  # fmt: skip
-                self._neighbours[name] = (neighbour, asyncio.create_task(neighbour.watch()))
+                self._neighbours[name] = (
+                    neighbour,
+                    asyncio.create_task(neighbour.watch(0.0 if parent else self._later())),
+                )
+
+    def _later(self) -> float:
+        """The first seconds belong to the bytes: a hundred handshakes at once would hold them up. Those who are only
+        there for the case that a parent fails are met one after the other."""
+        return OTHERS_AFTER_SECONDS * (1 + len(self._neighbours) / 8)
 
     def _view(self) -> View:
         lanes, landing = self._route.lanes, self._landing
@@ -153,7 +163,7 @@ class Pull:
             neighbours={name: neighbour.holds for name, (neighbour, _) in self._neighbours.items()},
             following=tuple(self._following),
             leap=leap,
-            patience=max(2, leap // 4),
+            patience=4 * leap,
             gone=frozenset(gone | self._distrusted),
             stalled=frozenset(stalled),
         )

@@ -47,12 +47,12 @@ class Delivery:
     version: str
     token: str = field(default="", repr=False)
     lanes: Lanes = ()  # none: one lane, from the peers in their order, then the store
-    pace: int = 100
+    slower: frozenset[int] = frozenset()
 
     @property
     def route(self) -> Route:
         lanes = self.lanes or ((*(peer.node_id for peer in self.peers), FROM_STORE),)
-        return Route(NodePlan("", lanes), self.peers)
+        return Route(NodePlan("", lanes, self.slower), self.peers)
 
 
 STORE_THREADS = 8
@@ -96,10 +96,12 @@ class Receiver:
             finally:
                 del self._running[wanted.deployment_id]
 
-    def reroute(self, deployment_id: str, peers: tuple[Peer, ...], lanes: Lanes, pace: int) -> bool:
+    def reroute(
+        self, deployment_id: str, peers: tuple[Peer, ...], lanes: Lanes, slower: frozenset[int]
+    ) -> bool:
         """False when it is not under way, or cannot go on with these: run it anew."""
         transfer = self._running.get(deployment_id)
-        return transfer is not None and transfer.reroute(peers, lanes, pace)
+        return transfer is not None and transfer.reroute(peers, lanes, slower)
 
     async def discard(self, manifest_id: str, model: str, version: str, shared: bool = False) -> None:
         """Nothing of this delivery stays behind, finished or not; other homes of the same bytes do.
@@ -150,8 +152,8 @@ class _Transfer:
             ticker.cancel()
         self._tell(state=TransferState.COMPLETE)
 
-    def reroute(self, peers: tuple[Peer, ...], lanes: Lanes, pace: int) -> bool:
-        wanted = replace(self._wanted, peers=peers, lanes=lanes, pace=pace)
+    def reroute(self, peers: tuple[Peer, ...], lanes: Lanes, slower: frozenset[int]) -> bool:
+        wanted = replace(self._wanted, peers=peers, lanes=lanes, slower=slower)
         if self._pull is not None and not self._pull.reroute(wanted.route):
             return False
         self._wanted = wanted

@@ -20,7 +20,7 @@ from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
 
 Authorise = Callable[[str], bool]
 SIGN_OF_LIFE_SECONDS = 1.0
-SHORTEST_BETWEEN_NEWS_SECONDS = 0.2
+SHORTEST_BETWEEN_NEWS_SECONDS = 1.0
 STRANGER_SIGNS = 10
 
 

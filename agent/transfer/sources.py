@@ -44,6 +44,7 @@ class StoreSource:
         self.name = STORE
         self._url, self._executor = url, executor
         self._store: Store | None = None
+        self._versions: dict[str, str] = {}  # ETags, seen before the first byte of each file
 
     async def pieces(self, landing: Landing, numbers: range) -> Pieces:
         loop = asyncio.get_running_loop()
@@ -80,7 +81,16 @@ class StoreSource:
         path = landing.manifest.files[landing.manifest.chunks[first.chunk].file].path
         size = last.offset + last.size - first.offset
         loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._executor, store.read_range, path, first.offset, size)
+        return loop.run_in_executor(self._executor, self._read_pinned, store, path, first.offset, size)
+
+    def _read_pinned(self, store: Store, path: str, offset: int, size: int) -> bytes:
+        """All of a file from the same version of it: one that was replaced meanwhile is an error at once."""
+        if path not in self._versions:
+            try:
+                self._versions[path] = store.etag(path)
+            except TrainmasterError:  # a server that answers ranges only; the pieces' digests still decide
+                self._versions[path] = ""
+        return store.read_range(path, offset, size, self._versions[path])
 
 
 def _ranges(landing: Landing, numbers: range) -> Iterator[range]:

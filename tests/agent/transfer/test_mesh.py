@@ -103,7 +103,7 @@ async def test_other_parents_in_the_middle_leave_what_is_under_way_alone(
     await six[SIX[3]].until(lambda progress: progress.bytes_done > 4 * CHUNK)
     mended = orders(six, mend(forest, [SIX[2]]), manifest, store.url)
     for name, order in mended.items():
-        assert six[name].receiver.reroute("dep-1", order.peers, order.lanes, 100)
+        assert six[name].receiver.reroute("dep-1", order.peers, order.lanes, order.slower)
     store.open()
     ends = [await six[name].ended() for name in mended]
     assert all(completed(end) for end in ends), ends

@@ -659,7 +659,6 @@ class DeploymentWanted(_message.Message):
     PEERS_FIELD_NUMBER: _builtins.int
     TRANSFER_TOKEN_FIELD_NUMBER: _builtins.int
     LANES_FIELD_NUMBER: _builtins.int
-    PACE_FIELD_NUMBER: _builtins.int
     RETRY_FIELD_NUMBER: _builtins.int
     deployment_id: _builtins.str
     model: _builtins.str
@@ -667,8 +666,6 @@ class DeploymentWanted(_message.Message):
     version: _builtins.str
     transfer_token: _builtins.str
     """what the workers of this deployment show each other"""
-    pace: _builtins.int
-    """this node's rate in percent of the usual; 0 is 100"""
     retry: _builtins.int
     """counts requests to try again: a failed node begins at once when it grows"""
     @_builtins.property
@@ -691,12 +688,11 @@ class DeploymentWanted(_message.Message):
         peers: _abc.Iterable[Global___Peer] | None = ...,
         transfer_token: _builtins.str = ...,
         lanes: _abc.Iterable[Global___Lane] | None = ...,
-        pace: _builtins.int = ...,
         retry: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "deployment_id", b"deployment_id", "lanes", b"lanes", "model", b"model", "pace", b"pace", "peers", b"peers", "retry", b"retry", "transfer_token", b"transfer_token", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "deployment_id", b"deployment_id", "lanes", b"lanes", "model", b"model", "peers", b"peers", "retry", b"retry", "transfer_token", b"transfer_token", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -709,16 +705,20 @@ class Lane(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SOURCES_FIELD_NUMBER: _builtins.int
+    SLOWER_FIELD_NUMBER: _builtins.int
+    slower: _builtins.bool
+    """this node cannot keep up with the first of them"""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
         sources: _abc.Iterable[_builtins.str] | None = ...,
+        slower: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sources", b"sources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["slower", b"slower", "sources", b"sources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

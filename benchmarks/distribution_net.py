@@ -1,0 +1,195 @@
+"""A model to many machines over shaped links, by real agents, and by its peers on the same links in the same run.
+
+python -m benchmarks.distribution_net [--workers 16 --rate-mbit 100 --bytes 268435456 --peer libtorrent|none]
+
+Needs root: every worker is a network namespace behind a link of its own, the store too. JSON lines with system,
+workers, last_done_s (from the order to the last worker's verified file), bound_s (one copy at the goodput that plain
+TCP reaches on one such link), ratio, egress_copies (bytes of the file that the store sent, over its size), verified.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rig import cluster, network
+from benchmarks.rig.gateway import Gateway
+from benchmarks.rig.network import Host, Network
+from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.planners import mesh
+
+MODULE = "benchmarks.distribution_net"
+GOODPUT_BYTES = 32 << 20
+LIMIT_SECONDS = 180
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workers", type=int, default=16)
+    parser.add_argument("--rate-mbit", type=int, default=100)
+    parser.add_argument("--bytes", type=int, default=256 << 20)
+    parser.add_argument("--piece", type=int, default=256 << 10)
+    parser.add_argument("--lanes", type=int, default=mesh.LANES)
+    parser.add_argument("--peer", choices=("libtorrent", "none"), default="libtorrent")
+    parser.add_argument("--dir", help="where the bytes lie; a temporary folder by default")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse()
+    if not network.inside_hub():
+        sys.exit(network.enter_hub(MODULE))
+    with tempfile.TemporaryDirectory(dir=options.dir, prefix="distribution-") as folder:
+        root = Path(folder)
+        manifest = cluster.make_model(root / "store", options.bytes, options.piece)
+        net = Network(options.rate_mbit)
+        source = net.add("store")
+        hosts = cluster.make_hosts(net, options.workers)
+        bound = options.bytes / goodput(source, hosts[0])
+        told: dict[str, Any] = {
+            "workers": options.workers,
+            "rate_mbit": options.rate_mbit,
+            "bytes": options.bytes,
+        }
+        ours = asyncio.run(agents(root, manifest, source, hosts, options.lanes))
+        print(json.dumps(line("trainmaster", told, ours, bound, options.bytes)), flush=True)
+        if options.peer != "none":
+            peer = libtorrent
+            print(
+                json.dumps(
+                    line(options.peer, told, peer(root, manifest, source, hosts), bound, options.bytes)
+                ),
+                flush=True,
+            )
+
+
+def line(system: str, told: dict[str, Any], run: dict[str, Any], bound: float, size: int) -> dict[str, Any]:
+    seconds = run.pop("last_done_s")
+    return {
+        "system": system,
+        **told,
+        "last_done_s": round(seconds, 2),
+        "bound_s": round(bound, 2),
+        "ratio": round(seconds / bound, 3),
+        "egress_copies": round(run.pop("egress_bytes") / size, 3),
+        **run,
+    }
+
+
+def goodput(source: Host, sink: Host) -> float:
+    """Bytes per second of plain TCP from one to the other."""
+    receive = (
+        "import socket,time;s=socket.create_server(('0.0.0.0',7000));print(flush=True);c,_=s.accept();n=0;t=0\n"
+        "while (d:=c.recv(1<<18)):\n t=t or time.monotonic();n+=len(d)\n"
+        "print(n/(time.monotonic()-t))"
+    )
+    send = f"import socket;socket.create_connection(('{sink.address}',7000)).sendall(bytes({GOODPUT_BYTES}))"
+    pipe = subprocess.PIPE
+    sinking = subprocess.Popen(sink.command(sys.executable, "-c", receive), stdout=pipe, text=True)
+    assert sinking.stdout is not None
+    sinking.stdout.readline()
+    subprocess.run(source.command(sys.executable, "-c", send), check=True)
+    return float(sinking.communicate()[0])
+
+
+async def agents(
+    root: Path, manifest: Manifest, source: Host, hosts: list[Host], lanes: int
+) -> dict[str, Any]:
+    gateway = Gateway()
+    fleet = cluster.Agents(hosts, root / "agents", await gateway.start(network.HUB_ADDRESS))
+    store = cluster.Store(source, root / "store")
+    try:
+        for host in hosts:
+            fleet.start(host.name)
+        await gateway.until(lambda: len(gateway.addresses) == len(hosts), LIMIT_SECONDS)
+        wanted = cluster.orders(cluster.plan(sorted(fleet.hosts), lanes), manifest, store.url, gateway)
+        cpu, start = fleet.cpu_seconds(), time.monotonic()
+        await gateway.want(wanted)
+        await gateway.until(lambda: len(gateway.done_at) == len(hosts), LIMIT_SECONDS)
+        done = sorted(moment - start for moment in gateway.done_at.values())
+        homes = [fleet.folder / f"data-{host.name}" / "models" / "rig" / "model" / "1" for host in hosts]
+        return {
+            "last_done_s": done[-1],
+            "first_done_s": round(done[0], 2),
+            "egress_bytes": store.sent(),
+            "verified": all(is_right(home / "weights.bin", manifest) for home in homes),
+            "tls": True,
+            "retries": sum(each.retries for each in gateway.observed.values()),
+            "cpu_s_per_gb": round((fleet.cpu_seconds() - cpu) / manifest.total_bytes / len(hosts) * 1e9, 2),
+        }
+    finally:
+        fleet.stop()
+        store.stop()
+        await gateway.stop()
+        shutil.rmtree(root / "agents")
+
+
+def is_right(path: Path, manifest: Manifest) -> bool:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == manifest.files[0].sha256
+
+
+def libtorrent(root: Path, manifest: Manifest, source: Host, hosts: list[Host]) -> dict[str, Any]:
+    try:
+        from benchmarks.rig import torrent
+    except ImportError:
+        raise SystemExit("The peer libtorrent is missing: pip install libtorrent") from None
+    torrent.make(root, manifest.piece_size)
+    everybody = [(source, "seed", root / "store")]
+    everybody += [(host, "leech", root / f"torrent-{host.name}") for host in hosts]
+    processes = []
+    try:
+        for host, role, folder in everybody:
+            folder.mkdir(exist_ok=True)
+            command = host.command(
+                sys.executable, "-m", "benchmarks.rig.torrent", role, str(folder), host.address
+            )
+            pipe = subprocess.PIPE
+            processes.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True))
+        for process in processes:
+            read(process)
+        start = time.monotonic()
+        addresses = [host.address for host, _, _ in everybody]
+        for number, process in enumerate(processes):
+            # Everybody knows everybody from the start: no time is lost on finding each other.
+            write(process, " ".join(addresses[:number] + addresses[number + 1 :]))
+        for process in processes:
+            read(process)
+        seconds = time.monotonic() - start
+        write(processes[0], "uploaded")
+        uploaded = int(read(processes[0]))
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    folders = [folder for _, role, folder in everybody if role == "leech"]
+    verified = all(is_right(folder / "weights.bin", manifest) for folder in folders)
+    for folder in folders:
+        shutil.rmtree(folder)
+    return {"last_done_s": seconds, "egress_bytes": uploaded, "verified": verified}
+
+
+def write(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdin is not None
+    process.stdin.write(text + "\n")
+    process.stdin.flush()
+
+
+def read(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The benchmarks of moving models, at a small scale: what they promise to print, and that all of it was verified."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+
+def run(module: str, *arguments: str) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", f"benchmarks.{module}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def namespaces_are_allowed() -> bool:
+    name = f"tmtest{os.getpid()}"
+    try:
+        made = subprocess.run(["ip", "netns", "add", name], capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+    if made:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+    return made
+
+
+def test_agents_and_sockets_move_the_same_bytes_with_and_without_tls() -> None:
+    lines = run("dataplane", "--bytes", str(8 << 20), "--piece", str(1 << 20), "--repeat", "1")
+    assert {(line["transport"], line["tls"]) for line in lines} >= {
+        ("agent", False), ("agent", True), ("sockets", False), ("sockets", True),
+    }  # fmt: skip
+    assert all(line["verified"] for line in lines)
+
+
+@pytest.mark.skipif(not namespaces_are_allowed(), reason="network namespaces need root")
+def test_real_agents_behind_shaped_links_all_get_the_model() -> None:
+    sizes = ("--bytes", str(4 << 20), "--piece", str(128 << 10), "--rate-mbit", "80")
+    (line,) = run("distribution_net", "--workers", "3", *sizes, "--peer", "none")
+    assert line["verified"]
+    assert line["tls"]
+    assert line["egress_copies"] <= 1.02
+    named = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+    assert f"tm{os.getpid()}" not in named

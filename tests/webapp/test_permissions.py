@@ -83,6 +83,8 @@ def pages() -> Iterator[Row]:
     begun = {"model_version": "{model_version}", "targets": ["{node}"]}
     yield Row("post", "deployments/create/", MEMBERS, body=begun)
     yield Row("get", "deployments/<str:deployment_id>/", OF_TEAM, "deployments/{deployment}/")
+    yield Row("get", "deployments/<str:deployment_id>/chunks/", OF_TEAM, "deployments/{deployment}/chunks/")
+    yield Row("post", "deployments/<str:deployment_id>/retry/", MEMBERS, "deployments/{deployment}/retry/")
     yield Row(
         "post", "deployments/<str:deployment_id>/cancel/", OWN_OR_LEAD, "deployments/{deployment}/cancel/"
     )

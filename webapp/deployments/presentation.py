@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from django.conf import settings
+
 from platform_core.distribution.deployment import ACTIVE, DESCRIPTION, DeploymentState
 from platform_core.distribution.progress import progress, remaining_ms
 from platform_core.units import format_bytes, format_duration_ms
+from webapp.deployments import heat
 from webapp.deployments.mapping import deployment_value
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.queries import workers as workers_of
@@ -108,6 +111,7 @@ def kpis(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[s
             "value": f"{from_store / size:.2f}" if size else "–",
             "note": "copies",
         },
+        _against_the_bound(row, len(workers), now_ms - began),
         {
             "label": "Nodes ready",
             "value": f"{told.workers_complete} of {told.workers}",
@@ -119,6 +123,22 @@ def kpis(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[s
             "note": "pieces asked for again",
         },
     ]
+
+
+def _against_the_bound(row: Deployment, workers: int, elapsed_ms: int) -> dict[str, Any]:
+    rate = settings.NETWORK_BYTES_PER_SECOND
+    least_ms = heat.bound_ms(row, workers, rate)
+    kpi = {
+        "label": "Least possible",
+        "value": format_duration_ms(least_ms) if least_ms else "–",
+        "note": f"with {format_bytes(rate)}/s on every link",
+    }
+    if row.state == DeploymentState.COMPLETE and row.finished_ms and least_ms:
+        took_ms = row.finished_ms - (row.started_ms or row.created_ms)
+        kpi["note"] = f"{took_ms / least_ms:.3g} times that, at {format_bytes(rate)}/s a link"
+    elif least_ms and elapsed_ms > least_ms:
+        kpi["note"] = f"{elapsed_ms / least_ms:.3g} times that so far"
+    return kpi
 
 
 def worker_lines(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[str, Any]]:

@@ -5,16 +5,16 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
 
-from platform_core.distribution.deployment import ACTIVE
+from platform_core.distribution.deployment import ACTIVE, WorkerState
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
-from webapp.deployments import presentation, queries, services
+from webapp.deployments import heat, presentation, queries, services
 from webapp.deployments.api import deployment_for
 from webapp.live import fragments
 from webapp.live.identity import now_ms
@@ -65,12 +65,33 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
         "kpis": presentation.kpis(row, workers, now),
         "workers": shown,
         "workers_total": len(lines),
+        "racks": heat.racks(workers),
+        "waterfall": heat.waterfall(row, workers) if row.state not in ACTIVE else [],
         "events": story(f"deployment:{row.id}")[::-1],
         "may": {
             "cancel": row.state in ACTIVE and permissions.may(actor, "deployment.cancel", row.team_id, owner),
+            "retry": any(worker.state == WorkerState.FAILED for worker in workers)
+            and permissions.may(actor, "deployment.create", row.team_id),
         },
     }
     return fragments.render(request, "deployment.html", context)
+
+
+@login_required
+@require_GET
+def chunks(request: HttpRequest, deployment_id: str) -> JsonResponse:
+    """For the heat map: which node has which chunk."""
+    row = deployment_for(request, deployment_id)
+    return JsonResponse(heat.chunk_map(row, queries.workers(row.id)))
+
+
+@login_required
+@require_POST
+def retry(request: HttpRequest, deployment_id: str) -> HttpResponse:
+    deployment_for(request, deployment_id)
+    services.retry(actor_of(request), deployment_id)
+    messages.success(request, "The nodes that failed try again; what they have verified they keep.")
+    return redirect("deployments:detail", deployment_id=deployment_id)
 
 
 @login_required

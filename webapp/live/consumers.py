@@ -62,8 +62,10 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
             return
         self.joined.add(subject)
         await self.channel_layer.group_add(subjects.group(subject), self.channel_name)
+        # Looked up before the page hears that it has joined: what changes after that arrives as itself.
+        missed = since_ms is not None and await sync_to_async(subjects.changed_since)(subject, since_ms)
         await self.send_json({"joined": subject})
-        if since_ms is not None and await sync_to_async(subjects.changed_since)(subject, since_ms):
+        if missed:
             await self.send_json({"subject": subject, "data": {"missed": True}})
 
     async def live_changed(self, message: dict[str, Any]) -> None:

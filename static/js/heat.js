@@ -1,0 +1,102 @@
+// Which node has which chunk: a line a node, a column a chunk. One canvas, so that a thousand by five hundred draw at once.
+
+const LINE_PX = [14, 8, 4, 2, 1]; // the tallest that keeps the map within a screen
+const MOST_PX = 480;
+const GAP_MS = 1000;
+
+class Heat {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.told = canvas.closest(".card").querySelector("[data-heat-told]");
+    this.rows = [];
+    this.at = -Infinity;
+    this.owed = false;
+    canvas.addEventListener("mousemove", (event) => this.point(event));
+    new ResizeObserver(() => this.paint()).observe(canvas.parentElement);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.paint());
+    new MutationObserver(() => this.paint()).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    this.fetch();
+  }
+
+  // At most once a second, however often the deployment speaks.
+  later() {
+    if (this.owed) return;
+    this.owed = true;
+    setTimeout(() => {
+      this.owed = false;
+      if (this.canvas.isConnected) this.fetch();
+    }, Math.max(0, GAP_MS - (performance.now() - this.at)));
+  }
+
+  async fetch() {
+    this.at = performance.now();
+    try {
+      const answer = await fetch(this.canvas.dataset.src, { headers: { Accept: "application/json" } });
+      if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+      const { chunks, rows } = await answer.json();
+      this.chunks = chunks;
+      this.rows = rows.map((row) => ({ ...row, bits: Uint8Array.from(atob(row.bits), (c) => c.charCodeAt(0)) }));
+      this.paint();
+    } catch (error) {
+      this.told.textContent = `The map could not be read: ${error.message}.`;
+    }
+  }
+
+  paint() {
+    if (!this.rows.length) return;
+    const { canvas, rows, chunks } = this;
+    const scale = devicePixelRatio || 1;
+    const line = LINE_PX.find((px) => px * rows.length <= MOST_PX) ?? 1;
+    const width = canvas.parentElement.clientWidth - 2 * parseFloat(getComputedStyle(canvas.parentElement).paddingLeft);
+    canvas.height = Math.round(line * rows.length * scale);
+    canvas.width = Math.max(1, Math.round(width * scale));
+    const style = getComputedStyle(canvas);
+    const ink = canvas.getContext("2d");
+    const column = canvas.width / chunks;
+    const gap = line > 2 ? scale : 0;
+    let whole = 0;
+    rows.forEach((row, y) => {
+      ink.fillStyle = style.getPropertyValue("background-color");
+      ink.fillRect(0, y * line * scale, canvas.width, line * scale - gap);
+      ink.fillStyle = row.state === "failed" ? style.getPropertyValue("outline-color") : style.color;
+      let first = -1;
+      for (let chunk = 0; chunk <= chunks; chunk += 1) {
+        const there = chunk < chunks && has(row, chunk);
+        if (there && first < 0) first = chunk;
+        if (!there && first >= 0) {
+          ink.fillRect(first * column, y * line * scale, (chunk - first) * column, line * scale - gap);
+          first = -1;
+        }
+      }
+      whole += row.state === "complete";
+    });
+    this.line = line;
+    this.told.textContent = `${whole.toLocaleString("en")} of ${rows.length.toLocaleString("en")} nodes have all ${chunks.toLocaleString("en")} chunks`;
+  }
+
+  point({ offsetX, offsetY }) {
+    const row = this.rows[Math.floor(offsetY / this.line)];
+    const chunk = Math.floor((offsetX / this.canvas.clientWidth) * this.chunks);
+    if (row) this.canvas.title = `${row.node}, ${row.rack || "no rack"}: chunk ${chunk + 1} of ${this.chunks} is ${has(row, chunk) ? "there" : "missing"}`;
+  }
+}
+
+function has(row, chunk) {
+  return Boolean((row.bits[chunk >> 3] >> (chunk & 7)) & 1);
+}
+
+const maps = new WeakMap();
+
+function look() {
+  for (const canvas of document.querySelectorAll("[data-heat]")) if (!maps.has(canvas)) maps.set(canvas, new Heat(canvas));
+}
+
+export function startHeat() {
+  look();
+  document.addEventListener("htmx:afterSettle", look);
+  const all = (subject) => document.querySelectorAll("[data-heat]").forEach((canvas) => {
+    if (!subject || canvas.dataset.subject === subject) maps.get(canvas)?.later();
+  });
+  document.addEventListener("trainmaster:live", ({ detail: { subject } }) => all(subject));
+  document.addEventListener("trainmaster:catch-up", () => all(""));
+}

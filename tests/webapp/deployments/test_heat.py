@@ -1,0 +1,74 @@
+"""The map of chunks, the racks and the waterfall, for thousands of nodes as for four."""
+
+import base64
+from types import SimpleNamespace
+from typing import Any
+
+from webapp.deployments import heat
+
+
+def worker(name: str, **changes: Any) -> Any:
+    node = SimpleNamespace(hostname=name, rack=changes.pop("rack", "rack-1"))
+    told = {
+        "node": node, "node_id": name, "position": 0, "state": "receiving", "chunks_done": b"", "bytes_done": 0,
+        "bytes_total": 100, "rate_in": 0.0, "source": "", "store_bytes": 0, "started_ms": None, "finished_ms": None,
+    }  # fmt: skip
+    return SimpleNamespace(**{**told, **changes})
+
+
+def deployment(chunks: int) -> Any:
+    manifest = SimpleNamespace(document={"chunks": [{}] * chunks, "piece_size": 10}, total_bytes=100)
+    return SimpleNamespace(
+        model_version=SimpleNamespace(manifest=manifest), started_ms=1_000, created_ms=0, state="complete"
+    )
+
+
+def test_the_map_goes_by_racks_and_those_that_are_complete_have_all() -> None:
+    told = heat.chunk_map(
+        deployment(9), [worker("b", rack="rack-2", chunks_done=b"\x05"), worker("a", state="complete")]
+    )
+    rows = [(row["node"], base64.b64decode(row["bits"])) for row in told["rows"]]
+    assert (told["chunks"], rows) == (9, [("a", b"\xff\xff"), ("b", b"\x05")])
+
+
+def test_a_thousand_nodes_by_five_hundred_chunks_are_a_small_answer() -> None:
+    told = heat.chunk_map(deployment(500), [worker(f"n{n}", chunks_done=bytes(63)) for n in range(1000)])
+    assert sum(len(row["bits"]) for row in told["rows"]) < 100_000
+
+
+def test_racks_add_up_what_came_from_the_store_and_from_other_racks() -> None:
+    told = heat.racks(
+        [
+            worker("a", bytes_done=50, rate_in=7.0, source="store", store_bytes=50),
+            worker("b", state="complete", bytes_done=100, store_bytes=25),
+            worker("c", rack="rack-2", source="a", bytes_done=10, rate_in=3.0),
+        ]
+    )
+    assert [
+        (one["rack"], one["complete"], one["percent"], one["from_store"], one["from_abroad"]) for one in told
+    ] == [
+        ("rack-1", 1, 75, 0.75, 0),
+        ("rack-2", 0, 10, 0.0, 1),
+    ]
+
+
+def test_the_waterfall_shows_who_was_ready_last_first() -> None:
+    told = heat.waterfall(
+        deployment(1),
+        [
+            worker("quick", state="complete", started_ms=1_000, finished_ms=2_000),
+            worker("late", state="failed", started_ms=2_000, finished_ms=5_000),
+            worker("never"),
+        ],
+    )
+    assert [(one["node"], one["runs"], one["took_ms"]) for one in told] == [
+        ("late", [(250, 750, "bad")], 4_000),
+        ("quick", [(0, 250, "have")], 1_000),
+    ]
+
+
+def test_the_bound_is_that_of_the_core() -> None:
+    assert (
+        heat.bound_ms(deployment(1), workers=3, rate=100) == 1_100
+    )  # ten pieces, and log2(4) - 1 more rounds of one
+    assert heat.bound_ms(deployment(1), workers=0, rate=100) == 0

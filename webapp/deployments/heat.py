@@ -1,0 +1,90 @@
+"""Which node has which chunk, small enough for a thousand nodes by five hundred chunks; and who was ready when."""
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+from platform_core.distribution import bounds
+from platform_core.units import format_duration_ms
+from webapp.deployments.models import Deployment, Worker
+
+LINES = 60  # of the waterfall: those that were ready last
+
+
+def chunk_map(row: Deployment, workers: Sequence[Worker]) -> dict[str, Any]:
+    """Rows in rack order; `bits` is the bitmap of the chunks in base64, chunk i being bit i % 8 of byte i / 8."""
+    chunks = _chunks(row)
+    whole = bytes([255] * (-(-chunks // 8)))
+    in_order = sorted(workers, key=lambda worker: (worker.node.rack, worker.position))
+    return {
+        "chunks": chunks,
+        "rows": [
+            {
+                "node": worker.node.hostname,
+                "rack": worker.node.rack,
+                "state": worker.state,
+                "bits": base64.b64encode(
+                    whole if worker.state == "complete" else bytes(worker.chunks_done)
+                ).decode(),
+            }
+            for worker in in_order
+        ],
+    }
+
+
+def racks(workers: Sequence[Worker]) -> list[dict[str, Any]]:
+    """The topology in numbers: what each rack has, and how many copies came into it from the store and other racks."""
+    rack_of = {worker.node_id: worker.node.rack for worker in workers}
+    lines = []
+    for rack in sorted(set(rack_of.values())):
+        mine = [worker for worker in workers if worker.node.rack == rack]
+        done, total = sum(w.bytes_done for w in mine), sum(w.bytes_total for w in mine)
+        abroad = sum(rack_of.get(w.source, rack) != rack for w in mine if w.state == "receiving")
+        size = mine[0].bytes_total
+        lines.append(
+            {
+                "rack": rack,
+                "nodes": len(mine),
+                "complete": sum(w.state == "complete" for w in mine),
+                "percent": 100 * done // total if total else 100,
+                "rate": int(sum(w.rate_in for w in mine if w.state == "receiving")),
+                "from_store": sum(w.store_bytes for w in mine) / size if size else 0.0,
+                "from_abroad": abroad,
+            }
+        )
+    return lines
+
+
+def waterfall(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
+    """When each node began and was ready, in thousandths of the whole; the last ones first."""
+    begun = row.started_ms or row.created_ms
+    ended = [worker for worker in workers if worker.finished_ms is not None]
+    last = max((worker.finished_ms or 0 for worker in ended), default=begun)
+    span = max(1, last - begun)
+    in_order = sorted(ended, key=lambda worker: (-(worker.finished_ms or 0), worker.position))
+    return [_bar(worker, begun, span) for worker in in_order[:LINES]]
+
+
+def _bar(worker: Worker, begun: int, span: int) -> dict[str, Any]:
+    """`runs` as the `strip` tag draws them."""
+    first, last = (worker.started_ms or begun) - begun, (worker.finished_ms or begun) - begun
+    kind = "bad" if worker.state == "failed" else "have"
+    return {
+        "node": worker.node.hostname,
+        "runs": [(1000 * first // span, max(4, 1000 * (last - first) // span), kind)],
+        "label": f"{worker.node.hostname}: {format_duration_ms(first)} to {format_duration_ms(last)}",
+        "took_ms": last,
+    }
+
+
+def bound_ms(row: Deployment, workers: int, rate: int) -> int:
+    """The least time that any strategy takes at this rate of each link. See platform_core.distribution.bounds."""
+    manifest = row.model_version.manifest
+    if manifest is None or not workers:
+        return 0
+    return bounds.rounds_ms(manifest.total_bytes, manifest.document["piece_size"], workers, rate)
+
+
+def _chunks(row: Deployment) -> int:
+    manifest = row.model_version.manifest
+    return len(manifest.document["chunks"]) if manifest else 0

@@ -24,6 +24,8 @@ EVERYBODYS = [
     "/",
     "/jobs/",
     "/jobs/submit/",
+    "/queue/",
+    "/report/",
     "/experiments/",
     "/models/",
     "/deployments/",

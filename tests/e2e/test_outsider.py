@@ -55,6 +55,7 @@ def traces(bob: Page, site: Site) -> tuple[list[str], dict[str, str], list[str],
         *(f"/jobs/{job.id}/{rest}" for rest in ("", "?tab=logs", "log/", "log.txt")),
         f"/jobs/submit/?clone={job.id}",
         *(experiment, "/models/vision/private/", f"/deployments/{deployment.id}/", "/teams/vision/"),
+        f"/deployments/{deployment.id}/chunks/",
     ]
     lists = {
         "/": job.name, "/jobs/": job.name, "/experiments/": "bytelm", f"/experiments/compare/?runs={job.id}": job.name,

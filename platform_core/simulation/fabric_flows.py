@@ -73,10 +73,10 @@ class Flows:
         self._sources = sources
         self._upstream = sources * self.lanes + self.lane
         self._live = (self.source != _NONE) & self.alive[self.target] & self.alive[sources]
-        self._store = (sources == self.nodes).astype(np.float64)
+        self._from_store = np.flatnonzero(sources == self.nodes)
         from_rack, to_rack = self.rack[sources], self.rack[self.target]
         crosses = (from_rack != to_rack) & (from_rack != _NONE)
-        self._across = crosses.astype(np.float64)
+        self._crossing = np.flatnonzero(crosses)
         self._ports = [sources, self.target]
         if self.uplink:
             unlimited = len(self._capacities[-1]) - 1
@@ -92,8 +92,8 @@ class Flows:
         self.place += given
         np.copyto(self.top[: len(self.place)], self.place, where=~self.in_gap)
         self.moved += float(given.sum())
-        self.from_store += float(given @ self._store)
-        self.across += float(given @ self._across)
+        self.from_store += float(given[self._from_store].sum())
+        self.across += float(given[self._crossing].sum())
         self.received += given.reshape(self.nodes, self.lanes).sum(axis=1)
         return np.flatnonzero((given > 0) & (self.place >= self.until - _WHOLE))
 

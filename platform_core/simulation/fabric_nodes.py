@@ -138,25 +138,25 @@ class Nodes:
         for flow in np.flatnonzero(still).tolist():
             stalled.setdefault(flow // self.lanes, set()).add(flow % self.lanes)
         others = {*self._astray, *np.flatnonzero(far).tolist()}
-        for number in sorted({*stalled, *(flow // self.lanes for flow in others)}):
-            self.decide([self.names[number]], frozenset(stalled.get(number, ())))
+        numbers = sorted({*stalled, *(flow // self.lanes for flow in others)})
+        self.decide([self.names[number] for number in numbers], stalled)
 
     # deciding
 
-    def decide(self, nodes: Iterable[str], stalled: frozenset[int] = frozenset()) -> None:
+    def decide(self, nodes: Iterable[str], stalled: Mapping[int, Collection[int]] | None = None) -> None:
         todo = list(dict.fromkeys(nodes))
         for node in todo:  # grows: whoever follows one that leapt ahead must look again
             number = self.number[node]
             if not self.flows.alive[number] or node in self.finished:
                 continue
             self.decisions += 1
-            for follow in next_actions(self.plans[node], self._view(node, stalled)):
+            for follow in next_actions(self.plans[node], self._view(node, (stalled or {}).get(number, ()))):
                 todo.extend(self._follow(number, follow))
             self._connect(number)
             self._note_astray(node)
         self.flows.refresh()
 
-    def _view(self, node: str, stalled: frozenset[int]) -> View:
+    def _view(self, node: str, stalled: Collection[int]) -> View:
         near = {
             name
             for lane in self.plans[node].lanes
@@ -172,7 +172,7 @@ class Nodes:
             self.leap,
             self.leap * 4,
             frozenset(self._gone),
-            stalled=stalled,
+            stalled=frozenset(stalled),
         )
 
     def _holds(self, node: str) -> tuple[Runs, ...]:

@@ -50,7 +50,7 @@ def _round(leadership: Leadership) -> None:
     decided = plan(known.snapshot, known.policy)
     took_ms = round((time.monotonic() - begun) * 1000)
     rounds.keep(known, decided, leadership.fencing, took_ms)  # first: whatever is applied can be explained
-    apply(decided, leadership, now)
+    apply(decided, leadership)
     stop(known.snapshot, decided.stops, leadership)
 
 
@@ -64,25 +64,28 @@ def stop(snapshot: Snapshot, stops: Sequence[Stop], leadership: Leadership) -> N
         cause = f"{slots} are wanted by {wanted.id} of {wanted.team}, priority {wanted.priority}"
         with transaction.atomic():
             lease.check(leadership)
-            if jobs.preempt(each.job_id, cause, snapshot.now_ms):
+            if jobs.preempt(each.job_id, cause, now_ms()):
                 Receipt.objects.create(
                     at_ms=snapshot.now_ms, job_id=victim.id, team=victim.team, for_job=wanted.id,
                     for_team=wanted.team, kind=each.kind, gpu_type=victim.gpu_type, lost_gpu_ms=each.lost_gpu_ms,
                 )  # fmt: skip
 
 
-def apply(decided: Plan, leadership: Leadership, now: int) -> None:
-    """Start what was placed, a transaction each; then tell the others why they wait."""
+def apply(decided: Plan, leadership: Leadership) -> None:
+    """Start what was placed, a transaction each; then tell the others why they wait.
+
+    A job may have been submitted after the round began, so it starts at the time of its own transaction.
+    """
     started = []
     for placement in decided.placements:
         with transaction.atomic():
             lease.check(leadership)
             seats = [(seat.node, seat.rank, seat.slots) for seat in placement.members]
-            if jobs.place(placement.job_id, seats, placement.reason, now):
+            if jobs.place(placement.job_id, seats, placement.reason, now_ms()):
                 started.append(placement.job_id)
             else:
                 log.info("placement of %s was stale; the next round plans it again", placement.job_id)
-    predictions.started(started, now)
+    predictions.started(started, now_ms())
     positions = {
         job_id: index for index, job_id in enumerate((wait.job_id for wait in decided.waits), start=1)
     }

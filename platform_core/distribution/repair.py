@@ -137,15 +137,15 @@ class _Work:
         return best is not None
 
     def _take_place(self, node: str, lane: int) -> str | None:
-        """The free slots are the node's own, or below it or another orphan: it takes the place of a leaf, which waits
-        until they are connected, or that of the root if all that are connected are slower. Who it was, is told."""
+        """The free slots are the node's own, or below it or another orphan, or of slower nodes: it takes the place of
+        a leaf, or that of a slower node, which waits until they are connected. Who it was, is told."""
         seat = self.seats[node]
         leaves = (
             (other.rack != seat.rack, self._hops(other.node, lane) or 0, other.node)
             for other in self._leaves(seat, lane)
         )
         best = min(islice(leaves, _NEAREST), default=None)
-        taken = best[-1] if best else self._slower_root(node, lane)
+        taken = best[-1] if best else self._slower(seat, lane)
         if taken:
             parent = self.seats[taken].parents[lane]
             if parent != STORE:
@@ -155,9 +155,14 @@ class _Work:
             self._set_parent(node, lane, parent)
         return taken
 
-    def _slower_root(self, node: str, lane: int) -> str | None:
-        roots = (seat for seat in self.seats.values() if seat.parents[lane] == STORE)
-        return next((seat.node for seat in roots if seat.pace < self.seats[node].pace), None)
+    def _slower(self, seat: Seat, lane: int) -> str | None:
+        """The first of the slower ones on the way down, the root perhaps; the seat's rack first."""
+        for other in sorted(self.seats.values(), key=lambda other: (other.rack != seat.rack, other.node)):
+            parent = other.parents[lane]
+            above = _USUAL if parent == STORE else self.seats[parent].pace if parent != _UNPLACED else 0
+            if other.pace < seat.pace <= above and self._hops(other.node, lane) is not None:
+                return other.node
+        return None
 
     def _leaves(self, seat: Seat, lane: int) -> Iterable[Seat]:
         """Connected nodes of the same pace that feed nobody in the lane; the seat's rack first."""

@@ -68,6 +68,9 @@ class Nodes:
         behind = flows.behind() + self._skipped
         kept_source = (flows.source == self._sources) & (flows.source >= 0)
         grown = kept_source & (behind - self._behind > flows.received.max(initial=0) / (20 * self.lanes))
+        # A crowded uplink of a rack is nobody's fault: lanes that come from the own rack tell, if there are any.
+        near = (kept_source & (flows.rack[flows.source] == flows.rack[flows.target])).reshape(-1, self.lanes)
+        grown &= (near | ~near.any(axis=1, keepdims=True)).ravel()
         ports = len(flows.alive)
         all_of, late_of = (
             np.bincount(flows.source[which], minlength=ports) for which in (kept_source, grown)

@@ -16,6 +16,7 @@ from agent.observed import DeploymentObserved, Observed
 from agent.probes.slots import Slots, usable_cpus
 from agent.probes.telemetry import Occupant, Probe, Telemetry
 from agent.reconcile import reconcile
+from agent.transfer.credentials import NodeCredentials
 from agent.wanted import DeploymentWanted, Wanted
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
 
@@ -35,8 +36,11 @@ class Deployments(Protocol):
 
 
 class Node:
-    def __init__(self, config: AgentConfig, slots: Slots, probe: Probe) -> None:
-        self._config, self._slots, self._probe = config, slots, probe
+    def __init__(
+        self, config: AgentConfig, slots: Slots, probe: Probe, credentials: NodeCredentials | None = None
+    ) -> None:
+        """Without `credentials` the operator gave this node a certificate for others."""
+        self._config, self._slots, self._probe, self._credentials = config, slots, probe, credentials
         self._wanted: Wanted | None = None
         self._changed = asyncio.Event()
         self._settling = False
@@ -74,6 +78,13 @@ class Node:
             rendezvous_port_high=high,
             labels=dict(config.labels),
         )
+
+    def certificate_request(self) -> bytes:
+        return self._credentials.request() if self._credentials is not None else b""
+
+    def certified(self, certificate: bytes, authority: bytes) -> None:
+        if self._credentials is not None:
+            self._credentials.accept(certificate, authority)
 
     def observed(self) -> Observed:
         return Observed(

@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 
+import grpc
 import grpc.aio
 
 from agent import artifacts
@@ -29,7 +30,8 @@ from agent.probes.network import interface_of
 from agent.probes.slots import Slots, find_slots
 from agent.probes.telemetry import Probe
 from agent.session import Session
-from agent.transfer.deployments import Deployments
+from agent.transfer.credentials import NodeCredentials
+from agent.transfer.deployments import Deployments, Trust
 from agent.transfer.neighbour import Security
 from agent.uplink.push import Pusher
 from agent.work_folder import WorkFolders
@@ -61,16 +63,18 @@ async def run(config: AgentConfig) -> None:
 async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Executor) -> None:
     nvml = Nvml.open()
     slots = find_slots(nvml, config.slots, config.gpu_type)
-    node = Node(config, slots, Probe(slots, nvml, config.data))
+    shown, trusted = peer_credentials(config)
+    credentials = NodeCredentials(config.data) if trusted is None else None
+    node = Node(config, slots, Probe(slots, nvml, config.data), credentials)
     session = Session(config, channel, node)
     pusher = Pusher(channel, session.identity)
     supervisor = Supervisor(
         WorkFolders(config.data), _tools(config, slots, pusher, uploads, node.note_change)
     )
-    shown, trusted = peer_credentials(config)
-    deployments = Deployments(config.data, node.note_change, security=Security(trusted))
+    deployments = Deployments(config.data, node.note_change, _trust(credentials, trusted))
     try:
-        port = await deployments.start(_bind_host(config.address), config.transfer_port, shown)
+        own = shown if credentials is None else credentials.server()
+        port = await deployments.start(_bind_host(config.address), config.transfer_port, own)
     except OSError as error:
         await deployments.close()
         raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
@@ -116,6 +120,15 @@ def _tools(
         log_cap_bytes=config.log_cap_bytes,
         upload_limit_seconds=config.upload_limit_seconds,
         changed=changed,
+    )
+
+
+def _trust(credentials: NodeCredentials | None, trusted: grpc.ChannelCredentials | None) -> Trust:
+    """The platform's authority, unless the operator has one of their own."""
+    return (
+        Trust(Security(trusted))
+        if credentials is None
+        else Trust(credentials.security, credentials.is_signed)
     )
 
 

@@ -35,6 +35,11 @@ class NodeSide(Protocol):
 
     def observed(self) -> Observed: ...
 
+    def certificate_request(self) -> bytes:
+        """Empty when this node has a certificate from elsewhere."""
+
+    def certified(self, certificate: bytes, authority: bytes) -> None: ...
+
     def want(self, wanted: Wanted) -> None:
         """The newest wanted state; called again with the same one after a reconnect."""
 
@@ -151,6 +156,8 @@ class Session:
             if kind == "welcome":
                 self._heartbeat_seconds = message.welcome.heartbeat_seconds or DEFAULT_HEARTBEAT_SECONDS
                 self._revision = 0  # revisions count within a session: a restored server may start lower
+                if message.welcome.certificate:
+                    self._node.certified(message.welcome.certificate, message.welcome.authority)
                 self._welcome.set()
                 self._trouble = ""
                 log.info("connected to %s as %s", self._config.server, message.welcome.node_id)
@@ -162,7 +169,11 @@ class Session:
         await self._write(
             call,
             pb.FromAgent(
-                hello=pb.Hello(node=self._node.describe(), observed=wire.observed_to(self._node.observed()))
+                hello=pb.Hello(
+                    node=self._node.describe(),
+                    observed=wire.observed_to(self._node.observed()),
+                    certificate_request=self._node.certificate_request(),
+                )
             ),
         )
         async with asyncio.timeout(WELCOME_TIMEOUT_SECONDS):

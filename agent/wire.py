@@ -93,6 +93,7 @@ def _deployment(message: pb.DeploymentWanted) -> DeploymentWanted:
         lanes=tuple(tuple(lane.sources) for lane in message.lanes),
         slower=frozenset(number for number, lane in enumerate(message.lanes) if lane.slower),
         retry=message.retry,
+        signature=message.signature,
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 
 from agent.observed import DeploymentPhase
-from agent.transfer.deployments import Deployments
+from agent.transfer.deployments import Deployments, Trust
 from agent.transfer.landing import Landing
 from agent.transfer.neighbour import Neighbour, Patience, Security
 from agent.transfer.neighbour import Peer as Sender
@@ -58,7 +58,7 @@ async def agent(asked: argparse.Namespace, manifest: Manifest) -> None:
     shown, security = credentials(root) if asked.tls else (None, Security())
     changed = asyncio.Event()
     data = root / asked.name
-    deployments = Deployments(data, changed.set, security=security)
+    deployments = Deployments(data, changed.set, Trust(security))
     port = await deployments.start("127.0.0.1", 0, shown)
     if asked.role == "send":
         deployments.receive(order(manifest, root))

@@ -33,6 +33,14 @@ log = logging.getLogger(__name__)
 TRY_AGAIN_SECONDS = (30.0, 60.0, 120.0, 300.0, 600.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How other nodes are known, and how it is known that the platform signed a manifest's id (None: not asked)."""
+
+    security: Security
+    is_signed: Callable[[str, bytes], bool] | None = None
+
+
 @dataclass(slots=True)
 class _Known:
     """One deployment: its order (None after a restart, until it is repeated), progress and work under way."""
@@ -49,16 +57,17 @@ class Deployments:
         self,
         data: Path,
         changed: Callable[[], None],
-        trying: Trying | None = None,
-        security: Security | None = None,
+        trust: Trust | None = None,
         caps: tuple[int, int] = (0, 0),
+        trying: Trying | None = None,
     ) -> None:
         """`caps`: bytes per second in and out, 0 is none."""
         self._records = data / "transfer" / "deployments"
         self._data, self._changed = data, changed
         self._holdings = Holdings(data)
         self._cap_out = Cap(caps[1])
-        self._receiver = Receiver(self._holdings, self._reported, trying, security, Cap(caps[0]))
+        self._trust = trust or Trust(Security())
+        self._receiver = Receiver(self._holdings, self._reported, trying, self._trust.security, Cap(caps[0]))
         self._known: dict[str, _Known] = {}
         self._removals: set[asyncio.Task[None]] = set()
         self._server: grpc.aio.Server | None = None
@@ -147,6 +156,8 @@ class Deployments:
         if manifest.id != wanted.artifact.manifest_id:
             why = f"it is {manifest.id}, {wanted.artifact.manifest_id} was ordered"
             raise TrainmasterError("manifest_invalid", why=why)
+        if self._trust.is_signed and not self._trust.is_signed(manifest.id, wanted.signature):
+            raise TrainmasterError("manifest_invalid", why=f"{manifest.id} is not signed by the platform")
         record = {"manifest_id": manifest.id, "model": wanted.model, "version": wanted.version}
         self._records.mkdir(parents=True, exist_ok=True)
         write_atomically(self._records / f"{wanted.deployment_id}.json", json.dumps(record).encode())

@@ -60,8 +60,13 @@ class Security:
     ) -> None:
         self._credentials, self._names_are_node_ids = credentials, names_are_node_ids
 
+    def renew(self, credentials: grpc.ChannelCredentials) -> None:
+        """For connections from now on."""
+        self._credentials = credentials
+
     def channel(self, peer: Peer) -> grpc.aio.Channel:
         if self._credentials is None:
+            # With names to be proven and nothing to prove them by, this fails at the other side's TLS.
             return grpc.aio.insecure_channel(peer.address, OPTIONS)
         options: tuple[tuple[str, str | int], ...] = OPTIONS
         if self._names_are_node_ids:

@@ -245,7 +245,13 @@ async def test_a_model_is_brought_here_and_removed_when_it_is_no_longer_wanted(
     )
     await agent.start()
     await gateway.want_deployments(
-        session_pb2.DeploymentWanted(deployment_id="dep-1", model="vision/m", version="1", artifact=artifact)
+        session_pb2.DeploymentWanted(
+            deployment_id="dep-1",
+            model="vision/m",
+            version="1",
+            artifact=artifact,
+            signature=gateway.authority.sign(manifest.id),
+        )
     )
     complete = session_pb2.DeploymentObserved.COMPLETE
     await gateway.until(lambda: any(d.state == complete for d in gateway.observed.deployments))

@@ -20,6 +20,7 @@ from trainmaster_wire.agent.v1 import (
     uplink_pb2,
     uplink_pb2_grpc,
 )
+from webapp.clusters.certificates import NodeAuthority
 
 BOOTSTRAP_TOKEN = "boot-token"
 T = TypeVar("T")
@@ -38,6 +39,7 @@ class Gateway:
         self.data: dict[tuple[str, int, int], list[uplink_pb2.Batch]] = defaultdict(list)
         self.revoked: set[str] = set()
         self.acknowledges = True
+        self.authority = NodeAuthority("secret of the tests")
         self.address = ""
         self._wanted = session_pb2.Wanted()
         self._changed = asyncio.Condition()
@@ -207,7 +209,11 @@ class _Session(session_pb2_grpc.AgentSessionServicer):
             if kind == "hello":
                 gateway.hellos.append(message.hello)
                 await gateway.heard(message.hello.observed)
-                welcome = session_pb2.Welcome(node_id=node_id, heartbeat_seconds=1)
+                welcome = session_pb2.Welcome(
+                    node_id=node_id, heartbeat_seconds=1, authority=gateway.authority.pem
+                )
+                if request := message.hello.certificate_request:
+                    welcome.certificate = gateway.authority.certificate_for(node_id, request)
                 await outgoing.put(session_pb2.FromServer(welcome=welcome))
             elif kind == "heartbeat":
                 gateway.heartbeats.append(message.heartbeat)

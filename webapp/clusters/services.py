@@ -9,6 +9,7 @@ from platform_core.cluster.health import DrainRequested, Heartbeat, NodeState, R
 from platform_core.errors import TrainmasterError
 from webapp.accounts.permissions import Actor, require
 from webapp.clusters import enrolment, health, liveness
+from webapp.clusters.certificates import node_authority
 from webapp.clusters.enrolment import create_bootstrap_token, revoke_bootstrap_token
 from webapp.clusters.models import Node, Slot
 from webapp.clusters.values import NodeDescription, Telemetry
@@ -17,7 +18,8 @@ from webapp.live.identity import new_id, now_ms
 
 __all__ = [
     "SlotsTaken", "assign_slots", "authenticate", "create_bootstrap_token", "drain", "heartbeat", "hello", "join",
-    "listening", "readmit", "release_slots", "resume", "revoke", "revoke_bootstrap_token", "sweep", "touch",
+    "listening", "node_authority", "readmit", "release_slots", "resume", "revoke", "revoke_bootstrap_token", "sweep",
+    "touch",
 ]  # fmt: skip
 
 

@@ -73,7 +73,13 @@ async def _listen(
                 await database_sync_to_async(observing.observe)(
                     node_id, message.hello.observed, complete=True
                 )
-                welcome = session_pb2.Welcome(node_id=node_id, heartbeat_seconds=settings.HEARTBEAT_SECONDS)
+                welcome = session_pb2.Welcome(
+                    node_id=node_id,
+                    heartbeat_seconds=settings.HEARTBEAT_SECONDS,
+                    authority=clusters.node_authority().pem,
+                )
+                if request := message.hello.certificate_request:
+                    welcome.certificate = clusters.node_authority().certificate_for(node_id, request)
                 await outgoing.put(session_pb2.FromServer(welcome=welcome))
                 changed.set()
             case "heartbeat":

@@ -13,6 +13,7 @@ from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
 from webapp.checkpoints import queries as checkpoints
 from webapp.clusters import queries as clusters
+from webapp.clusters import services as cluster_services
 from webapp.deployments import queries as deployments
 from webapp.jobs import queries as jobs
 from webapp.jobs.queries import MemberWanted
@@ -33,6 +34,8 @@ def wanted_state(node_id: str) -> session_pb2.Wanted:
                 transfer_token=worker.transfer_token,
                 lanes=[session_pb2.Lane(sources=lane) for lane in worker.lanes],
                 retry=worker.retry,
+                # Every digest of every piece is behind the id.
+                signature=cluster_services.node_authority().sign(worker.artifact.manifest_id),
             )
             for worker in deployments.wanted_on(node_id)
         ]

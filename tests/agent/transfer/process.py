@@ -17,7 +17,7 @@ from tests.agent.transfer.rig import QUICK
 
 async def main(data: Path) -> None:
     changed = asyncio.Event()
-    deployments = Deployments(data, changed.set, QUICK)
+    deployments = Deployments(data, changed.set, trying=QUICK)
     print(json.dumps({"port": await deployments.start("127.0.0.1")}), flush=True)
     loop = asyncio.get_running_loop()
     order = json.loads(await loop.run_in_executor(None, sys.stdin.readline))

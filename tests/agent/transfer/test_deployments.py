@@ -36,7 +36,7 @@ class Agent:
         self._news = asyncio.Event()
 
     async def start(self) -> None:
-        self.deployments = Refusing(self.data, self._changed, QUICK)
+        self.deployments = Refusing(self.data, self._changed, trying=QUICK)
         self.deployments.refused = asyncio.Event()
         self.port = await self.deployments.start("127.0.0.1")
 

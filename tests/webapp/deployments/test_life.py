@@ -128,3 +128,40 @@ def test_the_original_rest_calls(
 def test_the_platform_reads_no_source_that_was_not_allowed(url: str, vision: Team, owner: User) -> None:
     with pytest.raises(TrainmasterError, match="TRAINMASTER_SOURCE_PREFIXES"):
         registry.register(actor_of(owner), "vision", "stolen", source_url=url)
+
+
+def test_a_request_to_try_again_reaches_a_failed_node_at_once(deployment: Deployment, owner: User) -> None:
+    *_, last = queries.workers(deployment.id)
+    report(deployment, last.node_id, "failed", 100, error="the disk is full")
+    before = queries.wanted_on(last.node_id)[0]
+    services.retry(actor_of(owner), deployment.id)
+    after = queries.wanted_on(last.node_id)[0]
+    assert after.retry == before.retry + 1, "a changed order is what an agent acts on"
+    assert Worker.objects.get(id=last.id).state == "idle"
+
+
+def test_who_sends_damaged_bytes_is_named_once(deployment: Deployment) -> None:
+    sender, receiver, *_ = queries.workers(deployment.id)
+    said = WorkerReport(
+        deployment_id=deployment.id, state="receiving", bytes_done=5, bytes_total=SIZE, chunks_done=b"", rate_in=0,
+        rate_out=0, source=sender.node_id, error_code="", error="", retries=1, distrusted=(sender.node_id,),
+    )  # fmt: skip
+    services.report(receiver.node_id, said)
+    services.report(receiver.node_id, said)
+    named = [line for line in story(f"deployment:{deployment.id}") if line.kind == "DamagedBytesRefused"]
+    assert len(named) == 1
+    assert (
+        f"{sender.node.hostname} sent {receiver.node.hostname} bytes with another SHA-256" in named[0].cause
+    )
+
+
+def test_a_failed_worker_leaves_the_mesh_and_joins_it_again_when_it_is_back(deployment: Deployment) -> None:
+    first, *others = queries.workers(deployment.id)
+    report(deployment, first.node_id, "failed", 100, error="the disk is full")
+    left = queries.workers(deployment.id)
+    fed = [source for worker in left if worker.id != first.id for lane in worker.lanes for source in lane]
+    assert first.node_id not in fed
+    report(deployment, first.node_id, "receiving", 200)
+    again = Worker.objects.get(id=first.id)
+    assert again.seated
+    assert all(lane[0] in {worker.node_id for worker in others} for lane in again.lanes), "as a leaf"

@@ -62,6 +62,9 @@ class Hello(_message.Message):
 
     NODE_FIELD_NUMBER: _builtins.int
     OBSERVED_FIELD_NUMBER: _builtins.int
+    CERTIFICATE_REQUEST_FIELD_NUMBER: _builtins.int
+    certificate_request: _builtins.bytes
+    """PEM; the certificate for other nodes comes with the welcome"""
     @_builtins.property
     def node(self) -> _enrolment_pb2.NodeDescription: ...
     @_builtins.property
@@ -71,10 +74,11 @@ class Hello(_message.Message):
         *,
         node: _enrolment_pb2.NodeDescription | None = ...,
         observed: Global___Observed | None = ...,
+        certificate_request: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "observed", b"observed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "observed", b"observed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["certificate_request", b"certificate_request", "node", b"node", "observed", b"observed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -371,17 +375,25 @@ class Welcome(_message.Message):
 
     NODE_ID_FIELD_NUMBER: _builtins.int
     HEARTBEAT_SECONDS_FIELD_NUMBER: _builtins.int
+    CERTIFICATE_FIELD_NUMBER: _builtins.int
+    AUTHORITY_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     heartbeat_seconds: _builtins.int
+    certificate: _builtins.bytes
+    """PEM, for the request: names this node's id"""
+    authority: _builtins.bytes
+    """PEM: whom nodes trust, and who signs manifests"""
     def __init__(
         self,
         *,
         node_id: _builtins.str = ...,
         heartbeat_seconds: _builtins.int = ...,
+        certificate: _builtins.bytes = ...,
+        authority: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_seconds", b"heartbeat_seconds", "node_id", b"node_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["authority", b"authority", "certificate", b"certificate", "heartbeat_seconds", b"heartbeat_seconds", "node_id", b"node_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -660,6 +672,7 @@ class DeploymentWanted(_message.Message):
     TRANSFER_TOKEN_FIELD_NUMBER: _builtins.int
     LANES_FIELD_NUMBER: _builtins.int
     RETRY_FIELD_NUMBER: _builtins.int
+    SIGNATURE_FIELD_NUMBER: _builtins.int
     deployment_id: _builtins.str
     model: _builtins.str
     """"team/name" """
@@ -668,6 +681,8 @@ class DeploymentWanted(_message.Message):
     """what the workers of this deployment show each other"""
     retry: _builtins.int
     """counts requests to try again: a failed node begins at once when it grows"""
+    signature: _builtins.bytes
+    """of the manifest's id by the authority of the welcome, ECDSA with SHA-256"""
     @_builtins.property
     def artifact(self) -> Global___ArtifactReference: ...
     @_builtins.property
@@ -689,10 +704,11 @@ class DeploymentWanted(_message.Message):
         transfer_token: _builtins.str = ...,
         lanes: _abc.Iterable[Global___Lane] | None = ...,
         retry: _builtins.int = ...,
+        signature: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "deployment_id", b"deployment_id", "lanes", b"lanes", "model", b"model", "peers", b"peers", "retry", b"retry", "transfer_token", b"transfer_token", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "deployment_id", b"deployment_id", "lanes", b"lanes", "model", b"model", "peers", b"peers", "retry", b"retry", "signature", b"signature", "transfer_token", b"transfer_token", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

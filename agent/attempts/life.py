@@ -115,7 +115,12 @@ class AttemptLife:
                 self._preparing, return_exceptions=True
             )  # a thread still writes to the folder
         self._tools.pusher.remove(self.folder.attempt_id)
-        await asyncio.to_thread(self._launcher.forget, self.folder)
+        try:
+            await asyncio.to_thread(self._launcher.forget, self.folder)
+        except LauncherError as error:
+            log.warning("what %s ran in could not be removed: %s", self.folder.attempt_id, error)
+            if self.folder.process_file.exists():
+                return  # the next agent finds the folder and tries again
         await asyncio.to_thread(self.folder.delete)
 
     async def let_go(self, stop: bool) -> None:
@@ -136,7 +141,7 @@ class AttemptLife:
             await life
         except Exception as error:
             log.exception("%s is given up", self.folder.attempt_id)
-            await asyncio.to_thread(self._launcher.stop, self.folder, 0)
+            await self._ask_to_stop(0)
             await self._end(Verdict(125, f"The agent failed: {error!r}.", True))
 
     def _observe(self, **changes: object) -> None:
@@ -186,9 +191,8 @@ class AttemptLife:
             if isinstance(status, Alive):
                 self._pid = status.pid
             if self._stop_grace is not None and stop_sent != self._stop_grace:
-                stop_sent = self._stop_grace
-                await asyncio.to_thread(self._launcher.stop, self.folder, stop_sent)
-            await self._pause(wakes=stop_sent is None)
+                stop_sent = await self._ask_to_stop(self._stop_grace)
+            await self._pause(wakes=self._stop_grace is None)
 
     async def _pause(self, wakes: bool) -> None:
         """Until the next look; an order to stop cuts it short."""
@@ -203,6 +207,15 @@ class AttemptLife:
             log.exception("cannot tell how %s is", self.folder.attempt_id)
             await asyncio.sleep(1)
             return None
+
+    async def _ask_to_stop(self, grace_seconds: int) -> int | None:
+        """The grace that it was given; None when the launcher did not get through, so that it is asked again."""
+        try:
+            await asyncio.to_thread(self._launcher.stop, self.folder, grace_seconds)
+        except LauncherError as error:
+            log.warning("%s could not be asked to stop: %s", self.folder.attempt_id, error)
+            return None
+        return grace_seconds
 
     async def _verdict(self, ended: Ended) -> Verdict:
         expected = len(self.launch.slots) if is_ranked(self.launch) else 0

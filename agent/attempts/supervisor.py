@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from agent.attempts import records
 from agent.attempts.life import STOPPED_BEFORE_START, AttemptLife, Tools
-from agent.launchers.contract import Ended, NotStarted
+from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, NotStarted, Status
 from agent.observed import AttemptObserved, Phase
 from agent.reconcile import ForgetAttempt, StartAttempt, StopAttempt
 from agent.uplink.masking import Mask
@@ -50,7 +50,7 @@ class Supervisor:
                 self._leftovers[folder.attempt_id] = folder
                 continue
             launcher = self._tools.launcher_for(record.launch)
-            status = await asyncio.to_thread(launcher.adopt, folder)
+            status = await _adopt(launcher, folder)
             if isinstance(status, NotStarted):
                 if not folder.verdict_file.exists():
                     self._leftovers[folder.attempt_id] = folder
@@ -126,3 +126,12 @@ class Supervisor:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+
+async def _adopt(launcher: Launcher, folder: WorkFolder) -> Status:
+    """An engine that does not answer says nothing about what runs in it, and must not keep the agent from starting."""
+    try:
+        return await asyncio.to_thread(launcher.adopt, folder)
+    except LauncherError as error:
+        log.warning("cannot tell yet how %s is: %s", folder.attempt_id, error)
+        return Alive(0) if folder.process_file.exists() else NotStarted()

@@ -14,6 +14,7 @@ from platform_core.units import format_bytes
 _FAILED_RANK = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s*\n\s*exitcode\s*: (-?\d+)")
 _EXCEPTION = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)|Killed|Segmentation fault)\b.*"
+    r"|^(?:\S*/)?(?:python[\d.]*|sh|bash|env|timeout): .*"  # what starts programs, and could not
 )
 _LONGEST_QUOTE = 300
 

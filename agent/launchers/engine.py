@@ -99,11 +99,16 @@ class Engine:
                 timeout=seconds,
                 check=False,
             )
+        except FileNotFoundError as error:
+            raise LauncherError(
+                f"This node has no {self.program}, which a job with a container image needs: install it here, or"
+                " submit the job without container_image."
+            ) from error
         except (OSError, subprocess.TimeoutExpired) as error:
             raise LauncherError(f"{self.program} {arguments[0]} did not work: {error}.") from error
         if done.returncode != 0:
             said = done.stderr.strip().splitlines()
-            raise LauncherError(f"{self.program} {arguments[0]} said: {said[-1] if said else 'nothing'}.")
+            raise LauncherError(f"{self.program} {arguments[0]} said: {said[-1].rstrip('.') if said else 'nothing'}.")
         return done.stdout
 
 

@@ -46,8 +46,7 @@ class Shim:
         try:
             self.command_pid = self.spawn()
         except (OSError, subprocess.SubprocessError) as error:
-            cause = getattr(error, "strerror", None) or str(error)
-            return {"exit_code": 127, "trouble": f'"{self.order["argv"][0]}" could not be started: {cause}.'}
+            return {"exit_code": 127, "trouble": f'"{self.order["argv"][0]}" could not be started: {cause_of(error)}.'}
         while self.exit_code is None:
             select.select([wake], [], [], TICK_SECONDS)
             with contextlib.suppress(BlockingIOError):
@@ -178,6 +177,12 @@ class Shim:
     def say(self, sentence: str) -> None:
         with open(self.folder / "logs" / "launcher.log", "a") as log:
             log.write(f"[trainmaster] {sentence}\n")
+
+
+def cause_of(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):  # the folder it starts in was made by the agent, so it is the program
+        return "this node has no such program; install it there, or give the job a container image that has it"
+    return getattr(error, "strerror", None) or str(error)
 
 
 def resident(process: psutil.Process) -> int:

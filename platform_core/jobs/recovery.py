@@ -57,7 +57,7 @@ def told(member: Member) -> str:
     if member.phase is MemberPhase.LOST:
         return f"{who} was lost" + (f": {member.reason}" if member.reason else "")
     if is_infrastructure(member.reason):
-        detail = member.reason.removeprefix(INFRASTRUCTURE).removeprefix(":").strip()
+        detail = member.reason.removeprefix(INFRASTRUCTURE).removeprefix(":").strip().rstrip(".")
         return f"{member.node} could not run rank {member.rank}" + (f": {detail}" if detail else "")
     if member.reason:  # the agent knows which rank it was and why; repeating the code would say it twice
         return f"{member.node}: {member.reason.rstrip('.')}"

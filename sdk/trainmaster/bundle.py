@@ -22,7 +22,7 @@ def code_files(folder: Path) -> list[tuple[str, Path]]:
     """(path in the bundle, file), ordered. In a git repository what git would not ignore, else all but leftovers."""
     listed = _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     paths = _walk(folder) if listed is None else (folder / name for name in listed.split("\0") if name)
-    return sorted(_entries(folder, paths))
+    return sorted(set(_entries(folder, paths)))  # in a merge git lists a file once for each side
 
 
 def data_files(folder: Path) -> list[tuple[str, Path]]:

@@ -67,6 +67,8 @@ def test_the_ranks_own_word_is_quoted() -> None:
 def test_a_custom_command_has_its_last_word_quoted_if_it_is_an_error() -> None:
     told = verdict(Ended(1), expected=0, last_lines={0: "KeyError: 'lr'"})
     assert told.reason == "Its command ended with exit code 1: KeyError: 'lr'."
+    absent = verdict(Ended(2), expected=0, last_lines={0: "/opt/bin/python3.11: can't open file 'x.py'"})
+    assert absent.reason == "Its command ended with exit code 2: /opt/bin/python3.11: can't open file 'x.py'."
     quiet = verdict(Ended(2), expected=0, last_lines={0: "epoch 3 of 9"})
     assert quiet.reason == "Its command ended with exit code 2."
 

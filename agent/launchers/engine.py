@@ -108,7 +108,9 @@ class Engine:
             raise LauncherError(f"{self.program} {arguments[0]} did not work: {error}.") from error
         if done.returncode != 0:
             said = done.stderr.strip().splitlines()
-            raise LauncherError(f"{self.program} {arguments[0]} said: {said[-1].rstrip('.') if said else 'nothing'}.")
+            raise LauncherError(
+                f"{self.program} {arguments[0]} said: {said[-1].rstrip('.') if said else 'nothing'}."
+            )
         return done.stdout
 
 

@@ -46,7 +46,10 @@ class Shim:
         try:
             self.command_pid = self.spawn()
         except (OSError, subprocess.SubprocessError) as error:
-            return {"exit_code": 127, "trouble": f'"{self.order["argv"][0]}" could not be started: {cause_of(error)}.'}
+            return {
+                "exit_code": 127,
+                "trouble": f'"{self.order["argv"][0]}" could not be started: {cause_of(error)}.',
+            }
         while self.exit_code is None:
             select.select([wake], [], [], TICK_SECONDS)
             with contextlib.suppress(BlockingIOError):
@@ -180,8 +183,12 @@ class Shim:
 
 
 def cause_of(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):  # the folder it starts in was made by the agent, so it is the program
-        return "this node has no such program; install it there, or give the job a container image that has it"
+    if isinstance(
+        error, FileNotFoundError
+    ):  # the folder it starts in was made by the agent, so it is the program
+        return (
+            "this node has no such program; install it there, or give the job a container image that has it"
+        )
     return getattr(error, "strerror", None) or str(error)
 
 

@@ -78,12 +78,16 @@ async def agent(gateway: Gateway, tmp_path: Path) -> AsyncIterator[AgentProcess]
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left_alive() -> Iterator[None]:
-    """Whatever a test starts for an attempt named `att-…` is gone afterwards, also when the test fails."""
+def nothing_is_left_alive(tmp_path: Path) -> Iterator[None]:
+    """Whatever a test starts for an attempt named `att-…` is gone afterwards, also when the test fails. What runs in
+    another folder belongs to other tests that run on this machine at the same time."""
     yield
+    here = str(tmp_path)
     for process in psutil.process_iter():
         try:
-            if process.environ().get(processes.MARK, "").startswith("att-test-"):
+            environment = process.environ()
+            ours = environment.get("TRAINMASTER_DIR", here).startswith(here)
+            if ours and environment.get(processes.MARK, "").startswith("att-test-"):
                 process.kill()
         except psutil.Error:
             continue

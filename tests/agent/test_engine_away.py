@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.conftest import AgentProcess, gone, stop, wanted
+from tests.agent.conftest import AgentProcess, gone, stop, there, wanted
 from tests.agent.launchers.conftest import STANDIN
 from tests.support.gateway import Gateway
 from trainmaster_wire.agent.v1 import session_pb2
@@ -34,6 +34,7 @@ async def test_an_engine_that_is_away_keeps_no_agent_from_starting_and_is_asked_
     await agent.start()
     await gateway.want(job)
     await gateway.until(lambda: "here" in gateway.log("att-test-away-1", 0))
+    await there(agent.folder("att-test-away-1") / "process.json")
     await agent.kill()
 
     away.touch()

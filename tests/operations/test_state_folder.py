@@ -69,6 +69,17 @@ def test_a_restart_takes_the_same_ports(folder: StateFolder, tmp_path: Path) -> 
     assert another(other).stdout == another(other).stdout != ""
 
 
+def test_training_that_runs_on_does_not_move_the_platform_to_other_ports(
+    folder: StateFolder, tmp_path: Path
+) -> None:
+    other = StateFolder(tmp_path / "other")
+    first = json.loads(another(other).stdout)
+    with socket.socket() as rendezvous:
+        rendezvous.bind(("127.0.0.1", first["rendezvous"][0][0]))
+        rendezvous.listen(1)
+        assert json.loads(another(other).stdout) == first
+
+
 def test_a_web_port_that_was_asked_for_and_is_taken_is_an_error(folder: StateFolder) -> None:
     with socket.socket() as somebody:
         somebody.bind(("127.0.0.1", 0))

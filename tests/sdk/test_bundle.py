@@ -37,6 +37,17 @@ def test_what_git_ignores_stays_at_home(repository: Path) -> None:
     assert names(bundle.code_files(repository / "project")) == ["new.py", "pack/a.py", "train.py"]
 
 
+def test_a_file_with_a_conflict_goes_along_once(repository: Path) -> None:
+    git(repository, "checkout", "-q", "-b", "side")
+    for branch in ("side", "trunk"):
+        git(repository, "checkout", "-q", branch)
+        (repository / "other.py").write_text(branch)
+        git(repository, "commit", "-q", "-a", "-m", branch)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(repository, "merge", "side")
+    assert names(bundle.code_files(repository)).count("other.py") == 1
+
+
 def test_a_file_that_was_deleted_but_not_committed_is_no_surprise(repository: Path) -> None:
     (repository / "project" / "train.py").unlink()
     assert names(bundle.code_files(repository / "project")) == ["pack/a.py"]

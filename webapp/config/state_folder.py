@@ -73,8 +73,11 @@ class Ports:
             ),
         )
 
-    def all(self) -> Iterable[int]:
+    def servers(self) -> Iterable[int]:
         yield from (self.gateway, self.postgres, self.valkey, *self.transfer)
+
+    def all(self) -> Iterable[int]:
+        yield from self.servers()
         for low, high in self.rendezvous:
             yield from range(low, high + 1)
 
@@ -156,7 +159,9 @@ class StateFolder:
             except OSError:
                 mark.close()
                 continue
-            if all(is_free(port) for port in Ports.of(block, 0, agents).all()):
+            ports = Ports.of(block, 0, agents)
+            # Training that outlived the last platform here still meets on its ports: they are taken, but ours.
+            if all(is_free(port) for port in (ports.servers() if block == before else ports.all())):
                 self._block_mark = mark
                 return block
             mark.close()

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.exceptions import NotFound
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -45,9 +46,13 @@ class JobPages(CursorPagination):
         return link.split("cursor=")[1].split("&")[0] if link else None
 
     def decode_cursor(self, request: Request) -> Any:
-        cursor = super().decode_cursor(request)
+        unknown = TrainmasterError("request_invalid", what="cursor", why="it is none that was given out here")
+        try:
+            cursor = super().decode_cursor(request)
+        except NotFound as error:
+            raise unknown from error
         if cursor is not None and cursor.position is not None and not _COUNT.fullmatch(str(cursor.position)):
-            raise TrainmasterError("request_invalid", what="cursor", why="it is none that was given out here")
+            raise unknown
         return cursor
 
 
@@ -68,6 +73,9 @@ class Jobs(APIView):
     def get(self, request: Request) -> Response:
         """Jobs you may see, newest first."""
         wanted = {name: request.query_params.get(name, "") for name in ("state", "team", "user", "search")}
+        if wanted["state"] not in ("", *queries.STATE_NAMES):
+            why = f"{wanted['state']!r} is none of {', '.join(queries.STATE_NAMES)}"
+            raise TrainmasterError("request_invalid", what="state", why=why)
         jobs = queries.filtered(queries.visible(actor_of(request).sees), **wanted)
         pages = JobPages()
         return pages.get_paginated_response(

@@ -200,6 +200,9 @@ def visible(teams: Iterable[str] | None) -> QuerySet[Job]:
 _GROUPS = {"active": ACTIVE, "waiting": WAITING, "finished": TERMINAL}
 
 
+STATE_NAMES = (*_GROUPS, *JobState)
+
+
 def states_of(name: str) -> list[str]:
     """The states behind a filter: a group's, or the one state it names."""
     return sorted(_GROUPS[name]) if name in _GROUPS else [name]

@@ -133,7 +133,9 @@ def test_a_program_that_does_not_exist_is_an_end_with_127(launcher: Launcher, fo
     ended = until_ended(launcher, folder)
     assert ended.exit_code == 127
     if launcher.name == "process":
-        assert ended.trouble.startswith('"no-such-program" could not be started: this node has no such program')
+        assert ended.trouble.startswith(
+            '"no-such-program" could not be started: this node has no such program'
+        )
 
 
 def test_forgetting_leaves_no_trace_outside_the_folder(

@@ -156,6 +156,16 @@ def test_a_script_that_always_fails_ends_after_three_restarts():
     assert story.job.reason == told
 
 
+def test_the_launchers_sentence_is_told_without_its_full_stop():
+    story = running()
+    for _ in range(4):
+        story.see("node-a", EXITED, 125, "infrastructure: The disk is full.").see("node-b", EXITED, 143)
+        if story.job.state is JobState.PENDING:
+            story.run("node-a", "node-b")
+    told = "node-a could not run rank 0: The disk is full; it was restarted 3 times, and 3 is the limit"
+    assert story.job.reason == told
+
+
 def test_a_lost_node_is_blamed_and_not_its_peers_whose_collectives_failed_first():
     story = running().see("node-a", EXITED, 1)
     assert story.job.failures[0].node == "node-a"

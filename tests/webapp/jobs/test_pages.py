@@ -106,6 +106,21 @@ def test_rest_submits_lists_pages_and_cancels(api: Callable[..., APIClient], own
     assert problem.headers["Content-Type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("state=runing", "state is not valid: 'runing' is none of active, waiting, finished, pending"),
+        ("cursor=zzz", "cursor is not valid: "),
+    ],
+)
+def test_a_filter_that_cannot_be_meant_is_not_an_empty_list(
+    api: Callable[..., APIClient], owner: User, query: str, told: str
+) -> None:
+    answer = api(owner).get(f"/api/v1/training-jobs?{query}")
+    assert answer.status_code == 400
+    assert told in answer.json()["detail"]
+
+
 def test_rest_refuses_a_bad_job_with_every_problem(api: Callable[..., APIClient], owner: User) -> None:
     answer = api(owner).post(
         "/api/v1/training-jobs", {"team": "vision", "num_gpus": 0, "gpuType": "cpu"}, format="json"

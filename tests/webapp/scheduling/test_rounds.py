@@ -18,7 +18,7 @@ from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
 from webapp.live.identity import now_ms
 from webapp.live.models import Event
-from webapp.scheduling import predictions, queries, rounds
+from webapp.scheduling import lease, predictions, queries, rounds, tasks
 from webapp.scheduling.models import Prediction, Round
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -148,3 +148,11 @@ def test_a_job_that_has_ended_keeps_its_priority(
     answer = api(lead).patch(f"/api/v1/training-jobs/{full[1].id}", {"priority": 5}, format="json")
     assert answer.status_code == 400
     assert "the job has ended: cancelled" in answer.content.decode()
+
+
+def test_a_hint_gives_up_quietly_while_somebody_else_holds_the_lease() -> None:
+    leader = lease.acquire("scheduler", "another-machine:1")
+    assert leader is not None
+    assert tasks.tick.apply(retries=10).successful()
+    lease.release(leader)
+    assert lease.acquire("scheduler", "this-machine:1") is not None

@@ -8,6 +8,7 @@ those that are evicted, and charge every resume its restart cost.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ from platform_core.simulation.ledger import Ledger
 from platform_core.simulation.workload import Knowledge, TraceJob, restart_ms
 
 Decider = Callable[[Snapshot, Policy], Decisions]
+Watcher = Callable[[int, int, int], None]  # (milliseconds, slots held, jobs waiting)
 _PLENTY = 1_000_000_000
 _ROUNDS_AT_ONCE = 1_000  # a policy whose evictions never settle is broken: say so instead of spinning
 
@@ -44,7 +46,10 @@ class Cluster:
         policy: Policy,
         knowledge: Knowledge = Knowledge.LIMITS,
         decider: Decider = decide,
+        shares: Sequence[TeamShare] = (),
+        watch: Watcher | None = None,
     ) -> None:
+        """`shares`: what the teams may hold; without any, each may hold everything. `watch` hears of every round."""
         self._nodes = {node.id: node for node in nodes}
         self._policy, self._knowledge, self._decide = policy, knowledge, decider
         self._lives = {job.id: _Life(job) for job in workload}
@@ -52,26 +57,42 @@ class Cluster:
         self._running: dict[str, RunningJob] = {}
         self._gpu_type = next(iter(self._nodes.values())).gpu_type
         teams = sorted({job.team for job in workload})
-        self._teams = tuple(TeamShare(team, self._gpu_type, 0, _PLENTY, 0, 1.0, 1.0) for team in teams)
+        self._shares = tuple(shares) or tuple(
+            TeamShare(team, self._gpu_type, 0, _PLENTY, 0, 1.0, 1.0) for team in teams
+        )
+        self._watch_rounds = watch
         self._next_change = CHANGES.get(policy.order)
         self.ledger = Ledger(tuple(self._nodes.values()), [job.submit_ms for job in workload])
         self._events = [(job.submit_ms, job.id, 0) for job in workload]  # start number 0: its arrival
         heapq.heapify(self._events)
 
     def run(self) -> Ledger:
+        """The whole history. Raises when a job could never start."""
+        ledger = self.play()
+        if self._pending:
+            stuck = ", ".join(self.never_started[:3])
+            raise RuntimeError(f"{len(self._pending)} jobs can never start, the first are {stuck}")
+        return ledger
+
+    def play(self) -> Ledger:
+        """The same, where some may never start."""
         while self._events:
             now_ms = self._events[0][0]
-            self.ledger.advance(now_ms, self._nodes.values(), sum(job.held for job in self._running.values()))
+            self.ledger.advance(now_ms, self._nodes.values(), self._held())
             due = False
             while self._events and self._events[0][0] == now_ms:
                 _, job_id, start = heapq.heappop(self._events)
                 due |= self._happen(now_ms, job_id, start)
             if due:
                 self._settle(now_ms)
-        if self._pending:
-            stuck = ", ".join(sorted(self._pending)[:3])
-            raise RuntimeError(f"{len(self._pending)} jobs can never start, the first are {stuck}")
+                if self._watch_rounds:
+                    self._watch_rounds(now_ms, self._held(), len(self._pending))
         return self.ledger
+
+    @property
+    def never_started(self) -> tuple[str, ...]:
+        """Ids of the jobs that still wait at the end of all: nothing that could happen lets them start."""
+        return tuple(sorted(self._pending))
 
     def _happen(self, now_ms: int, job_id: str, start: int) -> bool:
         """One event; False when a later start of the job has made it stale."""
@@ -106,7 +127,14 @@ class Cluster:
 
     def snapshot(self, now_ms: int) -> Snapshot:
         nodes, pending = tuple(self._nodes.values()), tuple(self._pending.values())
-        return Snapshot(now_ms, nodes, pending, tuple(self._running.values()), self._teams)
+        used = Counter[str]()
+        for job in self._running.values():
+            used[job.team] += job.held
+        shares = tuple(replace(share, used=used[share.team]) for share in self._shares)
+        return Snapshot(now_ms, nodes, pending, tuple(self._running.values()), shares)
+
+    def _held(self) -> int:
+        return sum(job.held for job in self._running.values())
 
     def _waiting(self, life: _Life, now_ms: int) -> PendingJob:
         job, resume_ms = life.job, restart_ms(life.job.gpus) if life.starts else 0
@@ -118,10 +146,10 @@ class Cluster:
             num_gpus=job.gpus,
             min_gpus=job.gpus,
             gpu_type=self._gpu_type,
-            priority=50,
+            priority=job.priority,
             submitted_ms=job.submit_ms,
             excluded_nodes=(),
-            preemptible=True,
+            preemptible=job.preemptible,
             max_runtime_ms=known,
             waiting_since_ms=now_ms,
             cpus_per_gpu=0,
@@ -150,7 +178,7 @@ class Cluster:
             started_ms=now_ms,
             expected_end_ms=now_ms + (waiting.expected_runtime_ms or 0),
             last_checkpoint_ms=None,
-            preemptible=True,
+            preemptible=waiting.preemptible,
             num_gpus=waiting.num_gpus,
             min_gpus=waiting.min_gpus,
             submitted_ms=waiting.submitted_ms,

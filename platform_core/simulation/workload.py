@@ -23,6 +23,8 @@ class TraceJob:
     duration_ms: int  # on its GPUs, without restarts; the simulator knows it, the scheduler does not
     limit_ms: int
     team: str = "everyone"
+    priority: int = 50
+    preemptible: bool = True
 
 
 def restart_ms(gpus: int) -> int:

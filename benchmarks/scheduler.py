@@ -145,8 +145,10 @@ def main(
         line = replay(name, fitting, cluster_of(nodes, gpus_per_node))
         about = {
             "trace": trace.stem,
+            "window": window,
             "nodes": nodes,
             "estimates": estimates,
+            "seed": seed,
             "too_large": len(jobs) - len(fitting),
         }
         print(json.dumps({**line, **about}), flush=True)

@@ -1,15 +1,39 @@
-"""The lines of `benchmarks.scheduler` as a table: `cat lines.jsonl | python -m benchmarks.scheduler_table`."""
+"""The table and the plot of docs/scheduling.md: `python -m benchmarks.scheduler_table --traces DIR`.
+
+Replays every case below under every policy, which takes about an hour; with `--lines FILE` it takes the lines that
+`benchmarks.scheduler` has printed before.
+"""
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
+import click
+
 Line = dict[str, Any]
+Case = tuple[str, str, int]  # trace, window of days, nodes
+CASES: tuple[Case, ...] = (
+    ("muri_trace1", "", 8),
+    ("muri_trace3", "", 8),
+    ("muri_trace4", "", 8),
+    ("philly_2017_09_10", "27:58", 64),
+    ("philly_2017_09_10", "27:58", 80),
+    ("philly_2017_09_10", "0:27", 64),
+)
 BASELINES = ("fifo", "skip", "easy", "las")  # those that do not know durations
 COLUMNS = ("trace", "nodes", "estimates", "policy", "mean", "p99 queue", "mean above 8 GPUs", "preemptions")
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+PAGE = Path(__file__).parent.parent / "docs" / "scheduling.md"
+PLOT = PAGE.with_suffix(".svg")
+
+
+def name_of(line: Line) -> str:
+    return f"{line['trace']} {line['window']}".strip()
 
 
 def table(lines: Iterable[Line]) -> list[str]:
@@ -17,7 +41,7 @@ def table(lines: Iterable[Line]) -> list[str]:
     for line in lines:
         large = line["by_size"]["9+"]["mean_jct_s"]
         cells = [
-            line["trace"],
+            name_of(line),
             line["nodes"],
             line["estimates"],
             line["policy"],
@@ -30,30 +54,116 @@ def table(lines: Iterable[Line]) -> list[str]:
     return rows
 
 
-def ratios(lines: Iterable[Line], candidate: str) -> list[str]:
-    """A candidate against the best baseline without an oracle: the three goals are 0.80, 1.00 and 1.00."""
-    groups: dict[tuple[str, int, str], dict[str, Line]] = {}
+def by_case(lines: Iterable[Line], estimates: str) -> dict[str, dict[str, Line]]:
+    groups: dict[str, dict[str, Line]] = {}
     for line in lines:
-        groups.setdefault((line["trace"], line["nodes"], line["estimates"]), {})[line["policy"]] = line
+        if line["estimates"] == estimates:
+            groups.setdefault(f"{name_of(line)}, {line['nodes']} nodes", {})[line["policy"]] = line
+    return groups
+
+
+def ratios(lines: Sequence[Line]) -> list[str]:
+    """Ours against the best baseline without an oracle; the goals are 0.80, 1.00 and 1.00."""
     told: list[str] = []
-    for (trace, nodes, estimates), by_policy in groups.items():
-        if candidate not in by_policy or any(name not in by_policy for name in BASELINES):
+    for case, by_policy in by_case(lines, "factor:1-5").items():
+        if any(name not in by_policy for name in ("ours", "easy", "las")):
             continue
-        own, others = by_policy[candidate], [by_policy[name] for name in BASELINES]
+        own, others = by_policy["ours"], [by_policy[name] for name in BASELINES if name in by_policy]
         mean = own["mean_jct_s"] / min(other["mean_jct_s"] for other in others)
         tail = own["p99_queue_s"] / min(other["p99_queue_s"] for other in others)
-        large, easy = (each["by_size"]["9+"]["mean_jct_s"] for each in (own, by_policy["easy"]))
-        said = "none there" if large is None else f"{large / easy:.2f}"
+        floor = own["mean_jct_s"] - own["mean_queue_s"]
         told.append(
-            f"{candidate} on {trace}, {nodes} nodes, {estimates}: mean {mean:.2f}, p99 {tail:.2f}, above 8 {said}"
+            f"- {case}: mean {mean:.3f}, p99 queueing {tail:.3f}, above 8 GPUs {large_ratio(own, by_policy['easy'])} "
+            f"of easy; mean without any queueing about {floor:,.0f} s{oracle_ratio(own, by_policy)}"
         )
     return told
 
 
-def main() -> None:
-    lines: list[Line] = [json.loads(text) for text in sys.stdin if text.strip()]
-    told = [*ratios(lines, "ours"), *ratios(lines, "preempting")]
-    print("\n".join([*table(lines), "", *told]))
+def large_ratio(own: Line, other: Line) -> str:
+    large, theirs = (each["by_size"]["9+"]["mean_jct_s"] for each in (own, other))
+    return "none there" if large is None else f"{large / theirs:.3f}"
+
+
+def oracle_ratio(own: Line, by_policy: dict[str, Line]) -> str:
+    oracle = by_policy.get("srtf")
+    return f"; {own['mean_jct_s'] / oracle['mean_jct_s']:.2f} of the srtf oracle's mean" if oracle else ""
+
+
+def ratios_without_limits(lines: Sequence[Line]) -> list[str]:
+    """The goals are 1.00 of las in the mean, and 1.00 of easy with limits above 8 GPUs."""
+    limited, told = by_case(lines, "factor:1-5"), list[str]()
+    for case, by_policy in by_case(lines, "none").items():
+        las, easy = by_policy.get("las"), limited.get(case, {}).get("easy")
+        if "ours" in by_policy and las and easy:
+            mean = by_policy["ours"]["mean_jct_s"] / las["mean_jct_s"]
+            large = large_ratio(by_policy["ours"], easy)
+            told.append(f"- {case}, no limits: mean {mean:.3f} of las, above 8 GPUs {large} of easy")
+    return told
+
+
+def plot(lines: Sequence[Line]) -> str:
+    """Mean completion of each policy over that of the best baseline; bars beyond three times it are cut."""
+    bars: list[str] = []
+    y = 30
+    for case, by_policy in by_case(lines, "factor:1-5").items():
+        best = min((by_policy[name]["mean_jct_s"] for name in BASELINES if name in by_policy), default=None)
+        if best is None:
+            continue
+        bars.append(f'<text x="10" y="{y}" font-weight="bold">{case}</text>')
+        for name, line in by_policy.items():
+            y += 18
+            ratio = line["mean_jct_s"] / best
+            fill = "#2f6fed" if name == "ours" else "#9aa4b2"
+            width = round(min(3.0, ratio) * 150)
+            bars.append(f'<text x="10" y="{y}">{name}</text>')
+            bars.append(f'<rect x="70" y="{y - 11}" width="{width}" height="13" fill="{fill}"/>')
+            bars.append(f'<text x="{76 + width}" y="{y}">{ratio:.2f}</text>')
+        y += 32
+    style = 'font-family="sans-serif" font-size="12" fill="#566"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="600" height="{y}" {style}>'
+    title = '<text x="10" y="12">Mean completion over the best baseline without an oracle</text>'
+    return "\n".join([head, title, *bars, "</svg>"]) + "\n"
+
+
+def replayed(traces: Path) -> list[Line]:
+    lines: list[Line] = []
+    for trace, window, nodes in CASES:
+        for estimates in ("factor:1-5", "none"):
+            policies = "all" if estimates != "none" else "las,ours"
+            command = [sys.executable, "-m", "benchmarks.scheduler", "--trace", str(traces / f"{trace}.csv")]
+            command += [
+                "--window",
+                window,
+                "--nodes",
+                str(nodes),
+                "--estimates",
+                estimates,
+                "--policy",
+                policies,
+            ]
+            told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            lines.extend(json.loads(text) for text in told.splitlines())
+    return lines
+
+
+@click.command()
+@click.option("--traces", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--lines", "saved", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def main(traces: Path | None, saved: Path | None) -> None:
+    """Write what was measured into docs/scheduling.md and the plot beside it."""
+    if saved is not None:
+        lines = [json.loads(text) for text in saved.read_text().splitlines() if text.strip()]
+    elif traces is not None:
+        lines = replayed(traces)
+    else:
+        raise click.UsageError(
+            "give --traces DIR to replay, or --lines FILE with lines of benchmarks.scheduler"
+        )
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    told = [*table(lines), "", *ratios(lines), "", *ratios_without_limits(lines)]
+    PAGE.write_text("\n".join([before + BEGIN, "", *told, "", END]) + after)
+    PLOT.write_text(plot(lines))
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 The size is the time left times the square root of the GPUs: time alone lets a gang of 64 go before 64 single jobs,
 GPU time alone lets every one of them go before the gang. Smallest first has nearly the best mean; the halving
-bounds the wait. The half-life is a part of the backlog, so the order is the same however fast the cluster is
-and however long its jobs: with little to do nobody has to wait for a small job twice, and under overload the order
-turns towards first come only as slowly as the backlog lets it.
+bounds the wait. The half-life is a part of the backlog, so it does not matter how fast the cluster is.
+Among jobs of more than a day that are large beside the backlog size hardly counts and the older goes first: one of
+them would wait for all the others, and users' limits say too little about them to be worth that.
 
-The bound: a job is overtaken only by jobs submitted within `log2(its size / least size)` half-lives after it. The
-largest size is 2^19 times the least for 1,024 GPUs and a limit of ten days, so that is within one backlog.
+The bound: a job is overtaken only by jobs submitted within as many half-lives after it as its size is halvings away
+from the least size. That is within two backlogs for 1,024 GPUs and a limit of ten days.
 
 What is left is what the limit still allows. A job without a stated limit is judged by the time it has had, in
 levels: with the heavy tails of real clusters, what has run long will run long again.
@@ -22,7 +22,10 @@ from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.estimates import expected_end_ms, lost_by_stopping_ms, remaining_ms
 from platform_core.scheduling.ordering.keys import KeyOfHeld, KeyOfJob, OrderKey
 
-HALF_LIFE_PART = 0.05  # of the backlog
+HALF_LIFE_PART = 0.09  # of the backlog
+LEAST_LARGE_MS = 86_400_000  # nothing below it is large
+LARGE_PART = 0.15  # of the backlog; beyond it
+LARGE_POWER = 0.15  # only this power of the size counts
 LEAST_HALF_LIFE_MS = 1_000
 LEAST_SIZE_MS = 60_000  # below it all jobs are equally small
 PRIORITY_STEP = 1e9  # more than any halving: a more urgent priority always goes first
@@ -40,14 +43,22 @@ class Scale:
 
     now_ms: int
     half_life_ms: float
+    large_ms: float
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Scale:
-        half_life_ms = max(LEAST_HALF_LIFE_MS, HALF_LIFE_PART * backlog_ms(snapshot))
-        return cls(snapshot.now_ms, half_life_ms)
+        backlog = backlog_ms(snapshot)
+        half_life_ms = max(LEAST_HALF_LIFE_MS, HALF_LIFE_PART * backlog)
+        return cls(snapshot.now_ms, half_life_ms, max(LEAST_LARGE_MS, LARGE_PART * backlog))
 
-    def rank(self, priority: int, size_ms: float, waited_ms: float) -> float:
-        return priority * PRIORITY_STEP + log2(size_ms + LEAST_SIZE_MS) - waited_ms / self.half_life_ms
+    def counted_ms(self, size_ms: float) -> float:
+        """The size, of which little counts beyond what is large beside the backlog."""
+        if size_ms <= self.large_ms:
+            return size_ms
+        return self.large_ms * float((size_ms / self.large_ms) ** LARGE_POWER)
+
+    def rank(self, priority: int, counted_ms: float, waited_ms: float) -> float:
+        return priority * PRIORITY_STEP + log2(counted_ms + LEAST_SIZE_MS) - waited_ms / self.half_life_ms
 
 
 def key_for(snapshot: Snapshot) -> KeyOfJob:
@@ -57,7 +68,7 @@ def key_for(snapshot: Snapshot) -> KeyOfJob:
         had_ms = job.attained_gpu_ms // job.num_gpus
         size_ms = expected_ms(job) * sqrt(job.num_gpus)
         waited_ms = scale.now_ms - job.submitted_ms - had_ms
-        return (scale.rank(job.priority, size_ms, waited_ms), job.submitted_ms, job.id)
+        return (scale.rank(job.priority, scale.counted_ms(size_ms), waited_ms), job.submitted_ms, job.id)
 
     return key
 
@@ -70,8 +81,9 @@ def held_key_for(snapshot: Snapshot) -> KeyOfHeld:
         gpus, ran_ms = job.held, scale.now_ms - job.started_ms
         waited_ms = job.started_ms - job.submitted_ms - job.attained_gpu_ms // gpus
         worth_ms = expected_of_running_ms(job, scale.now_ms) - lost_by_stopping_ms(job, scale.now_ms)
-        size_ms = 0.0 if ran_ms < LEAST_RUN_MS else max(0.0, worth_ms) * sqrt(gpus) * HELD_PART
-        return (scale.rank(job.priority, size_ms, waited_ms), job.submitted_ms, job.id)
+        settled = ran_ms >= LEAST_RUN_MS
+        counted_ms = scale.counted_ms(max(0.0, worth_ms) * sqrt(gpus)) * HELD_PART if settled else 0.0
+        return (scale.rank(job.priority, counted_ms, waited_ms), job.submitted_ms, job.id)
 
     return key
 

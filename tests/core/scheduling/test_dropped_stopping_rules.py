@@ -91,7 +91,13 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         size_and_wait,
         "HALF_LIFE_PART",
         0.5,
-        ours.test_whoever_has_waited_for_the_whole_backlog_goes_before_every_newcomer,
+        ours.test_whoever_has_waited_for_twice_the_backlog_goes_before_every_newcomer,
+    ),
+    "beyond a large part of the backlog size hardly counts": (
+        size_and_wait,
+        "LARGE_POWER",
+        1.0,
+        ours.test_among_jobs_that_are_large_beside_the_backlog_the_older_goes_first,
     ),
     "GPUs count by their root": (
         size_and_wait,

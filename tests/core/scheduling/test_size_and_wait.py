@@ -143,7 +143,7 @@ def test_a_size_counts_half_for_each_half_life_waited() -> None:
 
 
 @given(hours=st.integers(1, 240), gpus=st.sampled_from([1, 8, 64, 1_024]), filling=st.integers(1, 50))
-def test_whoever_has_waited_for_the_whole_backlog_goes_before_every_newcomer(
+def test_whoever_has_waited_for_twice_the_backlog_goes_before_every_newcomer(
     hours: int, gpus: int, filling: int
 ) -> None:
     """The stated bound on being overtaken, for limits up to ten days and gangs up to 1,024 GPUs."""
@@ -152,11 +152,20 @@ def test_whoever_has_waited_for_the_whole_backlog_goes_before_every_newcomer(
     patient = pending("patient", gpus, max_runtime_ms=hours * HOUR_MS)
     nodes = [node("a"), node("b")]
     now = snapshot(nodes, [*others, newcomer, patient])
-    waited = round(backlog_ms(now))
-    assert log2(hours * HOUR_MS * sqrt(gpus) / LEAST_SIZE_MS + 1) * HALF_LIFE_PART < 1
+    waited = round(2 * backlog_ms(now))
+    assert log2(hours * HOUR_MS * sqrt(gpus) / LEAST_SIZE_MS + 1) * HALF_LIFE_PART < 2
     patient = replace(patient, submitted_ms=NOW_MS - waited)
     now = replace(now, pending=(*others, newcomer, patient))
     assert sorted(now.pending, key=key_for(now))[0] == patient
+
+
+def test_among_jobs_that_are_large_beside_the_backlog_the_older_goes_first() -> None:
+    smaller = pending("new", 8, max_runtime_ms=30 * HOUR_MS)
+    larger = pending("old", 8, max_runtime_ms=60 * HOUR_MS, submitted_ms=NOW_MS - 2 * HOUR_MS)
+    order = Policy("size_and_wait")
+    assert plan(snapshot([node("a")], [smaller, larger]), order).order[0] == "job-old"
+    crowd = [pending(f"z{number}", 8, max_runtime_ms=60 * HOUR_MS) for number in range(40)]
+    assert plan(snapshot([node("a")], [smaller, larger, *crowd]), order).order[0] == "job-new"
 
 
 def test_without_stated_limits_the_least_run_goes_first() -> None:

@@ -10,6 +10,7 @@ import torch
 
 from platform_core.errors import TrainmasterError
 from tests.sdk.scripts import events
+from trainmaster import laptop
 from trainmaster.checkpoints.folder import CheckpointCorrupt
 from trainmaster.run import Run
 
@@ -126,3 +127,8 @@ def test_other_ranks_make_no_folder(on_a_laptop: Make, tmp_path: Path) -> None:
     assert run.save_checkpoint({}, 1, {}) is None
     assert run.log_artifact(tmp_path) is None
     assert not (tmp_path / "trainmaster-runs").exists()
+
+
+@pytest.mark.parametrize(("script", "name"), [("-", "run-1"), ("-c", "c-1"), ("my script", "my-script-1")])
+def test_no_folder_begins_with_a_dash(tmp_path: Path, script: str, name: str) -> None:
+    assert laptop.choose(tmp_path, script, "").folder.name == name

@@ -52,6 +52,8 @@ class AgentConfig:
     python: str  # the interpreter that runs training scripts in the process launcher
     engine: str  # docker, podman, or a path to either
     log_cap_bytes: int  # of one rank's log file kept on this node's disk
+    receive_cap: int  # bytes per second of models coming in, 0 is no cap
+    send_cap: int  # and going out to other nodes
     upload_limit_seconds: int  # how long the last uploads of an ended attempt may take
     rejoin: bool
     stop_jobs_on_leave: bool  # SIGTERM to the agent ends its jobs too; otherwise they go on without it
@@ -102,6 +104,8 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         python=source.text("python"),
         engine=source.text("engine"),
         log_cap_bytes=source.number("log_cap_mib", 64, 2, 1 << 20) * MIB,
+        receive_cap=source.number("receive_cap_mib", 0, 0, 1 << 20) * MIB,
+        send_cap=source.number("send_cap_mib", 0, 0, 1 << 20) * MIB,
         upload_limit_seconds=source.number("upload_limit_seconds", 300, 1, 86_400),
         rejoin=source.switch("rejoin"),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),

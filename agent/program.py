@@ -71,7 +71,8 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     supervisor = Supervisor(
         WorkFolders(config.data), _tools(config, slots, pusher, uploads, node.note_change)
     )
-    deployments = Deployments(config.data, node.note_change, _trust(credentials, trusted))
+    caps = (config.receive_cap, config.send_cap)
+    deployments = Deployments(config.data, node.note_change, _trust(credentials, trusted), caps)
     try:
         own = shown if credentials is None else credentials.server()
         port = await deployments.start(_bind_host(config.address), config.transfer_port, own)

@@ -26,7 +26,7 @@ class Gateway:
         self._port = 0
 
     async def start(self, host: str) -> str:
-        self._server = grpc.aio.server()
+        self._server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
         enrolment_pb2_grpc.add_EnrolmentServicer_to_server(_Enrolment(), self._server)
         session_pb2_grpc.add_AgentSessionServicer_to_server(_Session(self), self._server)
         self._port = self._server.add_insecure_port(f"{host}:{self._port}")

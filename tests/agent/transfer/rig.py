@@ -14,6 +14,7 @@ from typing import Any
 
 from agent.transfer.holdings import Holdings
 from agent.transfer.neighbour import Patience, Peer
+from agent.transfer.pacing import Cap
 from agent.transfer.progress import Progress, TransferState
 from agent.transfer.pull import Trying
 from agent.transfer.receiver import Delivery, Receiver
@@ -127,6 +128,7 @@ class Node:
         self.token = TOKEN
         self.trying = QUICK
         self.port = 0
+        self.cap_out = 0
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -135,7 +137,10 @@ class Node:
         self.holdings.load()
         self.receiver = Receiver(self.holdings, self._reported, self.trying)
         self.server, self.port = await serve(
-            self.holdings, lambda token: token == self.token, f"127.0.0.1:{self.port}"
+            self.holdings,
+            lambda token: token == self.token,
+            f"127.0.0.1:{self.port}",
+            cap=Cap(self.cap_out),
         )
 
     async def stop(self) -> None:

@@ -46,3 +46,12 @@ def test_real_agents_behind_shaped_links_all_get_the_model() -> None:
     assert line["egress_copies"] <= 1.02
     named = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
     assert f"tm{os.getpid()}" not in named
+
+
+@pytest.mark.skipif(not namespaces_are_allowed(), reason="network namespaces need root")
+def test_a_killed_worker_comes_back_and_fetches_only_what_it_lacks() -> None:
+    sizes = ("--bytes", str(8 << 20), "--piece", str(64 << 10), "--rate-mbit", "20")
+    healthy, killed = run("distribution_faults", "--workers", "4", *sizes, "--only", "worker_killed")
+    assert healthy["all_verified"]
+    assert killed["all_verified"]
+    assert killed["fetched_again"] < 0.9

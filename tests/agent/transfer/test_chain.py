@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from agent.transfer.neighbour import Patience
@@ -274,3 +276,21 @@ async def test_a_peer_that_does_not_accept_the_token_gives_nothing_away(
     assert all(completed(end) for end in ends)
     assert ends[1].source_peer == STORE
     assert ends[1].retries == 1
+
+
+async def test_a_cap_holds_back_what_a_node_passes_on(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    nodes[0].begin(delivery(manifest, store.url))
+    await nodes[0].ended()
+    await nodes[0].stop()
+    nodes[0].cap_out = manifest.total_bytes  # per second: so one copy takes about that long
+    await nodes[0].start()
+    nodes[0].begin(delivery(manifest, store.url))
+    await nodes[0].ended()
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    nodes[1].begin(delivery(manifest, store.url, nodes[0]))
+    assert completed(await nodes[1].ended())
+    assert clock() - began > 0.7, "a lower bound only: slower is always possible"

@@ -139,6 +139,9 @@ def job_rows() -> Iterator[Row]:
     yield Row("get", "jobs/<str:job_id>/", OF_TEAM, "jobs/{job}/")
     yield Row("post", "jobs/<str:job_id>/cancel/", OWN_OR_LEAD, "jobs/{job}/cancel/")
     yield Row("get", "queue/", SIGNED_IN)
+    yield Row("get", "queue/what-if/", SIGNED_IN)
+    question = {"gpu_type": "cpu", "order": "first_come"}
+    yield Row("post", "queue/what-if/", SIGNED_IN, body=question)
     yield Row("post", "queue/<str:job_id>/priority/", LEADS, "queue/{job}/priority/", body={"priority": "40"})
     yield Row("get", "jobs/<str:job_id>/log/", OF_TEAM, "jobs/{job}/log/")
     yield Row("get", "jobs/<str:job_id>/log.txt", OF_TEAM, "jobs/{job}/log.txt")
@@ -191,6 +194,7 @@ LIVE = {
     "deployment:{deployment}": "N N Y Y Y Y Y",
     "deployments:vision": "N N Y Y Y Y Y",
     "node:{node}": "N Y Y Y Y Y Y",
+    "whatif:{what_if}": "N N N N Y N N",  # a question is its asker's
     "cluster:": "N Y Y Y Y Y Y",
     "audit:": "N Y Y Y Y Y Y",  # a bare hint that something happened
 }

@@ -18,6 +18,7 @@ from webapp.experiments.models import Run, RunArtifact
 from webapp.jobs import services as jobs
 from webapp.quotas.models import Quota
 from webapp.registry import services as registry
+from webapp.scheduling.models import WhatIf
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class World:
     bootstrap_token: int
     member: int  # number of bob, whom leads may change
     secret: str
+    what_if: int  # alice's question
 
 
 def job_mapping(**changes: Any) -> dict[str, Any]:
@@ -85,6 +87,7 @@ def build(cast: Cast) -> World:
         bootstrap_token=clusters.create_bootstrap_token(SYSTEM, "rack 3", 1).id,
         member=cast.member.pk,
         secret="HF_TOKEN",
+        what_if=WhatIf.objects.create(user=cast.owner, asked_ms=1, question={"gpu_type": "cpu"}).pk,
     )
 
 

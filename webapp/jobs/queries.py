@@ -12,6 +12,7 @@ from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs import spec as specification
 from platform_core.jobs.job import Stop
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
+from platform_core.simulation.workload import TraceJob
 from platform_core.units import HOUR_MS
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
@@ -161,6 +162,38 @@ def _running(
         max_runtime_ms=spec.max_runtime_ms,
         # A script that has saved before and looks at should_stop() may save once more, but it need not.
         saves_when_stopped=False,
+    )
+
+
+def since(gpu_type: str, from_ms: int, now_ms: int) -> list[TraceJob]:
+    """The jobs of a slot type that ran, waited or came since then, as the simulator takes them, oldest first.
+
+    Those from before come at the beginning, with the work that was left then. How long an unfinished one would take
+    is not known: what it has run, or the usual share of its limit if that is more.
+    """
+    rows = Job.objects.filter(gpu_type=gpu_type).filter(Q(finished_ms=None) | Q(finished_ms__gte=from_ms))
+    spans: dict[str, int] = Counter()
+    attempts = Attempt.objects.filter(job__in=rows).filter(Q(ended_ms=None) | Q(ended_ms__gte=from_ms))
+    for job_id, placed_ms, ended_ms in attempts.values_list("job_id", "placed_ms", "ended_ms"):
+        spans[job_id] += (ended_ms or now_ms) - max(placed_ms, from_ms)
+    percent = percent_of_limits_used()
+    return [
+        _trace_job(row, spans.get(row.id, 0), percent, from_ms) for row in rows.order_by("submitted_ms", "id")
+    ]
+
+
+def _trace_job(row: Job, ran_ms: int, percent_used: int, from_ms: int) -> TraceJob:
+    limit_ms = round(float(row.spec["max_runtime_hours"]) * HOUR_MS)
+    expected_ms = 0 if row.finished_ms else limit_ms * percent_used // 100
+    return TraceJob(
+        id=row.id,
+        submit_ms=max(row.submitted_ms, from_ms),
+        gpus=row.num_gpus,
+        duration_ms=max(1, ran_ms, expected_ms),
+        limit_ms=limit_ms,
+        team=row.team_id,
+        priority=row.priority,
+        preemptible=bool(row.spec["preemptible"]),
     )
 
 

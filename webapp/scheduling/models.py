@@ -49,3 +49,13 @@ class Receipt(models.Model):
     kind = models.CharField(max_length=20, help_text="evicted or moved")
     gpu_type = models.SlugField(max_length=60)
     lost_gpu_ms = models.BigIntegerField(help_text="work since the last checkpoint, and the resume")
+
+
+class WhatIf(models.Model):
+    """A question to the simulator, and its answer once it is there."""
+
+    user = models.ForeignKey("accounts.User", models.CASCADE)
+    asked_ms = models.BigIntegerField()
+    question = models.JSONField()
+    answer = models.JSONField(null=True)
+    error = models.TextField(blank=True)

@@ -2,7 +2,7 @@ from typing import Any
 
 from celery import shared_task
 
-from webapp.scheduling import predictions, services
+from webapp.scheduling import predictions, services, what_if
 
 
 @shared_task(name="scheduling.tick", bind=True, max_retries=10)
@@ -16,3 +16,8 @@ def tick(self: Any) -> None:
 @shared_task(name="scheduling.predict")
 def predict() -> None:
     predictions.predict()
+
+
+@shared_task(name="scheduling.answer")
+def answer(question_id: int) -> None:
+    what_if.answer(question_id)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_GET, require_POST
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from platform_core.errors import TrainmasterError
 from platform_core.scheduling.calibration import Calibration
 from platform_core.scheduling.fragmentation import Fragmentation, fragmentation
+from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.wording import are, plural
 from platform_core.units import format_duration_ms
 from webapp.accounts.permissions import Actor, may
@@ -23,11 +26,13 @@ from webapp.jobs import queries as jobs
 from webapp.jobs import services
 from webapp.live import fragments
 from webapp.live.identity import now_ms
-from webapp.scheduling import queries
+from webapp.quotas import queries as quotas
+from webapp.scheduling import queries, situation
+from webapp.scheduling import what_if as questions
 
 if TYPE_CHECKING:
     from webapp.jobs.models import Job
-    from webapp.scheduling.models import Receipt
+    from webapp.scheduling.models import Receipt, WhatIf
 
 MOST = 200
 ROUNDS_SHOWN = 10
@@ -143,3 +148,81 @@ def change_priority(request: HttpRequest, job_id: str) -> HttpResponse:
     job = services.change_priority(actor, job_id, int(given))
     messages.success(request, f"{job.name} has priority {job.priority}; it counts from the next round on.")
     return redirect("scheduling:queue")
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def what_if(request: HttpRequest) -> HttpResponse:
+    """Numbers of all teams together, which everybody may see; no job is named."""
+    user_id = int(request.user.pk or 0)
+    if request.method == "POST":
+        row = questions.ask(user_id, questions.read(request.POST.dict()))
+        return redirect(f"{reverse('scheduling:what-if')}?asked={row.pk}")
+    asked = request.GET.get("asked", "")
+    found = questions.of_user(user_id, int(asked) if asked.isdecimal() and len(asked) < 10 else None)
+    types = quotas.gpu_types()
+    policy = situation.policy()
+    given = found.question if found else {}
+    context = {
+        "types": types,
+        "orders": sorted(ORDERS),
+        "teams": [
+            {"team": team, "gpu_type": gpu_type, "maximum": given.get("maximum", {}).get(team, "")}
+            for team, gpu_type in sorted(quotas.guarantees())
+            if gpu_type == given.get("gpu_type", types[0] if types else "")
+        ],
+        "given": given or {**asdict(policy), "preemption": policy.evicts, "more_nodes": 0},
+        "asked": found,
+        "lines": _compared(found) if found and found.answer else [],
+        "charts": _courses(found) if found and found.answer else [],
+    }
+    return fragments.render(request, "what_if.html", context)
+
+
+_LINES = (
+    ("Jobs that ran to their end", "jobs", "count"),
+    ("Jobs that could never start", "never_started", "count"),
+    ("Mean wait", "mean_queue_s", "seconds"),
+    ("99 of 100 waited at most", "p99_queue_s", "seconds"),
+    ("Mean from submission to end", "mean_jct_s", "seconds"),
+    ("Slots held, while jobs came", "utilisation", "share"),
+    ("Jobs stopped for others", "preemptions", "count"),
+)
+
+
+def _compared(found: WhatIf) -> list[dict[str, str]]:
+    told = found.answer or {}
+    return [
+        {"label": label, **{side: _shown(told[side][key], unit) for side in ("before", "after")}}
+        for label, key, unit in _LINES
+    ]
+
+
+def _shown(value: float | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    if unit == "seconds":
+        return format_duration_ms(round(value * 1000))
+    return f"{100 * value:.0f} %" if unit == "share" else f"{value:,.0f}"
+
+
+def _courses(found: WhatIf) -> list[dict[str, Any]]:
+    told = found.answer or {}
+    return [
+        {"id": f"chart-{key}", "title": title, "data": _chart(told, key, title)}
+        for key, title in (("waiting", "Jobs waiting"), ("held", "Slots held"))
+    ]
+
+
+def _chart(told: dict[str, Any], key: str, title: str) -> dict[str, Any]:
+    series = [
+        {
+            "name": name, "key": side, "subject": "", "x": told[side]["course"]["at_ms"],
+            "y": told[side]["course"][key], "raw": told[side]["course"][key],
+        }
+        for name, side in (("as it was set", "before"), ("as asked", "after"))
+    ]  # fmt: skip
+    return {
+        "x": {"kind": "time", "title": "time"}, "y": {"title": title.lower(), "min": 0}, "smooth": 0,
+        "series": series, "marks": [],
+    }  # fmt: skip

@@ -1,0 +1,116 @@
+"""The last day again under other circumstances, asked from the browser and answered by a worker."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from platform_core.jobs.job import MemberPhase
+from platform_core.units import HOUR_MS
+from tests.webapp.jobs.conftest import SPEC, say, tick
+from webapp.accounts.models import User
+from webapp.accounts.queries import actor_of
+from webapp.jobs import queries
+from webapp.jobs import services as jobs
+from webapp.jobs.models import Attempt, Job
+from webapp.live.identity import now_ms
+from webapp.scheduling import what_if
+from webapp.scheduling.models import WhatIf
+
+pytestmark = pytest.mark.usefixtures("cluster")
+Browser = Callable[[User], Client]
+FORM = {"gpu_type": "cpu", "more_nodes": "0", "order": "priority_fair_share", "reservations": "4"}
+
+
+@pytest.fixture
+def day(owner: User) -> list[Job]:
+    """Two jobs of all eight slots: one has run for an hour, the other waits."""
+    made = [
+        jobs.submit(actor_of(owner), {**SPEC, "name": name, "num_gpus": 8, "max_runtime_hours": 2})[0]
+        for name in ("first", "second")
+    ]
+    tick()
+    say(made[0], MemberPhase.RUNNING)
+    Job.objects.update(submitted_ms=now_ms() - HOUR_MS)
+    Attempt.objects.update(placed_ms=now_ms() - HOUR_MS)
+    return made
+
+
+def asked(who: User, browser: Browser, **changes: str) -> Any:
+    answer = browser(who).post("/queue/what-if/", {**FORM, **changes})
+    assert answer.status_code == 302
+    row = WhatIf.objects.latest("id")
+    what_if.answer(row.pk)
+    row.refresh_from_db()
+    return row
+
+
+def test_the_day_is_the_jobs_with_what_they_ran_or_are_expected_to(day: list[Job]) -> None:
+    now = now_ms()
+    told = {each.id: each for each in queries.since("cpu", now - 24 * HOUR_MS, now)}
+    first, second = (told[job.id] for job in day)
+    assert abs(first.duration_ms - HOUR_MS) < 60_000
+    assert second.duration_ms == 2 * HOUR_MS * 30 // 100
+    assert queries.since("gpu", now - HOUR_MS, now) == []
+
+
+def test_those_from_before_the_day_come_at_its_beginning_with_what_was_left(day: list[Job]) -> None:
+    now = now_ms()
+    first = next(each for each in queries.since("cpu", now - HOUR_MS // 4, now) if each.id == day[0].id)
+    assert first.submit_ms == now - HOUR_MS // 4
+    assert first.duration_ms == 2 * HOUR_MS * 30 // 100  # more than the quarter of an hour it has run since
+
+
+def test_with_twice_the_nodes_nobody_would_have_waited(day: list[Job], browser: Browser, owner: User) -> None:
+    row = asked(owner, browser, more_nodes="4", **{"max-vision": "16"})
+    assert row.answer["jobs"] == 2
+    assert row.answer["before"]["mean_queue_s"] > 0
+    assert row.answer["after"]["mean_queue_s"] == 0
+    page = browser(owner).get("/queue/what-if/").content.decode()
+    assert "2 jobs of cpu" in page
+    assert "As asked" in page
+
+
+def test_with_half_the_quota_neither_could_have_started(
+    day: list[Job], browser: Browser, owner: User
+) -> None:
+    row = asked(owner, browser, **{"max-vision": "4"})
+    assert (row.answer["after"]["never_started"], row.answer["before"]["never_started"]) == (2, 0)
+
+
+def test_a_day_without_jobs_has_no_answer_but_a_reason(browser: Browser, owner: User) -> None:
+    row = asked(owner, browser)
+    assert row.answer is None
+    assert row.error == "There is nothing to play: no job of this slot type in the last day."
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"gpu_type": "tpu"},
+        {"order": "best"},
+        {"more_nodes": "x"},
+        {"more_nodes": "99999"},
+        {"reservations": "-1"},
+        {"max-vision": "-4"},
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(
+    browser: Browser, owner: User, wrong: dict[str, str]
+) -> None:
+    assert browser(owner).post("/queue/what-if/", {**FORM, **wrong}).status_code == 400
+    assert not WhatIf.objects.exists()
+
+
+def test_one_question_at_a_time_and_nobody_sees_anothers(
+    day: list[Job], browser: Browser, owner: User, outsider: User
+) -> None:
+    assert browser(owner).post("/queue/what-if/", FORM).status_code == 302
+    assert browser(owner).post("/queue/what-if/", FORM).status_code == 400
+    row = WhatIf.objects.get()
+    assert what_if.may_watch(owner, str(row.pk))
+    assert not what_if.may_watch(outsider, str(row.pk))
+    assert (
+        "It is being played" not in browser(outsider).get(f"/queue/what-if/?asked={row.pk}").content.decode()
+    )

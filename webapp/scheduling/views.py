@@ -215,14 +215,18 @@ def _courses(found: WhatIf) -> list[dict[str, Any]]:
 
 
 def _chart(told: dict[str, Any], key: str, title: str) -> dict[str, Any]:
-    series = [
-        {
-            "name": name, "key": side, "subject": "", "x": told[side]["course"]["at_ms"],
-            "y": told[side]["course"][key], "raw": told[side]["course"][key],
-        }
-        for name, side in (("as it was set", "before"), ("as asked", "after"))
-    ]  # fmt: skip
+    series = []
+    for name, side in (("as it was set", "before"), ("as asked", "after")):
+        x, y = _steps(told[side]["course"]["at_ms"], told[side]["course"][key])
+        series.append({"name": name, "key": side, "subject": "", "x": x, "y": y, "raw": y})
     return {
         "x": {"kind": "time", "title": "time"}, "y": {"title": title.lower(), "min": 0}, "smooth": 0,
         "series": series, "marks": [],
     }  # fmt: skip
+
+
+def _steps(at_ms: Sequence[int], values: Sequence[int]) -> tuple[list[int], list[int]]:
+    """A value holds until the next one: it is drawn level, not as a slope."""
+    x = [at for at in at_ms for _ in range(2)][1:]
+    y = [value for value in values for _ in range(2)][:-1]
+    return x, y

@@ -42,6 +42,23 @@ class MemberWanted:
     resume_checkpoint: str
 
 
+@dataclass(frozen=True, slots=True)
+class MemberSeen:
+    """What is known of one node's part of an attempt."""
+
+    job_id: str
+    attempt: int
+    phase: str
+    drained: bool
+
+
+def members_of(node_id: str, attempt_ids: Iterable[str]) -> dict[str, MemberSeen]:
+    """Attempt id → what is known of its member on the node, for attempts that have one there."""
+    rows = Member.objects.filter(node=node_id, attempt__in=list(attempt_ids))
+    columns = ("attempt_id", "attempt__job_id", "attempt__number", "phase", "drained")
+    return {attempt_id: MemberSeen(*known) for attempt_id, *known in rows.values_list(*columns)}
+
+
 def wanted_on(node_id: str) -> list[MemberWanted]:
     """What the jobs want of a node. A member stays wanted until its agent has sent everything it had of it."""
     rows = (
@@ -283,10 +300,6 @@ def find(job_id: str) -> Job | None:
 
 def attempts(job_id: str) -> list[Attempt]:
     return list(Attempt.objects.filter(job=job_id).prefetch_related("members__node").order_by("-number"))
-
-
-def attempt_of(attempt_id: str) -> Attempt | None:
-    return Attempt.objects.select_related("job").filter(id=attempt_id).first()
 
 
 def attempt_on(attempt_id: str, node_id: str) -> Attempt | None:

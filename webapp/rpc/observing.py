@@ -8,6 +8,7 @@ from webapp.deployments import services as deployments
 from webapp.deployments.values import WorkerReport
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
+from webapp.jobs.queries import MemberSeen
 from webapp.live.identity import now_ms
 
 _PHASES = {
@@ -19,29 +20,30 @@ _PHASES = {
 
 def observe(node_id: str, observed: session_pb2.Observed, complete: bool) -> None:
     """Everything the node has. `complete` (a Hello) also means: what is wanted there and not named has not begun."""
+    known = job_queries.members_of(node_id, [attempt.attempt_id for attempt in observed.attempts])
     for attempt in observed.attempts:
-        _attempt(node_id, attempt)
+        if (member := known.get(attempt.attempt_id)) is not None:
+            _attempt(node_id, attempt, member)
     for deployment in observed.deployments:
         deployments.report(node_id, _worker(deployment))
     if complete:
         jobs.reconcile_node(node_id, {attempt.attempt_id for attempt in observed.attempts}, now_ms())
 
 
-def _attempt(node_id: str, attempt: session_pb2.AttemptObserved) -> None:
+def _attempt(node_id: str, attempt: session_pb2.AttemptObserved, member: MemberSeen) -> None:
     phase = _PHASES.get(attempt.phase)
-    row = job_queries.attempt_of(attempt.attempt_id)
-    if phase is None or row is None:
-        return
     exited = phase is MemberPhase.EXITED
-    if exited and not attempt.uplink_drained:
-        return  # its last metrics and checkpoint are still on their way; recovery shall see them
+    if phase is None or (exited and not attempt.uplink_drained):
+        return  # the last metrics and the checkpoint are still on their way; recovery shall see them
+    if phase == member.phase and (member.drained or not exited):
+        return  # an agent tells everything it has whenever anything changes: most of it is known
     reason = f"infrastructure: {attempt.reason}" if attempt.infrastructure else attempt.reason
     jobs.observe(
-        row.job_id,
+        member.job_id,
         MemberObserved(
             at_ms=now_ms(),
             actor=f"node:{node_id}",
-            attempt=row.number,
+            attempt=member.attempt,
             node=node_id,
             phase=phase,
             exit_code=attempt.exit_code if exited else None,

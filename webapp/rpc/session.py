@@ -6,13 +6,13 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
-from channels.db import database_sync_to_async
 from django.conf import settings
 
 from trainmaster_wire.agent.v1 import session_pb2, session_pb2_grpc
 from webapp.clusters import services as clusters
 from webapp.rpc import observing, wanted
 from webapp.rpc.conversion import description, telemetry
+from webapp.rpc.database import in_database
 from webapp.rpc.status import bearer, errors_become_status
 from webapp.rpc.watching import Watcher
 
@@ -27,7 +27,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
         self, request_iterator: AsyncIterator[session_pb2.FromAgent], context: Any
     ) -> AsyncIterator[session_pb2.FromServer]:
         async with errors_become_status(context):
-            node_id = await database_sync_to_async(clusters.authenticate)(bearer(context))
+            node_id = await in_database(clusters.authenticate, bearer(context))
             changed = self._watcher.watch(node_id)
             outgoing: asyncio.Queue[session_pb2.FromServer] = asyncio.Queue(maxsize=64)
             tasks = [
@@ -55,7 +55,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
         while True:
             await changed.wait()
             changed.clear()
-            message = await database_sync_to_async(wanted.wanted_state)(node_id)
+            message = await in_database(wanted.wanted_state, node_id)
             self._watcher.sent(node_id, message.revision)
             await outgoing.put(session_pb2.FromServer(wanted=message))
 
@@ -69,10 +69,8 @@ async def _listen(
     async for message in messages:
         match message.WhichOneof("message"):
             case "hello":
-                await database_sync_to_async(clusters.hello)(node_id, description(message.hello.node))
-                await database_sync_to_async(observing.observe)(
-                    node_id, message.hello.observed, complete=True
-                )
+                await in_database(clusters.hello, node_id, description(message.hello.node))
+                await in_database(observing.observe, node_id, message.hello.observed, complete=True)
                 welcome = session_pb2.Welcome(
                     node_id=node_id,
                     heartbeat_seconds=settings.HEARTBEAT_SECONDS,
@@ -88,7 +86,7 @@ async def _listen(
                 ack = session_pb2.HeartbeatAck(sequence=heartbeat.sequence)
                 await outgoing.put(session_pb2.FromServer(heartbeat_ack=ack))
             case "observed":
-                await database_sync_to_async(observing.observe)(node_id, message.observed, complete=False)
+                await in_database(observing.observe, node_id, message.observed, complete=False)
 
 
 async def _next(

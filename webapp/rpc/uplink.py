@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from channels.db import database_sync_to_async
 from django.db import DataError
 
 from platform_core.errors import TrainmasterError
@@ -18,6 +17,7 @@ from webapp.experiments import services as experiments
 from webapp.jobs import logs
 from webapp.jobs import queries as jobs
 from webapp.rpc import spool
+from webapp.rpc.database import in_database
 from webapp.rpc.status import bearer, errors_become_status
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ class UplinkServicer(uplink_pb2_grpc.UplinkServicer):
         self, request_iterator: AsyncIterator[uplink_pb2.Batch], context: Any
     ) -> AsyncIterator[uplink_pb2.Ack]:
         async with errors_become_status(context):
-            node_id = await database_sync_to_async(clusters.authenticate)(bearer(context))
+            node_id = await in_database(clusters.authenticate, bearer(context))
             async for batch in request_iterator:
-                yield await database_sync_to_async(_take)(node_id, batch)
+                yield await in_database(_take, node_id, batch)
 
 
 def _take(node_id: str, batch: uplink_pb2.Batch) -> uplink_pb2.Ack:

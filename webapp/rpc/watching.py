@@ -4,12 +4,12 @@ import asyncio
 import logging
 
 import redis.asyncio
-from channels.db import database_sync_to_async
 from django.conf import settings
 from redis.exceptions import RedisError
 
 from webapp.clusters import queries as clusters
 from webapp.clusters import services as cluster_services
+from webapp.rpc.database import in_database
 
 log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
@@ -55,8 +55,8 @@ class Watcher:
     async def _truth(self) -> None:
         while True:
             try:
-                await database_sync_to_async(cluster_services.listening)()
-                revisions = await database_sync_to_async(clusters.revisions)(list(self._changed))
+                await in_database(cluster_services.listening)
+                revisions = await in_database(clusters.revisions, list(self._changed))
             except Exception as error:  # the database is away: sessions stay, the next look comes
                 log.warning("cannot look at the wanted revisions: %s", error)
                 revisions = {}

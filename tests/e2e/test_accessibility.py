@@ -33,6 +33,7 @@ EVERYBODYS = [
     "/nodes/",
     "/audit/",
     "/settings/",
+    "/api/docs/",
 ]
 
 

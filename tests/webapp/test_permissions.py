@@ -88,7 +88,7 @@ def pages() -> Iterator[Row]:
     yield Row(
         "post", "deployments/<str:deployment_id>/cancel/", OWN_OR_LEAD, "deployments/{deployment}/cancel/"
     )
-    yield Row("get", "api/docs/", EVERYBODY)
+    yield Row("get", "api/docs/", SIGNED_IN)
 
 
 def accounts_rows() -> Iterator[Row]:

@@ -150,7 +150,6 @@ INSTALLED_APPS = [
     "django_htmx",
     "rest_framework",
     "drf_spectacular",
-    "drf_spectacular_sidecar",
 ]
 
 MIDDLEWARE = [
@@ -278,9 +277,6 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Trainmaster",
     "DESCRIPTION": "Submit training jobs, watch them, compare runs and bring models to nodes.",
     "VERSION": "1",
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "REDOC_DIST": "SIDECAR",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
 }

@@ -6,7 +6,7 @@ from django.urls import include, path
 from django.views.decorators.http import require_safe
 from drf_spectacular.views import SpectacularAPIView
 
-from webapp.config.docs import ApiDocs
+from webapp.config.docs import api_docs
 
 PAGES = (
     "monitoring",
@@ -32,7 +32,7 @@ urlpatterns = [
     *[path("", include(f"webapp.{app}.urls")) for app in PAGES],
     *[path("api/v1/", include(f"webapp.{app}.api_urls")) for app in API],
     path("api/v1/schema", SpectacularAPIView.as_view(), name="schema"),
-    path("api/docs/", ApiDocs.as_view(), name="api-docs"),
+    path("api/docs/", api_docs, name="api-docs"),
     path("admin/", admin.site.urls),
 ]
 

@@ -1,0 +1,37 @@
+"""The page of the REST API."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from webapp.accounts.models import User
+from webapp.config.docs import groups
+
+
+@pytest.fixture
+def page(browser: Callable[[User], Client], owner: User) -> str:
+    return browser(owner).get("/api/docs/").content.decode()
+
+
+def test_every_operation_of_the_document_stands_on_it(page: str, client: Client) -> None:
+    document = client.get("/api/v1/schema", headers={"Accept": "application/json"}).json()
+    operations = [told["operationId"] for methods in document["paths"].values() for told in methods.values()]
+    assert len(operations) > 20
+    for operation in operations:
+        assert f'id="{operation}"' in page
+
+
+def test_an_operation_says_what_it_takes_and_what_comes_back() -> None:
+    operations = {one["id"]: one for group in groups() for one in group["operations"]}
+    listed = operations["training_jobs_list"]
+    assert {
+        "name": "cursor",
+        "where": "query",
+        "type": "string",
+        "required": False,
+        "description": "",
+    } in listed["parameters"]
+    (answer,) = listed["answers"]
+    assert {"id", "state", "num_gpus"} <= {field["name"] for field in answer["fields"]}
+    assert [answer["code"] for answer in operations["training_jobs_create"]["answers"]] == ["200", "201"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from platform_core.cluster.snapshot import PendingJob
 from platform_core.scheduling.board import Board
@@ -158,11 +159,8 @@ class Explainer:
         held = f"; {holder}" if holder else ""
         if free < demand.gpus:
             where = f"{are(free, 'free')} on {plural(with_free, 'node')}" if free else "none is free"
-            return (
-                WaitCode.NO_FREE_SLOTS,
-                numbers,
-                f"{needed}; {where}{held}",
-            )
+            sentence = f"{needed}; {where}{self._where_it_failed(demand)}{held}"
+            return WaitCode.NO_FREE_SLOTS, numbers, sentence
         on_one = self._at_end.most_on_one(allowed)
         how = "on one node" if demand.one_node else "on one node or in equal parts"
         spread = f"{free} are free but spread over {with_free} nodes, at most {on_one} on one"
@@ -171,6 +169,16 @@ class Explainer:
             (*numbers, ("most_on_one_node", on_one)),
             f"{needed} {how}; {spread}{held}",
         )
+
+    def _where_it_failed(self, demand: Demand) -> str:
+        """Free slots that it may not have, because it failed on their nodes."""
+        anywhere = self._site.allowed(replace(demand, excluded_nodes=()))
+        barred = anywhere & ~self._site.allowed(demand)
+        free = self._at_end.total(barred)
+        if not free:
+            return ""
+        hosts = [node.hostname for node in self._index.members(barred & self._at_end.at_least(1))]
+        return f"; {are(free, 'free')} on {listed(hosts)}, where it failed before"
 
     def _kept_for_others(self, numbers: _Numbers, needed: str, free: int) -> _Answer:
         first = min(self._reserved.values(), key=lambda kept: (kept.start_ms, kept.job_id))

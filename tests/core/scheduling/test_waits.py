@@ -147,3 +147,8 @@ def test_many_waiting_jobs_count_their_positions_for_each_type() -> None:
 def test_an_empty_queue_makes_an_empty_plan() -> None:
     empty = plan(snapshot([], []))
     assert (empty.placements, empty.waits, empty.order, empty.preemptions) == ((), (), (), ())
+
+
+def test_free_slots_where_it_failed_are_named_so_that_nobody_wonders():
+    wait = only_wait([node("a", free=0), node("b", free=3)], pending("x", 8, excluded=["b"]))
+    assert wait.sentence == "needs 8 GPUs of a100; none is free; 3 are free on b, where it failed before"

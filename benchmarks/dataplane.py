@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import statistics
 import subprocess
 import sys
@@ -22,7 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from platform_core.distribution.manifest import Manifest, ManifestBuilder, to_json
+from benchmarks.rig.model import make_model
+from platform_core.distribution.manifest import Manifest, to_json
 
 WAYS = ("sockets", "agent", "sockets-stream", "agent-stream")
 
@@ -48,18 +48,6 @@ def main() -> None:
                     results.setdefault((way, tls), []).append(measured)
         for line in lines(results, options.bytes):
             print(json.dumps(line), flush=True)
-
-
-def make_model(folder: Path, size: int, piece: int) -> Manifest:
-    folder.mkdir()
-    builder = ManifestBuilder("model", 16 * piece, piece)
-    source = random.Random(1)
-    with (folder / "weights.bin").open("wb") as file:
-        for start in range(0, size, 1 << 20):
-            block = source.randbytes(min(1 << 20, size - start))
-            file.write(block)
-            builder.feed("weights.bin", block)
-    return builder.finish()
 
 
 def make_certificates(root: Path) -> None:

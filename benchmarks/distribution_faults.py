@@ -27,6 +27,7 @@ from typing import Any
 from benchmarks.distribution_net import is_right
 from benchmarks.rig import cluster, network
 from benchmarks.rig.gateway import Gateway
+from benchmarks.rig.model import make_model
 from benchmarks.rig.network import Host, Network
 from platform_core.distribution.forest import STORE, Forest
 from platform_core.distribution.manifest import Manifest
@@ -154,7 +155,7 @@ def main() -> None:
         sys.exit(network.enter_hub(MODULE))
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         root = Path(folder)
-        manifest = cluster.make_model(root / "store", options.bytes, options.piece)
+        manifest = make_model(root / "store", options.bytes, options.piece)
         net = Network(options.rate_mbit)
         source = net.add("store")
         hosts = cluster.make_hosts(net, options.workers)

@@ -23,6 +23,7 @@ from typing import Any
 
 from benchmarks.rig import cluster, network
 from benchmarks.rig.gateway import Gateway
+from benchmarks.rig.model import make_model
 from benchmarks.rig.network import Host, Network
 from platform_core.distribution.manifest import Manifest
 from platform_core.distribution.planners import mesh
@@ -52,7 +53,7 @@ def main() -> None:
         sys.exit(network.enter_hub(MODULE))
     with tempfile.TemporaryDirectory(dir=options.dir, prefix="distribution-") as folder:
         root = Path(folder)
-        manifest = cluster.make_model(root / "store", options.bytes, options.piece)
+        manifest = make_model(root / "store", options.bytes, options.piece)
         net = Network(options.rate_mbit)
         source = net.add("store")
         hosts = cluster.make_hosts(net, options.workers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 from benchmarks.rig.gateway import Gateway
 from benchmarks.rig.network import HUB_ADDRESS, Host, Network
 from platform_core.distribution.forest import Forest, node_plans
-from platform_core.distribution.manifest import Manifest, ManifestBuilder, to_json
+from platform_core.distribution.manifest import Manifest, to_json
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
 from trainmaster_wire.agent.v1 import session_pb2
@@ -22,17 +21,6 @@ from webapp.config import certs
 
 RACK = 8  # nodes
 DEPLOYMENT = "dep-rig"
-
-
-def make_model(folder: Path, size: int, piece: int) -> Manifest:
-    folder.mkdir(parents=True, exist_ok=True)
-    builder, source = ManifestBuilder("model", 16 * piece, piece), random.Random(1)
-    with (folder / "weights.bin").open("wb") as file:
-        for start in range(0, size, 1 << 20):
-            block = source.randbytes(min(1 << 20, size - start))
-            file.write(block)
-            builder.feed("weights.bin", block)
-    return builder.finish()
 
 
 class Store:

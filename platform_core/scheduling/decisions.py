@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from platform_core.cluster.snapshot import PendingJob, RunningJob
+
 Number = int | float | str
 
 
@@ -36,6 +38,26 @@ class Placement:
     job_id: str
     members: tuple[Seat, ...]
     reason: str
+
+
+def started(job: PendingJob, placement: Placement, now_ms: int, runtime_ms: int) -> RunningJob:
+    """The job as it runs from now on, taken to need so long. For whoever plays the future; reality is loaded."""
+    return RunningJob(
+        id=job.id,
+        team=job.team,
+        gpu_type=job.gpu_type,
+        priority=job.priority,
+        placement=tuple((seat.node, seat.slots) for seat in placement.members),
+        started_ms=now_ms,
+        expected_end_ms=now_ms + runtime_ms,
+        last_checkpoint_ms=None,
+        preemptible=job.preemptible,
+        num_gpus=job.num_gpus,
+        min_gpus=job.min_gpus,
+        submitted_ms=job.submitted_ms,
+        attained_gpu_ms=job.attained_gpu_ms,
+        max_runtime_ms=job.max_runtime_ms,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot
-from platform_core.scheduling.decisions import Placement
+from platform_core.scheduling.decisions import Placement, started
 from platform_core.scheduling.engine import decide
 from platform_core.scheduling.estimates import expected_end_ms, remaining_ms
 from platform_core.scheduling.policy import Policy
@@ -105,21 +105,8 @@ class _Play:
         for seat in placement.members:
             node = self._nodes[seat.node]
             self._nodes[node.id] = _with_free(node, set(node.free_slots) - set(seat.slots))
-        runtime_ms = remaining_ms(job) * self._percent // 100
-        self._running[job.id] = RunningJob(
-            id=job.id,
-            team=job.team,
-            gpu_type=job.gpu_type,
-            priority=job.priority,
-            placement=tuple((seat.node, seat.slots) for seat in placement.members),
-            started_ms=self._now_ms,
-            expected_end_ms=self._now_ms + max(1, runtime_ms),
-            last_checkpoint_ms=None,
-            preemptible=job.preemptible,
-            num_gpus=job.num_gpus,
-            min_gpus=job.min_gpus,
-            submitted_ms=job.submitted_ms,
-        )
+        runtime_ms = max(1, remaining_ms(job) * self._percent // 100)
+        self._running[job.id] = started(job, placement, self._now_ms, runtime_ms)
         self._used[job.team, job.gpu_type] += job.num_gpus
 
     def _end(self, job: RunningJob) -> None:

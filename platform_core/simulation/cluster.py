@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
 from platform_core.jobs.spec import Strategy
-from platform_core.scheduling.decisions import Placement
+from platform_core.scheduling.decisions import Placement, started
 from platform_core.scheduling.engine import Decisions, decide
 from platform_core.scheduling.ordering import CHANGES
 from platform_core.scheduling.policy import Policy
@@ -169,22 +169,8 @@ class Cluster:
             self._nodes[seat.node] = replace(node, free_slots=left)
         life.resume_ms = restart_ms(life.job.gpus) if life.starts else 0
         life.starts += 1
-        running = RunningJob(
-            id=waiting.id,
-            team=waiting.team,
-            gpu_type=waiting.gpu_type,
-            priority=waiting.priority,
-            placement=tuple((seat.node, seat.slots) for seat in placement.members),
-            started_ms=now_ms,
-            expected_end_ms=now_ms + (waiting.expected_runtime_ms or 0),
-            last_checkpoint_ms=None,
-            preemptible=waiting.preemptible,
-            num_gpus=waiting.num_gpus,
-            min_gpus=waiting.min_gpus,
-            submitted_ms=waiting.submitted_ms,
-            attained_gpu_ms=waiting.attained_gpu_ms,
-            max_runtime_ms=waiting.max_runtime_ms,
-            saves_when_stopped=True,
+        running = replace(
+            started(waiting, placement, now_ms, waiting.expected_runtime_ms or 0), saves_when_stopped=True
         )
         if running.held != life.job.gpus:
             raise RuntimeError(f"{running.id} asked for {life.job.gpus} slots and got {running.held}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from platform_core.scheduling.waits import percentile
 from platform_core.simulation.ledger import Ledger, Outcome
 
 _LARGEST_PART = 100  # the largest 1 % of jobs are a class of their own
@@ -53,11 +54,8 @@ def _mean_s(values_ms: Sequence[int]) -> Number:
     return round(sum(values_ms) / len(values_ms) / 1_000, 1) if values_ms else None
 
 
-def _quantile_s(ascending_ms: Sequence[int], percent: int) -> Number:
-    """The smallest value that at least `percent` of all do not exceed."""
-    if not ascending_ms:
-        return None
-    return _seconds(ascending_ms[max(0, -(-len(ascending_ms) * percent // 100) - 1)])
+def _quantile_s(ascending_ms: list[int], percent: int) -> Number:
+    return _seconds(percentile(ascending_ms, percent)) if ascending_ms else None
 
 
 def _seconds(value_ms: int) -> float:

@@ -8,7 +8,7 @@ from django.conf import settings
 from platform_core.distribution.deployment import ACTIVE, DESCRIPTION, DeploymentState
 from platform_core.distribution.progress import progress, remaining_ms
 from platform_core.units import format_bytes, format_duration_ms
-from webapp.deployments import heat
+from webapp.deployments import movement
 from webapp.deployments.mapping import deployment_value
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.queries import workers as workers_of
@@ -127,7 +127,7 @@ def kpis(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[s
 
 def _against_the_bound(row: Deployment, workers: int, elapsed_ms: int) -> dict[str, Any]:
     rate = settings.NETWORK_BYTES_PER_SECOND
-    least_ms = heat.bound_ms(row, workers, rate)
+    least_ms = movement.bound_ms(row, workers, rate)
     kpi = {
         "label": "Least possible",
         "value": format_duration_ms(least_ms) if least_ms else "–",

@@ -14,7 +14,7 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
-from webapp.deployments import heat, presentation, queries, services
+from webapp.deployments import movement, presentation, queries, services
 from webapp.deployments.api import deployment_for
 from webapp.live import fragments
 from webapp.live.identity import now_ms
@@ -65,8 +65,8 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
         "kpis": presentation.kpis(row, workers, now),
         "workers": shown,
         "workers_total": len(lines),
-        "racks": heat.racks(workers),
-        "waterfall": heat.waterfall(row, workers) if row.state not in ACTIVE else [],
+        "racks": movement.racks(workers),
+        "waterfall": movement.waterfall(row, workers) if row.state not in ACTIVE else [],
         "events": story(f"deployment:{row.id}")[::-1],
         "may": {
             "cancel": row.state in ACTIVE and permissions.may(actor, "deployment.cancel", row.team_id, owner),
@@ -82,7 +82,7 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
 def chunks(request: HttpRequest, deployment_id: str) -> JsonResponse:
     """For the heat map: which node has which chunk."""
     row = deployment_for(request, deployment_id)
-    return JsonResponse(heat.chunk_map(row, queries.workers(row.id)))
+    return JsonResponse(movement.chunk_map(row, queries.workers(row.id)))
 
 
 @login_required

@@ -8,7 +8,7 @@ class SchedulingConfig(AppConfig):
     def ready(self) -> None:
         from webapp.jobs.contributions import forecast_of_wait, panel_of_job
         from webapp.live import subjects
-        from webapp.scheduling.forecasting import why_it_would_wait
+        from webapp.scheduling.dry_run import why_it_would_wait
         from webapp.scheduling.panels import of_job
         from webapp.scheduling.what_if import may_watch
 

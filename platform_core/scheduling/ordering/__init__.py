@@ -11,7 +11,6 @@ from platform_core.scheduling.ordering import (
     least_attained_service,
     priority_fair_share,
     shortest_remaining,
-    shortest_with_age,
     size_and_wait,
 )
 from platform_core.scheduling.ordering.keys import HeldPolicy, NextChange, OrderPolicy
@@ -21,7 +20,6 @@ ORDERS: dict[str, OrderPolicy] = {
     "least_attained_service": least_attained_service.key_for,
     "priority_fair_share": priority_fair_share.key_for,
     "shortest_remaining": shortest_remaining.key_for,
-    "shortest_with_age": shortest_with_age.key_for,
     "size_and_wait": size_and_wait.key_for,
 }
 # When the key of a running job next changes by itself, for the orders where time alone moves jobs about.

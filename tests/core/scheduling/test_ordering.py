@@ -99,10 +99,3 @@ def test_shortest_remaining_trusts_an_estimate_more_than_the_limit() -> None:
         "limited",
         "endless",
     ]
-
-
-def test_a_long_job_is_overtaken_only_by_jobs_submitted_within_twice_its_run_time() -> None:
-    long = pending("long", 1, max_runtime_ms=60 * MINUTE_MS)
-    soon = pending("soon", 1, submitted_ms=NOW_MS + 119 * MINUTE_MS, max_runtime_ms=1)
-    too_late = pending("too-late", 1, submitted_ms=NOW_MS + 121 * MINUTE_MS, max_runtime_ms=1)
-    assert order_of([long, too_late, soon], Policy(order="shortest_with_age")) == ["soon", "long", "too-late"]

@@ -4,7 +4,7 @@ import base64
 from types import SimpleNamespace
 from typing import Any
 
-from webapp.deployments import heat
+from webapp.deployments import movement
 
 
 def worker(name: str, **changes: Any) -> Any:
@@ -24,7 +24,7 @@ def deployment(chunks: int) -> Any:
 
 
 def test_the_map_goes_by_racks_and_those_that_are_complete_have_all() -> None:
-    told = heat.chunk_map(
+    told = movement.chunk_map(
         deployment(9), [worker("b", rack="rack-2", chunks_done=b"\x05"), worker("a", state="complete")]
     )
     rows = [(row["node"], base64.b64decode(row["bits"])) for row in told["rows"]]
@@ -32,12 +32,12 @@ def test_the_map_goes_by_racks_and_those_that_are_complete_have_all() -> None:
 
 
 def test_a_thousand_nodes_by_five_hundred_chunks_are_a_small_answer() -> None:
-    told = heat.chunk_map(deployment(500), [worker(f"n{n}", chunks_done=bytes(63)) for n in range(1000)])
+    told = movement.chunk_map(deployment(500), [worker(f"n{n}", chunks_done=bytes(63)) for n in range(1000)])
     assert sum(len(row["bits"]) for row in told["rows"]) < 100_000
 
 
 def test_racks_add_up_what_came_from_the_store_and_from_other_racks() -> None:
-    told = heat.racks(
+    told = movement.racks(
         [
             worker("a", bytes_done=50, rate_in=7.0, source="store", store_bytes=50),
             worker("b", state="complete", bytes_done=100, store_bytes=25),
@@ -53,7 +53,7 @@ def test_racks_add_up_what_came_from_the_store_and_from_other_racks() -> None:
 
 
 def test_the_waterfall_shows_who_was_ready_last_first() -> None:
-    told = heat.waterfall(
+    told = movement.waterfall(
         deployment(1),
         [
             worker("quick", state="complete", started_ms=1_000, finished_ms=2_000),
@@ -69,6 +69,6 @@ def test_the_waterfall_shows_who_was_ready_last_first() -> None:
 
 def test_the_bound_is_that_of_the_core() -> None:
     assert (
-        heat.bound_ms(deployment(1), workers=3, rate=100) == 1_100
+        movement.bound_ms(deployment(1), workers=3, rate=100) == 1_100
     )  # ten pieces, and log2(4) - 1 more rounds of one
-    assert heat.bound_ms(deployment(1), workers=0, rate=100) == 0
+    assert movement.bound_ms(deployment(1), workers=0, rate=100) == 0

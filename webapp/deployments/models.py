@@ -14,7 +14,22 @@ class Deployment(models.Model):
     strategy = models.CharField(max_length=20, default="mesh")
     state = models.CharField(max_length=14, choices=[(s.value, s.value) for s in DeploymentState])
     version = models.PositiveIntegerField(default=1)
+    priority = models.PositiveSmallIntegerField(
+        default=10, help_text="its weight where deployments share a node's link"
+    )
+    rate_cap = models.BigIntegerField(
+        default=0, help_text="bytes per second in, and out, at each node; 0: no cap"
+    )
+    pacing = models.JSONField(
+        default=dict,
+        help_text="what the coordinator saw last, to judge by: whoever leads next goes on with it",
+    )
+    preheat = models.BooleanField(
+        default=False, help_text="fetched and verified before anybody needs it, never activated"
+    )
+    pinned = models.BooleanField(default=False, help_text="no node gives it up for room")
     estimated_ms = models.BigIntegerField()
+    bound_ms = models.BigIntegerField(default=0, help_text="the least that any strategy could take")
     created_ms = models.BigIntegerField()
     started_ms = models.BigIntegerField(null=True)
     finished_ms = models.BigIntegerField(null=True)
@@ -33,6 +48,12 @@ class Worker(models.Model):
     lanes = models.JSONField(
         default=list, help_text="by lane node ids in order of preference, '' is the store"
     )
+    slower = models.JSONField(default=list, help_text="lanes whose first source is quicker than this node")
+    pace = models.PositiveSmallIntegerField(default=100, help_text="its rate in percent of the usual")
+    offers = models.JSONField(
+        default=list,
+        help_text="by lane whom it follows, and the bytes it has yet to take of what that one holds",
+    )
     seated = models.BooleanField(
         default=True, help_text="part of the mesh: not failed when it was last planned"
     )
@@ -48,6 +69,7 @@ class Worker(models.Model):
     retries = models.PositiveIntegerField(default=0)
     distrusted = models.JSONField(default=list, help_text="who sent it damaged bytes")
     store_bytes = models.BigIntegerField(default=0, help_text="pulled from the store by itself")
+    refused_bytes = models.BigIntegerField(default=0, help_text="with another SHA-256, thrown away")
     from_peer = models.BooleanField(default=False)
     error_code = models.CharField(max_length=40, blank=True)
     error = models.TextField(blank=True)
@@ -57,3 +79,10 @@ class Worker(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["deployment", "node"], name="one_worker_a_node")]
+
+
+class TeamCap(models.Model):
+    """What all deployments of a team together may take of one node's link."""
+
+    team = models.OneToOneField("accounts.Team", models.CASCADE, primary_key=True)
+    bytes_per_second = models.BigIntegerField(help_text="in, and out")

@@ -24,3 +24,12 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject_kind} {self.subject_id}"
+
+
+class Lease(models.Model):
+    """Who leads. Every apply names the fencing number it was planned under; an older number changes nothing."""
+
+    name = models.CharField(primary_key=True, max_length=40)
+    holder = models.CharField(max_length=120)
+    fencing = models.BigIntegerField(default=0)
+    expires_ms = models.BigIntegerField()

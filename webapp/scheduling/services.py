@@ -15,9 +15,10 @@ from platform_core.scheduling.wording import plural
 from webapp.clusters import services as clusters
 from webapp.jobs import hints
 from webapp.jobs import services as jobs
+from webapp.live import lease
 from webapp.live.identity import now_ms
-from webapp.scheduling import lease, predictions, rounds, situation
-from webapp.scheduling.lease import Leadership
+from webapp.live.lease import Leadership
+from webapp.scheduling import predictions, rounds, situation
 from webapp.scheduling.models import Receipt
 
 log = logging.getLogger(__name__)

@@ -14,9 +14,10 @@ from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Attempt, Job
+from webapp.live import lease
 from webapp.live.identity import now_ms
 from webapp.quotas.models import Quota
-from webapp.scheduling import lease, rounds
+from webapp.scheduling import rounds
 from webapp.scheduling import services as scheduling
 from webapp.scheduling.models import Receipt, Round
 

@@ -16,9 +16,10 @@ from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
+from webapp.live import lease
 from webapp.live.identity import now_ms
 from webapp.live.models import Event
-from webapp.scheduling import lease, predictions, queries, rounds, tasks
+from webapp.scheduling import predictions, queries, rounds, tasks
 from webapp.scheduling.models import Prediction, Round
 
 pytestmark = pytest.mark.usefixtures("cluster")

@@ -47,4 +47,13 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="Lease",
+            fields=[
+                ("name", models.CharField(max_length=40, primary_key=True, serialize=False)),
+                ("holder", models.CharField(max_length=120)),
+                ("fencing", models.BigIntegerField(default=0)),
+                ("expires_ms", models.BigIntegerField()),
+            ],
+        ),
     ]

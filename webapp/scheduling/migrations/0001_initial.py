@@ -14,15 +14,6 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name="Lease",
-            fields=[
-                ("name", models.CharField(max_length=40, primary_key=True, serialize=False)),
-                ("holder", models.CharField(max_length=120)),
-                ("fencing", models.BigIntegerField(default=0)),
-                ("expires_ms", models.BigIntegerField()),
-            ],
-        ),
-        migrations.CreateModel(
             name="Receipt",
             fields=[
                 (

@@ -270,6 +270,7 @@ class DeploymentObserved(_message.Message):
         VERIFYING: DeploymentObserved._State.ValueType  # 5
         COMPLETE: DeploymentObserved._State.ValueType  # 3
         FAILED: DeploymentObserved._State.ValueType  # 4
+        EVICTED: DeploymentObserved._State.ValueType  # 6
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
     STATE_UNSPECIFIED: DeploymentObserved.State.ValueType  # 0
@@ -278,6 +279,7 @@ class DeploymentObserved(_message.Message):
     VERIFYING: DeploymentObserved.State.ValueType  # 5
     COMPLETE: DeploymentObserved.State.ValueType  # 3
     FAILED: DeploymentObserved.State.ValueType  # 4
+    EVICTED: DeploymentObserved.State.ValueType  # 6
 
     DEPLOYMENT_ID_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
@@ -292,6 +294,8 @@ class DeploymentObserved(_message.Message):
     RETRIES_FIELD_NUMBER: _builtins.int
     DISTRUSTED_FIELD_NUMBER: _builtins.int
     STORE_BYTES_FIELD_NUMBER: _builtins.int
+    REFUSED_BYTES_FIELD_NUMBER: _builtins.int
+    OFFERS_FIELD_NUMBER: _builtins.int
     deployment_id: _builtins.str
     state: Global___DeploymentObserved.State.ValueType
     bytes_done: _builtins.int
@@ -310,9 +314,15 @@ class DeploymentObserved(_message.Message):
     retries: _builtins.int
     store_bytes: _builtins.int
     """what this agent pulled from the store itself since it began this delivery"""
+    refused_bytes: _builtins.int
+    """arrived with another SHA-256 and thrown away, since the agent began"""
     @_builtins.property
     def distrusted(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """node ids (or "store") that sent bytes with another SHA-256"""
+
+    @_builtins.property
+    def offers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Offer]:
+        """by lane"""
 
     def __init__(
         self,
@@ -330,14 +340,41 @@ class DeploymentObserved(_message.Message):
         retries: _builtins.int = ...,
         distrusted: _abc.Iterable[_builtins.str] | None = ...,
         store_bytes: _builtins.int = ...,
+        refused_bytes: _builtins.int = ...,
+        offers: _abc.Iterable[Global___Offer] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_done", b"bytes_done", "bytes_total", b"bytes_total", "chunks_done", b"chunks_done", "deployment_id", b"deployment_id", "distrusted", b"distrusted", "error", b"error", "error_code", b"error_code", "rate_in", b"rate_in", "rate_out", b"rate_out", "retries", b"retries", "source", b"source", "state", b"state", "store_bytes", b"store_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_done", b"bytes_done", "bytes_total", b"bytes_total", "chunks_done", b"chunks_done", "deployment_id", b"deployment_id", "distrusted", b"distrusted", "error", b"error", "error_code", b"error_code", "offers", b"offers", "rate_in", b"rate_in", "rate_out", b"rate_out", "refused_bytes", b"refused_bytes", "retries", b"retries", "source", b"source", "state", b"state", "store_bytes", b"store_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeploymentObserved: _TypeAlias = DeploymentObserved  # noqa: Y015
+
+@_typing.final
+class Offer(_message.Message):
+    """Whom a node follows in a lane, and how much of what that one holds it has yet to take."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    LEFT_BYTES_FIELD_NUMBER: _builtins.int
+    source: _builtins.str
+    """node id; "" nobody, or the store"""
+    left_bytes: _builtins.int
+    def __init__(
+        self,
+        *,
+        source: _builtins.str = ...,
+        left_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["left_bytes", b"left_bytes", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Offer: _TypeAlias = Offer  # noqa: Y015
 
 @_typing.final
 class FromServer(_message.Message):
@@ -673,6 +710,9 @@ class DeploymentWanted(_message.Message):
     LANES_FIELD_NUMBER: _builtins.int
     RETRY_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
+    PINNED_FIELD_NUMBER: _builtins.int
+    PREHEAT_FIELD_NUMBER: _builtins.int
+    SHARE_FIELD_NUMBER: _builtins.int
     deployment_id: _builtins.str
     model: _builtins.str
     """"team/name" """
@@ -683,6 +723,10 @@ class DeploymentWanted(_message.Message):
     """counts requests to try again: a failed node begins at once when it grows"""
     signature: _builtins.bytes
     """of the manifest's id by the authority of the welcome, ECDSA with SHA-256"""
+    pinned: _builtins.bool
+    """never given up for room"""
+    preheat: _builtins.bool
+    """fetched before anybody needs it: never activated, given up first"""
     @_builtins.property
     def artifact(self) -> Global___ArtifactReference: ...
     @_builtins.property
@@ -693,6 +737,8 @@ class DeploymentWanted(_message.Message):
     def lanes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Lane]:
         """none: one lane, from the peers in their order, then the store"""
 
+    @_builtins.property
+    def share(self) -> Global___Share: ...
     def __init__(
         self,
         *,
@@ -705,14 +751,49 @@ class DeploymentWanted(_message.Message):
         lanes: _abc.Iterable[Global___Lane] | None = ...,
         retry: _builtins.int = ...,
         signature: _builtins.bytes = ...,
+        pinned: _builtins.bool = ...,
+        preheat: _builtins.bool = ...,
+        share: Global___Share | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "share", b"share"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "deployment_id", b"deployment_id", "lanes", b"lanes", "model", b"model", "peers", b"peers", "retry", b"retry", "signature", b"signature", "transfer_token", b"transfer_token", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "deployment_id", b"deployment_id", "lanes", b"lanes", "model", b"model", "peers", b"peers", "pinned", b"pinned", "preheat", b"preheat", "retry", b"retry", "share", b"share", "signature", b"signature", "transfer_token", b"transfer_token", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeploymentWanted: _TypeAlias = DeploymentWanted  # noqa: Y015
+
+@_typing.final
+class Share(_message.Message):
+    """What a deployment may take of this node's link, in and out alike. Bytes per second; 0 is no cap."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    CAP_FIELD_NUMBER: _builtins.int
+    TEAM_FIELD_NUMBER: _builtins.int
+    TEAM_CAP_FIELD_NUMBER: _builtins.int
+    weight: _builtins.int
+    """where several share the link; 0 is the same as 10"""
+    cap: _builtins.int
+    team: _builtins.str
+    team_cap: _builtins.int
+    """of all deployments of the team together"""
+    def __init__(
+        self,
+        *,
+        weight: _builtins.int = ...,
+        cap: _builtins.int = ...,
+        team: _builtins.str = ...,
+        team_cap: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cap", b"cap", "team", b"team", "team_cap", b"team_cap", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Share: _TypeAlias = Share  # noqa: Y015
 
 @_typing.final
 class Lane(_message.Message):

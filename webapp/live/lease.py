@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import connection, transaction
 
-from webapp.scheduling.models import Lease
+from webapp.live.models import Lease
 
 
 class LostLease(Exception):
@@ -20,7 +20,7 @@ class Leadership:
 
 # One statement, on the database's own clock: replicas need not agree about the time.
 _ACQUIRE = """
-INSERT INTO scheduling_lease AS lease (name, holder, fencing, expires_ms)
+INSERT INTO live_lease AS lease (name, holder, fencing, expires_ms)
 VALUES (%(name)s, %(holder)s, 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint + %(ms)s)
 ON CONFLICT (name) DO UPDATE SET
     holder = EXCLUDED.holder,

@@ -31,6 +31,7 @@ class DeploymentPhase(StrEnum):
     VERIFYING = "verifying"
     COMPLETE = "complete"
     FAILED = "failed"
+    EVICTED = "evicted"  # given up for room after it was complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class DeploymentObserved:
     retries: int = 0
     distrusted: tuple[str, ...] = ()  # who sent bytes with another SHA-256
     store_bytes: int = 0
+    refused_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

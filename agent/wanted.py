@@ -78,6 +78,8 @@ class DeploymentWanted:
     lanes: tuple[tuple[str, ...], ...] = ()  # sources of each; none: one lane, the peers, then the store
     slower: frozenset[int] = frozenset()  # lanes whose first source is quicker than this node
     retry: int = 0  # grows when somebody asks to try again
+    pinned: bool = False  # never given up for room
+    preheat: bool = False  # given up first: nobody needs it yet
     signature: bytes = field(
         default=b"", repr=False, compare=False
     )  # of the manifest's id, another each time

@@ -20,6 +20,7 @@ _DEPLOYMENT_PHASES = {
     DeploymentPhase.VERIFYING: pb.DeploymentObserved.VERIFYING,
     DeploymentPhase.COMPLETE: pb.DeploymentObserved.COMPLETE,
     DeploymentPhase.FAILED: pb.DeploymentObserved.FAILED,
+    DeploymentPhase.EVICTED: pb.DeploymentObserved.EVICTED,
 }
 
 
@@ -94,6 +95,8 @@ def _deployment(message: pb.DeploymentWanted) -> DeploymentWanted:
         slower=frozenset(number for number, lane in enumerate(message.lanes) if lane.slower),
         retry=message.retry,
         signature=message.signature,
+        pinned=message.pinned,
+        preheat=message.preheat,
     )
 
 
@@ -130,4 +133,5 @@ def _deployment_observed(deployment: DeploymentObserved) -> pb.DeploymentObserve
         retries=deployment.retries,
         distrusted=deployment.distrusted,
         store_bytes=deployment.store_bytes,
+        refused_bytes=deployment.refused_bytes,
     )

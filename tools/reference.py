@@ -24,6 +24,7 @@ WORKERS = {
     WorkerState.RECEIVING: "Pieces arrive, from the store or from another worker, and are verified one by one.",
     WorkerState.COMPLETE: "It holds every file, each with the SHA-256 of the manifest.",
     WorkerState.FAILED: "It cannot go on, or the platform has lost its node. The others pass it by; it may come back.",
+    WorkerState.EVICTED: "It was complete; since then its node has given the files up to make room on its disk.",
 }
 MARKER = "<!-- Made by `make docs` from here on. -->"
 

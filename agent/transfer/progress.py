@@ -16,6 +16,7 @@ class TransferState(StrEnum):
     VERIFYING = "verifying"
     COMPLETE = "complete"
     FAILED = "failed"
+    EVICTED = "evicted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Progress:
     error: str = ""
     retries: int = 0
     distrusted: tuple[str, ...] = ()  # peers that sent bytes with another SHA-256
+    refused_bytes: int = 0  # those bytes
 
 
 class RateMeter:

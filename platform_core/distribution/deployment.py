@@ -26,6 +26,7 @@ class WorkerState(StrEnum):
     RECEIVING = "receiving"
     COMPLETE = "complete"
     FAILED = "failed"
+    EVICTED = "evicted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class WorkerReported:
 
 @dataclass(frozen=True, slots=True)
 class RetryRequested:
-    """Failed workers try again."""
+    """Failed workers try again, and those that gave the model up for room fetch it again."""
 
     at_ms: int
     actor: str
@@ -79,7 +80,7 @@ TRANSITIONS: dict[tuple[DeploymentState, type[Event]], frozenset[DeploymentState
         (_D.CANCELLED, WorkerReported): {_D.CANCELLED},
         (_D.INIT, RetryRequested): {_D.INIT},
         (_D.DOWNLOADING, RetryRequested): {_D.DOWNLOADING},
-        (_D.DISTRIBUTING, RetryRequested): {_D.DISTRIBUTING},
+        (_D.DISTRIBUTING, RetryRequested): {_D.DISTRIBUTING, _D.DOWNLOADING},
         (_D.VERIFYING, RetryRequested): {_D.VERIFYING, _D.DISTRIBUTING, _D.DOWNLOADING},
         (_D.FAILED, RetryRequested): {_D.DOWNLOADING, _D.DISTRIBUTING},
         (_D.COMPLETE, RetryRequested): {_D.COMPLETE},
@@ -91,14 +92,17 @@ TRANSITIONS: dict[tuple[DeploymentState, type[Event]], frozenset[DeploymentState
 }
 
 _W = WorkerState
-# A complete worker that receives again has lost its copy; a failed one has come back.
+# A complete worker that receives again has lost its copy; a failed one has come back. One that was evicted gave its
+# copy up for room: the work was done, and is done again when somebody asks for it.
 WORKER_TRANSITIONS: dict[WorkerState, frozenset[WorkerState]] = {
     _W.IDLE: frozenset(_W),
-    _W.RECEIVING: frozenset({_W.RECEIVING, _W.COMPLETE, _W.FAILED}),
+    _W.RECEIVING: frozenset({_W.RECEIVING, _W.COMPLETE, _W.FAILED, _W.EVICTED}),
     _W.FAILED: frozenset(_W),
-    _W.COMPLETE: frozenset({_W.COMPLETE, _W.RECEIVING, _W.FAILED}),
+    _W.COMPLETE: frozenset({_W.COMPLETE, _W.RECEIVING, _W.FAILED, _W.EVICTED}),
+    _W.EVICTED: frozenset(_W),
 }
 
+_DONE = frozenset({_W.COMPLETE, _W.EVICTED})
 TERMINAL = frozenset({_D.COMPLETE, _D.FAILED, _D.CANCELLED})
 ACTIVE = frozenset(_D) - TERMINAL
 DESCRIPTION: dict[DeploymentState, str] = {
@@ -171,6 +175,7 @@ def advance(deployment: Deployment, event: Event) -> Step:
     effects: tuple[Effect, ...] = ()
     if isinstance(event, WorkerReported):
         after = _reported(deployment, event)
+        effects = _gave_up(deployment, after)
     elif isinstance(event, RetryRequested):
         after, effects = _retried(deployment)
     else:
@@ -204,21 +209,31 @@ def _reported(deployment: Deployment, event: WorkerReported) -> Deployment:
     )
 
 
+def _gave_up(deployment: Deployment, after: Deployment) -> tuple[Effect, ...]:
+    """Nodes that have just given their copy up: it is not wanted of them any more, or they would fetch it again."""
+    gone = tuple(
+        new.node
+        for old, new in zip(deployment.workers, after.workers, strict=True)
+        if new.state is _W.EVICTED and old.state is not _W.EVICTED
+    )
+    return (TellWorkers(gone),) if gone else ()
+
+
 def _observe(worker: Worker, event: WorkerReported) -> Worker:
     if event.state not in WORKER_TRANSITIONS[worker.state]:
         return worker  # an old report overtaken by a newer one
-    ended = event.state in (_W.COMPLETE, _W.FAILED)
+    ended = event.state in _DONE or event.state is _W.FAILED
     finished = (worker.finished_ms or event.at_ms) if ended else None
     started = worker.started_ms if worker.started_ms is not None or event.state is _W.IDLE else event.at_ms
-    failed = event.state is _W.FAILED
+    explained = event.state in (_W.FAILED, _W.EVICTED)
     return replace(
         worker,
         state=event.state,
-        bytes_done=worker.bytes_total if event.state is _W.COMPLETE else event.bytes_done,
+        bytes_done=worker.bytes_total if event.state in _DONE else event.bytes_done,
         verifying=event.verifying and event.state is _W.RECEIVING,
         from_peer=event.from_peer or worker.from_peer,
-        error_code=event.error_code if failed else "",
-        error=event.error if failed else "",
+        error_code=event.error_code if explained else "",
+        error=event.error if explained else "",
         started_ms=started,
         finished_ms=finished,
     )
@@ -229,12 +244,12 @@ def state_of(workers: tuple[Worker, ...]) -> DeploymentState:
     states = {worker.state for worker in workers}
     if states <= {_W.FAILED}:
         return _D.FAILED
-    if states <= {_W.COMPLETE, _W.FAILED}:
+    if states <= {*_DONE, _W.FAILED}:
         return _D.COMPLETE
     busy = [worker for worker in workers if worker.state in (_W.IDLE, _W.RECEIVING)]
     if all(worker.verifying for worker in busy):
         return _D.VERIFYING
-    if any(worker.from_peer or worker.state is _W.COMPLETE for worker in workers):
+    if any(worker.from_peer or worker.state in _DONE for worker in workers):
         return _D.DISTRIBUTING
     if any(worker.started_ms is not None for worker in workers):
         return _D.DOWNLOADING
@@ -252,15 +267,17 @@ def _reason(state: DeploymentState, workers: tuple[Worker, ...]) -> str:
 
 
 def _retried(deployment: Deployment) -> tuple[Deployment, tuple[Effect, ...]]:
-    failed = tuple(worker.node for worker in deployment.workers if worker.state is _W.FAILED)
-    if not failed:
+    again = tuple(worker.node for worker in deployment.workers if worker.state in (_W.FAILED, _W.EVICTED))
+    if not again:
         return deployment, ()
-    workers = tuple(
-        replace(w, state=_W.IDLE, error_code="", error="", finished_ms=None) if w.node in failed else w
-        for w in deployment.workers
-    )
+    workers = tuple(_afresh(worker) if worker.node in again else worker for worker in deployment.workers)
     state = _D.COMPLETE if deployment.state is _D.COMPLETE else state_of(workers)
-    return replace(deployment, workers=workers, state=state), (TellWorkers(failed),)
+    return replace(deployment, workers=workers, state=state), (TellWorkers(again),)
+
+
+def _afresh(worker: Worker) -> Worker:
+    here = worker.bytes_done if worker.state is _W.FAILED else 0
+    return replace(worker, state=_W.IDLE, bytes_done=here, error_code="", error="", finished_ms=None)
 
 
 def _cancelled(deployment: Deployment, event: CancelRequested) -> tuple[Deployment, tuple[Effect, ...]]:

@@ -14,6 +14,7 @@ class Progress:
     workers_failed: int
     bytes_done: int
     bytes_total: int
+    workers_evicted: int = 0  # complete once, given up for room since
 
     @property
     def percent(self) -> int:
@@ -30,6 +31,7 @@ def progress(deployment: Deployment) -> Progress:
         states.count(WorkerState.FAILED),
         sum(worker.bytes_done for worker in deployment.workers),
         sum(worker.bytes_total for worker in deployment.workers),
+        states.count(WorkerState.EVICTED),
     )
 
 

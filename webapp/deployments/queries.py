@@ -83,6 +83,8 @@ def _wanted(row: Worker) -> WorkerWanted:
         transfer_token=transfer_token(deployment.id),
         lanes=tuple(tuple(lane) for lane in row.lanes),
         retry=row.retry,
+        pinned=deployment.pinned,
+        preheat=deployment.preheat,
     )
 
 

@@ -95,6 +95,7 @@ def report(node_id: str, said: WorkerReport) -> None:
         Worker.objects.filter(id=worker.id).update(
             chunks_done=said.chunks_done, rate_in=said.rate_in, rate_out=said.rate_out, source=said.source,
             retries=said.retries, seen_ms=now, store_bytes=max(worker.store_bytes, said.store_bytes),
+            refused_bytes=max(worker.refused_bytes, said.refused_bytes),
         )  # fmt: skip
         _name_distrusted(row, worker, said.distrusted)
         verifying = said.state == "verifying"

@@ -20,6 +20,7 @@ class WorkerReport:
     retries: int
     distrusted: tuple[str, ...] = ()  # who sent it bytes with another SHA-256
     store_bytes: int = 0  # since its agent began
+    refused_bytes: int = 0  # those with another SHA-256, since its agent began
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +39,5 @@ class WorkerWanted:
     transfer_token: str
     lanes: tuple[tuple[str, ...], ...]
     retry: int
+    pinned: bool = False
+    preheat: bool = False

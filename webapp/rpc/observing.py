@@ -69,4 +69,5 @@ def _worker(deployment: session_pb2.DeploymentObserved) -> WorkerReport:
         retries=deployment.retries,
         distrusted=tuple(deployment.distrusted),
         store_bytes=deployment.store_bytes,
+        refused_bytes=deployment.refused_bytes,
     )

@@ -34,6 +34,8 @@ def wanted_state(node_id: str) -> session_pb2.Wanted:
                 transfer_token=worker.transfer_token,
                 lanes=[session_pb2.Lane(sources=lane) for lane in worker.lanes],
                 retry=worker.retry,
+                pinned=worker.pinned,
+                preheat=worker.preheat,
                 # Every digest of every piece is behind the id.
                 signature=cluster_services.node_authority().sign(worker.artifact.manifest_id),
             )

@@ -168,3 +168,38 @@ def test_the_table_allows_exactly_what_can_happen() -> None:
 def test_remaining_time_is_unknown_before_the_first_byte() -> None:
     assert remaining_ms(0, 100, 1000) is None
     assert remaining_ms(25, 100, 1000) == 3000
+
+
+def evicted(node: str, at: int = 50) -> d.WorkerReported:
+    return said(node, W.EVICTED, at=at, error="the disk is 93 % full, above 90 %")
+
+
+def test_a_node_that_gives_its_copy_up_for_room_has_not_failed() -> None:
+    done = after(fresh(), *(said(node, W.COMPLETE, at=9) for node in NODES))
+    step = d.advance(done, evicted("n1"))
+    worker = step.deployment.workers[1]
+    assert (step.deployment.state, step.deployment.reason, step.deployment.finished_ms) == (S.COMPLETE, "", 9)
+    assert (worker.state, worker.error, worker.finished_ms) == (
+        W.EVICTED,
+        "the disk is 93 % full, above 90 %",
+        9,
+    )
+    assert step.effects == (d.TellWorkers(("n1",)),), "it is not wanted there any more"
+    told = progress(step.deployment)
+    assert (told.workers_complete, told.workers_evicted, told.workers_failed, told.percent) == (2, 1, 0, 100)
+    assert d.advance(step.deployment, evicted("n1")).effects == (), "said once"
+
+
+def test_a_copy_given_up_on_the_way_does_not_hold_up_the_others() -> None:
+    deployment = after(fresh(), said("n0", W.COMPLETE), evicted("n0"))
+    assert deployment.state is S.DISTRIBUTING
+    ended = after(deployment, said("n1", W.COMPLETE), failed("n2"))
+    assert ended.state is S.COMPLETE
+
+
+def test_what_was_given_up_is_fetched_again_when_somebody_asks() -> None:
+    done = after(fresh(), *(said(node, W.COMPLETE, at=9) for node in NODES), evicted("n1"))
+    step = d.advance(done, d.RetryRequested(60, "alice", "again"))
+    assert (step.deployment.workers[1].state, step.deployment.workers[1].bytes_done) == (W.IDLE, 0)
+    assert step.effects == (d.TellWorkers(("n1",)),)
+    assert after(step.deployment, said("n1", W.COMPLETE)).workers[1].state is W.COMPLETE

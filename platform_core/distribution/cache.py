@@ -1,0 +1,54 @@
+"""What a node's disk gives up when it is too full: the models that nobody has used for the longest time.
+
+A model that is pinned, that is active or was before the active one, or that is just arriving or leaving, is never
+given up: better a full disk, which is an error with numbers, than a service without its model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """One model on a disk. `size` is what its removal frees, `used_ms` when it was last of use to anybody."""
+
+    id: str
+    size: int
+    used_ms: int
+    pinned: bool = False
+    active: bool = False  # or the one to which a node would go back
+    under_way: bool = False
+    preheated: bool = False  # nobody has asked to use it yet: it goes before what was used
+
+    @property
+    def kept(self) -> bool:
+        return self.pinned or self.active or self.under_way
+
+
+def evict(
+    homes: Iterable[Home], free: int, size: int, low: int, high: int, coming: int = 0
+) -> tuple[Home, ...]:
+    """The homes to go, first to last, when more than `high` percent of the disk are in use: until it is `low` percent.
+
+    `free` and `size` are bytes of the disk; `coming` bytes are on their way to it and count as there. When they could
+    not fit whatever went, nothing goes for their sake.
+    """
+    going = sorted(
+        (home for home in homes if not home.kept),
+        key=lambda home: (not home.preheated, home.used_ms, home.id),
+    )
+    if coming > free + sum(home.size for home in going):
+        coming = 0
+    in_use = size - free + coming
+    if in_use * 100 <= size * high:
+        return ()
+    chosen = []
+    for home in going:
+        if in_use * 100 <= size * low:
+            break
+        if home.size:
+            chosen.append(home)
+            in_use -= home.size
+    return tuple(chosen)

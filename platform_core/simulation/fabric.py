@@ -1,7 +1,7 @@
 """A simulated fabric that drives the very planners and swarm functions that production uses.
 
 What happens rarely (a node fails, is missed, returns; the coordinator mends) stands in one event heap and is decided
-by `swarm.next_actions`, `repair.mend` and `pace.paces`; what happens all the time, pieces moving, is done for all
+by `swarm.next_actions`, `repair.mend` and `pace.look`; what happens all the time, pieces moving, is done for all
 flows at once in between. Time is counted in ticks: one piece at the usual rate.
 """
 
@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 
 from platform_core.distribution.estimate import Conditions
 from platform_core.distribution.forest import Forest, NodePlan, Tree
-from platform_core.distribution.pace import paces
+from platform_core.distribution.pace import Watch, look
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.repair import changed_nodes, mend
 from platform_core.simulation.fabric_nodes import Nodes
@@ -80,7 +80,8 @@ class Fabric:
         self._back: set[str] = set()
         self._slow: dict[str, int] = {}
         self._paces: dict[str, int] = {}
-        self._suspects: frozenset[str] = frozenset()
+        self._watched = Watch()
+        self._racks = {place.node: f"{place.block}/{place.rack}" for place in scenario.places}
         self._mended = 0
 
     def run(self) -> Outcome:
@@ -145,7 +146,7 @@ class Fabric:
                 self._mend()
                 self._at(now + self._ticks(self._scenario.mend_ms), "mend")
             case "measure":
-                self._measure()
+                self._measure(now)
                 self._at(now + self._ticks(self._scenario.measure_ms), "measure")
 
     def _mend(self) -> None:
@@ -160,11 +161,9 @@ class Fabric:
         self._nodes.told([tree.plan_for(node) for node in changed_nodes(before, self._forest)])
         self._mended += 1
 
-    def _measure(self) -> None:
-        ports = self._nodes.ports()
-        known = {node: port for node, port in ports.items() if node not in self._paces}
-        sure, self._suspects = paces(known, self._suspects)
-        self._slow |= sure
+    def _measure(self, now: int) -> None:
+        self._watched, changed = look(self._watched, self._nodes.seen(now), self._racks, self._paces)
+        self._slow |= changed
 
     # time
 

@@ -61,7 +61,7 @@ class Flows:
             self._capacities += [racks, racks]
         self.target: Ints = np.repeat(np.arange(self.nodes), self.lanes)
         self.lane: Ints = np.tile(np.arange(self.lanes), self.nodes)
-        self.received: Floats = np.zeros(self.nodes)  # pieces, since the last reset
+        self.received: Floats = np.zeros(self.nodes)  # pieces
         self.moved = 0.0
         self.from_store = 0.0
         self.across = 0.0

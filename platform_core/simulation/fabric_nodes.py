@@ -8,7 +8,7 @@ import numpy as np
 
 from platform_core.distribution.estimate import Conditions
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
-from platform_core.distribution.pace import Port
+from platform_core.distribution.pace import Offer, Seen
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.runs import Runs, frontier, joined, missing, run_at
 from platform_core.distribution.swarm import Follow, View, next_actions
@@ -46,7 +46,6 @@ class Nodes:
         self._astray: set[int] = set()  # flows that do not come from where the plan would have them
         self._watched = self.flows.place.copy()
         self._skipped = np.zeros(count)  # pieces left out to be level with others again
-        self._behind, self._sources = self.flows.behind(), self.flows.source.copy()
 
     def open_count(self, given_up: Collection[str]) -> int:
         """How many are still to finish."""
@@ -62,32 +61,23 @@ class Nodes:
             self._ended(flow, now)
         return self.flows.moved > before
 
-    def ports(self) -> dict[str, Port]:
-        """What was seen since the last call of those that are not done."""
+    def seen(self, now: int) -> dict[str, Seen]:
+        """What those that are not done would tell."""
         flows = self.flows
-        behind = flows.behind() + self._skipped
-        kept_source = (flows.source == self._sources) & (flows.source >= 0)
-        grown = kept_source & (behind - self._behind > flows.received.max(initial=0) / (20 * self.lanes))
-        # A crowded uplink of a rack is nobody's fault: lanes that come from the own rack tell, if there are any.
-        near = (kept_source & (flows.rack[flows.source] == flows.rack[flows.target])).reshape(-1, self.lanes)
-        grown &= (near | ~near.any(axis=1, keepdims=True)).ravel()
-        ports = len(flows.alive)
-        all_of, late_of = (
-            np.bincount(flows.source[which], minlength=ports) for which in (kept_source, grown)
-        )
-        # Where most followers of a source fall behind, the source is to blame.
-        alone = grown & (late_of * 2 <= all_of)[flows.source]
-        fell = np.stack(
-            [grown.reshape(-1, self.lanes).sum(axis=1), alone.reshape(-1, self.lanes).sum(axis=1)]
-        )
-        seen = {
-            name: Port(int(flows.received[n]), int(fell[0, n]), int(fell[1, n]))
-            for n, name in enumerate(self.names)
-            if name not in self.finished and flows.alive[n]
+        left = (flows.behind() + self._skipped).tolist()
+        names = [*self.names, "", ""]  # the store; nobody is -1
+        sources = [names[number] for number in flows.source.tolist()]
+        return {
+            name: Seen(
+                now,
+                float(flows.received[number]),
+                tuple(map(Offer, sources[first : first + self.lanes], left[first : first + self.lanes])),
+            )
+            for number, (name, first) in enumerate(
+                zip(self.names, range(0, len(left), self.lanes), strict=True)
+            )
+            if name not in self.finished and flows.alive[number]
         }
-        self._behind, self._sources = behind, flows.source.copy()
-        flows.received[:] = 0
-        return seen
 
     # what happens to a node
 

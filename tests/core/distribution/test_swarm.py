@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.distribution.forest import STORE, NodePlan
-from platform_core.distribution.pace import Port, paces
 from platform_core.distribution.runs import joined, missing, run_at
 from platform_core.distribution.swarm import Follow, View, next_actions, sendable
 
@@ -173,12 +172,3 @@ def test_asks_for_what_it_lacks_of_those_that_live_and_for_nothing_twice(
         assert all(run_at(holds[each.lane], piece) is None for piece in range(each.first, each.until))
     following = tuple(next((each for each in asked if each.lane == lane), None) for lane in (0, 1))
     assert next_actions(PLAN, replace(view, following=following)) == ()
-
-
-def test_a_node_is_slow_when_it_does_not_take_what_is_offered_twice_running() -> None:
-    ports = {f"n{n}": Port(100, 0, 0) for n in range(9)} | {"lame": Port(52, 4, 3), "starved": Port(50, 1, 1)}
-    ports["below the overloaded"] = Port(60, 2, 0)
-    sure, suspects = paces(ports, ())
-    assert (sure, suspects) == ({}, {"lame"})
-    assert paces(ports, suspects) == ({"lame": 50}, frozenset())
-    assert paces({}, ()) == ({}, frozenset())

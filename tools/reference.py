@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from platform_core.cluster import health
-from platform_core.distribution import deployment
+from platform_core.distribution import deployment, rollout, rollout_states
 from platform_core.distribution.deployment import WorkerState
 from platform_core.errors import CATALOGUE
 from platform_core.jobs import states as job_states
@@ -57,6 +57,7 @@ def machines() -> Iterator[Machine]:
     )
     workers = {state: [("", targets)] for state, targets in deployment.WORKER_TRANSITIONS.items()}
     yield Machine("workers", "States of a worker in a deployment", WORKERS, workers)
+    yield Machine("rollouts", "Rollout states", rollout_states.DESCRIPTION, by_event(rollout.TRANSITIONS))
 
 
 def state_page(machine: Machine) -> str:

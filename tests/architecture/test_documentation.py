@@ -7,6 +7,7 @@ import pytest
 
 from platform_core.cluster.health import NodeState
 from platform_core.distribution.deployment import DeploymentState, WorkerState
+from platform_core.distribution.rollout_states import RolloutState
 from platform_core.errors import CATALOGUE
 from platform_core.jobs.states import JobState
 from tests.architecture.rules import documentation as rule
@@ -23,7 +24,13 @@ def source(name: str) -> Source:
 
 @pytest.mark.parametrize(
     ("page", "enum"),
-    [("jobs", JobState), ("nodes", NodeState), ("deployments", DeploymentState), ("workers", WorkerState)],
+    [
+        ("jobs", JobState),
+        ("nodes", NodeState),
+        ("deployments", DeploymentState),
+        ("workers", WorkerState),
+        ("rollouts", RolloutState),
+    ],
 )
 def test_every_state_has_its_heading(page: str, enum: type[StrEnum]) -> None:
     assert rule.both(DOCS / "states" / f"{page}.md", rule.states(enum), "state") == []

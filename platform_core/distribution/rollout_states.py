@@ -1,0 +1,202 @@
+"""What a rollout is made of: the states of it and of its members, what can happen, and the values of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from platform_core.distribution.canaries import RolloutPlan
+
+
+class RolloutState(StrEnum):
+    DISTRIBUTING = "distributing"
+    CANARY = "canary"
+    HOLDING = "holding"
+    PROMOTING = "promoting"
+    ACTIVE = "active"
+    FAILED = "failed"
+    ROLLED_BACK = "rolled_back"
+
+
+class MemberState(StrEnum):
+    WAITING = "waiting"
+    READY = "ready"
+    SWITCHING = "switching"
+    ACTIVE = "active"
+    FAILED = "failed"
+    RETURNING = "returning"
+    RETURNED = "returned"
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    at_ms: int
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHolds(_Event):
+    """It has a verified copy."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLacks(_Event):
+    """It has none, or none any more; `why` where it will not come by itself."""
+
+    node: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSwitched(_Event):
+    """The link points to the version and the hook, if there is one, ended well."""
+
+    node: str
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchFailed(_Event):
+    """The hook failed; the link went back."""
+
+    node: str
+    revision: int
+    exit_code: int
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckEnded(_Event):
+    node: str
+    round: int
+    exit_code: int
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReturned(_Event):
+    """What it ran before is active again, or nothing where nothing was."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldOver(_Event):
+    """So much time has passed; too early it changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromoteRequested(_Event):
+    """The canaries are checked once more; if they pass, the rest follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRequested(_Event):
+    """What failed is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RollBackRequested(_Event):
+    pass
+
+
+NodeEvent = NodeHolds | NodeLacks | NodeSwitched | SwitchFailed | CheckEnded | NodeReturned
+Event = NodeEvent | HoldOver | PromoteRequested | RetryRequested | RollBackRequested
+
+_S, _M = RolloutState, MemberState
+
+DESCRIPTION: dict[RolloutState, str] = {
+    _S.DISTRIBUTING: "The nodes that switch first do not hold the version yet; every node runs what it ran before.",
+    _S.CANARY: "The canaries switch.",
+    _S.HOLDING: "The canaries run the new version and are watched; the others run what they ran before.",
+    _S.PROMOTING: "Every node switches as soon as it holds the version.",
+    _S.ACTIVE: "Every node that could be reached runs the new version.",
+    _S.FAILED: "A canary failed, so no other node switches; or nobody could switch. Try again, or roll back.",
+    _S.ROLLED_BACK: "The nodes run what they ran before; no bytes were moved.",
+}
+MEMBER_DESCRIPTION: dict[MemberState, str] = {
+    _M.WAITING: "It has no verified copy.",
+    _M.READY: "It holds the version and runs what it ran before.",
+    _M.SWITCHING: "It has been told to switch.",
+    _M.ACTIVE: "Its link points to the version, and its hook ended well.",
+    _M.FAILED: "Its hook failed; the link went back to what was there before.",
+    _M.RETURNING: "It has been told to go back.",
+    _M.RETURNED: "It runs what it ran before.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    round: int
+    exit_code: int
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    node: str
+    state: MemberState = MemberState.WAITING
+    canary: bool = False
+    revision: int = 0  # how often it was told to switch
+    check: Check | None = None
+    exit_code: int | None = None  # of the hook, where it failed
+    output: str = ""
+    why: str = ""  # it has no copy, and why none comes by itself
+
+    @property
+    def told(self) -> bool:
+        """The version shall be active there."""
+        return self.state in (MemberState.SWITCHING, MemberState.ACTIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Members in the order in which they become canaries. Only `advance` makes a new one from an old one."""
+
+    id: str
+    plan: RolloutPlan
+    members: tuple[Member, ...]
+    state: RolloutState = RolloutState.DISTRIBUTING
+    version: int = 1
+    round: int = 0  # of health checks
+    holding_since_ms: int | None = None
+    stopped: bool = False  # a canary failed
+    released: bool = False  # the hold is over, or somebody said so
+    promoted: bool = False
+    reason: str = ""
+
+    @property
+    def canaries(self) -> tuple[Member, ...]:
+        return tuple(member for member in self.members if member.canary)
+
+
+def all_passed(rollout: Rollout) -> bool:
+    if not rollout.plan.health_check:
+        return True
+    return all(
+        member.check is not None and (member.check.round, member.check.exit_code) == (rollout.round, 0)
+        for member in rollout.canaries
+    )
+
+
+def has_failed(rollout: Rollout, member: Member) -> bool:
+    return member.state is _M.FAILED or (member.check is not None and member.check.exit_code != 0)
+
+
+def reason(rollout: Rollout) -> str:
+    """What stands in the way, with the node's name."""
+    hooks = [m for m in rollout.members if m.state is _M.FAILED]
+    checks = [m for m in rollout.canaries if m.check is not None and m.check.exit_code != 0]
+    missing = [m for m in rollout.members if m.state is _M.WAITING and m.why]
+    if hooks:
+        what = f"{hooks[0].node}: {rollout.plan.hook or 'the switch'} ended with {hooks[0].exit_code}"
+    elif checks and checks[0].check is not None and not rollout.promoted:
+        what = f"{checks[0].node}: {rollout.plan.health_check} ended with {checks[0].check.exit_code}"
+    elif missing and (rollout.promoted or rollout.plan.wait_for_all or not rollout.canaries):
+        what = f"{missing[0].node} has no copy: {missing[0].why}"
+    else:
+        return ""
+    others = len(hooks or checks or missing) - 1
+    return f"{what}; {others} more" if others else what

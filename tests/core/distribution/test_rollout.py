@@ -1,0 +1,335 @@
+"""Canaries first, a failed check never promotes, and a way back from everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from platform_core.distribution import rollout as r
+from platform_core.distribution import rollout_states as s
+from platform_core.distribution.canaries import RolloutPlan, canary_count, spread
+from platform_core.distribution.planners.routes import Place
+from platform_core.errors import IllegalTransition, TrainmasterError
+
+S, M = s.RolloutState, s.MemberState
+NODES = ("n0", "n1", "n2")
+CHECKED = RolloutPlan(canaries=1, hold_ms=None, health_check="check-model", hook="reload")
+
+
+def after(rollout: s.Rollout, *events: s.Event) -> s.Rollout:
+    for event in events:
+        rollout = r.advance(rollout, event).rollout
+    return rollout
+
+
+def holds(node: str) -> s.Event:
+    return s.NodeHolds(1, "system", node)
+
+
+def lacks(node: str, why: str = "") -> s.Event:
+    return s.NodeLacks(1, "system", node, why)
+
+
+def switched(node: str, revision: int = 1) -> s.Event:
+    return s.NodeSwitched(2, "system", node, revision)
+
+
+def not_switched(node: str, revision: int = 1) -> s.Event:
+    return s.SwitchFailed(2, "system", node, revision, 3, "no such service")
+
+
+def checked(node: str, exit_code: int = 0, round: int = 1) -> s.Event:
+    return s.CheckEnded(3, "system", node, round, exit_code, "said so")
+
+
+PROMOTE, AGAIN, BACK = (
+    s.PromoteRequested(9, "user:a"),
+    s.RetryRequested(9, "user:a"),
+    s.RollBackRequested(9, "user:a"),
+)
+
+
+def states(rollout: s.Rollout) -> dict[str, str]:
+    return {member.node: member.state.value for member in rollout.members}
+
+
+def fresh(plan: RolloutPlan, nodes: tuple[str, ...] = NODES) -> s.Rollout:
+    return r.begin("dep-1", plan, nodes)
+
+
+def all_hold(plan: RolloutPlan) -> s.Rollout:
+    return after(fresh(plan), *(holds(node) for node in NODES))
+
+
+def test_canary_then_hold_then_the_rest() -> None:
+    rollout = all_hold(CHECKED)
+    assert (rollout.state, states(rollout)) == (S.CANARY, {"n0": "switching", "n1": "ready", "n2": "ready"})
+    step = r.advance(rollout, switched("n0"))
+    assert (step.rollout.state, step.tell) == (S.HOLDING, ("n0",)), "the canary is told to check"
+    passed = after(step.rollout, checked("n0"))
+    assert passed.state is S.HOLDING
+    promoted = after(passed, PROMOTE)
+    assert promoted.state is S.HOLDING, "a check of a while ago is repeated first"
+    step = r.advance(promoted, checked("n0", round=2))
+    assert (step.rollout.state, step.tell) == (S.PROMOTING, ("n1", "n2"))
+    assert after(step.rollout, switched("n1"), switched("n2")).state is S.ACTIVE
+
+
+def test_a_failed_check_stops_it_and_is_said_with_its_code() -> None:
+    rollout = after(all_hold(CHECKED), switched("n0"), checked("n0", 7))
+    assert (rollout.state, rollout.reason) == (S.FAILED, "n0: check-model ended with 7")
+    with pytest.raises(IllegalTransition, match="is failed; PromoteRequested by user:a"):
+        r.advance(rollout, PROMOTE)
+    again = after(rollout, AGAIN)
+    assert (again.state, again.round, again.reason) == (S.HOLDING, 2, "")
+    assert after(again, checked("n0", 7, round=1)) == again, "a word of the last round"
+    assert after(again, checked("n0", round=2), PROMOTE, checked("n0", round=3)).state is S.PROMOTING
+
+
+def test_a_hold_ends_by_the_clock_and_not_before() -> None:
+    rollout = after(all_hold(replace(CHECKED, hold_ms=1_000)), switched("n0"), checked("n0"))
+    assert r.hold_ends_ms(rollout) == 1_002
+    assert after(rollout, s.HoldOver(1_001, "system")) == rollout
+    due = after(rollout, s.HoldOver(1_002, "system"))
+    assert (due.state, due.round) == (S.HOLDING, 2)
+    assert after(due, checked("n0", round=2)).state is S.PROMOTING
+
+
+def test_without_a_hold_the_check_alone_decides() -> None:
+    rollout = after(all_hold(replace(CHECKED, hold_ms=0)), switched("n0"))
+    assert after(rollout, checked("n0")).state is S.PROMOTING
+
+
+def test_a_canary_whose_hook_fails_stops_it_until_somebody_tries_again() -> None:
+    rollout = after(all_hold(CHECKED), not_switched("n0"))
+    assert (rollout.state, rollout.reason) == (S.FAILED, "n0: reload ended with 3")
+    step = r.advance(rollout, AGAIN)
+    assert (step.rollout.state, step.tell) == (S.CANARY, ("n0",))
+    assert after(step.rollout, switched("n0", 1)) == step.rollout, "a word of the first try"
+    assert after(step.rollout, switched("n0", 2)).state is S.HOLDING
+
+
+def test_without_canaries_each_switches_when_it_holds_the_version() -> None:
+    rollout = after(fresh(RolloutPlan()), holds("n1"))
+    assert (rollout.state, states(rollout)["n1"]) == (S.PROMOTING, "switching")
+    rollout = after(rollout, switched("n1"), holds("n0"), switched("n0"), lacks("n2", "the disk is full"))
+    assert (rollout.state, rollout.reason) == (S.ACTIVE, "n2 has no copy: the disk is full")
+    late = after(rollout, holds("n2"))
+    assert (late.state, states(late)["n2"]) == (S.ACTIVE, "switching")
+
+
+def test_all_wait_for_the_last_when_told_to() -> None:
+    waiting = after(fresh(RolloutPlan(wait_for_all=True)), holds("n0"), lacks("n1", "lost"), holds("n2"))
+    assert (waiting.state, waiting.reason) == (S.DISTRIBUTING, "n1 has no copy: lost")
+    step = r.advance(waiting, holds("n1"))
+    assert (step.rollout.state, step.tell) == (S.PROMOTING, NODES)
+    canary = after(fresh(replace(CHECKED, wait_for_all=True)), holds("n0"), holds("n1"))
+    assert canary.state is S.DISTRIBUTING
+    assert after(canary, holds("n2")).state is S.CANARY
+
+
+def test_a_canary_that_cannot_get_a_copy_is_replaced_by_the_next() -> None:
+    rollout = after(fresh(CHECKED), holds("n1"), lacks("n0", "the disk is full"))
+    assert [member.node for member in rollout.canaries] == ["n1"]
+    assert rollout.state is S.CANARY
+
+
+def test_one_hook_that_fails_after_the_promotion_is_that_node_s_own() -> None:
+    rollout = after(all_hold(RolloutPlan()), switched("n0"), not_switched("n1"), switched("n2"))
+    assert (rollout.state, rollout.reason) == (S.ACTIVE, "n1: the switch ended with 3")
+    assert states(after(rollout, AGAIN, switched("n1", 2)))["n1"] == "active"
+    nobody = after(all_hold(RolloutPlan()), *(not_switched(node) for node in NODES))
+    assert (nobody.state, nobody.reason) == (S.FAILED, "n0: the switch ended with 3; 2 more")
+
+
+def test_back_in_one_step_and_twice_is_once() -> None:
+    step = r.advance(after(all_hold(CHECKED), switched("n0")), BACK)
+    assert (step.rollout.state, step.tell) == (S.ROLLED_BACK, ("n0",))
+    assert states(step.rollout) == {"n0": "returning", "n1": "ready", "n2": "ready"}
+    assert r.advance(step.rollout, BACK) == r.Step(step.rollout)
+    assert states(after(step.rollout, s.NodeReturned(5, "system", "n0")))["n0"] == "returned"
+
+
+PLANS = st.builds(
+    RolloutPlan,
+    canaries=st.integers(1, 3),
+    hold_ms=st.sampled_from([None, 0, 5]),
+    health_check=st.sampled_from(["", "check-model"]),
+    wait_for_all=st.booleans(),
+) | st.builds(RolloutPlan, wait_for_all=st.booleans())
+ANY_NODE = st.sampled_from(NODES)
+EVENTS = st.one_of(
+    st.builds(holds, ANY_NODE),
+    st.builds(lacks, ANY_NODE, st.sampled_from(["", "lost"])),
+    st.builds(switched, ANY_NODE, st.integers(1, 3)),
+    st.builds(not_switched, ANY_NODE, st.integers(1, 3)),
+    st.builds(checked, ANY_NODE, st.integers(0, 1), st.integers(1, 3)),
+    st.builds(s.NodeReturned, st.just(4), st.just("system"), ANY_NODE),
+    st.builds(s.HoldOver, st.integers(0, 20), st.just("system")),
+    st.sampled_from([PROMOTE, AGAIN, BACK]),
+)
+HAPPY = [*(holds(node) for node in NODES), *(switched(node, n) for n in (1, 2) for node in NODES)]
+MIXED = st.lists(EVENTS | st.sampled_from(HAPPY), max_size=40)
+
+
+def tried(rollout: s.Rollout, event: s.Event) -> r.Step:
+    """As the shell does it: what is not possible in a state changes nothing."""
+    if (rollout.state, type(event)) not in r.TRANSITIONS:
+        return r.Step(rollout)
+    return r.advance(rollout, event)
+
+
+@given(PLANS, MIXED)
+def test_nobody_is_told_to_run_what_it_does_not_hold(plan: RolloutPlan, events: list[s.Event]) -> None:
+    rollout, held = fresh(plan), set()
+    for event in events:
+        if isinstance(event, s.NodeHolds):
+            held.add(event.node)
+        elif isinstance(event, s.NodeLacks):
+            held.discard(event.node)
+        rollout = tried(rollout, event).rollout
+        assert {member.node for member in rollout.members if member.told} <= held
+
+
+@given(PLANS, MIXED)
+def test_the_others_follow_only_canaries_that_run_it_and_have_passed(
+    plan: RolloutPlan, events: list[s.Event]
+) -> None:
+    rollout = fresh(plan)
+    for event in events:
+        before, rollout = rollout, tried(rollout, event).rollout
+        others = [member for member in rollout.members if member.told and not member.canary]
+        assert not others or rollout.promoted
+        if rollout.promoted and not before.promoted and plan.canaries:
+            assert rollout.canaries
+            assert all(member.state is M.ACTIVE for member in rollout.canaries)
+            assert all(m.check and m.check.exit_code == 0 for m in rollout.canaries) or not plan.health_check
+
+
+@given(PLANS, MIXED, MIXED)
+def test_after_a_failed_check_nobody_follows_until_somebody_tries_again(
+    plan: RolloutPlan, events: list[s.Event], later: list[s.Event]
+) -> None:
+    rollout = fresh(plan)
+    for event in events:
+        rollout = tried(rollout, event).rollout
+    for event in later:
+        failed = rollout.state is S.FAILED and rollout.stopped
+        rollout = tried(rollout, event).rollout
+        if failed and not isinstance(event, s.RetryRequested | s.RollBackRequested):
+            assert rollout.state is S.FAILED
+            assert not any(member.told for member in rollout.members if not member.canary)
+
+
+@given(PLANS, MIXED, PLANS, MIXED)
+def test_back_from_everywhere_is_what_each_node_ran_before(
+    first: RolloutPlan, before: list[s.Event], second: RolloutPlan, events: list[s.Event]
+) -> None:
+    old, new = fresh(first), replace(fresh(second), id="dep-2")
+    for event in before:
+        old = tried(old, event).rollout
+    ran = {node: r.active_on(node, [old]) for node in NODES}
+    for event in events:
+        new = tried(new, event).rollout
+    for member in new.members:
+        assert (r.active_on(member.node, [old, new])[:1] == ["dep-2"]) == member.told
+    back = r.advance(new, BACK).rollout
+    assert {node: r.active_on(node, [old, back]) for node in NODES} == ran
+
+
+@given(PLANS, MIXED)
+def test_whoever_is_wanted_to_do_something_else_is_told(plan: RolloutPlan, events: list[s.Event]) -> None:
+    rollout = fresh(plan)
+    for event in events:
+        step = tried(rollout, event)
+        orders = [{m.node: r.order_for(one, m) for m in one.members} for one in (rollout, step.rollout)]
+        assert set(step.tell) == {node for node in NODES if orders[0][node] != orders[1][node]}
+        assert (step.rollout == rollout) == (step.rollout.version == rollout.version)
+        rollout = step.rollout
+
+
+def test_the_table_allows_exactly_what_can_happen() -> None:
+    """Walks through every state that two nodes can bring about."""
+    nodes = NODES[:2]
+    reports = [f(node) for f in (holds, lacks, switched, not_switched) for node in nodes]
+    reports += [lacks(node, "lost") for node in nodes] + [s.NodeReturned(4, "system", node) for node in nodes]
+    asked = [PROMOTE, AGAIN, BACK, s.HoldOver(99, "system")]
+    plans = [replace(CHECKED, canaries=n, hold_ms=hold, health_check=check)
+             for n in (1, 2) for hold in (0, 5) for check in ("", "check-model")]  # fmt: skip
+    plans += [RolloutPlan(wait_for_all=wait) for wait in (False, True)]
+    todo = [fresh(plan, nodes) for plan in plans]
+    found: dict[tuple[S, type], set[S]] = {}
+    seen = set(todo)
+    while todo:
+        rollout = todo.pop()
+        checks = [checked(node, code, rollout.round) for node in nodes for code in (0, 1)]
+        for event in (*reports, *checks, *asked):
+            if (rollout.state, type(event)) not in r.TRANSITIONS:
+                continue
+            reached = r.advance(rollout, event).rollout
+            found.setdefault((rollout.state, type(event)), set()).add(reached.state)
+            reached = _alike(reached)
+            if reached not in seen:
+                seen.add(reached)
+                todo.append(reached)
+    assert {pair: frozenset(targets) for pair, targets in found.items()} == r.TRANSITIONS
+
+
+def _alike(rollout: s.Rollout) -> s.Rollout:
+    """Without what only counts upwards: an order is always the first, a round too; older checks decide nothing."""
+
+    def first(check: s.Check | None) -> s.Check | None:
+        return replace(check, round=1, output="") if check and check.round == rollout.round else None
+
+    members = tuple(replace(m, revision=1, output="", check=first(m.check)) for m in rollout.members)
+    since = rollout.holding_since_ms and 1
+    return replace(
+        rollout, members=members, version=1, round=min(rollout.round, 1), reason="", holding_since_ms=since
+    )
+
+
+def test_canaries_are_spread_over_racks_and_blocks() -> None:
+    places = [Place(f"n{i:02}", f"rack-{i // 3}", f"block-{i // 6}") for i in range(12)]
+    assert spread(places)[:4] == ["n00", "n06", "n03", "n09"]
+    assert spread(reversed(places)) == spread(places)
+    assert sorted(spread(places)) == sorted(place.node for place in places)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30))
+def test_the_first_canaries_never_share_a_rack_while_another_has_none(where: list[tuple[int, int]]) -> None:
+    places = [Place(f"n{i:02}", f"r{rack}", f"b{block}") for i, (rack, block) in enumerate(where)]
+    of = {place.node: (place.block, place.rack) for place in places}
+    racks = len(set(of.values()))
+    assert len({of[node] for node in spread(places)[:racks]}) == racks
+
+
+@pytest.mark.parametrize(
+    ("wanted", "nodes", "count"), [("1", 3, 1), ("10%", 3, 1), ("50 %", 10, 5), ("0", 3, 0)]
+)
+def test_canaries_by_number_and_by_share(wanted: str, nodes: int, count: int) -> None:
+    assert canary_count(wanted, nodes) == count
+
+
+@pytest.mark.parametrize("wanted", ["4", "101%", "-1", "some", "", "٣"])
+def test_canaries_that_cannot_be_meant(wanted: str) -> None:
+    with pytest.raises(TrainmasterError, match="canary is not valid"):
+        canary_count(wanted, 3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"health_check": "x"}, "are for canaries"),
+        ({"hold_ms": None}, "are for canaries"),
+        ({"canaries": 1, "hold_ms": -1}, "can be held"),
+        ({"hook": "../../bin/sh"}, "no name of a command"),
+        ({"hook": "reload; rm -rf /"}, "no name of a command"),
+        ({"command_seconds": 0}, "must be 1 to 3600"),
+    ],
+)
+def test_plans_that_cannot_be_meant(fields: dict[str, object], why: str) -> None:
+    with pytest.raises(TrainmasterError, match=why):
+        RolloutPlan(**fields)  # type: ignore[arg-type]

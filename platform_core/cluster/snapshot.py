@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from platform_core.cluster.health import NodeState
+from platform_core.jobs.constraints import ANYWHERE, Constraints
 from platform_core.jobs.spec import Strategy
 
 
@@ -21,6 +22,7 @@ class NodeView:
     labels: tuple[tuple[str, str], ...]
     cpus: int
     memory_bytes: int
+    taints: tuple[str, ...] = ()  # keep away whoever does not tolerate them
 
     @property
     def takes_work(self) -> bool:
@@ -40,7 +42,7 @@ class PendingJob:
     gpu_type: str
     priority: int  # 0 is the most urgent, 100 the least
     submitted_ms: int
-    excluded_nodes: tuple[str, ...]
+    excluded_nodes: tuple[str, ...]  # where it failed
     preemptible: bool
     max_runtime_ms: int
     waiting_since_ms: int
@@ -49,6 +51,7 @@ class PendingJob:
     strategy: Strategy
     attained_gpu_ms: int = 0  # GPU time it has had in earlier attempts
     expected_runtime_ms: int | None = None  # what is left to run, where an estimate beats the limit
+    constraints: Constraints = ANYWHERE
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from platform_core.jobs import spec_fields as fields
+from platform_core.jobs.constraints import ANYWHERE, Constraints, read_constraints
 from platform_core.jobs.reading import Problem, Reader, SpecError, shown
 from platform_core.jobs.spec_fields import Scalar
 from platform_core.units import GIB, HOUR_MS, MIB, MINUTE_MS, format_duration_ms
@@ -70,6 +71,7 @@ class JobSpec:
     tags: tuple[str, ...]
     seed: int | None
     experiment: str
+    constraints: Constraints = ANYWHERE
 
 
 def parse(mapping: object) -> JobSpec:
@@ -119,6 +121,10 @@ def as_mapping(spec: JobSpec) -> dict[str, object]:
         "tags": list(spec.tags),
         "seed": spec.seed,
         "experiment": spec.experiment,
+        "node_labels": dict(spec.constraints.labels),
+        "tolerations": list(spec.constraints.tolerations),
+        "max_racks": spec.constraints.max_racks,
+        "excluded_nodes": list(spec.constraints.excluded_nodes),
     }
 
 
@@ -150,6 +156,7 @@ def _read_spec(read: Reader) -> JobSpec:
         tags=fields.tags(read),
         seed=None if read.value("seed") is None else read.whole("seed", 0, 0, 2**63 - 1),
         experiment=read.text("experiment", fields.EXPERIMENT),
+        constraints=read_constraints(read),
     )
 
 

@@ -68,27 +68,25 @@ class Eviction:
     def _without_moves(self, demand: Demand, key: OrderKey) -> tuple[int, list[Offer]]:
         site = self._board.site
         for count in site.splits(demand):
-            offers = self._offers.cheapest(
-                site.allowed(demand),
-                demand.gpus // count,
-                count,
-                lambda held: not held.deserving and held.key > key,
-            )
-            if offers:
-                return demand.gpus // count, offers
+            each = demand.gpus // count
+            found = [
+                self._offers.cheapest(area, each, count, lambda held: not held.deserving and held.key > key)
+                for area in site.areas(demand)
+            ]
+            if any(found):
+                return each, min(filter(None, found), key=_lost)
         return 0, []
 
     def _with_moves(self, demand: Demand, job: PendingJob, key: OrderKey) -> tuple[int, list[Offer]]:
         site = self._board.site
         for count in site.splits(demand):
-            offers = self._offers.cheapest_of_all(
-                site.allowed(demand),
-                demand.gpus // count,
-                count,
-                lambda held: self._makes_way(held, job, key),
-            )
-            if offers:
-                return demand.gpus // count, offers
+            each = demand.gpus // count
+            found = [
+                self._offers.cheapest_of_all(area, each, count, lambda held: self._makes_way(held, job, key))
+                for area in site.areas(demand)
+            ]
+            if any(found):
+                return each, min(filter(None, found), key=_lost)
         return 0, []
 
     def _makes_way(self, held: Held, job: PendingJob, key: OrderKey) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from platform_core.cluster.snapshot import PendingJob
+from platform_core.scheduling.binding import binding
 from platform_core.scheduling.board import Board
 from platform_core.scheduling.decisions import Number, Placement, Stop, Wait, WaitCode
 from platform_core.scheduling.holders import Holders
@@ -85,6 +86,11 @@ class Explainer:
         roomy, eligible = self._index.roomy(demand), self._index.eligible(demand)
         if self._site.empty_place(demand, eligible) is not None:
             return None
+        bound = binding(self._index, demand, lambda it: self._site.empty_place(it, self._index.eligible(it)))
+        if bound is not None:
+            numbers = (("needed", demand.gpus), ("condition", bound.condition), ("nodes", bound.nodes))
+            needed = f"can never start: needs {amount(demand.gpus, demand.gpu_type)}"
+            return WaitCode.CANNOT_EVER_FIT, numbers, f"{needed}; {bound.sentence}"
         most, on_one = self._site.capacity.total(eligible), self._site.capacity.most_on_one(eligible)
         numbers = (("needed", demand.gpus), ("most", most), ("most_on_one_node", on_one))
         return (
@@ -155,6 +161,10 @@ class Explainer:
             ahead = self._started[demand.gpu_type]
             took = f"{plural(ahead, 'job')} ahead of it took the free ones in this round, {are(free, 'left')}"
             return WaitCode.BEHIND, (*numbers, ("ahead", ahead)), f"{needed}; {took}"
+        bound = binding(self._index, demand, lambda it: self._site.place(self._at_end, it))
+        if bound is not None:
+            numbers = (*numbers, ("condition", bound.condition), ("nodes", bound.nodes))
+            return WaitCode.CONSTRAINT, numbers, f"{needed}; {bound.sentence}"
         holder = self._holders.largest_on(self._index.eligible(demand), demand.gpu_type)
         held = f"; {holder}" if holder else ""
         if free < demand.gpus:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from platform_core.cluster.snapshot import NodeView, PendingJob
+from platform_core.jobs.constraints import ANYWHERE, Constraints
 from platform_core.jobs.spec import Strategy
 
 
@@ -24,6 +25,7 @@ class Demand:
     memory_per_gpu_bytes: int
     excluded_nodes: tuple[str, ...]
     one_node: bool
+    constraints: Constraints = ANYWHERE
 
     @classmethod
     def of(cls, job: PendingJob) -> Demand:
@@ -34,6 +36,7 @@ class Demand:
             job.memory_per_gpu_bytes,
             tuple(sorted(set(job.excluded_nodes))),
             job.strategy is Strategy.HOROVOD,  # its launcher starts all ranks from one node
+            job.constraints,
         )
 
 
@@ -44,18 +47,27 @@ class NodeIndex:
         self.nodes = tuple(sorted(nodes, key=lambda node: (node.block, node.rack, node.id)))
         self.most_slots = max((node.slots for node in self.nodes), default=0)
         self.position_of = {node.id: position for position, node in enumerate(self.nodes)}
+        self.all = (1 << len(self.nodes)) - 1
         self._of_type: dict[str, int] = {}
+        self._labelled: dict[tuple[str, str], int] = {}
+        self._tainted: dict[str, int] = {}
         racks: dict[tuple[str, str], int] = {}
         for position, node in enumerate(self.nodes):
             bit = 1 << position
             self._of_type[node.gpu_type] = self._of_type.get(node.gpu_type, 0) | bit
             racks[(node.block, node.rack)] = racks.get((node.block, node.rack), 0) | bit
+            for label in node.labels:
+                self._labelled[label] = self._labelled.get(label, 0) | bit
+            for taint in node.taints:
+                self._tainted[taint] = self._tainted.get(taint, 0) | bit
         blocks: dict[str, list[int]] = {}
         for (block, _), rack in racks.items():
             blocks.setdefault(block, []).append(rack)
         self.racks_by_block = tuple(tuple(racks_of_block) for racks_of_block in blocks.values())
         self.gpu_types = tuple(self._of_type)
+        self.racks = tuple(rack for racks_of_block in self.racks_by_block for rack in racks_of_block)
         self._roomy: dict[tuple[str, int, int], int] = {}
+        self._admitting: dict[Constraints, int] = {}
 
     def of_type(self, gpu_type: str) -> int:
         return self._of_type.get(gpu_type, 0)
@@ -75,7 +87,25 @@ class NodeIndex:
         nodes = self.roomy(demand)
         for node_id in demand.excluded_nodes:
             nodes &= ~self.bit(node_id)
-        return nodes
+        return nodes & self.admitting(demand.constraints)
+
+    def admitting(self, wanted: Constraints) -> int:
+        """Nodes that have the labels and no taint that is not tolerated, without those that it excludes."""
+        if wanted not in self._admitting:
+            nodes = self.all
+            for label in wanted.labels:
+                nodes &= self._labelled.get(label, 0)
+            for taint, tainted in self._tainted.items():
+                if taint not in wanted.tolerations:
+                    nodes &= ~tainted
+            if wanted.excluded_nodes:
+                excluded = set(wanted.excluded_nodes)
+                nodes &= ~self.where(lambda node: node.id in excluded or node.hostname in excluded)
+            self._admitting[wanted] = nodes
+        return self._admitting[wanted]
+
+    def taints_on(self, nodes: int) -> tuple[str, ...]:
+        return tuple(sorted(taint for taint, tainted in self._tainted.items() if tainted & nodes))
 
     def roomy(self, demand: Demand) -> int:
         """Nodes of the type whose share of CPUs and memory for each slot is large enough."""

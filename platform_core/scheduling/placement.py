@@ -24,11 +24,16 @@ class Place:
 
 
 def find_place(
-    index: NodeIndex, counts: SlotCounts, allowed: int, splits: Sequence[int], gpus: int
+    index: NodeIndex,
+    counts: SlotCounts,
+    allowed: int,
+    splits: Sequence[int],
+    gpus: int,
+    max_racks: int = 0,
 ) -> Place | None:
     """The best place for the gang among the allowed nodes, or None when it does not fit whole.
 
-    `splits` are the numbers of nodes it may take, the most welcome first.
+    `splits` are the numbers of nodes it may take, the most welcome first; `max_racks` 0 is any number.
     """
     for node_count in splits:
         slots_each = gpus // node_count
@@ -37,8 +42,13 @@ def find_place(
             continue
         if node_count == 1:
             return Place((_tightest(counts, candidates, slots_each),), slots_each)
+        parts = _nearest(index, candidates, node_count)
+        if 0 < max_racks < len(parts):
+            parts = _fewest([nodes for rack in index.racks if (nodes := rack & candidates)], node_count)
+            if max_racks < len(parts):
+                continue
         chosen: list[int] = []
-        for nodes, wanted in _nearest(index, candidates, node_count):
+        for nodes, wanted in parts:
             chosen.extend(_tightest_of_rack(counts, nodes, slots_each, wanted))
         return Place(tuple(sorted(chosen)), slots_each)
     return None

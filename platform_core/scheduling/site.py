@@ -47,7 +47,18 @@ class Site:
 
     def place(self, counts: SlotCounts, demand: Demand) -> Place | None:
         """The best place on ready nodes with these free slots."""
-        return find_place(self.index, counts, self.allowed(demand), self.splits(demand), demand.gpus)
+        return self._find(counts, self.allowed(demand), self.splits(demand), demand)
+
+    def areas(self, demand: Demand) -> tuple[int, ...]:
+        """Sets of allowed nodes; whichever are taken out of one of them lie in no more racks than it may use.
+
+        Racks that follow each other in the index are tried together, so not every choice of racks is.
+        """
+        allowed, most = self.allowed(demand), demand.constraints.max_racks
+        racks = [nodes for rack in self.index.racks if (nodes := rack & allowed)]
+        if not 0 < most < len(racks):
+            return (allowed,)
+        return tuple(sum(racks[first : first + most]) for first in range(len(racks) - most + 1))
 
     def splits(self, demand: Demand) -> tuple[int, ...]:
         """Over how many nodes it may go, the most welcome first."""
@@ -57,7 +68,10 @@ class Site:
 
     def empty_place(self, demand: Demand, nodes: int) -> Place | None:
         """The best place on these nodes if nothing ran on them."""
-        return find_place(self.index, self.capacity, nodes, self._all_splits(demand), demand.gpus)
+        return self._find(self.capacity, nodes, self._all_splits(demand), demand)
+
+    def _find(self, counts: SlotCounts, nodes: int, splits: Sequence[int], demand: Demand) -> Place | None:
+        return find_place(self.index, counts, nodes, splits, demand.gpus, demand.constraints.max_racks)
 
     def _without_vain_exclusions(self, asked: Demand) -> Demand:
         if self.empty_place(asked, self.index.eligible(asked)) is not None:

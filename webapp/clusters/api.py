@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
-from webapp.clusters import pages
+from webapp.clusters import pages, services
 from webapp.clusters.models import Node
 
 
@@ -27,6 +27,10 @@ class NodeOut(serializers.Serializer):
     state = serializers.CharField(help_text="ready, suspect, lost, draining, drained or revoked")
     reason = serializers.CharField(source="note", help_text="why it is not ready")
     gpu_type = serializers.CharField()
+    labels = serializers.ListField(
+        child=serializers.CharField(), help_text="NAME=VALUE, of agent and operators"
+    )
+    taints = serializers.ListField(child=serializers.CharField())
     slots = serializers.IntegerField()
     slots_in_use = serializers.IntegerField(source="busy")
     utilisation = serializers.FloatField(allow_null=True, help_text="percent, mean of the slots in use")
@@ -46,3 +50,27 @@ class Nodes(APIView):
         require(actor, "node.view")
         rows: list[dict[str, Any]] = pages.rows(actor, pages.look(list(Node.objects.all())))
         return Response({"results": NodeOut(rows, many=True).data})
+
+
+class NodeMarks(serializers.Serializer):
+    """Replaces what operators gave before; a field that is left out stays as it is."""
+
+    labels = serializers.DictField(child=serializers.CharField(), required=False)
+    taints = serializers.ListField(child=serializers.CharField(), required=False)
+
+
+class OneNode(APIView):
+    @extend_schema(request=NodeMarks, responses=NodeOut)
+    def patch(self, request: Request, node_id: str) -> Response:
+        """Labels and taints of a node, for platform admins."""
+        actor = actor_of(request)
+        require(actor, "node.operate")
+        marks = NodeMarks(data=request.data)
+        marks.is_valid(raise_exception=True)
+        node = services.mark(
+            actor,
+            node_id,
+            labels=marks.validated_data.get("labels"),
+            taints=marks.validated_data.get("taints"),
+        )
+        return Response(NodeOut(pages.row(actor, pages.look([node]), node)).data)

@@ -32,7 +32,8 @@ def view(node: Node, slots: int, free: tuple[int, ...]) -> NodeView:
         slots=slots,
         free_slots=free,
         state=NodeState(node.state),
-        labels=tuple(sorted(node.labels.items())),
+        labels=tuple(sorted(node.all_labels.items())),
         cpus=node.cpus,
         memory_bytes=node.memory_bytes,
+        taints=tuple(node.taints),
     )

@@ -9,7 +9,9 @@ class Node(models.Model):
     rack = models.CharField(max_length=60)
     block = models.CharField(max_length=60, blank=True)
     gpu_type = models.SlugField(max_length=60)
-    labels = models.JSONField(default=dict)
+    labels = models.JSONField(default=dict, help_text="as its agent says")
+    operator_labels = models.JSONField(default=dict, help_text="these count before the agent's")
+    taints = models.JSONField(default=list, help_text="keep away jobs that do not tolerate them")
     cpus = models.PositiveIntegerField()
     memory_bytes = models.BigIntegerField()
     disk_bytes = models.BigIntegerField()
@@ -35,6 +37,10 @@ class Node(models.Model):
 
     def __str__(self) -> str:
         return self.hostname
+
+    @property
+    def all_labels(self) -> dict[str, str]:
+        return {**self.labels, **self.operator_labels}
 
 
 class Slot(models.Model):

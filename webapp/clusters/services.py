@@ -11,6 +11,7 @@ from webapp.accounts.permissions import Actor, require
 from webapp.clusters import enrolment, health, liveness
 from webapp.clusters.certificates import node_authority
 from webapp.clusters.enrolment import create_bootstrap_token, revoke_bootstrap_token
+from webapp.clusters.marking import mark, read_labels
 from webapp.clusters.models import Node, Slot
 from webapp.clusters.values import NodeDescription, Telemetry
 from webapp.live import services as live
@@ -18,8 +19,8 @@ from webapp.live.identity import new_id, now_ms
 
 __all__ = [
     "SlotsTaken", "assign_slots", "authenticate", "create_bootstrap_token", "drain", "heartbeat", "hello", "join",
-    "listening", "node_authority", "readmit", "release_slots", "resume", "revoke", "revoke_bootstrap_token", "sweep",
-    "touch",
+    "listening", "mark", "node_authority", "read_labels", "readmit", "release_slots", "resume", "revoke",
+    "revoke_bootstrap_token", "sweep", "touch",
 ]  # fmt: skip
 
 

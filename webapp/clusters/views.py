@@ -87,6 +87,18 @@ def resume(request: HttpRequest, node_id: str) -> HttpResponse:
 
 @login_required
 @require_POST
+def mark(request: HttpRequest, node_id: str) -> HttpResponse:
+    labels = services.read_labels(request.POST.get("labels", ""))
+    taints = request.POST.get("taints", "").replace(",", " ").split()
+
+    def do(actor: Actor, node: str) -> None:
+        services.mark(actor, node, labels=labels, taints=taints)
+
+    return _operate(request, node_id, do, "has these labels and taints from the next round on")
+
+
+@login_required
+@require_POST
 def revoke(request: HttpRequest, node_id: str) -> HttpResponse:
     return _operate(request, node_id, services.revoke, "is shut out")
 

@@ -7,9 +7,9 @@ from typing import Any
 from platform_core.jobs.spec import JobSpec, as_mapping
 from platform_core.units import format_bytes
 
-_WORDS = ("secrets", "tags")
-_PAIRS = ("hyperparameters", "environment")
-_NUMBERS = ("num_gpus", "min_gpus", "priority", "cpus_per_gpu", "seed", "max_runtime_hours")
+_WORDS = ("secrets", "tags", "tolerations", "excluded_nodes")
+_PAIRS = ("hyperparameters", "environment", "node_labels")
+_NUMBERS = ("num_gpus", "min_gpus", "priority", "cpus_per_gpu", "seed", "max_runtime_hours", "max_racks")
 _TEXTS = (
     "name", "team", "project", "experiment", "command", "code", "dataset", "purpose", "resume_from", "gpu_type",
     "strategy", "memory_per_gpu", "container_image",
@@ -19,7 +19,7 @@ _CHECKPOINT = ("interval_steps", "interval_minutes", "keep_last", "path")
 DEFAULTS: dict[str, Any] = {
     "num_gpus": 1, "priority": 50, "strategy": "ddp", "max_runtime_hours": 2, "checkpoint_keep_last": 3,
     "checkpoint_interval_steps": "", "cpus_per_gpu": "", "memory_per_gpu": "", "seed": "", "min_gpus": "",
-    "preemptible": False,
+    "max_racks": "", "preemptible": False,
 }  # fmt: skip
 
 
@@ -51,11 +51,11 @@ def number(text: str) -> int | float | str:
 
 
 def pairs(text: str, field: str) -> dict[str, Any]:
-    """`name=value` lines. Hyperparameters that look like numbers become numbers; environment stays text."""
+    """`name=value` lines. Hyperparameters that look like numbers become numbers; the others stay text."""
     found: dict[str, Any] = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, _, value = line.partition("=")
-        found[name.strip()] = value.strip() if field == "environment" else _scalar(value.strip())
+        found[name.strip()] = _scalar(value.strip()) if field == "hyperparameters" else value.strip()
     return found
 
 
@@ -76,6 +76,7 @@ def values_of(spec: JobSpec) -> dict[str, Any]:
     if spec.memory_per_gpu_bytes:
         values["memory_per_gpu"] = format_bytes(spec.memory_per_gpu_bytes).replace(" ", "")
     values["seed"] = "" if spec.seed is None else spec.seed
+    values["max_racks"] = spec.constraints.max_racks or ""
     return values
 
 

@@ -129,6 +129,7 @@ def _pending(row: Job, attained_gpu_ms: int) -> PendingJob:
         memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
         strategy=spec.strategy,
         attained_gpu_ms=attained_gpu_ms,
+        constraints=spec.constraints,
     )
 
 

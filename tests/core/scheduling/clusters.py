@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
+from platform_core.jobs.constraints import Constraints
 from platform_core.jobs.spec import Strategy
 from tests.core.scheduling.situations import GIB, MINUTE_MS, NOW_MS, node, pending, running, snapshot, team
 
@@ -33,12 +34,24 @@ def nodes_with_load(draw: st.DrawFn) -> tuple[list[NodeView], list[RunningJob]]:
                 state=draw(st.sampled_from(_STATES)),
                 cpus=slots * draw(st.sampled_from([1, 4])),
                 memory_bytes=slots * draw(st.sampled_from([1, 4])) * GIB,
+                labels=draw(st.sampled_from([{}, {}, {"nvlink": "yes"}])),
+                taints=draw(st.sampled_from([(), (), (), ("lab",)])),
             )
         )
         if busy:
             owner = draw(st.sampled_from(TEAMS))
             held.append(running(f"old{number}", {f"n{number}": sorted(busy)}, team=owner, gpu_type=gpu_type))
     return nodes, held
+
+
+@st.composite
+def constraints(draw: st.DrawFn) -> Constraints:
+    return Constraints(
+        labels=draw(st.sampled_from([(), (), (), (("nvlink", "yes"),)])),
+        tolerations=draw(st.sampled_from([(), ("lab",)])),
+        max_racks=draw(st.sampled_from([0, 0, 0, 1, 2])),
+        excluded_nodes=draw(st.sampled_from([(), (), (), ("n3", "node-n4")])),
+    )
 
 
 @st.composite
@@ -55,6 +68,7 @@ def pending_job(draw: st.DrawFn, number: int) -> PendingJob:
         cpus_per_gpu=draw(st.sampled_from([1, 1, 1, 2])),
         memory_per_gpu_bytes=draw(st.sampled_from([1, 1, 1, 2])) * GIB,
         strategy=draw(st.sampled_from([Strategy.DDP, Strategy.DDP, Strategy.CUSTOM, Strategy.HOROVOD])),
+        constraints=draw(constraints()),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
 
@@ -50,6 +50,8 @@ def _of_one_gang(job: PendingJob, placement: Placement, nodes: dict[str, NodeVie
         broken.add("horovod on several nodes")
     for seat in placement.members:
         broken |= _of_one_node(job, nodes[seat.node])
+    if not _within_racks(job, [nodes[seat.node] for seat in placement.members]):
+        broken.add("too many racks")
     return broken
 
 
@@ -72,7 +74,19 @@ def _of_one_node(job: PendingJob, node: NodeView) -> set[str]:
         broken.add("too few cpus")
     if job.memory_per_gpu_bytes * node.slots > node.memory_bytes:
         broken.add("too little memory")
+    wanted = job.constraints
+    if not set(wanted.labels) <= set(node.labels):
+        broken.add("label missing")
+    if not set(node.taints) <= set(wanted.tolerations):
+        broken.add("taint not tolerated")
+    if {node.id, node.hostname} & set(wanted.excluded_nodes):
+        broken.add("unwanted node")
     return broken
+
+
+def _within_racks(job: PendingJob, nodes: Iterable[NodeView]) -> bool:
+    racks = {(node.block, node.rack) for node in nodes}
+    return not job.constraints.max_racks or len(racks) <= job.constraints.max_racks
 
 
 def _of_quotas(snapshot: Snapshot, plan: Plan, jobs: dict[str, PendingJob]) -> set[str]:
@@ -119,28 +133,37 @@ def possible_places(
 
     The fewest of the empty cluster; with `spread`, the fewest that are possible now.
     """
-    may = [name for name, node in sorted(nodes.items()) if not _of_one_node(job, node)]
-    if not spread:
-        in_service = [
-            node.slots
-            for node in nodes.values()
-            if not _of_one_node(job, replace(node, state=NodeState.READY))
-            and node.state in (NodeState.READY, NodeState.SUSPECT)
-        ]
-        fewest = next(iter(_counts(job, in_service)), 0)
-        enough = [name for name in may if fewest and free[name] >= job.num_gpus // fewest]
-        return list(combinations(enough, fewest)) if fewest else []
-    for count in _counts(job, [free[name] for name in may]):
-        return list(combinations([name for name in may if free[name] >= job.num_gpus // count], count))
-    return []
+    may = {name: free[name] for name, node in nodes.items() if not _of_one_node(job, node)}
+    if spread:
+        fewest = next(_by_count(job, nodes, may), 0)
+        return list(_sets(job, nodes, may, fewest)) if fewest else []
+    service = {
+        name: node.slots
+        for name, node in nodes.items()
+        if not _of_one_node(job, replace(node, state=NodeState.READY))
+        and node.state in (NodeState.READY, NodeState.SUSPECT)
+    }
+    fewest = next(_by_count(job, nodes, service), 0)
+    return list(_sets(job, nodes, may, fewest)) if fewest else []
 
 
-def _counts(job: PendingJob, slots: list[int]) -> Iterator[int]:
-    """Over how many nodes of these sizes the gang can be split in equal parts, fewest first."""
+def _by_count(
+    job: PendingJob, nodes: dict[str, NodeView], slots: dict[str, int]
+) -> Iterator[int]:
+    """Over how many nodes it can lie on these slots, fewest first."""
     most = 1 if job.strategy is Strategy.HOROVOD else len(slots)
     for count in range(1, most + 1):
-        if job.num_gpus % count == 0 and sum(each >= job.num_gpus // count for each in slots) >= count:
+        if job.num_gpus % count == 0 and any(_sets(job, nodes, slots, count)):
             yield count
+
+
+def _sets(
+    job: PendingJob, nodes: dict[str, NodeView], slots: dict[str, int], count: int
+) -> Iterator[tuple[str, ...]]:
+    enough = sorted(name for name in slots if slots[name] >= job.num_gpus // count)
+    for place in combinations(enough, count):
+        if _within_racks(job, [nodes[name] for name in place]):
+            yield place
 
 
 def _of_locality(chosen: list[str], possible: list[tuple[str, ...]], nodes: dict[str, NodeView]) -> set[str]:

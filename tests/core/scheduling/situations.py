@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
+from platform_core.jobs.constraints import ANYWHERE, Constraints
 from platform_core.jobs.spec import Strategy
 
 NOW_MS = 1_800_000_000_000
@@ -24,14 +25,17 @@ def node(
     state: NodeState = NodeState.READY,
     cpus: int = 64,
     memory_bytes: int = 512 * GIB,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[str] = (),
 ) -> NodeView:
     """`free` is a count (the last slots of the node) or the indices themselves; all are free by default."""
     if free is None:
         free = slots
     indices = tuple(range(slots - free, slots)) if isinstance(free, int) else tuple(free)
     return NodeView(
-        f"node-{name}", name, rack, block, gpu_type, slots, indices, state, (), cpus, memory_bytes
-    )
+        f"node-{name}", name, rack, block, gpu_type, slots, indices, state, tuple(sorted((labels or {}).items())),
+        cpus, memory_bytes, tuple(taints),
+    )  # fmt: skip
 
 
 def pending(
@@ -48,6 +52,7 @@ def pending(
     memory_per_gpu_bytes: int = GIB,
     strategy: Strategy = Strategy.DDP,
     max_runtime_ms: int = 3_600_000,
+    constraints: Constraints = ANYWHERE,
 ) -> PendingJob:
     return PendingJob(
         id=f"job-{name}",
@@ -65,6 +70,7 @@ def pending(
         cpus_per_gpu=cpus_per_gpu,
         memory_per_gpu_bytes=memory_per_gpu_bytes,
         strategy=strategy,
+        constraints=constraints,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, Snapshot
+from platform_core.jobs.constraints import Constraints
 from platform_core.jobs.spec import Strategy
 from platform_core.scheduling import placement, site
 from platform_core.scheduling.board import Board
@@ -85,6 +86,26 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
         replacing(NodeIndex, "eligible", NodeIndex.roomy),
         snapshot([node("a"), node("b")], [pending("x", 1, excluded=["a"])]),
         "excluded node",
+    ),
+    "required labels": (
+        replacing(NodeIndex, "admitting", lambda index, wanted: index.all),
+        snapshot([node("a")], [pending("x", 1, constraints=Constraints(labels=(("nvlink", "yes"),)))]),
+        "label missing",
+    ),
+    "taints": (
+        replacing(NodeIndex, "admitting", lambda index, wanted: index.all),
+        snapshot([node("a", taints=["lab"])], [pending("x", 1)]),
+        "taint not tolerated",
+    ),
+    "nodes that the job excludes": (
+        replacing(NodeIndex, "admitting", lambda index, wanted: index.all),
+        snapshot([node("a")], [pending("x", 1, constraints=Constraints(excluded_nodes=("a",)))]),
+        "unwanted node",
+    ),
+    "most racks": (
+        replacing(site, "find_place", lambda *given: placement.find_place(*given[:5])),
+        snapshot(TWO_RACKS[:2], [pending("x", 4, constraints=Constraints(max_racks=1))]),
+        "too many racks",
     ),
     "gpu type": (
         replacing(NodeIndex, "eligible", _any_node),

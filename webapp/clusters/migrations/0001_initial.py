@@ -36,7 +36,15 @@ class Migration(migrations.Migration):
                 ("rack", models.CharField(max_length=60)),
                 ("block", models.CharField(blank=True, max_length=60)),
                 ("gpu_type", models.SlugField(max_length=60)),
-                ("labels", models.JSONField(default=dict)),
+                ("labels", models.JSONField(default=dict, help_text="as its agent says")),
+                (
+                    "operator_labels",
+                    models.JSONField(default=dict, help_text="these count before the agent's"),
+                ),
+                (
+                    "taints",
+                    models.JSONField(default=list, help_text="keep away jobs that do not tolerate them"),
+                ),
                 ("cpus", models.PositiveIntegerField()),
                 ("memory_bytes", models.BigIntegerField()),
                 ("disk_bytes", models.BigIntegerField()),

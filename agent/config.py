@@ -54,6 +54,8 @@ class AgentConfig:
     log_cap_bytes: int  # of one rank's log file kept on this node's disk
     receive_cap: int  # bytes per second of models coming in, 0 is no cap
     send_cap: int  # and going out to other nodes
+    cache_high: int  # percent of the disk in use from which models that nobody needs go
+    cache_low: int  # until it is this
     upload_limit_seconds: int  # how long the last uploads of an ended attempt may take
     rejoin: bool
     stop_jobs_on_leave: bool  # SIGTERM to the agent ends its jobs too; otherwise they go on without it
@@ -84,6 +86,12 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
     ca, certificate, key = source.path("ca"), source.path("certificate"), source.path("key")
     if (certificate is None) != (key is None) or (certificate is not None and ca is None):
         raise ConfigError("A certificate for other nodes needs all three: --certificate, --key and --ca.")
+    cache_high = source.number("cache_high", 90, 1, 100)
+    cache_low = source.number("cache_low", min(80, cache_high), 0, 100)
+    if cache_low > cache_high:
+        raise ConfigError(
+            f"cache_low is {cache_low}; it must not be above cache_high, which is {cache_high}."
+        )
     return AgentConfig(
         server=server,
         data=Path(data).absolute(),
@@ -106,6 +114,8 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         log_cap_bytes=source.number("log_cap_mib", 64, 2, 1 << 20) * MIB,
         receive_cap=source.number("receive_cap_mib", 0, 0, 1 << 20) * MIB,
         send_cap=source.number("send_cap_mib", 0, 0, 1 << 20) * MIB,
+        cache_high=cache_high,
+        cache_low=cache_low,
         upload_limit_seconds=source.number("upload_limit_seconds", 300, 1, 86_400),
         rejoin=source.switch("rejoin"),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),

@@ -35,6 +35,13 @@ EXIT_CONFIG = 2
 )
 @click.option("--transfer-port", metavar="PORT", type=int, help="Port for moving models; 0 takes a free one.")
 @click.option("--rendezvous-ports", metavar="LOW-HIGH", help="Ports that jobs may use to meet; 29500-29999.")
+@click.option(
+    "--cache-high",
+    metavar="PERCENT",
+    type=int,
+    help="Disk in use above which models that are neither active nor pinned go, the longest unused first; 90.",
+)
+@click.option("--cache-low", metavar="PERCENT", type=int, help="Until the disk in use is this; 80.")
 @click.option("--label", metavar="KEY=VALUE", multiple=True, help="Label of this node; may be repeated.")
 @click.option("--ca", metavar="FILE", type=click.Path(path_type=Path), help="Certificate of the platform.")
 @click.option("--certificate", metavar="FILE", type=click.Path(path_type=Path), help="Shown to other nodes.")

@@ -30,6 +30,7 @@ from agent.probes.network import interface_of
 from agent.probes.slots import Slots, find_slots
 from agent.probes.telemetry import Probe
 from agent.session import Session
+from agent.transfer.cache import Watermarks
 from agent.transfer.credentials import NodeCredentials
 from agent.transfer.deployments import Deployments, Trust
 from agent.transfer.neighbour import Security
@@ -72,7 +73,8 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
         WorkFolders(config.data), _tools(config, slots, pusher, uploads, node.note_change)
     )
     caps = (config.receive_cap, config.send_cap)
-    deployments = Deployments(config.data, node.note_change, _trust(credentials, trusted), caps)
+    marks = Watermarks(config.cache_low, config.cache_high)
+    deployments = Deployments(config.data, node.note_change, _trust(credentials, trusted), caps, marks=marks)
     try:
         own = shown if credentials is None else credentials.server()
         port = await deployments.start(_bind_host(config.address), config.transfer_port, own)

@@ -94,7 +94,13 @@ def _unwanted_attempts(wanted: Wanted, observed: Observed) -> list[Action]:
 def _for_deployment(wanted: DeploymentWanted, here: DeploymentObserved | None) -> list[Action]:
     if here is None or here.acting_on is None:
         return [ReceiveDeployment(wanted)]
-    if here.phase is DeploymentPhase.COMPLETE or here.acting_on == wanted:
+    if here.phase is DeploymentPhase.COMPLETE:
+        before = here.acting_on
+        same = (wanted.pinned, wanted.preheat) == (before.pinned, before.preheat)
+        return [] if same else [ReceiveDeployment(wanted)]
+    if here.phase is DeploymentPhase.EVICTED and here.acting_on.retry == wanted.retry:
+        return []  # the server has yet to hear of it
+    if here.acting_on == wanted:
         return []
     return [ReceiveDeployment(wanted)]
 

@@ -7,7 +7,7 @@ import hmac
 import importlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import grpc.aio
 
 from agent.files import read_json, write_atomically
 from agent.observed import DeploymentObserved, DeploymentPhase
+from agent.transfer.cache import Cache, Standing, Watermarks
 from agent.transfer.holdings import Holdings
 from agent.transfer.neighbour import Peer, Security
 from agent.transfer.pacing import Cap
@@ -48,6 +49,13 @@ class _Known:
     order: DeploymentWanted | None
     progress: Progress
     task: asyncio.Task[None] | None = None
+    manifest_id: str = ""
+    pinned: bool = False
+    preheat: bool = False
+
+    @property
+    def under_way(self) -> bool:
+        return self.task is not None and not self.task.done()
 
 
 class Deployments:
@@ -60,8 +68,10 @@ class Deployments:
         trust: Trust | None = None,
         caps: tuple[int, int] = (0, 0),
         trying: Trying | None = None,
+        marks: Watermarks = Watermarks(),
+        in_use: Callable[[], Collection[Path]] = tuple,
     ) -> None:
-        """`caps`: bytes per second in and out, 0 is none."""
+        """`caps`: bytes per second in and out, 0 is none. `in_use`: the folders of models that never go for room."""
         self._records = data / "transfer" / "deployments"
         self._data, self._changed = data, changed
         self._holdings = Holdings(data)
@@ -70,6 +80,9 @@ class Deployments:
         self._receiver = Receiver(self._holdings, self._reported, trying, self._trust.security, Cap(caps[0]))
         self._known: dict[str, _Known] = {}
         self._removals: set[asyncio.Task[None]] = set()
+        self._cache = Cache(self._holdings, marks, self._standings, in_use, self._evicted)
+        self._holdings.make_room = self._cache.make_room
+        self._watching: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
 
     async def start(self, host: str, port: int = 0, credentials: grpc.ServerCredentials | None = None) -> int:
@@ -83,11 +96,13 @@ class Deployments:
             )
         except RuntimeError as error:
             raise OSError(f"Port {port} for moving models cannot be opened: {error}") from error
+        self._watching = asyncio.create_task(self._cache.watch())
         return port
 
     async def close(self) -> None:
         """Deliveries stop where they are; the next start goes on with them."""
         tasks = [known.task for known in self._known.values() if known.task is not None]
+        tasks += [self._watching] if self._watching is not None else []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, *self._removals, return_exceptions=True)
@@ -107,8 +122,18 @@ class Deployments:
         if before is not None and before.order is not None and self._rerouted(before.order, wanted):
             before.order = wanted
             return
+        if (
+            before is not None
+            and before.order is not None
+            and before.progress.state is TransferState.COMPLETE
+        ):
+            # There is nothing to fetch: it may have been pinned, or is of use by now.
+            before.order, before.pinned, before.preheat = wanted, wanted.pinned, wanted.preheat
+            self._keep_record(before)
+            self._changed()
+            return
         progress = before.progress if before else Progress(wanted.deployment_id, TransferState.IDLE)
-        known = _Known(wanted, progress)
+        known = _Known(wanted, progress, None, wanted.artifact.manifest_id, wanted.pinned, wanted.preheat)
         self._known[wanted.deployment_id] = known
         known.task = asyncio.create_task(self._deliver(known, wanted, before.task if before else None))
 
@@ -128,8 +153,10 @@ class Deployments:
             earlier.cancel()
             await asyncio.gather(earlier, return_exceptions=True)
         await asyncio.gather(*self._removals, return_exceptions=True)
+        await self._cache.settled()
         try:
             delivery = await asyncio.to_thread(self._delivery, wanted)
+            self._keep_record(known)
         except TrainmasterError as error:
             failed = replace(
                 known.progress, state=TransferState.FAILED, error_code=error.code, error=error.sentence
@@ -158,9 +185,6 @@ class Deployments:
             raise TrainmasterError("manifest_invalid", why=why)
         if self._trust.is_signed and not self._trust.is_signed(manifest.id, wanted.signature):
             raise TrainmasterError("manifest_invalid", why=f"{manifest.id} is not signed by the platform")
-        record = {"manifest_id": manifest.id, "model": wanted.model, "version": wanted.version}
-        self._records.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._records / f"{wanted.deployment_id}.json", json.dumps(record).encode())
         return Delivery(
             deployment_id=wanted.deployment_id,
             manifest=manifest,
@@ -198,12 +222,46 @@ class Deployments:
                 path.unlink(missing_ok=True)
                 continue
             landing = self._holdings.landing(record["manifest_id"])
-            if landing is None:
+            if reason := record.get("evicted", ""):
+                progress = Progress(path.stem, TransferState.EVICTED, error=reason)
+            elif landing is None:
                 progress = Progress(path.stem, TransferState.IDLE)
             else:
                 size = landing.manifest.total_bytes
                 progress = Progress(path.stem, TransferState.COMPLETE, landing.chunks_done(), size, size)
-            self._known[path.stem] = _Known(None, progress)
+            pinned, preheat = record.get("pinned", False), record.get("preheat", False)
+            self._known[path.stem] = _Known(None, progress, None, record["manifest_id"], pinned, preheat)
+
+    def _keep_record(self, known: _Known, evicted: str = "") -> None:
+        """For the next process, which may have to do without the control plane for a while."""
+        self._records.mkdir(parents=True, exist_ok=True)
+        path = self._records / f"{known.progress.deployment_id}.json"
+        if known.order is None:
+            record = read_json(path) or {}
+        else:
+            record = {"model": known.order.model, "version": known.order.version}
+        record |= {"manifest_id": known.manifest_id, "pinned": known.pinned, "preheat": known.preheat}
+        write_atomically(path, json.dumps(record | {"evicted": evicted}).encode())
+
+    def _standings(self) -> Mapping[str, Standing]:
+        by_manifest: dict[str, list[_Known]] = {}
+        for known in self._known.values():
+            by_manifest.setdefault(known.manifest_id, []).append(known)
+        return {
+            manifest_id: Standing(
+                pinned=any(known.pinned for known in of_it),
+                preheated=all(known.preheat for known in of_it),
+                under_way=any(known.under_way for known in of_it),
+            )
+            for manifest_id, of_it in by_manifest.items()
+        }
+
+    def _evicted(self, manifest_id: str, reason: str) -> None:
+        for known in self._known.values():
+            if known.manifest_id == manifest_id:
+                self._keep_record(known, evicted=reason)
+                gone = Progress(known.progress.deployment_id, TransferState.EVICTED, error=reason)
+                self._reported(replace(gone, bytes_total=known.progress.bytes_total))
 
     def _reported(self, progress: Progress) -> None:
         known = self._known.get(progress.deployment_id)
@@ -237,4 +295,6 @@ def _observed(known: _Known) -> DeploymentObserved:
         retries=progress.retries,
         distrusted=progress.distrusted,
         store_bytes=progress.store_bytes,
+        refused_bytes=progress.refused_bytes,
+        offers=progress.offers,
     )

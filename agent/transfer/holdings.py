@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,6 +30,9 @@ class Holdings:
         self._landings: dict[str, Landing] = {}
         self._chunks: dict[tuple[str, int], list[tuple[Landing, Chunk]]] = {}
         self._news = asyncio.Event()
+        self.make_room: Callable[[], Awaitable[None]] = (
+            _nothing  # asked before it is looked whether there is any
+        )
 
     def load(self) -> None:
         """Blocking. Takes over the complete models of earlier processes; what is half here waits for its order."""
@@ -68,6 +71,14 @@ class Holdings:
         await asyncio.to_thread(self._prepare, landing)
         self._add(landing)
         return landing
+
+    def complete(self) -> list[Landing]:
+        return [landing for landing in self._landings.values() if landing.complete]
+
+    def promised(self) -> int:
+        """Bytes that deliveries still have to write, and what they must leave free."""
+        missing = sum(landing.bytes_missing for landing in self._landings.values())
+        return missing + self._reserve if missing else 0
 
     def check_space(self, landing: Landing) -> None:
         """Blocking. Counts what the other deliveries still have to write as used."""
@@ -114,6 +125,12 @@ class Holdings:
         elif await asyncio.to_thread(landing.leave_home, home, self.data):
             await self.discard(manifest_id)
 
+    async def remove_complete(self, manifest_id: str) -> None:
+        """Out of all its homes."""
+        if (landing := self._landings.get(manifest_id)) is not None:
+            for home in await asyncio.to_thread(landing.homes, self.data):
+                await self.remove_home(manifest_id, home)
+
     def _prepare(self, landing: Landing) -> None:
         landing.folder.mkdir(parents=True, exist_ok=True)
         manifest = landing.folder / "manifest.json"
@@ -145,6 +162,10 @@ class Holdings:
                 self._chunks[key] = kept
             else:
                 self._chunks.pop(key, None)
+
+
+async def _nothing() -> None:
+    pass
 
 
 def _is_whole(manifest: Manifest, home: Path) -> bool:

@@ -14,7 +14,7 @@ import grpc.aio
 from agent.transfer import frames
 from agent.transfer.landing import Landing
 from agent.transfer.sources import Pieces, SourceFailed
-from platform_core.distribution.runs import Runs
+from platform_core.distribution.runs import Runs, count
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
 
 SERVICE = "trainmaster_wire.agent.v1.ChunkTransfer"
@@ -90,6 +90,7 @@ class Neighbour:
     ) -> None:
         self.peer, self.name = peer, peer.node_id
         self.holds: tuple[Runs, ...] = ((),) * lanes
+        self.left = [0] * lanes  # pieces that it held and we did not, when it last told
         self.gone = False
         self._landing, self._lanes, self._patience = landing, lanes, patience
         self._changed, self._missed = changed, missed
@@ -151,6 +152,8 @@ class Neighbour:
     def _learn(self, holds: tuple[Runs, ...]) -> None:
         """News of progress can wait for the next look; that it has begun or is back cannot."""
         began, self.holds = any(holds) and not any(self.holds), holds
+        ours = self._landing.book(self._lanes).runs()
+        self.left = [max(0, count(a) - count(b)) for a, b in zip(holds, ours, strict=True)]
         if self.gone and asyncio.get_running_loop().time() < self._away_until:
             return
         if self.gone or began:

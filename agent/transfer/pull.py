@@ -15,6 +15,7 @@ from agent.transfer.pacing import Cap
 from agent.transfer.progress import STORE as STORE_NAME
 from agent.transfer.sources import Source, SourceFailed
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
+from platform_core.distribution.pace import Offer
 from platform_core.distribution.swarm import Follow, View, next_actions
 
 log = logging.getLogger(__name__)
@@ -62,6 +63,10 @@ class Means:
 
 class DamagedPiece(SourceFailed):
     """The bytes are not what the manifest says; this source is not asked again."""
+
+    def __init__(self, sentence: str, size: int) -> None:
+        super().__init__(sentence)
+        self.size = size
 
 
 class Pull:
@@ -168,6 +173,16 @@ class Pull:
             stalled=frozenset(stalled),
         )
 
+    def offers(self) -> tuple[Offer, ...]:
+        """By lane whom it follows, and the bytes it has yet to take of what that one holds."""
+        return tuple(self._offer(lane, follow) for lane, follow in enumerate(self._following))
+
+    def _offer(self, lane: int, follow: Follow | None) -> Offer:
+        if follow is None or follow.source not in self._neighbours:
+            return Offer("", 0)
+        neighbour, _ = self._neighbours[follow.source]
+        return Offer(follow.source, neighbour.left[lane] * self._landing.manifest.piece_size)
+
     async def _news_or_time(self) -> None:
         try:
             async with asyncio.timeout(LOOK_AGAIN_SECONDS):
@@ -257,7 +272,8 @@ class Pull:
             piece = self._landing.piece_at(number)
             path = self._landing.manifest.files[self._landing.manifest.chunks[piece.chunk].file].path
             where = f"{path}, chunk {piece.chunk}, piece {piece.index}"
-            raise DamagedPiece(f"{source.name} sent damaged bytes ({where}); they were thrown away")
+            sentence = f"{source.name} sent damaged bytes ({where}); they were thrown away"
+            raise DamagedPiece(sentence, sum(len(part) for part in parts))
         self._progressed[lane] = asyncio.get_running_loop().time()
         if source.name == STORE_NAME:
             self._store_tries = 0

@@ -139,6 +139,7 @@ class _Transfer:
         home = home_of(self._wanted.model, self._wanted.version, self._holdings.data)
         landing = self._landing = await self._holdings.open(self._wanted.manifest)
         if not landing.complete:
+            await self._holdings.make_room()
             await asyncio.to_thread(self._holdings.check_space, landing)
         self._tell()
         ticker = asyncio.create_task(self._tick())
@@ -207,6 +208,9 @@ class _Transfer:
         log.warning("%s: %s", self._wanted.deployment_id, trouble)
         if isinstance(trouble, DamagedPiece) and source not in self._progress.distrusted:
             self._progress = replace(self._progress, distrusted=(*self._progress.distrusted, source))
+        if isinstance(trouble, DamagedPiece):
+            refused = self._progress.refused_bytes + trouble.size
+            self._progress = replace(self._progress, refused_bytes=refused)
         self._tell(retries=self._progress.retries + 1)
 
     def _no_source(self, troubles: str) -> TrainmasterError:
@@ -225,6 +229,7 @@ class _Transfer:
                 "bytes_done": landing.bytes_done,
                 "rate_in": landing.received.rate(),
                 "rate_out": landing.sent.rate(),
+                "offers": self._pull.offers() if self._pull else (),
             }
         self._progress = replace(self._progress, **changes)  # type: ignore[arg-type]
         self._report(self._progress)

@@ -47,6 +47,8 @@ def test_the_token_is_in_no_repr() -> None:
         ({"LABEL": "rack"}, 'label "rack" must be KEY=VALUE'),
         ({"INSECURE": "perhaps"}, "must be 1 or 0"),
         ({"CERTIFICATE": "node.pem"}, "needs all three"),
+        ({"CACHE_HIGH": "101"}, "cache_high is 101; it must be 1 to 100"),
+        ({"CACHE_HIGH": "70", "CACHE_LOW": "75"}, "must not be above cache_high, which is 70"),
     ],
 )
 def test_a_bad_setting_is_refused_with_the_remedy(change: dict[str, str], sentence: str) -> None:

@@ -1,0 +1,155 @@
+"""The models on this node's disk as a cache: when each was last of use, and which go when the disk is too full."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from agent.transfer.holdings import Holdings
+from agent.transfer.landing import Landing
+from platform_core.distribution.cache import Home, evict
+from platform_core.units import format_bytes
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_SECONDS = 60.0
+
+
+class Watermarks(NamedTuple):
+    """Percent of the disk in use: above `high` models go until it is `low`. 100 and 100: only for what is coming."""
+
+    low: int = 100
+    high: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the orders for a model say about it."""
+
+    pinned: bool = False
+    preheated: bool = False
+    under_way: bool = False
+
+
+class Disk(Protocol):
+    @property
+    def total(self) -> int: ...
+
+    @property
+    def free(self) -> int: ...
+
+
+class Cache:
+    """Belongs to the event loop of its holdings.
+
+    `standings` tells of every model that was ordered, by manifest; `in_use` the folders that are active, or to which
+    this node would go back. `evicted` hears of each model that goes, with the reason, before its files are touched.
+    """
+
+    def __init__(
+        self,
+        holdings: Holdings,
+        marks: Watermarks,
+        standings: Callable[[], Mapping[str, Standing]],
+        in_use: Callable[[], Collection[Path]],
+        evicted: Callable[[str, str], None],
+        disk: Callable[[Path], Disk] = shutil.disk_usage,
+    ) -> None:
+        self._holdings, self._marks, self._standings = holdings, marks, standings
+        self._in_use, self._evicted, self._disk = in_use, evicted, disk
+        self._sent: dict[str, int] = {}
+        self._turn = asyncio.Lock()
+
+    async def watch(self) -> None:
+        """For ever."""
+        while True:
+            try:
+                await self.make_room()
+            except OSError:
+                log.exception("the disk could not be looked at")
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+
+    async def settled(self) -> None:
+        """Until what was told to go is gone."""
+        async with self._turn:
+            pass
+
+    async def make_room(self) -> None:
+        """For what is on its way, and because of the marks."""
+        async with self._turn:
+            disk, seen = await asyncio.to_thread(self._look, self._holdings.complete())
+            coming = self._holdings.promised()
+            standings = self._standings()  # no other await until the choice is told
+            homes = [_home(one, standings.get(one.landing.manifest.id, Standing())) for one in seen]
+            going = evict(homes, disk.free, disk.total, self._marks.low, self._marks.high, coming)
+            reason = self._reason(disk, coming)
+            for home in going:
+                log.warning("%s goes: %s", home.id, reason)
+                self._evicted(home.id, reason)
+            for home in going:
+                try:
+                    await self._holdings.remove_complete(home.id)
+                except OSError:
+                    log.exception("%s could not be removed", home.id)
+
+    def _reason(self, disk: Disk, coming: int) -> str:
+        used = disk.total - disk.free
+        percent = 100 * used // disk.total if disk.total else 100
+        full = f"{percent} % of the disk were in use"
+        if used * 100 > disk.total * self._marks.high:
+            return f"{full}, more than {self._marks.high} %; nobody had used this for longest"
+        return f"{full} and {format_bytes(coming)} on their way; nobody had used this for longest"
+
+    def _look(self, landings: list[Landing]) -> tuple[Disk, list[_Seen]]:
+        """Blocking."""
+        active = {path.resolve() for path in self._in_use()}
+        seen = [self._seen(landing, active) for landing in landings]
+        return self._disk(self._holdings.data), [one for one in seen if one is not None]
+
+    def _seen(self, landing: Landing, active: set[Path]) -> _Seen | None:
+        homes = landing.homes(self._holdings.data)
+        if not homes:
+            return None  # its files are not where they belong yet
+        is_active = any(home.resolve() in active for home in homes)
+        sent, known = landing.sent.total, self._sent.get(landing.manifest.id, 0)
+        self._sent[landing.manifest.id] = sent
+        mark = landing.folder / "used"
+        if is_active or sent != known:
+            with suppress(OSError):
+                mark.touch()
+        files = (home / entry.path for home in homes for entry in landing.manifest.files)
+        return _Seen(landing, is_active, max(_newest(mark), *map(_newest, files)))
+
+
+class _Seen(NamedTuple):
+    landing: Landing
+    active: bool
+    used_ms: int
+
+
+def _home(seen: _Seen, standing: Standing) -> Home:
+    return Home(
+        id=seen.landing.manifest.id,
+        size=seen.landing.manifest.total_bytes,
+        used_ms=seen.used_ms,
+        pinned=standing.pinned,
+        active=seen.active,
+        under_way=standing.under_way,
+        preheated=standing.preheated,
+    )
+
+
+def _newest(path: Path) -> int:
+    """When this was written or, where the file system keeps that, read. 0 when it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0
+    return int(max(found.st_atime, found.st_mtime) * 1000)

@@ -41,3 +41,8 @@ def run_at(runs: Runs, piece: int) -> Run | None:
 def frontier(runs: Runs) -> int:
     """Before this piece the newest run ends; what grows is the newest run."""
     return runs[-1][1] if runs else 0
+
+
+def count(runs: Runs) -> int:
+    """How many pieces they are."""
+    return sum(end - first for first, end in runs)

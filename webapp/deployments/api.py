@@ -99,3 +99,12 @@ class DeploymentDetail(APIView):
         """Cancel: the nodes remove what they had received."""
         services.cancel(actor_of(request), deployment_id)
         return Response(DeploymentOut(deployment_for(request, deployment_id)).data)
+
+
+class Retry(APIView):
+    @extend_schema(request=None, responses={200: DeploymentOut})
+    def post(self, request: Request, deployment_id: str) -> Response:
+        """The nodes that failed try again; what they have verified they keep."""
+        deployment_for(request, deployment_id)
+        services.retry(actor_of(request), deployment_id)
+        return Response(DeploymentOut(deployment_for(request, deployment_id)).data)

@@ -5,4 +5,5 @@ from webapp.deployments import api
 urlpatterns = [
     path("deployments", api.Deployments.as_view(), name="api-deployments"),
     path("deployments/<str:deployment_id>", api.DeploymentDetail.as_view(), name="api-deployment"),
+    path("deployments/<str:deployment_id>/retry", api.Retry.as_view(), name="api-deployment-retry"),
 ]

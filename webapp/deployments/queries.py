@@ -82,6 +82,7 @@ def _wanted(row: Worker) -> WorkerWanted:
         peers=tuple(Peer(node, addresses[node]) for node in named if node in addresses),
         transfer_token=transfer_token(deployment.id),
         lanes=tuple(tuple(lane) for lane in row.lanes),
+        slower=frozenset(row.slower),
         retry=row.retry,
         pinned=deployment.pinned,
         preheat=deployment.preheat,

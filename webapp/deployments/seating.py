@@ -1,13 +1,13 @@
 """Who receives from whom: the mesh of a deployment, as rows; mended when workers leave it or come back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from platform_core.distribution import forest
 from platform_core.distribution.deployment import WorkerState
 from platform_core.distribution.forest import Forest, Seat
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.repair import changed_nodes, mend
+from platform_core.distribution.repair import mend
 from webapp.clusters import services as cluster_services
 from webapp.deployments.models import Deployment, Worker
 
@@ -28,31 +28,37 @@ def estimate_ms(grown: Forest, total_bytes: int, piece_size: int, rate: int) -> 
     return -(-rounds * min(piece_size, total_bytes) * 1000 // rate)
 
 
-def reseat(row: Deployment) -> None:
+def reseat(row: Deployment, paces: Mapping[str, int] | None = None) -> None:
     """Inside the caller's transaction, which holds the row. Those who failed leave the mesh, those who are back join
-    it; only nodes whose sources change are told. What their neighbours did by themselves meanwhile was quicker."""
+    it, those of another pace (in percent) go among their like; only nodes whose sources change are told. What their
+    neighbours did by themselves meanwhile was quicker."""
     rows = Worker.objects.filter(deployment=row).select_related("node")
     workers = {worker.node_id: worker for worker in rows}
     gone = {node for node, worker in workers.items() if worker.seated and worker.state == WorkerState.FAILED}
     back = {
         node for node, worker in workers.items() if not worker.seated and worker.state != WorkerState.FAILED
     }
-    if not gone and not back:
+    if not gone and not back and not paces:
         return
     where = {node: Place(node, worker.node.rack, worker.node.block) for node, worker in workers.items()}
     before = Forest(
         len(next(iter(workers.values())).lanes),
         tuple(_seat(worker, where[node]) for node, worker in sorted(workers.items()) if worker.seated),
     )
-    after = mend(before, gone, [where[node] for node in sorted(back)])
-    plans = {each.node: [list(lane) for lane in each.lanes] for each in forest.node_plans(after)}
+    known = {node: worker.pace for node, worker in workers.items()} | dict(paces or {})
+    after = mend(before, gone, [where[node] for node in sorted(back)], known)
+    seats = {seat.node: seat for seat in after.seats}
     Worker.objects.filter(deployment=row, node__in=gone).update(seated=False)
-    changed = [node for node, lanes in plans.items() if workers[node].lanes != lanes or node in back]
-    for node in changed:
-        Worker.objects.filter(id=workers[node].id).update(lanes=plans[node], seated=True)
-    told = set(changed_nodes(before, after)) | back
-    cluster_services.touch(sorted(told))
+    told = []
+    for plan in forest.node_plans(after):
+        worker, lanes, slower = workers[plan.node], [list(lane) for lane in plan.lanes], sorted(plan.slower)
+        pace = seats[plan.node].pace
+        if plan.node in back or (worker.lanes, worker.slower, worker.pace) != (lanes, slower, pace):
+            Worker.objects.filter(id=worker.id).update(lanes=lanes, slower=slower, pace=pace, seated=True)
+            told.append(plan.node)
+    cluster_services.touch(told)
 
 
 def _seat(worker: Worker, place: Place) -> Seat:
-    return Seat(worker.node_id, (place.block, place.rack), tuple(lane[0] for lane in worker.lanes))
+    parents = tuple(lane[0] for lane in worker.lanes)
+    return Seat(worker.node_id, (place.block, place.rack), parents, worker.pace)

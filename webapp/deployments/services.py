@@ -94,7 +94,8 @@ def report(node_id: str, said: WorkerReport) -> None:
         now = now_ms()
         Worker.objects.filter(id=worker.id).update(
             chunks_done=said.chunks_done, rate_in=said.rate_in, rate_out=said.rate_out, source=said.source,
-            retries=said.retries, seen_ms=now, store_bytes=max(worker.store_bytes, said.store_bytes),
+            retries=said.retries, offers=said.offers, seen_ms=now,
+            store_bytes=max(worker.store_bytes, said.store_bytes),
             refused_bytes=max(worker.refused_bytes, said.refused_bytes),
         )  # fmt: skip
         _name_distrusted(row, worker, said.distrusted)
@@ -155,19 +156,16 @@ def retry(actor: Actor, deployment_id: str) -> None:
         _step(row, core.RetryRequested(at_ms=now_ms(), actor=actor.name, cause="retry"))
 
 
-def coordinate() -> None:
-    """Workers whose node is lost count as failed, so that a deployment ends; they resume when the node is back."""
-    waiting = Worker.objects.filter(deployment__state__in=list(core.ACTIVE), state__in=["idle", "receiving"])
-    for deployment_id, node_id in waiting.filter(node__state="lost").values_list("deployment_id", "node_id"):
-        with transaction.atomic():
-            row = Deployment.objects.select_for_update(of=("self",)).get(id=deployment_id)
-            done = Worker.objects.get(deployment=row, node=node_id).bytes_done
-            sentence = "The node is lost; it will fetch the rest when it is back."
-            event = core.WorkerReported(
-                node=node_id, state=WorkerState.FAILED, bytes_done=done, at_ms=now_ms(), actor="system",
-                cause=sentence, error_code="node_unknown", error=sentence,
-            )  # fmt: skip
-            _step(row, event)
+def node_lost(row: Deployment, node_id: str) -> None:
+    """Inside the caller's transaction, which holds the row. The worker counts as failed, so that the deployment ends;
+    it resumes when the node is back."""
+    done = Worker.objects.get(deployment=row, node=node_id).bytes_done
+    sentence = "The node is lost; it will fetch the rest when it is back."
+    event = core.WorkerReported(
+        node=node_id, state=WorkerState.FAILED, bytes_done=done, at_ms=now_ms(), actor="system",
+        cause=sentence, error_code="node_unknown", error=sentence,
+    )  # fmt: skip
+    _step(row, event)
 
 
 def _step(row: Deployment, event: core.Event) -> None:

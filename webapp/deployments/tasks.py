@@ -1,8 +1,8 @@
 from celery import shared_task
 
-from webapp.deployments import services
+from webapp.deployments import coordination
 
 
 @shared_task(name="deployments.coordinate")
 def coordinate() -> None:
-    services.coordinate()
+    coordination.coordinate()

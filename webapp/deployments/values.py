@@ -20,6 +20,7 @@ class WorkerReport:
     retries: int
     distrusted: tuple[str, ...] = ()  # who sent it bytes with another SHA-256
     store_bytes: int = 0  # since its agent began
+    offers: tuple[tuple[str, int], ...] = ()  # by lane whom it follows, and the bytes it has yet to take
     refused_bytes: int = 0  # those with another SHA-256, since its agent began
 
 
@@ -38,6 +39,7 @@ class WorkerWanted:
     peers: tuple[Peer, ...]
     transfer_token: str
     lanes: tuple[tuple[str, ...], ...]
+    slower: frozenset[int]
     retry: int
     pinned: bool = False
     preheat: bool = False

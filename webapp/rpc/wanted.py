@@ -32,7 +32,10 @@ def wanted_state(node_id: str) -> session_pb2.Wanted:
                 artifact=_reference(worker.artifact),
                 peers=[session_pb2.Peer(node_id=p.node_id, address=p.address) for p in worker.peers],
                 transfer_token=worker.transfer_token,
-                lanes=[session_pb2.Lane(sources=lane) for lane in worker.lanes],
+                lanes=[
+                    session_pb2.Lane(sources=lane, slower=number in worker.slower)
+                    for number, lane in enumerate(worker.lanes)
+                ],
                 retry=worker.retry,
                 pinned=worker.pinned,
                 preheat=worker.preheat,

@@ -5,33 +5,17 @@ from collections.abc import Callable
 import pytest
 from rest_framework.test import APIClient
 
-from platform_core.distribution.manifest import ManifestBuilder
 from platform_core.errors import TrainmasterError
+from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
-from webapp.artifacts import services as artifacts
 from webapp.clusters.models import Node
-from webapp.deployments import queries, services
+from webapp.deployments import coordination, queries, services
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.values import WorkerReport
 from webapp.live.queries import story
 from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion
-
-SIZE = 10 * 2**20
-
-
-@pytest.fixture
-def nodes(node: Callable[..., Node]) -> list[Node]:
-    return [node(f"node-{index}", rack=f"rack-{index % 2}") for index in range(4)]
-
-
-@pytest.fixture
-def version(vision: Team, owner: User) -> ModelVersion:
-    builder = ManifestBuilder("model", chunk_size=4 * 2**20, piece_size=2**20)
-    builder.feed("weights.bin", bytes(SIZE))
-    manifest = artifacts.register(builder.finish(), "vision", "file:///somewhere")
-    return registry.register(actor_of(owner), "vision", "bytelm", manifest=manifest.id)
 
 
 def report(
@@ -44,11 +28,6 @@ def report(
             rate_in=1e6, rate_out=0, source=source, error_code="disk_full" if error else "", error=error, retries=0,
         ),
     )  # fmt: skip
-
-
-@pytest.fixture
-def deployment(version: ModelVersion, owner: User, nodes: list[Node]) -> Deployment:
-    return services.create(actor_of(owner), "vision/bytelm", 1)
 
 
 def test_it_goes_through_its_phases_to_complete(deployment: Deployment) -> None:
@@ -84,7 +63,7 @@ def test_one_full_disk_fails_that_node_alone(deployment: Deployment) -> None:
 def test_a_lost_node_counts_as_failed_and_completes_when_it_is_back(deployment: Deployment) -> None:
     *others, last = queries.workers(deployment.id)
     Node.objects.filter(id=last.node_id).update(state="lost")
-    services.coordinate()
+    coordination.coordinate()
     assert Worker.objects.get(id=last.id).state == "failed"
     for worker in others:
         report(deployment, worker.node_id, "complete", SIZE)

@@ -1,0 +1,197 @@
+"""Several coordinators, one leads; what it decides is in the rows, so that the next one goes on where it stopped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from django.db import connection
+
+from tests.webapp.deployments.conftest import SIZE
+from trainmaster_wire.agent.v1 import session_pb2
+from webapp.accounts.models import User
+from webapp.accounts.queries import actor_of
+from webapp.clusters.models import Node
+from webapp.deployments import coordination, queries, services
+from webapp.deployments.models import Deployment, Worker
+from webapp.live import lease
+from webapp.live.queries import story
+from webapp.registry.models import ModelVersion
+from webapp.rpc.observing import observe
+
+MIB = 1 << 20
+
+
+def says(deployment: Deployment, worker: Worker, done: int, left: int = 0, state: str = "RECEIVING") -> None:
+    """What an agent tells whenever something changes, and all of it again with each new session."""
+    offers = [session_pb2.Offer(source=lane[0], left_bytes=left if lane[0] else 0) for lane in worker.lanes]
+    told = session_pb2.DeploymentObserved(
+        deployment_id=deployment.id, state=session_pb2.DeploymentObserved.State.Value(state), bytes_done=done,
+        bytes_total=SIZE, source="store", offers=offers,
+    )  # fmt: skip
+    observe(worker.node_id, session_pb2.Observed(deployments=[told]), complete=True)
+
+
+def four_seconds_pass(deployment: Deployment) -> None:
+    row = Deployment.objects.get(id=deployment.id)
+    row.pacing["at_ms"] -= coordination.MEASURE_MS
+    for seen in row.pacing["seen"].values():
+        seen[0] -= coordination.MEASURE_MS
+    row.save()
+
+
+@pytest.fixture
+def twelve(node: Callable[..., Node]) -> list[Node]:
+    return [node(f"node-{index:02}", rack=f"rack-{index % 2}") for index in range(12)]
+
+
+@pytest.fixture
+def wide(version: ModelVersion, owner: User, twelve: list[Node]) -> Deployment:
+    return services.create(actor_of(owner), "vision/bytelm", 1)
+
+
+def feeding(deployment: Deployment) -> Worker:
+    """Somebody who feeds others and pulls nothing itself."""
+    workers = queries.workers(deployment.id)
+    parents = {lane[0] for worker in workers for lane in worker.lanes}
+    return next(w for w in workers if w.node_id in parents and all(lane[0] for lane in w.lanes))
+
+
+def one_window(deployment: Deployment, lame: Worker, number: int, percent: int) -> None:
+    four_seconds_pass(deployment)
+    for worker in queries.workers(deployment.id):
+        slow = worker.node_id == lame.node_id
+        done = number * MIB * (percent if slow else 100) // 100
+        says(deployment, worker, done, left=number * MIB - done)
+    coordination.coordinate()
+
+
+def test_a_slow_link_goes_below_the_others_and_they_stop_waiting_for_it(wide: Deployment) -> None:
+    lame = feeding(wide)
+    coordination.coordinate()
+    for number in range(4):
+        one_window(wide, lame, number, 10)
+    workers = {worker.node_id: worker for worker in queries.workers(wide.id)}
+    assert workers[lame.node_id].pace == 10
+    assert not any(lane[0] == lame.node_id for worker in workers.values() for lane in worker.lanes)
+    (wanted,) = queries.wanted_on(lame.node_id)
+    assert wanted.slower == {number for number, lane in enumerate(wanted.lanes) if lane[0]}
+    told = [event for event in story(f"deployment:{wide.id}") if event.kind == "WorkerSlow"]
+    assert [event.cause.partition(" takes ")[2][:4] for event in told] == ["10 %"]
+
+
+def test_one_bad_window_changes_no_plan(wide: Deployment) -> None:
+    lame = feeding(wide)
+    before = {worker.node_id: worker.lanes for worker in queries.workers(wide.id)}
+    coordination.coordinate()
+    for number, percent in enumerate((100, 10, 100, 100)):
+        one_window(wide, lame, number, percent)
+    assert {worker.node_id: worker.lanes for worker in queries.workers(wide.id)} == before
+
+
+def test_another_coordinator_judges_on_from_what_the_first_had_seen(wide: Deployment) -> None:
+    """The windows are rows too: a leader that dies between the first and the second loses nothing."""
+    lame = feeding(wide)
+    coordination.coordinate()
+    for number in range(2):
+        one_window(wide, lame, number, 10)
+    adopting = lease.acquire("deployments", "another-machine:1")
+    assert adopting is not None
+    four_seconds_pass(wide)
+    for worker in queries.workers(wide.id):
+        slow = worker.node_id == lame.node_id
+        says(wide, worker, 200_000 if slow else 2 * MIB, left=2 * MIB if slow else 0)
+    coordination.look_after(wide.id, adopting)
+    assert Worker.objects.get(id=lame.id).pace == 10
+
+
+def test_an_old_leader_changes_nothing(deployment: Deployment) -> None:
+    *_, last = queries.workers(deployment.id)
+    Node.objects.filter(id=last.node_id).update(state="lost")
+    old = lease.acquire("deployments", "this-machine:1")
+    assert old is not None
+    lease.release(old)
+    assert lease.acquire("deployments", "another-machine:1") is not None
+    with pytest.raises(lease.LostLease):
+        coordination.look_after(deployment.id, old)
+    assert Worker.objects.get(id=last.id).state == "idle"
+
+
+def test_while_one_leads_another_does_nothing(deployment: Deployment) -> None:
+    assert lease.acquire("deployments", "another-machine:1") is not None
+    assert coordination.coordinate() is False
+
+
+def test_what_nodes_hold_is_rebuilt_from_what_their_agents_say(deployment: Deployment) -> None:
+    """A database restored from before the deployment moved: the agents' new sessions tell where it is."""
+    workers = queries.workers(deployment.id)
+    for worker in workers[1:]:
+        says(deployment, worker, SIZE, state="COMPLETE")
+    says(deployment, workers[0], 7 * MIB)
+    Worker.objects.filter(deployment=deployment).update(state="idle", bytes_done=0, offers=[])
+    Deployment.objects.filter(id=deployment.id).update(state="init", started_ms=None)
+    for worker in workers[1:]:
+        says(deployment, worker, SIZE, state="COMPLETE")
+    says(deployment, workers[0], 7 * MIB)
+    row = queries.find(deployment.id)
+    assert row is not None
+    assert row.state == "distributing"
+    assert queries.progress_of(row).bytes_done == 3 * SIZE + 7 * MIB
+
+
+STUCK = """
+import django, signal
+django.setup()
+from webapp.deployments import coordination, seating, services
+reseat = seating.reseat
+def stuck(*arguments):
+    reseat(*arguments)
+    print("in the middle", flush=True)
+    signal.pause()
+services.seating.reseat = stuck
+coordination.coordinate()
+"""
+
+
+@contextmanager
+def another_process(script: str) -> Iterator[subprocess.Popen[str]]:
+    """A coordinator of its own on this test's database."""
+    url, _, _ = os.environ["DATABASE_URL"].rpartition("/")
+    environment = {**os.environ, "DATABASE_URL": f"{url}/{connection.settings_dict['NAME']}"}
+    environment["TRAINMASTER_LEASE_SECONDS"] = "3"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_leader_killed_in_the_middle_is_replaced_and_nothing_of_its_half_remains(
+    deployment: Deployment,
+) -> None:
+    *_, last = queries.workers(deployment.id)
+    Node.objects.filter(id=last.node_id).update(state="lost")
+    with another_process(STUCK) as leader:
+        assert leader.stdout is not None
+        assert leader.stdout.readline() == "in the middle\n"
+        leader.kill()
+        leader.wait()
+        tried = threading.Event()
+        for _ in range(100):
+            if coordination.coordinate():
+                break
+            assert Worker.objects.get(id=last.id).state == "idle", "what was not committed did not happen"
+            tried.wait(0.1)
+    assert Worker.objects.get(id=last.id).state == "failed"
+    assert not any(
+        last.node_id in lane for w in queries.workers(deployment.id) if w.seated for lane in w.lanes
+    )

@@ -52,6 +52,7 @@ class AgentConfig:
     python: str  # the interpreter that runs training scripts in the process launcher
     engine: str  # docker, podman, or a path to either
     log_cap_bytes: int  # of one rank's log file kept on this node's disk
+    hooks: Path | None  # folder of the commands that rollouts may run here; none: they run nothing
     receive_cap: int  # bytes per second of models coming in, 0 is no cap
     send_cap: int  # and going out to other nodes
     cache_high: int  # percent of the disk in use from which models that nobody needs go
@@ -112,6 +113,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         python=source.text("python"),
         engine=source.text("engine"),
         log_cap_bytes=source.number("log_cap_mib", 64, 2, 1 << 20) * MIB,
+        hooks=_hooks(source.path("hooks")),
         receive_cap=source.number("receive_cap_mib", 0, 0, 1 << 20) * MIB,
         send_cap=source.number("send_cap_mib", 0, 0, 1 << 20) * MIB,
         cache_high=cache_high,
@@ -201,6 +203,12 @@ def _port_range(text: str) -> tuple[int, int]:
     if not (dash and low.isdigit() and high.isdigit() and 0 < int(low) <= int(high) <= 65535):
         raise ConfigError(f'The rendezvous ports are "{text}"; they must be LOW-HIGH, as in 29500-29999.')
     return int(low), int(high)
+
+
+def _hooks(folder: Path | None) -> Path | None:
+    if folder is not None and not folder.is_dir():
+        raise ConfigError(f"The folder of hooks, {folder}, is not there.")
+    return folder.absolute() if folder is not None else None
 
 
 def _labels(pairs: list[str]) -> tuple[tuple[str, str], ...]:

@@ -12,6 +12,7 @@ import click
 from agent.channel import Refused
 from agent.config import ConfigError, load
 from agent.program import AlreadyRunning, run
+from agent.transfer.memory import keep_freed_blocks
 
 EXIT_REFUSED = 3  # the server does not want this node; starting again by itself cannot help
 EXIT_CONFIG = 2
@@ -42,6 +43,12 @@ EXIT_CONFIG = 2
     help="Disk in use above which models that are neither active nor pinned go, the longest unused first; 90.",
 )
 @click.option("--cache-low", metavar="PERCENT", type=int, help="Until the disk in use is this; 80.")
+@click.option(
+    "--hooks",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Commands that rollouts may run here, as the agent's user; without it they run nothing.",
+)
 @click.option("--label", metavar="KEY=VALUE", multiple=True, help="Label of this node; may be repeated.")
 @click.option("--ca", metavar="FILE", type=click.Path(path_type=Path), help="Certificate of the platform.")
 @click.option("--certificate", metavar="FILE", type=click.Path(path_type=Path), help="Shown to other nodes.")
@@ -60,6 +67,7 @@ def agent(verbose: bool, **flags: object) -> None:
     )
     logging.getLogger("grpc").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+    keep_freed_blocks()
     try:
         asyncio.run(run(load(flags)))
     except (ConfigError, AlreadyRunning) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from importlib import metadata
 from typing import Protocol
 
@@ -12,12 +13,12 @@ import psutil
 from agent import reconcile as actions
 from agent.attempts.supervisor import Supervisor
 from agent.config import AgentConfig
-from agent.observed import DeploymentObserved, Observed
+from agent.observed import ActivationObserved, DeploymentObserved, Observed
 from agent.probes.slots import Slots, usable_cpus
 from agent.probes.telemetry import Occupant, Probe, Telemetry
 from agent.reconcile import reconcile
 from agent.transfer.credentials import NodeCredentials
-from agent.wanted import DeploymentWanted, Wanted
+from agent.wanted import ActivationWanted, DeploymentWanted, Wanted
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,14 @@ class Deployments(Protocol):
     def drop(self, deployment_id: str) -> None: ...
 
 
+class Activations(Protocol):
+    """Which versions of the models here are in use. Called from the event loop; nothing blocks it."""
+
+    def observed(self) -> tuple[ActivationObserved, ...]: ...
+
+    def want(self, wanted: Iterable[ActivationWanted]) -> None: ...
+
+
 class Node:
     def __init__(
         self, config: AgentConfig, slots: Slots, probe: Probe, credentials: NodeCredentials | None = None
@@ -48,10 +57,17 @@ class Node:
         self._transfer_port = config.transfer_port
         self._supervisor: Supervisor | None = None
         self._deployments: Deployments | None = None
+        self._activations: Activations | None = None
 
-    def equip(self, supervisor: Supervisor, deployments: Deployments | None, transfer_port: int) -> None:
+    def equip(
+        self,
+        supervisor: Supervisor,
+        deployments: Deployments | None,
+        transfer_port: int,
+        activations: Activations | None = None,
+    ) -> None:
         """Before the first session; the parts are made after the node because they tell it of changes."""
-        self._supervisor, self._deployments = supervisor, deployments
+        self._supervisor, self._deployments, self._activations = supervisor, deployments, activations
         self._transfer_port = transfer_port
 
     def describe(self) -> enrolment_pb2.NodeDescription:
@@ -90,6 +106,7 @@ class Node:
         return Observed(
             attempts=self._supervisor.observed() if self._supervisor is not None else (),
             deployments=self._deployments.observed() if self._deployments is not None else (),
+            activations=self._activations.observed() if self._activations is not None else (),
         )
 
     def want(self, wanted: Wanted) -> None:
@@ -111,6 +128,8 @@ class Node:
             return  # with the server away since the start nobody knows what is wanted: leave all as it is
         for action in reconcile(self._wanted, self.observed()):
             self._carry_out(action, self._supervisor)
+        if self._activations is not None:
+            self._activations.want(self._wanted.activations)
 
     def _carry_out(self, action: actions.Action, supervisor: Supervisor) -> None:
         match action:

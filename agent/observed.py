@@ -55,7 +55,30 @@ class DeploymentObserved:
     refused_bytes: int = 0
 
 
+class ActivationPhase(StrEnum):
+    SWITCHING = "switching"
+    ACTIVE = "active"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationObserved:
+    """What came of the newest order for a model. `version`: what its link points to."""
+
+    model: str
+    version: str
+    deployment_id: str
+    revision: int
+    phase: ActivationPhase
+    exit_code: int = 0
+    output: str = ""
+    round: int = 0  # of the last health check, 0 is none
+    check_exit_code: int = 0
+    check_output: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Observed:
     attempts: tuple[AttemptObserved, ...] = ()
     deployments: tuple[DeploymentObserved, ...] = ()
+    activations: tuple[ActivationObserved, ...] = ()

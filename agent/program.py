@@ -30,9 +30,11 @@ from agent.probes.network import interface_of
 from agent.probes.slots import Slots, find_slots
 from agent.probes.telemetry import Probe
 from agent.session import Session
+from agent.transfer.activation import Activations
 from agent.transfer.cache import Watermarks
 from agent.transfer.credentials import NodeCredentials
 from agent.transfer.deployments import Deployments, Trust
+from agent.transfer.hooks import Hooks
 from agent.transfer.neighbour import Security
 from agent.uplink.push import Pusher
 from agent.work_folder import WorkFolders
@@ -74,14 +76,20 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     )
     caps = (config.receive_cap, config.send_cap)
     marks = Watermarks(config.cache_low, config.cache_high)
-    deployments = Deployments(config.data, node.note_change, _trust(credentials, trusted), caps, marks=marks)
+    hooks = Hooks(config.hooks, inherited_environment())
+    activations = Activations(config.data, hooks, lambda *one: deployments.holds(*one), node.note_change)
+    deployments = Deployments(
+        config.data, node.note_change, _trust(credentials, trusted), caps, marks=marks,
+        in_use=activations.in_use, vacate=activations.vacate,
+    )  # fmt: skip
     try:
         own = shown if credentials is None else credentials.server()
         port = await deployments.start(_bind_host(config.address), config.transfer_port, own)
     except OSError as error:
         await deployments.close()
         raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
-    node.equip(supervisor, deployments, port)
+    await asyncio.to_thread(activations.load)
+    node.equip(supervisor, deployments, port, activations)
     await supervisor.adopt_all()
     log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
     tasks = [asyncio.create_task(work) for work in (session.run(), pusher.run(), node.sample())]
@@ -100,6 +108,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
             task.cancel()
         await asyncio.gather(leave, *tasks, return_exceptions=True)
         await supervisor.let_go(stop_jobs)
+        await activations.close()
         await deployments.close()
 
 

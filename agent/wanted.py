@@ -86,9 +86,25 @@ class DeploymentWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class ActivationWanted:
+    """The version of a model that shall be in use here; the commands are names in the folder of hooks."""
+
+    model: str
+    version: str
+    deployment_id: str
+    revision: int  # a greater one is another try
+    hook: str = ""
+    health_check: str = ""
+    round: int = 0  # of the health check, 0 is not asked
+    command_seconds: int = 60
+    previous_version: str = ""  # what a rollback would make active
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """The node's whole wanted state: what is not in it is not wanted."""
 
     revision: int
     attempts: tuple[AttemptWanted, ...]
     deployments: tuple[DeploymentWanted, ...]
+    activations: tuple[ActivationWanted, ...] = ()

@@ -4,8 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.observed import AttemptObserved, DeploymentObserved, DeploymentPhase, Observed, Phase
-from agent.wanted import Artifact, AttemptWanted, DeploymentWanted, Launch, Pairs, Peer, Wanted, WantedAction
+from agent.observed import (
+    ActivationObserved,
+    ActivationPhase,
+    AttemptObserved,
+    DeploymentObserved,
+    DeploymentPhase,
+    Observed,
+    Phase,
+)
+from agent.wanted import (
+    ActivationWanted,
+    Artifact,
+    AttemptWanted,
+    DeploymentWanted,
+    Launch,
+    Pairs,
+    Peer,
+    Wanted,
+    WantedAction,
+)
 from trainmaster_wire.agent.v1 import session_pb2 as pb
 
 _ACTIONS = {pb.AttemptWanted.RUN: WantedAction.RUN, pb.AttemptWanted.STOP: WantedAction.STOP}
@@ -23,6 +41,12 @@ _DEPLOYMENT_PHASES = {
     DeploymentPhase.EVICTED: pb.DeploymentObserved.EVICTED,
 }
 
+_ACTIVATION_PHASES = {
+    ActivationPhase.SWITCHING: pb.ActivationObserved.SWITCHING,
+    ActivationPhase.ACTIVE: pb.ActivationObserved.ACTIVE,
+    ActivationPhase.FAILED: pb.ActivationObserved.FAILED,
+}
+
 
 def wanted_from(message: pb.Wanted) -> Wanted:
     """An attempt whose action this version does not know is left out, which stops it: the safe side."""
@@ -30,6 +54,7 @@ def wanted_from(message: pb.Wanted) -> Wanted:
         revision=message.revision,
         attempts=tuple(_attempt(each) for each in message.attempts if each.action in _ACTIONS),
         deployments=tuple(_deployment(each) for each in message.deployments),
+        activations=tuple(_activation(each) for each in message.activations),
     )
 
 
@@ -104,6 +129,7 @@ def observed_to(observed: Observed) -> pb.Observed:
     return pb.Observed(
         attempts=[_attempt_observed(attempt) for attempt in observed.attempts],
         deployments=[_deployment_observed(deployment) for deployment in observed.deployments],
+        activations=[_activation_observed(activation) for activation in observed.activations],
     )
 
 
@@ -135,4 +161,33 @@ def _deployment_observed(deployment: DeploymentObserved) -> pb.DeploymentObserve
         store_bytes=deployment.store_bytes,
         offers=[pb.Offer(source=offer.source, left_bytes=int(offer.left)) for offer in deployment.offers],
         refused_bytes=deployment.refused_bytes,
+    )
+
+
+def _activation(message: pb.ActivationWanted) -> ActivationWanted:
+    return ActivationWanted(
+        model=message.model,
+        version=message.version,
+        deployment_id=message.deployment_id,
+        revision=message.revision,
+        hook=message.hook,
+        health_check=message.health_check,
+        round=message.round,
+        command_seconds=message.command_seconds,
+        previous_version=message.previous_version,
+    )
+
+
+def _activation_observed(activation: ActivationObserved) -> pb.ActivationObserved:
+    return pb.ActivationObserved(
+        model=activation.model,
+        version=activation.version,
+        deployment_id=activation.deployment_id,
+        revision=activation.revision,
+        state=_ACTIVATION_PHASES[activation.phase],
+        exit_code=activation.exit_code,
+        output=activation.output,
+        round=activation.round,
+        check_exit_code=activation.check_exit_code,
+        check_output=activation.check_output,
     )

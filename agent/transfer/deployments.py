@@ -7,7 +7,7 @@ import hmac
 import importlib
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -70,10 +70,12 @@ class Deployments:
         trying: Trying | None = None,
         marks: Watermarks = Watermarks(),
         in_use: Callable[[], Collection[Path]] = tuple,
+        vacate: Callable[[str, str], Awaitable[None]] | None = None,
     ) -> None:
-        """`caps`: bytes per second in and out, 0 is none. `in_use`: the folders of models that never go for room."""
+        """`caps`: bytes per second in and out, 0 is none. `in_use`: the folders of models that never go for room.
+        `vacate` is awaited before a version of a model that is no longer wanted is removed."""
         self._records = data / "transfer" / "deployments"
-        self._data, self._changed = data, changed
+        self._data, self._changed, self._vacate = data, changed, vacate
         self._holdings = Holdings(data)
         self._cap_out = Cap(caps[1])
         self._trust = trust or Trust(Security())
@@ -115,6 +117,15 @@ class Deployments:
 
     def observed(self) -> tuple[DeploymentObserved, ...]:
         return tuple(_observed(known) for known in self._known.values())
+
+    def holds(self, model: str, version: str) -> bool:
+        """Whether it is here, verified."""
+        return any(
+            known.order is not None
+            and (known.order.model, known.order.version) == (model, version)
+            and known.progress.state is TransferState.COMPLETE
+            for known in self._known.values()
+        )
 
     def receive(self, wanted: DeploymentWanted) -> None:
         """Begins, or goes on with other sources; what was verified is kept."""
@@ -209,6 +220,8 @@ class Deployments:
             same = [order for order in orders if order.artifact.manifest_id == manifest_id]
             # A newer deployment of the same version takes the files over.
             if all((order.model, order.version) != (model, version) for order in same):
+                if self._vacate is not None:
+                    await self._vacate(model, version)
                 await self._receiver.discard(manifest_id, model, version, shared=bool(same))
         path.unlink(missing_ok=True)
 

@@ -6,8 +6,9 @@ lanes together, so that at full rate each slot carries 1/L of a link and no port
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 STORE = ""
 MOST_SOURCES = 6
@@ -53,6 +54,7 @@ class Tree:
         self.lanes = forest.lanes
         self.seats = {seat.node: seat for seat in forest.seats}
         self.children: dict[str, list[tuple[str, int]]] = {node: [] for node in self.seats}
+        self._heirs: dict[str, dict[tuple[str, int], str]] = {}
         for seat in forest.seats:
             for lane, parent in enumerate(seat.parents):
                 if parent in self.children:
@@ -75,27 +77,60 @@ class Tree:
         return NodePlan(node, tuple(self._sources(node, lane) for lane in range(self.lanes)), slower)
 
     def _sources(self, node: str, lane: int) -> tuple[str, ...]:
-        """The parent; whoever has a slot to spare when the parent is gone; those above it; at last the store.
-
-        A parent that is gone frees one slot at each of its own parents: its child number j falls to its parent in
-        lane j. The children of a root fall to the first among them, and that one to the store, so that still only
-        one copy is pulled.
-        """
+        """The parent; whoever has a slot to spare when the parent is gone; those above it; at last the store."""
         above = self.above(node, lane)
         if not above:
             return (STORE,)
-        siblings = self.children[above[0]]
-        number = siblings.index((node, lane))
-        found = [above[0]]
-        if len(above) == 1:
-            first = next(child for child, of in siblings if of == lane)
-            found += [first] if first != node else []
-        else:
-            # The lanes' own order, so that for the first child this is the grandparent more often than not.
-            found.append(self.seats[above[0]].parents[(lane + number) % self.lanes])
-        found += above[1:3] + above[-1:]
+        if above[0] not in self._heirs:
+            self._heirs[above[0]] = self._share_out(above[0])
+        found = [above[0], self._heirs[above[0]][node, lane], *above[1:3], above[-1]]
         kept = dict.fromkeys(each for each in found if each not in (STORE, node))
         return (*list(kept)[: MOST_SOURCES - 1], STORE)
+
+    def _share_out(self, gone: str) -> dict[tuple[str, int], str]:
+        """To whom each follower of a node turns when that is gone.
+
+        It frees one slot at each of its parents, and has at most as many followers: each takes a slot, if that one is
+        not below itself in the lane, nor below another who has none yet. So nobody serves more than before. Of a
+        root's followers one takes the store's, so that still only one copy is pulled. Those for whom none is left
+        turn to the first of their lane who has one.
+        """
+        followers, slots = self.children[gone], self.seats[gone].parents
+        needs = [[self._needs(gone, each, slot) for slot in enumerate(slots)] for each in followers]
+        taken = _most(needs, ())
+        found = {followers[follower]: slots[slot] for follower, slot in taken}
+        for node, lane in followers:
+            first = next((other for other, of in found if of == lane), slots[lane])
+            found.setdefault((node, lane), first)
+        return found
+
+    def _needs(self, gone: str, follower: tuple[str, int], slot: tuple[int, str]) -> int | None:
+        """Which follower of the lane must have a slot before this one can take the slot; -1 none, None never."""
+        (node, lane), (of, source) = follower, slot
+        if source == STORE:
+            return -1 if of == lane else None
+        line = [source, *self.above(source, lane)]
+        if gone not in line:
+            return -1
+        through = line[line.index(gone) - 1]
+        return None if through == node else self.children[gone].index((through, lane))
+
+
+Taken: TypeAlias = tuple[tuple[int, int], ...]  # follower and slot, in the order in which they can be taken
+
+
+def _most(needs: Sequence[Sequence[int | None]], taken: Taken) -> Taken:
+    """As many followers as possible, each with a slot. Both are a handful, and in a planned forest all find one."""
+    has, used = {follower for follower, _ in taken}, {slot for _, slot in taken}
+    best = taken
+    for follower, row in enumerate(needs):
+        for slot, need in enumerate(row):
+            if follower in has or slot in used or need is None or (need >= 0 and need not in has):
+                continue
+            best = max(best, _most(needs, (*taken, (follower, slot))), key=len)
+            if len(best) == len(needs):
+                return best
+    return best
 
 
 def node_plans(forest: Forest) -> tuple[NodePlan, ...]:

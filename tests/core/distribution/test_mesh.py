@@ -151,3 +151,23 @@ def test_a_quick_newcomer_among_slow_nodes_becomes_the_root() -> None:
     mended = mend(slow, joined=places[2:])
     assert is_sound(mended)
     assert {seat.node: set(seat.parents) for seat in mended.seats}["n00-002"] == {f.STORE}
+
+
+@given(RACKS, LANES, st.data())
+def test_whoever_is_gone_its_followers_find_free_slots_without_a_word_to_anybody(
+    places: list[Place], lanes: int, data: st.DataObject
+) -> None:
+    """Each turns to the second name in its plan: still a tree a lane, and nobody serves more than before."""
+    forest = mesh.plan(places, lanes)
+    gone = data.draw(st.sampled_from(places)).node
+    plans = {plan.node: plan for plan in f.node_plans(forest)}
+    left = tuple(
+        f.Seat(
+            seat.node, seat.rack, tuple(next(n for n in lane if n != gone) for lane in plans[seat.node].lanes)
+        )
+        for seat in forest.seats
+        if seat.node != gone
+    )
+    if left:
+        assert is_sound(f.Forest(lanes, left))
+        assert f.most_children(left) <= lanes

@@ -181,19 +181,23 @@ class Observed(_message.Message):
 
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     DEPLOYMENTS_FIELD_NUMBER: _builtins.int
+    ACTIVATIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def attempts(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttemptObserved]: ...
     @_builtins.property
     def deployments(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeploymentObserved]: ...
+    @_builtins.property
+    def activations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ActivationObserved]: ...
     def __init__(
         self,
         *,
         attempts: _abc.Iterable[Global___AttemptObserved] | None = ...,
         deployments: _abc.Iterable[Global___DeploymentObserved] | None = ...,
+        activations: _abc.Iterable[Global___ActivationObserved] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "deployments", b"deployments"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activations", b"activations", "attempts", b"attempts", "deployments", b"deployments"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -464,21 +468,27 @@ class Wanted(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     DEPLOYMENTS_FIELD_NUMBER: _builtins.int
+    ACTIVATIONS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     @_builtins.property
     def attempts(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttemptWanted]: ...
     @_builtins.property
     def deployments(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeploymentWanted]: ...
+    @_builtins.property
+    def activations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ActivationWanted]:
+        """one a model at most"""
+
     def __init__(
         self,
         *,
         revision: _builtins.int = ...,
         attempts: _abc.Iterable[Global___AttemptWanted] | None = ...,
         deployments: _abc.Iterable[Global___DeploymentWanted] | None = ...,
+        activations: _abc.Iterable[Global___ActivationWanted] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "deployments", b"deployments", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activations", b"activations", "attempts", b"attempts", "deployments", b"deployments", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -843,3 +853,124 @@ class Peer(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Peer: _TypeAlias = Peer  # noqa: Y015
+
+@_typing.final
+class ActivationWanted(_message.Message):
+    """The version of a model that shall be in use on this node: `active/<model>` becomes a link to it as soon as it is here,
+    verified. A model that is not named has no link. The commands are names of files in the agent's folder of hooks.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    DEPLOYMENT_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    HOOK_FIELD_NUMBER: _builtins.int
+    HEALTH_CHECK_FIELD_NUMBER: _builtins.int
+    ROUND_FIELD_NUMBER: _builtins.int
+    COMMAND_SECONDS_FIELD_NUMBER: _builtins.int
+    PREVIOUS_VERSION_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """"team/name" """
+    version: _builtins.str
+    deployment_id: _builtins.str
+    """whose rollout wants it"""
+    revision: _builtins.int
+    """of this rollout's order; a greater one is tried again"""
+    hook: _builtins.str
+    """runs after the switch; when it fails, the link goes back"""
+    health_check: _builtins.str
+    round: _builtins.int
+    """of the health check, 0 is not asked; a greater one is run again"""
+    command_seconds: _builtins.int
+    previous_version: _builtins.str
+    """which a rollback would make active, so it is not given up for room"""
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        version: _builtins.str = ...,
+        deployment_id: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        hook: _builtins.str = ...,
+        health_check: _builtins.str = ...,
+        round: _builtins.int = ...,
+        command_seconds: _builtins.int = ...,
+        previous_version: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command_seconds", b"command_seconds", "deployment_id", b"deployment_id", "health_check", b"health_check", "hook", b"hook", "model", b"model", "previous_version", b"previous_version", "revision", b"revision", "round", b"round", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActivationWanted: _TypeAlias = ActivationWanted  # noqa: Y015
+
+@_typing.final
+class ActivationObserved(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _State:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ActivationObserved._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        STATE_UNSPECIFIED: ActivationObserved._State.ValueType  # 0
+        SWITCHING: ActivationObserved._State.ValueType  # 1
+        ACTIVE: ActivationObserved._State.ValueType  # 2
+        FAILED: ActivationObserved._State.ValueType  # 3
+
+    class State(_State, metaclass=_StateEnumTypeWrapper): ...
+    STATE_UNSPECIFIED: ActivationObserved.State.ValueType  # 0
+    SWITCHING: ActivationObserved.State.ValueType  # 1
+    ACTIVE: ActivationObserved.State.ValueType  # 2
+    FAILED: ActivationObserved.State.ValueType  # 3
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    DEPLOYMENT_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    EXIT_CODE_FIELD_NUMBER: _builtins.int
+    OUTPUT_FIELD_NUMBER: _builtins.int
+    ROUND_FIELD_NUMBER: _builtins.int
+    CHECK_EXIT_CODE_FIELD_NUMBER: _builtins.int
+    CHECK_OUTPUT_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    version: _builtins.str
+    """what the link points to, "" where there is none"""
+    deployment_id: _builtins.str
+    """the order that this is about"""
+    revision: _builtins.int
+    state: Global___ActivationObserved.State.ValueType
+    exit_code: _builtins.int
+    """of the hook"""
+    output: _builtins.str
+    """the end of it"""
+    round: _builtins.int
+    """of the last health check, 0 is none"""
+    check_exit_code: _builtins.int
+    check_output: _builtins.str
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        version: _builtins.str = ...,
+        deployment_id: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        state: Global___ActivationObserved.State.ValueType = ...,
+        exit_code: _builtins.int = ...,
+        output: _builtins.str = ...,
+        round: _builtins.int = ...,
+        check_exit_code: _builtins.int = ...,
+        check_output: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check_exit_code", b"check_exit_code", "check_output", b"check_output", "deployment_id", b"deployment_id", "exit_code", b"exit_code", "model", b"model", "output", b"output", "revision", b"revision", "round", b"round", "state", b"state", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ActivationObserved: _TypeAlias = ActivationObserved  # noqa: Y015

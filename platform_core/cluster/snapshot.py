@@ -23,6 +23,7 @@ class NodeView:
     cpus: int
     memory_bytes: int
     taints: tuple[str, ...] = ()  # keep away whoever does not tolerate them
+    windows: tuple[tuple[int, int], ...] = ()  # (begin, end) of booked maintenance that is not over
 
     @property
     def takes_work(self) -> bool:

@@ -18,7 +18,7 @@ class Board:
 
     def __init__(self, snapshot: Snapshot, *, spread: bool = False) -> None:
         self.snapshot = snapshot
-        self.site = Site(snapshot.nodes, spread=spread)
+        self.site = Site(snapshot.nodes, snapshot.now_ms, spread=spread)
         self.index = self.site.index
         self.at_start = SlotCounts(self.index, lambda node: len(node.free_slots))
         self.counts = self.at_start.copy()
@@ -45,7 +45,7 @@ class Board:
         if not self.may_start(job):
             return None
         demand = self.site.demand(job)
-        runtime_ms = remaining_ms(job) if self.reservations.made else 0
+        runtime_ms = remaining_ms(job) if self.reservations.made or self.site.windows else 0
         if runtime_ms >= self._failed.get(demand, runtime_ms + 1):
             return None
         free = self.reservations.free_through(runtime_ms)

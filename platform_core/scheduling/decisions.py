@@ -19,6 +19,7 @@ class WaitCode(StrEnum):
     NODES_DRAINING = "nodes_draining"
     QUOTA = "quota"
     BEHIND = "behind"
+    MAINTENANCE = "maintenance"
     CONSTRAINT = "constraint"
     NO_FREE_SLOTS = "no_free_slots"
     FRAGMENTED = "fragmented"

@@ -24,6 +24,7 @@ LEAST_RUN_BEFORE_A_MOVE_MS = 30 * 60_000
 GAIN_OF_A_MOVE = 10  # GPU time of the job that gets the room, over the GPU time lost
 
 Ranked = tuple[OrderKey, PendingJob]
+Areas = tuple[int, ...]  # sets of nodes; see Site.areas
 
 
 class Eviction:
@@ -34,7 +35,7 @@ class Eviction:
         self._deserving, held = _divided(board, queue, held_key)
         # First those who deserve no slots; in each part the last in order.
         self._offers = Offers(board.counts, sorted(held, key=_is_deserving))
-        self._failed: set[Demand] = set()  # whoever comes later in order may stop fewer
+        self._failed: set[tuple[Demand, int]] = set()  # whoever comes later in order may stop fewer
 
     def is_undeserving(self, job: PendingJob) -> bool:
         return job.id not in self._deserving
@@ -53,37 +54,40 @@ class Eviction:
 
     def _room(self, job: PendingJob, key: OrderKey) -> tuple[int, list[Offer]]:
         """Slots on each node and the offers to take, none when too few nodes can give them."""
-        demand = self._board.site.demand(job)
-        if demand in self._failed:
+        site = self._board.site
+        demand = site.demand(job)
+        runtime_ms = remaining_ms(job) if site.windows else 0
+        if (demand, runtime_ms) in self._failed:
             return 0, []
-        each, offers = self._without_moves(demand, key)
+        areas = site.areas(demand, runtime_ms)
+        each, offers = self._without_moves(areas, demand, key)
         if not offers and self._moves:
-            each, offers = self._with_moves(demand, job, key)
+            each, offers = self._with_moves(areas, demand, job, key)
             if _lost(offers) * GAIN_OF_A_MOVE > remaining_ms(job) * job.num_gpus:
                 return 0, []  # a longer one of the same demand may be worth it
         if not offers:
-            self._failed.add(demand)
+            self._failed.add((demand, runtime_ms))
         return each, offers
 
-    def _without_moves(self, demand: Demand, key: OrderKey) -> tuple[int, list[Offer]]:
-        site = self._board.site
-        for count in site.splits(demand):
+    def _without_moves(self, areas: Areas, demand: Demand, key: OrderKey) -> tuple[int, list[Offer]]:
+        for count in self._board.site.splits(demand):
             each = demand.gpus // count
             found = [
                 self._offers.cheapest(area, each, count, lambda held: not held.deserving and held.key > key)
-                for area in site.areas(demand)
+                for area in areas
             ]
             if any(found):
                 return each, min(filter(None, found), key=_lost)
         return 0, []
 
-    def _with_moves(self, demand: Demand, job: PendingJob, key: OrderKey) -> tuple[int, list[Offer]]:
-        site = self._board.site
-        for count in site.splits(demand):
+    def _with_moves(
+        self, areas: Areas, demand: Demand, job: PendingJob, key: OrderKey
+    ) -> tuple[int, list[Offer]]:
+        for count in self._board.site.splits(demand):
             each = demand.gpus // count
             found = [
                 self._offers.cheapest_of_all(area, each, count, lambda held: self._makes_way(held, job, key))
-                for area in site.areas(demand)
+                for area in areas
             ]
             if any(found):
                 return each, min(filter(None, found), key=_lost)

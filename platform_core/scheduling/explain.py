@@ -14,6 +14,7 @@ from platform_core.cluster.snapshot import PendingJob
 from platform_core.scheduling.binding import binding
 from platform_core.scheduling.board import Board
 from platform_core.scheduling.decisions import Number, Placement, Stop, Wait, WaitCode
+from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.holders import Holders
 from platform_core.scheduling.node_index import Demand
 from platform_core.scheduling.reservations import Reservation
@@ -33,7 +34,7 @@ class Explainer:
         self._holders = Holders(board.index, board.snapshot.running, started)
         self._started = Counter(job.gpu_type for job, _ in started)
         self._lasting: dict[Demand, _Answer | None] = {}
-        self._passing: dict[Demand, _Answer] = {}
+        self._passing: dict[tuple[Demand, int], _Answer] = {}
         self._position: Counter[str] = Counter()
         self._now_ms = board.snapshot.now_ms
         self._stopping = Counter(stop.for_job for stop in stops)
@@ -69,9 +70,28 @@ class Explainer:
                 (("ahead", ahead),),
                 f"waits its turn: {held_back_by} is first and does not fit yet",
             )
-        if demand not in self._passing:
-            self._passing[demand] = self._no_place(demand)
-        return self._passing[demand]
+        runtime_ms = remaining_ms(job) if self._site.windows else 0
+        if (demand, runtime_ms) not in self._passing:
+            closed = self._closed(demand, runtime_ms) if self._site.windows else None
+            self._passing[demand, runtime_ms] = closed or self._no_place(demand)
+        return self._passing[demand, runtime_ms]
+
+    def _closed(self, demand: Demand, runtime_ms: int) -> _Answer | None:
+        """It has a place, but not until maintenance begins there."""
+        place = self._site.place(self._at_end, demand)
+        closed = self._site.closed(self._now_ms, runtime_ms)
+        if place is None or self._site.place(self._at_end.without(closed), demand) is not None:
+            return None
+        nodes = [self._index.nodes[number] for number in place.nodes if closed >> number & 1]
+        hosts = listed([node.hostname for node in nodes])
+        begin_ms = min(begin for node in nodes for begin, end in node.windows if end > self._now_ms)
+        until = format_duration_ms(max(0, begin_ms - self._now_ms))
+        sentence = (
+            f"needs {amount(demand.gpus, demand.gpu_type)}; maintenance of {hosts} begins "
+            f"in {until}, and its limit is {format_duration_ms(runtime_ms)}: a shorter one could start now"
+        )
+        numbers: _Numbers = (("needed", demand.gpus), ("begins_ms", begin_ms), ("limit_ms", runtime_ms))
+        return WaitCode.MAINTENANCE, numbers, sentence
 
     def _too_large(self, demand: Demand) -> _Answer | None:
         """A demand that not even all known nodes together could meet, were they ready and empty."""

@@ -63,6 +63,7 @@ class _Play:
         self._policy, self._percent = policy, percent
         self._from_ms = self._now_ms = snapshot.now_ms
         self._nodes = {node.id: node for node in snapshot.nodes}
+        self._reopenings = {end_ms for node in snapshot.nodes for _, end_ms in node.windows}
         self._running = {job.id: self._expected(job) for job in snapshot.running}
         self._pending: Sequence[PendingJob] = snapshot.pending
         self._shares = snapshot.teams
@@ -79,6 +80,7 @@ class _Play:
         """Time jumps to the next ends, if anybody waits for one: those that come close together count as one, the
         further ahead the more, so that a hundred rounds reach months into the future of a large cluster."""
         ends = [job.expected_end_ms for job in self._running.values() if job.expected_end_ms is not None]
+        ends += [end_ms for end_ms in self._reopenings if end_ms > self._now_ms]
         if not self._pending or not ends:
             return False
         first_ms = min(ends)

@@ -163,6 +163,12 @@ class SlotCounts:
         for count in range(free + 1, free + slots + 1):
             self._levels[count] ^= 1 << position
 
+    def without(self, nodes: int) -> SlotCounts:
+        """Nothing on these nodes."""
+        rest = SlotCounts.__new__(SlotCounts)
+        rest._levels = [level & ~nodes for level in self._levels]
+        return rest
+
     def meet(self, other: SlotCounts) -> SlotCounts:
         """On each node the smaller of the two counts."""
         least = SlotCounts.__new__(SlotCounts)

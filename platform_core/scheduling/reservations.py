@@ -72,6 +72,9 @@ class Reservations:
         return made
 
     def _least(self, counts: SlotCounts, from_ms: int, runtime_ms: int) -> SlotCounts:
+        closed = self._site.closed(from_ms, runtime_ms)
+        if closed:
+            counts = counts.without(closed)
         for reservation in self.made:
             if from_ms < reservation.start_ms < from_ms + runtime_ms:
                 counts = counts.meet(reservation.free_beside)
@@ -79,6 +82,7 @@ class Reservations:
 
     def _changes(self) -> list[tuple[int, int, int]]:
         """(time, position, slots that become free) of all that is known to start or end; starts are negative.
+        The end of a window frees none, but nodes may be used from then on.
 
         At one time the ends come first: who starts then may use what has just become free.
         """
@@ -89,6 +93,7 @@ class Reservations:
             for node, slots in job.placement
             if node in position_of
         ]
+        changes.extend((end_ms, 0, 0) for _, end_ms, _ in self._site.windows if end_ms > now_ms)
         for end_ms, place in self._started:
             changes.extend((end_ms, position, place.slots_each) for position in place.nodes)
         for kept in self.made:

@@ -20,11 +20,13 @@ class Site:
     stay whole for others.
     """
 
-    def __init__(self, nodes: Sequence[NodeView], *, spread: bool) -> None:
+    def __init__(self, nodes: Sequence[NodeView], now_ms: int, *, spread: bool) -> None:
         self.index = NodeIndex(nodes)
         self.capacity = SlotCounts(self.index, lambda node: node.slots)
         self.ready = self.index.where(lambda node: node.takes_work)
         self.in_service = self.index.where(lambda node: node.state in _IN_SERVICE)
+        self.windows = _by_window(self.index)
+        self._now_ms = now_ms
         self._spread = spread
         self._splits: dict[Demand, tuple[int, ...]] = {}
         self._relaxed: dict[Demand, Demand] = {}
@@ -49,12 +51,21 @@ class Site:
         """The best place on ready nodes with these free slots."""
         return self._find(counts, self.allowed(demand), self.splits(demand), demand)
 
-    def areas(self, demand: Demand) -> tuple[int, ...]:
-        """Sets of allowed nodes; whichever are taken out of one of them lie in no more racks than it may use.
+    def closed(self, from_ms: int, runtime_ms: int) -> int:
+        """Nodes whose maintenance a run of that length would meet."""
+        until_ms, nodes = from_ms + runtime_ms, 0
+        for begin_ms, end_ms, meant in self.windows:
+            if begin_ms < until_ms and from_ms < end_ms:
+                nodes |= meant
+        return nodes
+
+    def areas(self, demand: Demand, runtime_ms: int) -> tuple[int, ...]:
+        """Sets of nodes for a run from now on; whichever are taken out of one of them lie in no more racks than it may.
 
         Racks that follow each other in the index are tried together, so not every choice of racks is.
         """
-        allowed, most = self.allowed(demand), demand.constraints.max_racks
+        allowed = self.allowed(demand) & ~self.closed(self._now_ms, runtime_ms)
+        most = demand.constraints.max_racks
         racks = [nodes for rack in self.index.racks if (nodes := rack & allowed)]
         if not 0 < most < len(racks):
             return (allowed,)
@@ -86,3 +97,12 @@ class Site:
 
     def _all_splits(self, demand: Demand) -> tuple[int, ...]:
         return equal_splits(demand.gpus, self.index.most_slots, one_node=demand.one_node)
+
+
+def _by_window(index: NodeIndex) -> tuple[tuple[int, int, int], ...]:
+    """(begin, end, nodes) of all booked maintenance; nodes that share a window stand together."""
+    found: dict[tuple[int, int], int] = {}
+    for position, node in enumerate(index.nodes):
+        for window in node.windows:
+            found[window] = found.get(window, 0) | 1 << position
+    return tuple((begin_ms, end_ms, nodes) for (begin_ms, end_ms), nodes in sorted(found.items()))

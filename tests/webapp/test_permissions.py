@@ -19,6 +19,7 @@ from tests.webapp.conftest import Cast, make_cast, make_teams
 from tests.webapp.world import World, build, job_mapping
 from webapp.accounts.models import User
 from webapp.live import subjects
+from webapp.live.identity import now_ms
 
 PEOPLE = ("anonymous", "outsider", "viewer", "member", "owner", "lead", "admin")
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -83,8 +84,13 @@ def pages() -> Iterator[Row]:
     yield Row("get", "deployments/", SIGNED_IN)
     begun = {"model_version": "{model_version}", "targets": ["{node}"]}
     yield Row("post", "deployments/create/", MEMBERS, body=begun)
+    asked = "deployments/plan/?model_version={model_version}&targets={node}"
+    yield Row("get", "deployments/plan/", MEMBERS, asked)
     yield Row("get", "deployments/<str:deployment_id>/", OF_TEAM, "deployments/{deployment}/")
     yield Row("get", "deployments/<str:deployment_id>/chunks/", OF_TEAM, "deployments/{deployment}/chunks/")
+    yield Row(
+        "post", "deployments/<str:deployment_id>/pin/", MEMBERS, "deployments/{deployment}/pin/", {"pin": "1"}
+    )
     yield Row("post", "deployments/<str:deployment_id>/retry/", MEMBERS, "deployments/{deployment}/retry/")
     yield Row(
         "post", "deployments/<str:deployment_id>/cancel/", OWN_OR_LEAD, "deployments/{deployment}/cancel/"
@@ -127,6 +133,11 @@ def cluster_rows() -> Iterator[Row]:
         yield Row("post", f"nodes/<str:node_id>/{verb}/", OPERATORS, f"nodes/{{node}}/{verb}/")
     yield Row("get", "nodes/tokens/", OPERATORS)
     yield Row("post", "nodes/tokens/", OPERATORS, body={"name": "rack 4", "hours": 1})
+    yield Row("get", "nodes/maintenance/", SIGNED_IN)
+    window = {"nodes": "{node}", "begins": "0", "hours": "1"}
+    yield Row("post", "nodes/maintenance/", OPERATORS, body=window)
+    cancel = "nodes/maintenance/{window}/cancel/"
+    yield Row("post", "nodes/maintenance/<int:window_id>/cancel/", OPERATORS, cancel)
     revoke = "nodes/tokens/{bootstrap_token}/revoke/"
     yield Row("post", "nodes/tokens/<int:token_id>/revoke/", OPERATORS, revoke)
 
@@ -161,6 +172,11 @@ def api_rows() -> Iterator[Row]:
     yield row("get", "me", SIGNED_IN)
     yield row("get", "nodes", SIGNED_IN)
     yield row("patch", "nodes/<str:node_id>", OPERATORS, "nodes/{node}", {"taints": ["lab"]})
+    yield row("get", "maintenance-windows", SIGNED_IN)
+    booked = {"nodes": ["{node}"], "begin_ms": 0, "end_ms": now_ms() + 3_600_000}
+    yield row("post", "maintenance-windows", OPERATORS, body=booked)
+    window = "maintenance-windows/<int:window_id>"
+    yield row("delete", window, OPERATORS, "maintenance-windows/{window}")
     yield row("get", "training-jobs", SIGNED_IN)
     yield row("post", "training-jobs", MEMBERS, body=job_mapping())
     job, one = "training-jobs/<str:job_id>", "training-jobs/{job}"
@@ -183,6 +199,11 @@ def api_rows() -> Iterator[Row]:
     yield row("get", "deployments", SIGNED_IN)
     begun = {"model_id": "vision/bytelm", "version": 1, "target_workers": ["{node}"]}
     yield row("post", "deployments", MEMBERS, body=begun)
+    asked = "deployments/plan?model_id=vision/bytelm&version=1&target_workers={node}"
+    yield row("get", "deployments/plan", MEMBERS, asked)
+    yield row("post", "deployments/plan", MEMBERS, body=begun)
+    pinned = {"pin": True}
+    yield row("patch", "deployments/<str:deployment_id>", MEMBERS, "deployments/{deployment}", pinned)
     yield row("get", "deployments/<str:deployment_id>", OF_TEAM, "deployments/{deployment}")
     yield row("delete", "deployments/<str:deployment_id>", OWN_OR_LEAD, "deployments/{deployment}")
     yield row("post", "deployments/<str:deployment_id>/retry", MEMBERS, "deployments/{deployment}/retry")

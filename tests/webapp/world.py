@@ -16,6 +16,7 @@ from webapp.clusters import services as clusters
 from webapp.deployments.models import Deployment
 from webapp.experiments.models import Run, RunArtifact
 from webapp.jobs import services as jobs
+from webapp.live.identity import now_ms
 from webapp.quotas.models import Quota
 from webapp.registry import services as registry
 from webapp.scheduling.models import WhatIf
@@ -39,6 +40,7 @@ class World:
     member: int  # number of bob, whom leads may change
     secret: str
     what_if: int  # alice's question
+    window: int  # booked maintenance
 
 
 def job_mapping(**changes: Any) -> dict[str, Any]:
@@ -88,6 +90,7 @@ def build(cast: Cast) -> World:
         member=cast.member.pk,
         secret="HF_TOKEN",
         what_if=WhatIf.objects.create(user=cast.owner, asked_ms=1, question={"gpu_type": "cpu"}).pk,
+        window=clusters.book_maintenance(SYSTEM, [node], now_ms() + 3_600_000, now_ms() + 7_200_000, "").pk,
     )
 
 

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from webapp.accounts.admin import ReadOnly
-from webapp.clusters.models import BootstrapToken, Node, Slot
+from webapp.clusters.models import BootstrapToken, MaintenanceWindow, Node, Slot
 
 
 @admin.register(Node)
@@ -27,6 +27,12 @@ class NodeAdmin(ReadOnly):
 class SlotAdmin(ReadOnly):
     list_display = ("node", "index", "name", "attempt_id")
     search_fields = ("attempt_id", "node__hostname")
+
+
+@admin.register(MaintenanceWindow)
+class MaintenanceWindowAdmin(ReadOnly):
+    list_display = ("id", "begin_ms", "end_ms", "reason", "booked_by", "begun", "over")
+    list_filter = ("over",)
 
 
 @admin.register(BootstrapToken)

@@ -10,8 +10,9 @@ from rest_framework.views import APIView
 
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
-from webapp.clusters import pages, services
+from webapp.clusters import pages, queries, services
 from webapp.clusters.models import Node
+from webapp.clusters.queries import Window
 
 
 class NodeJob(serializers.Serializer):
@@ -74,3 +75,51 @@ class OneNode(APIView):
             taints=marks.validated_data.get("taints"),
         )
         return Response(NodeOut(pages.row(actor, pages.look([node]), node)).data)
+
+
+class WindowOut(serializers.Serializer):
+    id = serializers.IntegerField()
+    nodes = serializers.SerializerMethodField(help_text="hostnames")
+    begin_ms = serializers.IntegerField()
+    end_ms = serializers.IntegerField()
+    reason = serializers.CharField()
+    booked_by = serializers.CharField()
+    begun = serializers.BooleanField()
+
+    def get_nodes(self, window: Window) -> list[str]:
+        return [hostname for _, hostname in window.nodes]
+
+
+class WindowIn(serializers.Serializer):
+    nodes = serializers.ListField(child=serializers.CharField(), help_text="ids or hostnames")
+    begin_ms = serializers.IntegerField(help_text="milliseconds since 1970; in the past means now")
+    end_ms = serializers.IntegerField()
+    reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=200)
+
+
+class Windows(APIView):
+    @extend_schema(responses=WindowOut(many=True))
+    def get(self, request: Request) -> Response:
+        """Booked maintenance that is not over, the next first."""
+        actor = actor_of(request)
+        require(actor, "node.view")
+        return Response({"results": WindowOut(queries.maintenance(), many=True).data})
+
+    @extend_schema(request=WindowIn, responses={201: WindowOut})
+    def post(self, request: Request) -> Response:
+        """Book maintenance, for platform admins: no job is placed there whose limit reaches into it."""
+        actor = actor_of(request)
+        require(actor, "node.operate")
+        asked = WindowIn(data=request.data)
+        asked.is_valid(raise_exception=True)
+        window = services.book_maintenance(actor, **asked.validated_data)
+        (row,) = [each for each in queries.maintenance() if each.id == window.pk]
+        return Response(WindowOut(row).data, status=201)
+
+
+class OneWindow(APIView):
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, window_id: int) -> Response:
+        """Cancel it; if it has begun, its nodes take work again."""
+        services.cancel_maintenance(actor_of(request), window_id)
+        return Response(status=204)

@@ -22,7 +22,9 @@ def health(node: Node) -> NodeHealth:
     )
 
 
-def view(node: Node, slots: int, free: tuple[int, ...]) -> NodeView:
+def view(
+    node: Node, slots: int, free: tuple[int, ...], windows: tuple[tuple[int, int], ...] = ()
+) -> NodeView:
     return NodeView(
         id=node.id,
         hostname=node.hostname,
@@ -36,4 +38,5 @@ def view(node: Node, slots: int, free: tuple[int, ...]) -> NodeView:
         cpus=node.cpus,
         memory_bytes=node.memory_bytes,
         taints=tuple(node.taints),
+        windows=windows,
     )

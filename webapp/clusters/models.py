@@ -57,6 +57,22 @@ class Slot(models.Model):
         constraints = [models.UniqueConstraint(fields=["node", "index"], name="one_slot_an_index")]
 
 
+class MaintenanceWindow(models.Model):
+    """Nodes that are not to be used for a time."""
+
+    nodes = models.JSONField(help_text="ids")
+    begin_ms = models.BigIntegerField()
+    end_ms = models.BigIntegerField()
+    reason = models.CharField(max_length=200, blank=True)
+    booked_by = models.CharField(max_length=150)
+    begun = models.BooleanField(default=False)
+    drained = models.JSONField(default=list, help_text="ids of those that it drained and gives back")
+    over = models.BooleanField(default=False)
+
+    class Meta:
+        indexes = [models.Index(fields=["begin_ms"], condition=models.Q(over=False), name="windows_ahead")]
+
+
 class BootstrapToken(models.Model):
     name = models.CharField(max_length=80)
     digest = models.CharField(max_length=64, unique=True)

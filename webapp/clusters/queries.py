@@ -13,7 +13,7 @@ from platform_core.cluster.snapshot import NodeView
 from platform_core.distribution.planners.routes import Place
 from platform_core.errors import TrainmasterError
 from webapp.clusters import liveness, mapping
-from webapp.clusters.models import BootstrapToken, Node, Slot
+from webapp.clusters.models import BootstrapToken, MaintenanceWindow, Node, Slot
 from webapp.clusters.values import Telemetry
 
 
@@ -63,6 +63,19 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """Booked maintenance that is not over."""
+
+    id: int
+    nodes: tuple[tuple[str, str], ...]  # (id, hostname)
+    begin_ms: int
+    end_ms: int
+    reason: str
+    booked_by: str
+    begun: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BootstrapTokenView:
     id: int
     name: str
@@ -71,7 +84,7 @@ class BootstrapTokenView:
 
 
 def snapshot_nodes() -> tuple[NodeView, ...]:
-    """Every node that may be wanted for work, for the scheduler: two queries."""
+    """Every node that may be wanted for work, for the scheduler: three queries."""
     total: dict[str, int] = defaultdict(int)
     free: dict[str, list[int]] = defaultdict(list)
     for node_id, index, attempt_id in Slot.objects.order_by("index").values_list(
@@ -80,8 +93,15 @@ def snapshot_nodes() -> tuple[NodeView, ...]:
         total[node_id] += 1
         if attempt_id is None:
             free[node_id].append(index)
+    windows: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    ahead = MaintenanceWindow.objects.filter(over=False).order_by("begin_ms", "end_ms", "id")
+    for nodes_of_it, begin_ms, end_ms in ahead.values_list("nodes", "begin_ms", "end_ms"):
+        for node_id in nodes_of_it:
+            windows[node_id].append((begin_ms, end_ms))
     nodes = Node.objects.filter(revoked_ms=None).order_by("id")
-    return tuple(mapping.view(node, total[node.id], tuple(free[node.id])) for node in nodes)
+    return tuple(
+        mapping.view(node, total[node.id], tuple(free[node.id]), tuple(windows[node.id])) for node in nodes
+    )
 
 
 def wanted_revision(node_id: str) -> int:
@@ -204,6 +224,20 @@ def books() -> tuple[SlotHeld, ...]:
     """Who holds which slot, for the invariants of the core."""
     rows = Slot.objects.values_list("node_id", "index", "attempt_id")
     return tuple(SlotHeld(node, index, attempt or "") for node, index, attempt in rows)
+
+
+def maintenance(node_id: str = "") -> tuple[Window, ...]:
+    """What is booked for all nodes, or for one; the next first."""
+    rows = list(MaintenanceWindow.objects.filter(over=False).order_by("begin_ms", "id"))
+    rows = [row for row in rows if not node_id or node_id in row.nodes]
+    names = hostnames({node for row in rows for node in row.nodes})
+    return tuple(
+        Window(
+            row.pk, tuple((node, names.get(node, node)) for node in row.nodes), row.begin_ms, row.end_ms, row.reason,
+            row.booked_by, row.begun,
+        )
+        for row in rows
+    )  # fmt: skip
 
 
 def bootstrap_tokens() -> tuple[BootstrapTokenView, ...]:

@@ -11,6 +11,9 @@ from webapp.accounts.permissions import Actor, require
 from webapp.clusters import enrolment, health, liveness
 from webapp.clusters.certificates import node_authority
 from webapp.clusters.enrolment import create_bootstrap_token, revoke_bootstrap_token
+from webapp.clusters.maintenance import book as book_maintenance
+from webapp.clusters.maintenance import cancel as cancel_maintenance
+from webapp.clusters.maintenance import turn as turn_maintenance
 from webapp.clusters.marking import mark, read_labels
 from webapp.clusters.models import Node, Slot
 from webapp.clusters.values import NodeDescription, Telemetry
@@ -18,9 +21,9 @@ from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
 
 __all__ = [
-    "SlotsTaken", "assign_slots", "authenticate", "create_bootstrap_token", "drain", "heartbeat", "hello", "join",
-    "listening", "mark", "node_authority", "read_labels", "readmit", "release_slots", "resume", "revoke",
-    "revoke_bootstrap_token", "sweep", "touch",
+    "SlotsTaken", "assign_slots", "authenticate", "book_maintenance", "cancel_maintenance", "create_bootstrap_token",
+    "drain", "heartbeat", "hello", "join", "listening", "mark", "node_authority", "read_labels", "readmit",
+    "release_slots", "resume", "revoke", "revoke_bootstrap_token", "sweep", "touch", "turn_maintenance",
 ]  # fmt: skip
 
 

@@ -1,12 +1,14 @@
 from django.urls import path
 
-from webapp.clusters import views
+from webapp.clusters import maintenance_page, views
 
 app_name = "clusters"
 urlpatterns = [
     path("nodes/", views.nodes, name="nodes"),
     path("nodes/tokens/", views.tokens, name="tokens"),
     path("nodes/tokens/<int:token_id>/revoke/", views.token_revoke, name="token_revoke"),
+    path("nodes/maintenance/", maintenance_page.maintenance, name="maintenance"),
+    path("nodes/maintenance/<int:window_id>/cancel/", maintenance_page.cancel, name="maintenance_cancel"),
     path("nodes/<str:node_id>/", views.node, name="node"),
     path("nodes/<str:node_id>/drain/", views.drain, name="drain"),
     path("nodes/<str:node_id>/resume/", views.resume, name="resume"),

@@ -63,6 +63,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "slots": pages.slot_rows(actor, seen, row),
         "charts": [],
         "events": live.story(f"node:{node_id}", EVENTS_SHOWN)[::-1],
+        "windows": queries.maintenance(node_id),
     }
     return fragments.render(request, "node.html", context)
 

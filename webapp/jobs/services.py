@@ -44,6 +44,7 @@ __all__ = [
     "reconcile_node",
     "stop_overdue",
     "submit",
+    "vacate",
 ]
 
 
@@ -272,3 +273,12 @@ def preempt(job_id: str, cause: str, at_ms: int) -> bool:
     event = events.PreemptRequested(at_ms=at_ms, actor="scheduler", cause=cause, attempt=row.attempt)
     observe(job_id, event)
     return True
+
+
+def vacate(node_id: str, cause: str, at_ms: int, *, everybody: bool = False) -> int:
+    """Jobs on this node save and start again elsewhere: the preemptible ones, or everybody. How many were asked."""
+    asked = 0
+    for job in Job.objects.filter(id__in=stepping.jobs_on(node_id), stop=Stop.NONE).order_by("id"):
+        if everybody or job.spec["preemptible"]:
+            asked += preempt(job.id, cause, at_ms)
+    return asked

@@ -43,6 +43,8 @@ def _round(leadership: Leadership) -> None:
     now = now_ms()
     for node_id in clusters.sweep(now):
         jobs.node_lost(node_id, now)
+    for leave in clusters.turn_maintenance(now):
+        jobs.vacate(leave.node_id, leave.cause, now)
     jobs.stop_overdue(now)
     snapshot = situation.load(now)
     if not snapshot.pending:

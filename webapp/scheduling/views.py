@@ -55,6 +55,7 @@ def queue(request: HttpRequest) -> HttpResponse:
             _line(number, job, starts.get(job.id, ""), actor) for number, job in enumerate(shown, start=1)
         ],
         "more": max(0, waiting.count() - MOST),
+        "windows": clusters.maintenance(),
         "rounds": queries.newest_rounds(ROUNDS_SHOWN),
         "receipts": [_receipt(receipt, actor) for receipt in queries.newest_receipts(RECEIPTS_SHOWN)],
     }

@@ -13,6 +13,7 @@ from tests.core.scheduling.situations import GIB, MINUTE_MS, NOW_MS, node, pendi
 TYPES = ("a100", "cpu")
 TEAMS = ("nlp", "vision")
 _STATES = [NodeState.READY] * 6 + [NodeState.SUSPECT, NodeState.LOST, NodeState.DRAINING, NodeState.DRAINED]
+WINDOW = ((NOW_MS + 90 * MINUTE_MS, NOW_MS + 120 * MINUTE_MS),)
 
 
 @st.composite
@@ -36,6 +37,7 @@ def nodes_with_load(draw: st.DrawFn) -> tuple[list[NodeView], list[RunningJob]]:
                 memory_bytes=slots * draw(st.sampled_from([1, 4])) * GIB,
                 labels=draw(st.sampled_from([{}, {}, {"nvlink": "yes"}])),
                 taints=draw(st.sampled_from([(), (), (), ("lab",)])),
+                windows=draw(st.sampled_from([(), (), (), WINDOW])),
             )
         )
         if busy:
@@ -69,6 +71,7 @@ def pending_job(draw: st.DrawFn, number: int) -> PendingJob:
         memory_per_gpu_bytes=draw(st.sampled_from([1, 1, 1, 2])) * GIB,
         strategy=draw(st.sampled_from([Strategy.DDP, Strategy.DDP, Strategy.CUSTOM, Strategy.HOROVOD])),
         constraints=draw(constraints()),
+        max_runtime_ms=draw(st.sampled_from([60, 60, 60, 100])) * MINUTE_MS,
     )
 
 

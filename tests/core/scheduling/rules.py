@@ -11,6 +11,7 @@ from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, Snapshot
 from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.decisions import Placement, Plan
+from tests.core.scheduling.situations import NOW_MS
 
 
 def violations(snapshot: Snapshot, plan: Plan, *, spread: bool = False) -> set[str]:
@@ -50,6 +51,8 @@ def _of_one_gang(job: PendingJob, placement: Placement, nodes: dict[str, NodeVie
         broken.add("horovod on several nodes")
     for seat in placement.members:
         broken |= _of_one_node(job, nodes[seat.node])
+    if any(_closed(job, nodes[seat.node]) for seat in placement.members):
+        broken.add("reaches into maintenance")
     if not _within_racks(job, [nodes[seat.node] for seat in placement.members]):
         broken.add("too many racks")
     return broken
@@ -57,7 +60,7 @@ def _of_one_gang(job: PendingJob, placement: Placement, nodes: dict[str, NodeVie
 
 def without_vain_exclusions(job: PendingJob, nodes: dict[str, NodeView]) -> PendingJob:
     """The job as it may be placed: an exclusion that leaves it no place on the whole, empty cluster is void."""
-    ready = {name: replace(node, state=NodeState.READY) for name, node in nodes.items()}
+    ready = {name: replace(node, state=NodeState.READY, windows=()) for name, node in nodes.items()}
     empty = {name: node.slots for name, node in nodes.items()}
     return job if possible_places(job, ready, empty) else replace(job, excluded_nodes=())
 
@@ -82,6 +85,13 @@ def _of_one_node(job: PendingJob, node: NodeView) -> set[str]:
     if {node.id, node.hostname} & set(wanted.excluded_nodes):
         broken.add("unwanted node")
     return broken
+
+
+def _closed(job: PendingJob, node: NodeView) -> bool:
+    """Whether its limit reaches into maintenance of the node."""
+    return any(
+        begin_ms < NOW_MS + job.max_runtime_ms and end_ms > NOW_MS for begin_ms, end_ms in node.windows
+    )
 
 
 def _within_racks(job: PendingJob, nodes: Iterable[NodeView]) -> bool:
@@ -133,7 +143,11 @@ def possible_places(
 
     The fewest of the empty cluster; with `spread`, the fewest that are possible now.
     """
-    may = {name: free[name] for name, node in nodes.items() if not _of_one_node(job, node)}
+    may = {
+        name: free[name]
+        for name, node in nodes.items()
+        if not _of_one_node(job, node) and not _closed(job, node)
+    }
     if spread:
         fewest = next(_by_count(job, nodes, may), 0)
         return list(_sets(job, nodes, may, fewest)) if fewest else []
@@ -147,9 +161,7 @@ def possible_places(
     return list(_sets(job, nodes, may, fewest)) if fewest else []
 
 
-def _by_count(
-    job: PendingJob, nodes: dict[str, NodeView], slots: dict[str, int]
-) -> Iterator[int]:
+def _by_count(job: PendingJob, nodes: dict[str, NodeView], slots: dict[str, int]) -> Iterator[int]:
     """Over how many nodes it can lie on these slots, fewest first."""
     most = 1 if job.strategy is Strategy.HOROVOD else len(slots)
     for count in range(1, most + 1):

@@ -27,6 +27,7 @@ def node(
     memory_bytes: int = 512 * GIB,
     labels: Mapping[str, str] | None = None,
     taints: Sequence[str] = (),
+    windows: Sequence[tuple[int, int]] = (),
 ) -> NodeView:
     """`free` is a count (the last slots of the node) or the indices themselves; all are free by default."""
     if free is None:
@@ -34,7 +35,7 @@ def node(
     indices = tuple(range(slots - free, slots)) if isinstance(free, int) else tuple(free)
     return NodeView(
         f"node-{name}", name, rack, block, gpu_type, slots, indices, state, tuple(sorted((labels or {}).items())),
-        cpus, memory_bytes, tuple(taints),
+        cpus, memory_bytes, tuple(taints), tuple(windows),
     )  # fmt: skip
 
 

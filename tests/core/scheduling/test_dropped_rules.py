@@ -18,7 +18,7 @@ from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts
 from platform_core.scheduling.policy import Policy
 from platform_core.scheduling.quota_ledger import QuotaLedger
 from tests.core.scheduling.rules import violations
-from tests.core.scheduling.situations import GIB, node, pending, snapshot, team
+from tests.core.scheduling.situations import GIB, NOW_MS, node, pending, snapshot, team
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -106,6 +106,11 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
         replacing(site, "find_place", lambda *given: placement.find_place(*given[:5])),
         snapshot(TWO_RACKS[:2], [pending("x", 4, constraints=Constraints(max_racks=1))]),
         "too many racks",
+    ),
+    "maintenance": (
+        replacing(site.Site, "closed", lambda *_: 0),
+        snapshot([node("a", windows=[(NOW_MS + 60_000, NOW_MS + 120_000)])], [pending("x", 1)]),
+        "reaches into maintenance",
     ),
     "gpu type": (
         replacing(NodeIndex, "eligible", _any_node),

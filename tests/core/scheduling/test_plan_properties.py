@@ -85,7 +85,7 @@ def test_strict_order_starts_nobody_after_the_first_that_waits(snapshot: Snapsho
 
 @given(snapshot=snapshots())
 def test_a_job_said_never_to_fit_does_not_fit_the_empty_repaired_cluster(snapshot: Snapshot) -> None:
-    nodes = {node.id: replace(node, state=NodeState.READY) for node in snapshot.nodes}
+    nodes = {node.id: replace(node, state=NodeState.READY, windows=()) for node in snapshot.nodes}
     empty = {node.id: node.slots for node in snapshot.nodes}
     jobs = {job.id: job for job in snapshot.pending}
     for wait in plan(snapshot).waits:

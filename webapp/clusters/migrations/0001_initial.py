@@ -108,4 +108,33 @@ class Migration(migrations.Migration):
                 "constraints": [models.UniqueConstraint(fields=("node", "index"), name="one_slot_an_index")],
             },
         ),
+        migrations.CreateModel(
+            name="MaintenanceWindow",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("nodes", models.JSONField(help_text="ids")),
+                ("begin_ms", models.BigIntegerField()),
+                ("end_ms", models.BigIntegerField()),
+                ("reason", models.CharField(blank=True, max_length=200)),
+                ("booked_by", models.CharField(max_length=150)),
+                ("begun", models.BooleanField(default=False)),
+                (
+                    "drained",
+                    models.JSONField(default=list, help_text="ids of those that it drained and gives back"),
+                ),
+                ("over", models.BooleanField(default=False)),
+            ],
+            options={
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("over", False)), fields=["begin_ms"], name="windows_ahead"
+                    )
+                ],
+            },
+        ),
     ]

@@ -11,8 +11,10 @@ from rest_framework.views import APIView
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
-from webapp.deployments import queries, services
+from webapp.deployments import keeping, queries, services
 from webapp.deployments.models import Deployment
+from webapp.deployments.planning import STRATEGIES
+from webapp.deployments.values import Manner
 
 
 class NewDeployment(serializers.Serializer[Any]):
@@ -25,6 +27,15 @@ class NewDeployment(serializers.Serializer[Any]):
         default=list,
         help_text="nodes; none: every ready one",
     )
+    strategy = serializers.ChoiceField(choices=STRATEGIES, required=False, default="mesh")
+    preheat = serializers.BooleanField(
+        required=False, default=False, help_text="fetch and verify, never activate, make room first"
+    )
+    pin = serializers.BooleanField(required=False, default=False, help_text="never give it up for room")
+
+
+class Change(serializers.Serializer[Any]):
+    pin = serializers.BooleanField(help_text="true: the nodes never give it up for room")
 
 
 class DeploymentOut(serializers.Serializer[Deployment]):
@@ -37,6 +48,10 @@ class DeploymentOut(serializers.Serializer[Deployment]):
     workers = serializers.SerializerMethodField()
     workers_complete = serializers.SerializerMethodField()
     workers_failed = serializers.SerializerMethodField()
+    workers_evicted = serializers.SerializerMethodField(help_text="were complete, gave it up for room since")
+    strategy = serializers.CharField()
+    preheat = serializers.BooleanField()
+    pinned = serializers.BooleanField()
     reason = serializers.CharField()
     created_ms = serializers.IntegerField()
     started_ms = serializers.IntegerField()
@@ -63,6 +78,24 @@ class DeploymentOut(serializers.Serializer[Deployment]):
     def get_workers_failed(self, row: Deployment) -> int:
         return int(self._progress(row).workers_failed)
 
+    def get_workers_evicted(self, row: Deployment) -> int:
+        return int(self._progress(row).workers_evicted)
+
+
+class OneDeploymentOut(DeploymentOut):
+    bytes_done = serializers.SerializerMethodField(help_text="on all nodes together")
+    bytes_total = serializers.SerializerMethodField()
+    rate = serializers.SerializerMethodField(help_text="bytes per second into all nodes together")
+
+    def get_bytes_done(self, row: Deployment) -> int:
+        return int(self._progress(row).bytes_done)
+
+    def get_bytes_total(self, row: Deployment) -> int:
+        return int(self._progress(row).bytes_total)
+
+    def get_rate(self, row: Deployment) -> int:
+        return queries.rate_in(row)
+
 
 def deployment_for(request: Any, deployment_id: str) -> Deployment:
     row = queries.find(deployment_id)
@@ -85,20 +118,30 @@ class Deployments(APIView):
         wanted = NewDeployment(data=request.data)
         wanted.is_valid(raise_exception=True)
         data = dict(wanted.validated_data)
-        row = services.create(actor_of(request), data.pop("model_id"), data.pop("version"), **data)
+        manner = Manner(data.pop("strategy"), data.pop("preheat"), data.pop("pin"))
+        model, version = data.pop("model_id"), data.pop("version")
+        row = services.create(actor_of(request), model, version, manner=manner, **data)
         return Response(DeploymentOut(queries.find(row.id)).data, status=201)
 
 
 class DeploymentDetail(APIView):
-    @extend_schema(responses={200: DeploymentOut})
+    @extend_schema(responses={200: OneDeploymentOut})
     def get(self, request: Request, deployment_id: str) -> Response:
-        return Response(DeploymentOut(deployment_for(request, deployment_id)).data)
+        return Response(OneDeploymentOut(deployment_for(request, deployment_id)).data)
 
-    @extend_schema(responses={200: DeploymentOut})
+    @extend_schema(request=Change, responses={200: OneDeploymentOut})
+    def patch(self, request: Request, deployment_id: str) -> Response:
+        """Pin it on its nodes, or let it go for room again."""
+        change = Change(data=request.data)
+        change.is_valid(raise_exception=True)
+        keeping.pin(actor_of(request), deployment_id, change.validated_data["pin"])
+        return Response(OneDeploymentOut(deployment_for(request, deployment_id)).data)
+
+    @extend_schema(responses={200: OneDeploymentOut})
     def delete(self, request: Request, deployment_id: str) -> Response:
         """Cancel: the nodes remove what they had received."""
         services.cancel(actor_of(request), deployment_id)
-        return Response(DeploymentOut(deployment_for(request, deployment_id)).data)
+        return Response(OneDeploymentOut(deployment_for(request, deployment_id)).data)
 
 
 class Retry(APIView):

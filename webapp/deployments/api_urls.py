@@ -1,9 +1,10 @@
 from django.urls import path
 
-from webapp.deployments import api
+from webapp.deployments import api, planning_api
 
 urlpatterns = [
     path("deployments", api.Deployments.as_view(), name="api-deployments"),
+    path("deployments/plan", planning_api.Plans.as_view(), name="api-deployment-plan"),
     path("deployments/<str:deployment_id>", api.DeploymentDetail.as_view(), name="api-deployment"),
     path("deployments/<str:deployment_id>/retry", api.Retry.as_view(), name="api-deployment-retry"),
 ]

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.conf import settings
 
-from platform_core.distribution.deployment import ACTIVE, DESCRIPTION, DeploymentState
-from platform_core.distribution.progress import progress, remaining_ms
+from platform_core.distribution.deployment import ACTIVE, DESCRIPTION, DeploymentState, WorkerState
+from platform_core.distribution.progress import Progress, progress, remaining_ms
 from platform_core.units import format_bytes, format_duration_ms
 from webapp.deployments import movement
 from webapp.deployments.mapping import deployment_value
@@ -24,7 +24,9 @@ def head(row: Deployment, workers: Sequence[Worker]) -> dict[str, Any]:
         "model": row.model_version.model.name,
         "version": row.model_version.version,
         "team": row.team_id,
-        "state": row.state,
+        "state": shown_state(row, progress(deployment_value(row, workers))),
+        "preheat": row.preheat,
+        "pinned": row.pinned,
         "user": row.user.username,
         "bytes": manifest.total_bytes if manifest else 0,
         "chunks": len(document["chunks"]),
@@ -38,6 +40,8 @@ def head(row: Deployment, workers: Sequence[Worker]) -> dict[str, Any]:
 def answer(row: Deployment, workers: Sequence[Worker], now_ms: int) -> dict[str, str]:
     told = progress(deployment_value(row, workers))
     took = format_duration_ms((row.finished_ms or now_ms) - (row.started_ms or row.created_ms))
+    if row.state == DeploymentState.COMPLETE and told.workers_evicted:
+        return _given_up(told, workers)
     if row.state == DeploymentState.COMPLETE:
         tone = "wait" if told.workers_failed else "ok"
         headline = f"Ready on {told.workers_complete} of {told.workers} nodes after {took}"
@@ -62,6 +66,31 @@ def answer(row: Deployment, workers: Sequence[Worker], now_ms: int) -> dict[str,
         "headline": headline,
         "detail": f"{DESCRIPTION[DeploymentState(row.state)]} {estimate}",
     }
+
+
+def _given_up(told: Progress, workers: Sequence[Worker]) -> dict[str, str]:
+    why = next(worker.error for worker in workers if worker.state == WorkerState.EVICTED)
+    left = (
+        f"Still on {told.workers_complete} of {told.workers} nodes"
+        if told.workers_complete
+        else "On no node any more"
+    )
+    gone = (
+        f"{told.workers_evicted} gave it up for room" if told.workers_complete else "all gave it up for room"
+    )
+    if told.workers_failed:
+        gone = f"{told.workers_evicted} gave it up for room, {told.workers_failed} failed"
+    return {
+        "tone": "wait" if told.workers_complete else "off",
+        "headline": f"{left}: {gone}",
+        "detail": f"{why}. Fetch it again, or pin it once it is there.",
+    }
+
+
+def shown_state(row: Deployment, told: Progress) -> str:
+    """Complete, and on no node any more, is told apart from complete."""
+    gone = row.state == DeploymentState.COMPLETE and told.workers_evicted and not told.workers_complete
+    return str(WorkerState.EVICTED) if gone else row.state
 
 
 def phases(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
@@ -115,7 +144,8 @@ def kpis(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[s
         {
             "label": "Nodes ready",
             "value": f"{told.workers_complete} of {told.workers}",
-            "note": f"{told.workers_failed} failed",
+            "note": f"{told.workers_failed} failed"
+            + (f", {told.workers_evicted} gave it up" if told.workers_evicted else ""),
         },
         {
             "label": "Retries",
@@ -193,11 +223,13 @@ def line(row: Deployment, now_ms: int) -> dict[str, Any]:
         "version": row.model_version.version,
         "team": row.team_id,
         "user": row.user.username,
-        "state": row.state,
+        "state": shown_state(row, told),
+        "marks": [mark for mark, there in (("preheat", row.preheat), ("pinned", row.pinned)) if there],
         "percent": told.percent,
         "workers": told.workers,
         "workers_complete": told.workers_complete,
         "workers_failed": told.workers_failed,
+        "workers_evicted": told.workers_evicted,
         "bytes": workers[0].bytes_total if workers else 0,
         "started_ms": row.started_ms or row.created_ms,
         "elapsed_ms": row.finished_ms - (row.started_ms or row.created_ms) if row.finished_ms else None,

@@ -4,20 +4,19 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Sum
 
-from platform_core.distribution.deployment import DeploymentState
+from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.distribution.progress import Progress, progress
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
 from webapp.clusters import queries as clusters
+from webapp.deployments.keeping import kept
 from webapp.deployments.mapping import deployment_value
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.values import Peer, WorkerWanted
-
-VERSIONS_KEPT = 2  # on a node, of each model: the newest, and the one before it to go back to
 
 
 def visible(teams: Iterable[str] | None) -> QuerySet[Deployment]:
@@ -38,6 +37,12 @@ def progress_of(row: Deployment) -> Progress:
     return progress(deployment_value(row, workers(row.id)))
 
 
+def rate_in(row: Deployment) -> int:
+    """Bytes per second that come into all of its nodes together."""
+    receiving = Worker.objects.filter(deployment=row, state=WorkerState.RECEIVING)
+    return int(receiving.aggregate(rate=Sum("rate_in"))["rate"] or 0)
+
+
 def usual_rate() -> int | None:
     """Bytes per second along the chain, over the last complete deployments; None before the first."""
     recent = Deployment.objects.filter(state=DeploymentState.COMPLETE, started_ms__isnull=False)
@@ -50,22 +55,14 @@ def usual_rate() -> int | None:
 
 
 def wanted_on(node_id: str) -> list[WorkerWanted]:
-    """What the deployments want of a node: of each model the newest versions, cancelled ones never."""
+    """What the deployments want of a node; cancelled ones never."""
     rows = (
         Worker.objects.filter(node=node_id)
         .exclude(deployment__state=DeploymentState.CANCELLED)
         .select_related("deployment__model_version__model")
         .order_by("-deployment__created_ms", "-deployment_id")
     )
-    kept: dict[int, set[str]] = {}
-    wanted: list[Worker] = []
-    for row in rows:
-        version = row.deployment.model_version
-        versions = kept.setdefault(version.model_id, set())
-        if version.id not in versions and len(versions) < VERSIONS_KEPT:
-            versions.add(version.id)
-            wanted.append(row)
-    return [_wanted(row) for row in sorted(wanted, key=lambda row: row.deployment_id)]
+    return [_wanted(row) for row in sorted(kept(rows), key=lambda row: row.deployment_id)]
 
 
 def _wanted(row: Worker) -> WorkerWanted:

@@ -1,31 +1,19 @@
 """Who receives from whom: the mesh of a deployment, as rows; mended when workers leave it or come back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from platform_core.distribution import forest
 from platform_core.distribution.deployment import WorkerState
 from platform_core.distribution.forest import Forest, Seat
-from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.repair import mend
 from webapp.clusters import services as cluster_services
 from webapp.deployments.models import Deployment, Worker
 
 
-def plan(places: Sequence[Place]) -> tuple[Forest, dict[str, list[list[str]]]]:
-    """The mesh, and each node's lanes."""
-    grown = mesh.plan(places)
-    return grown, {each.node: [list(lane) for lane in each.lanes] for each in forest.node_plans(grown)}
-
-
-def estimate_ms(grown: Forest, total_bytes: int, piece_size: int, rate: int) -> int:
-    """When nothing fails and every link carries `rate` bytes per second."""
-    if not total_bytes:
-        return 0
-    pieces = -(-total_bytes // piece_size)
-    deepest = max(forest.depths(grown), default=1)
-    rounds = mesh.estimate_rounds(pieces, deepest, grown.lanes)
-    return -(-rounds * min(piece_size, total_bytes) * 1000 // rate)
+def lanes(grown: Forest) -> dict[str, list[list[str]]]:
+    """Each node's sources, lane by lane."""
+    return {each.node: [list(lane) for lane in each.lanes] for each in forest.node_plans(grown)}
 
 
 def reseat(row: Deployment, paces: Mapping[str, int] | None = None) -> None:

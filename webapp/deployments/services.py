@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
@@ -18,9 +17,10 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
-from webapp.deployments import mapping, queries, seating
+from webapp.deployments import mapping, planning, seating
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.values import WorkerReport
+from webapp.deployments.planning import Plan
+from webapp.deployments.values import Manner, WorkerReport
 from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
 from webapp.registry import queries as registry
@@ -30,13 +30,31 @@ if TYPE_CHECKING:
     from webapp.registry.models import ModelVersion
 
 
+PREHEAT_PRIORITY = 1  # of 10 that others have: nobody waits for it
+
+
 def create(
-    actor: Actor, model_id: str, version: int, *, target_workers: Sequence[str] = (), source_url: str = ""
-) -> Deployment:
+    actor: Actor, model_id: str, version: int, *, target_workers: Sequence[str] = (), source_url: str = "",
+    manner: Manner = Manner(),
+) -> Deployment:  # fmt: skip
     """Bring a model version to these nodes (ids or hostnames); none named means every ready node.
 
     `source_url` is another place where the very same bytes lie; each piece is verified whatever it is.
     """
+    found, places = what_and_where(actor, model_id, version, target_workers)
+    assert found.manifest is not None, "a version that is ready has one"
+    if source_url:
+        registry_services.check_source(source_url)
+    document = found.manifest.document
+    planned = planning.plan(places, found.manifest.total_bytes, document["piece_size"], manner.strategy)
+    with transaction.atomic():
+        return _begin(actor, found, planned, source_url or found.manifest.source_url, manner)
+
+
+def what_and_where(
+    actor: Actor, model_id: str, version: int, target_workers: Sequence[str]
+) -> tuple[ModelVersion, Sequence[Place]]:
+    """A version that can be deployed by this actor, and the nodes it would go to."""
     found = registry.find_version(model_id, version, actor.sees)
     if found is None:
         raise TrainmasterError("not_found", what=f"version {version} of model {model_id}")
@@ -44,23 +62,18 @@ def create(
     if found.state != "ready" or found.manifest is None:
         why = found.error or f"it is {found.state}; wait until its manifest is made"
         raise TrainmasterError("request_invalid", what=f"version {version} of {model_id}", why=why)
-    if source_url:
-        registry_services.check_source(source_url)
     places = cluster_queries.places(target_workers)
     if not places:
         raise TrainmasterError(
             "request_invalid", what="target_workers", why="no node is ready; see the nodes page"
         )
-    with transaction.atomic():
-        return _begin(actor, found, places, source_url or found.manifest.source_url)
+    return found, places
 
 
-def _begin(actor: Actor, version: ModelVersion, places: Sequence[Place], source_url: str) -> Deployment:
+def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, manner: Manner) -> Deployment:
     manifest = version.manifest
     assert manifest is not None, "checked by the caller"
-    now = now_ms()
-    grown, lanes = seating.plan(places)
-    rate = queries.usual_rate() or settings.NETWORK_BYTES_PER_SECOND
+    seats, lanes = planned.forest.seats, seating.lanes(planned.forest)
     row = Deployment.objects.create(
         id=new_id("dep"),
         team_id=version.model.team_id,
@@ -68,18 +81,23 @@ def _begin(actor: Actor, version: ModelVersion, places: Sequence[Place], source_
         model_version=version,
         source_url=source_url,
         state=DeploymentState.INIT,
-        estimated_ms=seating.estimate_ms(grown, manifest.total_bytes, manifest.document["piece_size"], rate),
-        created_ms=now,
+        strategy=planned.strategy,
+        preheat=manner.preheat,
+        pinned=manner.pin,
+        estimated_ms=planned.chosen.time_ms,
+        bound_ms=planned.bound_ms,
+        created_ms=now_ms(),
+        **({"priority": PREHEAT_PRIORITY} if manner.preheat else {}),
     )
     Worker.objects.bulk_create(
         Worker(
             deployment=row, node_id=seat.node, position=position, lanes=lanes[seat.node],
             state=WorkerState.IDLE, bytes_total=manifest.total_bytes,
         )
-        for position, seat in enumerate(grown.seats)
+        for position, seat in enumerate(seats)
     )  # fmt: skip
-    clusters.touch([seat.node for seat in grown.seats])
-    cause = f"{version.model} version {version.version} to {len(grown.seats)} nodes"
+    clusters.touch([seat.node for seat in seats])
+    cause = f"{version.model} version {version.version} to {len(seats)} nodes, by {planned.strategy}"
     _tell(row, "DeploymentCreated", actor.name, cause)
     return row
 

@@ -1,5 +1,6 @@
 from dataclasses import dataclass
 
+from platform_core.distribution.canaries import DEFAULT_COMMAND_SECONDS
 from webapp.artifacts.values import ArtifactReference
 
 
@@ -22,6 +23,60 @@ class WorkerReport:
     store_bytes: int = 0  # since its agent began
     offers: tuple[tuple[str, int], ...] = ()  # by lane whom it follows, and the bytes it has yet to take
     refused_bytes: int = 0  # those with another SHA-256, since its agent began
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutWish:
+    """How the nodes shall switch, in the words of whoever asks; see platform_core.distribution.canaries."""
+
+    canary: str = ""  # a number or a percentage; none: nobody goes first
+    hold_seconds: int | None = None  # none: until somebody promotes
+    health_check: str = ""
+    hook: str = ""
+    wait_for_all: bool = False
+    command_seconds: int = DEFAULT_COMMAND_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationWanted:
+    """What of a model shall be active on a node."""
+
+    model: str
+    version: str
+    deployment_id: str
+    revision: int
+    hook: str
+    health_check: str
+    round: int
+    command_seconds: int
+    previous_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationReport:
+    """What an agent says of it: `state` is switching, active or failed."""
+
+    model: str
+    version: str
+    deployment_id: str
+    revision: int
+    state: str
+    exit_code: int
+    output: str
+    round: int
+    check_exit_code: int
+    check_output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a model goes to its nodes. `preheat`: fetched and verified, never activated, and the first to go for room;
+    `pin`: never to go for room."""
+
+    strategy: str = "mesh"  # one of planning.STRATEGIES
+    preheat: bool = False
+    pin: bool = False
+    rollout: RolloutWish | None = None  # none: the bytes alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,17 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
-from platform_core.distribution.deployment import ACTIVE, WorkerState
+from platform_core.distribution.deployment import ACTIVE, DeploymentState, WorkerState
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
-from webapp.deployments import movement, presentation, queries, services
+from webapp.deployments import keeping, movement, planning, presentation, queries, services
 from webapp.deployments.api import deployment_for
+from webapp.deployments.values import Manner
 from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.live.queries import story
@@ -58,6 +59,7 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
     lines = presentation.worker_lines(row, workers, now)
     shown = lines if request.GET.get("all") == "1" else lines[:WORKERS_SHOWN]
     owner = row.user.username
+    states = {worker.state for worker in workers}
     context: dict[str, Any] = {
         "deployment": presentation.head(row, workers),
         "answer": presentation.answer(row, workers, now),
@@ -70,7 +72,10 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
         "events": story(f"deployment:{row.id}")[::-1],
         "may": {
             "cancel": row.state in ACTIVE and permissions.may(actor, "deployment.cancel", row.team_id, owner),
-            "retry": any(worker.state == WorkerState.FAILED for worker in workers)
+            "retry": bool(states & {WorkerState.FAILED, WorkerState.EVICTED})
+            and permissions.may(actor, "deployment.create", row.team_id),
+            "refetch": WorkerState.FAILED not in states,
+            "pin": row.state != DeploymentState.CANCELLED
             and permissions.may(actor, "deployment.create", row.team_id),
         },
     }
@@ -90,8 +95,37 @@ def chunks(request: HttpRequest, deployment_id: str) -> JsonResponse:
 def retry(request: HttpRequest, deployment_id: str) -> HttpResponse:
     deployment_for(request, deployment_id)
     services.retry(actor_of(request), deployment_id)
-    messages.success(request, "The nodes that failed try again; what they have verified they keep.")
+    messages.success(request, "The nodes fetch it again; what they have verified they keep.")
     return redirect("deployments:detail", deployment_id=deployment_id)
+
+
+@login_required
+@require_POST
+def pin(request: HttpRequest, deployment_id: str) -> HttpResponse:
+    deployment_for(request, deployment_id)
+    pinned = request.POST.get("pin") == "1"
+    keeping.pin(actor_of(request), deployment_id, pinned)
+    told = "No node gives it up for room." if pinned else "It may go when a node needs room."
+    messages.success(request, told)
+    return redirect("deployments:detail", deployment_id=deployment_id)
+
+
+@login_required
+@require_GET
+def plan(request: HttpRequest) -> HttpResponse:
+    """What each strategy would take, for the form that is being filled in."""
+    actor = actor_of(request)
+    version = registry.version(request.GET.get("model_version", ""))
+    if version is None or not permissions.may(actor, "deployment.view", version.model.team_id):
+        raise TrainmasterError("not_found", what="model version")
+    targets = request.GET.getlist("targets")
+    if not targets:
+        return render(request, "parts/plan.html", {"why": "Choose the nodes that shall have it."})
+    found, places = services.what_and_where(actor, str(version.model), version.version, targets)
+    assert found.manifest is not None, "a version that is ready has one"
+    document, strategy = found.manifest.document, request.GET.get("strategy") or "mesh"
+    planned = planning.plan(places, found.manifest.total_bytes, document["piece_size"], strategy)
+    return render(request, "parts/plan.html", {"plan": planned, "nodes": len(places)})
 
 
 @login_required
@@ -101,8 +135,14 @@ def create(request: HttpRequest) -> HttpResponse:
     if version is None:
         raise TrainmasterError("not_found", what="model version")
     model = str(version.model)
+    given = request.POST
+    manner = Manner(given.get("strategy") or "mesh", "preheat" in given, "pin" in given)
     row = services.create(
-        actor_of(request), model, version.version, target_workers=request.POST.getlist("targets")
+        actor_of(request),
+        model,
+        version.version,
+        target_workers=request.POST.getlist("targets"),
+        manner=manner,
     )
     messages.success(request, f"{model} version {version.version} is on its way.")
     return redirect("deployments:detail", deployment_id=row.id)

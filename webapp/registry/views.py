@@ -10,6 +10,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
 from platform_core.cluster.health import NodeState
+from platform_core.distribution.strategies import AUTO, NAMES
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
@@ -82,6 +83,7 @@ def detail(request: HttpRequest, team: str, name: str) -> HttpResponse:
         "subjects": f"models:{team} deployments:{team}",
         "versions": [_version(version, deployed.get(version.id, [])) for version in versions],
         "targets": _targets(),
+        "strategies": (*NAMES, AUTO),
         "may": {"deploy": permissions.may(actor, "deployment.create", team)},
     }
     return fragments.render(request, "model.html", context)

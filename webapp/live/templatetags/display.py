@@ -26,7 +26,7 @@ STATE_TONES = {
     "init": "run", "downloading": "run", "distributing": "run", "verifying": "run", "complete": "ok",
     "idle": "off", "receiving": "run", "assigned": "off", "preparing": "run", "exited": "off",
     "healthy": "ok", "degraded": "wait", "active": "ok", "expired": "off", "revoked": "bad", "verified": "ok",
-    "corrupt": "bad", "good": "ok", "saving": "run",
+    "corrupt": "bad", "good": "ok", "saving": "run", "evicted": "off",
 }  # fmt: skip
 
 # The end of an event's kind says how it went; anything else is grey.

@@ -1,0 +1,50 @@
+"""Who will receive from whom, and how long it would take with each strategy: said before anything moves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from platform_core.distribution import estimate, strategies
+from platform_core.distribution.estimate import Conditions, Estimate
+from platform_core.distribution.forest import Forest
+from platform_core.distribution.planners.routes import Place
+from platform_core.errors import TrainmasterError
+from webapp.deployments import queries
+
+STRATEGIES = (*strategies.NAMES, strategies.AUTO)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`estimates`: of every strategy, the quickest first, with `rate` bytes per second on each link."""
+
+    strategy: str
+    forest: Forest
+    estimates: tuple[Estimate, ...]
+    rate: int
+    bound_ms: int  # by the links as they should be, not by what was seen of them
+
+    @property
+    def chosen(self) -> Estimate:
+        return next(each for each in self.estimates if each.strategy == self.strategy)
+
+
+def plan(places: Sequence[Place], total_bytes: int, piece_size: int, strategy: str) -> Plan:
+    """`strategy` is one of STRATEGIES; `auto` takes the quickest of those that take one copy from the store."""
+    if strategy not in STRATEGIES:
+        why = f'"{strategy}" is none of {", ".join(STRATEGIES)}'
+        raise TrainmasterError("request_invalid", what="strategy", why=why)
+    rate = queries.usual_rate() or settings.NETWORK_BYTES_PER_SECOND
+    there = tuple(places)
+    seen = Conditions(total_bytes, piece_size, rate, rate)
+    wire = settings.NETWORK_BYTES_PER_SECOND
+    if strategy == strategies.AUTO:
+        strategy = estimate.choose(there, seen)
+    return Plan(
+        strategy=strategy,
+        forest=strategies.grow(strategy, there),
+        estimates=estimate.compare(there, seen),
+        rate=rate,
+        bound_ms=estimate.bound_ms(there, Conditions(total_bytes, piece_size, wire, wire)),
+    )

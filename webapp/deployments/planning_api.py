@@ -1,0 +1,88 @@
+"""What each strategy would take, over REST: nothing moves."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from webapp.accounts.queries import actor_of
+from webapp.deployments import planning, services
+from webapp.deployments.planning import STRATEGIES
+
+
+class Wish(serializers.Serializer[Any]):
+    model_id = serializers.CharField(max_length=200, help_text="team/name")
+    version = serializers.IntegerField(min_value=1)
+    target_workers = serializers.ListField(
+        child=serializers.CharField(max_length=120),
+        required=False,
+        default=list,
+        help_text="nodes; none: every ready one",
+    )
+    strategy = serializers.ChoiceField(choices=STRATEGIES, required=False, default="auto")
+
+
+class EstimateOut(serializers.Serializer[Any]):
+    strategy = serializers.CharField()
+    time_seconds = serializers.SerializerMethodField()
+    ratio = serializers.FloatField(help_text="of the least that any strategy could take")
+    store_copies = serializers.IntegerField()
+    cross_rack_copies = serializers.IntegerField()
+    most_sent_copies = serializers.IntegerField(help_text="by the busiest node")
+
+    def get_time_seconds(self, estimate: Any) -> float:
+        return float(estimate.time_ms) / 1000
+
+
+class PlanOut(serializers.Serializer[Any]):
+    model = serializers.CharField()
+    version = serializers.IntegerField()
+    bytes = serializers.IntegerField()
+    workers = serializers.IntegerField()
+    strategy = serializers.CharField(help_text="that would be taken")
+    rate = serializers.IntegerField(help_text="bytes per second on each link that this reckons with")
+    bound_seconds = serializers.FloatField(help_text="the least that any strategy could take at that rate")
+    strategies = EstimateOut(many=True, help_text="the quickest first")
+
+
+class Plans(APIView):
+    @extend_schema(parameters=[Wish], responses={200: PlanOut})
+    def get(self, request: Request) -> Response:
+        """What each strategy would take, before anything moves."""
+        given = request.query_params
+        asked = {name: given[name] for name in ("model_id", "version", "strategy") if name in given}
+        return _answer(request, asked | {"target_workers": given.getlist("target_workers")})
+
+    @extend_schema(request=Wish, responses={200: PlanOut})
+    def post(self, request: Request) -> Response:
+        """The same, for a body like that of a deployment."""
+        return _answer(request, request.data)
+
+
+def _answer(request: Request, asked: Any) -> Response:
+    wish = Wish(data=asked)
+    wish.is_valid(raise_exception=True)
+    data = wish.validated_data
+    found, places = services.what_and_where(
+        actor_of(request), data["model_id"], data["version"], data["target_workers"]
+    )
+    assert found.manifest is not None, "a version that is ready has one"
+    size = found.manifest.total_bytes
+    planned = planning.plan(places, size, found.manifest.document["piece_size"], data["strategy"])
+    return Response(
+        PlanOut(
+            {
+                "model": str(found.model),
+                "version": found.version,
+                "bytes": size,
+                "workers": len(places),
+                "strategy": planned.strategy,
+                "rate": planned.rate,
+                "bound_seconds": planned.chosen.bound_ms / 1000,
+                "strategies": planned.estimates,
+            }
+        ).data
+    )

@@ -215,6 +215,8 @@ def agent(
         "ADDRESS": "127.0.0.1",
         "TRANSFER_PORT": str(ports.transfer[number]),
         "RENDEZVOUS_PORTS": f"{low}-{high}",
+        "CACHE_HIGH": "100",  # the disk is full of other things than models; room is made for what is coming only
+        "CACHE_LOW": "100",
     }
     if options.tls:
         own = folder.certificates / f"node-{name}"

@@ -20,6 +20,7 @@ import grpc
 from agent.observed import DeploymentPhase
 from agent.transfer.deployments import Deployments, Trust
 from agent.transfer.landing import Landing
+from agent.transfer.memory import keep_freed_blocks
 from agent.transfer.neighbour import Neighbour, Patience, Security
 from agent.transfer.neighbour import Peer as Sender
 from agent.wanted import Artifact, DeploymentWanted, Peer
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("--tls", action="store_true")
     asked = parser.parse_args()
     manifest = from_json((asked.root / "manifest.json").read_bytes())
+    keep_freed_blocks()
     if asked.way.startswith("agent"):
         asyncio.run(agent(asked, manifest))
     elif asked.role == "send":

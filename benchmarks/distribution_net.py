@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.rig import cluster, network
+from benchmarks.rig import cluster, memory, network
 from benchmarks.rig.gateway import Gateway
 from benchmarks.rig.model import make_model
 from benchmarks.rig.network import Host, Network
@@ -63,16 +63,14 @@ def main() -> None:
             "rate_mbit": options.rate_mbit,
             "bytes": options.bytes,
         }
-        ours = asyncio.run(agents(root, manifest, source, hosts, options.lanes))
+        written = options.workers * options.bytes
+        with memory.touched(written):
+            ours = asyncio.run(agents(root, manifest, source, hosts, options.lanes))
         print(json.dumps(line("trainmaster", told, ours, bound, options.bytes)), flush=True)
         if options.peer != "none":
-            peer = libtorrent
-            print(
-                json.dumps(
-                    line(options.peer, told, peer(root, manifest, source, hosts), bound, options.bytes)
-                ),
-                flush=True,
-            )
+            with memory.touched(written):
+                theirs = libtorrent(root, manifest, source, hosts)
+            print(json.dumps(line(options.peer, told, theirs, bound, options.bytes)), flush=True)
 
 
 def line(system: str, told: dict[str, Any], run: dict[str, Any], bound: float, size: int) -> dict[str, Any]:

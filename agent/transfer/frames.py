@@ -26,8 +26,7 @@ Message: TypeAlias = "Part | wire.FromPeer"
 
 def part_message(piece: int, offset: int, size: int, read_into: Callable[[memoryview], None]) -> bytes:
     """A message whose bytes are read straight to their place in it."""
-    inner = _number(_PIECE, piece) + _number(_OFFSET, offset) + bytes([_DATA]) + _varint(size)
-    head = bytes([_PART]) + _varint(len(inner) + size) + inner
+    head = _head(piece, offset, size)
     buffer = io.BytesIO(head)
     if size:
         buffer.seek(len(head) + size - 1)
@@ -35,6 +34,15 @@ def part_message(piece: int, offset: int, size: int, read_into: Callable[[memory
         with buffer.getbuffer() as view:
             read_into(view[len(head) :])
     return buffer.getvalue()
+
+
+def passed_on(piece: int, offset: int, data: memoryview) -> bytes:
+    """A message with these bytes: the very one that brought them, where it did."""
+    head = _head(piece, offset, len(data))
+    came = data.obj
+    if isinstance(came, bytes) and len(came) == len(head) + len(data) and came.startswith(head):
+        return came
+    return b"".join((head, data))
 
 
 def encode(message: bytes | wire.FromPeer) -> bytes:
@@ -58,6 +66,11 @@ def decode(raw: bytes) -> Message:
                 return Part(piece, offset, memoryview(raw)[at:])
     part = wire.FromPeer.FromString(raw).part
     return Part(part.piece, part.offset, memoryview(part.data))
+
+
+def _head(piece: int, offset: int, size: int) -> bytes:
+    inner = _number(_PIECE, piece) + _number(_OFFSET, offset) + bytes([_DATA]) + _varint(size)
+    return bytes([_PART]) + _varint(len(inner) + size) + inner
 
 
 def _number(tag: int, value: int) -> bytes:

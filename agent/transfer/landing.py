@@ -20,6 +20,7 @@ import json
 import os
 import shutil
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +33,7 @@ from platform_core.distribution.manifest import Chunk, Manifest, Piece
 from trainmaster.store.file import disk_error
 
 _IN_MEMORY = getattr(os, "RWF_NOWAIT", 0)  # Linux
+JUST_CAME_BYTES = 16 << 20  # kept in memory to be passed on
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -58,6 +60,8 @@ class Landing:
         self._books: dict[int, LaneBook] = {}
         self._bitmap: Bitmap | None = None
         self._arrivals: dict[int, asyncio.Event] = {}
+        self._just_came: OrderedDict[int, Sequence[memoryview]] = OrderedDict()
+        self._just_came_bytes = 0
         self._changed = asyncio.Event()
 
     # -- opening and closing
@@ -85,6 +89,7 @@ class Landing:
         for event in self._arrivals.values():
             event.set()
         self._arrivals.clear()
+        self._just_came.clear()
         self._note_change()
         if self._bitmap is not None:
             self._bitmap.close()
@@ -158,12 +163,21 @@ class Landing:
             self.received.count(piece.size)
             for book in self._books.values():
                 book.add(number)
+            self._remember(number, parts, piece.size)
             if self.on_piece is not None:
                 self.on_piece(number, parts)
             if (event := self._arrivals.pop(number, None)) is not None:
                 event.set()
             self._note_change()
         return True
+
+    def just_came(self, number: int, start: int, size: int) -> memoryview | None:
+        """These bytes of a piece, where they are still in memory and in one part."""
+        for part in self._just_came.get(number, ()):
+            if start < len(part):
+                return part[start : start + size] if start + size <= len(part) else None
+            start -= len(part)
+        return None
 
     def read(self, piece: Piece) -> memoryview:
         """Blocking. The bytes of a piece that is here."""
@@ -207,6 +221,7 @@ class Landing:
                 shutil.rmtree(home)
             os.replace(self.files, home)
         self.files = home
+        self._just_came.clear()  # what is served from now on comes from the disk
 
     def add_home(self, home: Path, data: Path) -> None:
         """Blocking. The same bytes under another name too: as links, so they take no more space."""
@@ -241,6 +256,14 @@ class Landing:
         return not homes
 
     # -- inside
+
+    def _remember(self, number: int, parts: Sequence[memoryview], size: int) -> None:
+        """Followers want it next, as a rule at once."""
+        self._just_came[number] = parts
+        self._just_came_bytes += size
+        while self._just_came_bytes > JUST_CAME_BYTES:
+            _, oldest = self._just_came.popitem(last=False)
+            self._just_came_bytes -= sum(len(part) for part in oldest)
 
     def _note_change(self) -> None:
         self._changed.set()

@@ -11,7 +11,7 @@ _GROWTH = 4 << 20
 
 
 def keep_freed_blocks() -> None:
-    """Freed buffers of pieces are used again, not given back to the kernel.
+    """Freed buffers of pieces are used again, not given back to the kernel. To be called before there are threads.
 
     glibc maps large blocks afresh each time, and every fresh page costs a fault: half of what receiving costs. Other
     C libraries do not have the call, and are left as they are.

@@ -96,6 +96,7 @@ class Neighbour:
         self._changed, self._missed = changed, missed
         self._misses = 0  # since the last piece
         self._away_until = 0.0
+        self._met = asyncio.Event()
         self._metadata = (("authorization", f"Bearer {token}"),)
         self._security = security
         self._channel = security.channel(peer)
@@ -105,8 +106,14 @@ class Neighbour:
 
     # -- what it holds
 
+    def meet(self) -> None:
+        """Somebody else has failed: do not wait any longer."""
+        self._met.set()
+
     async def watch(self, after: float = 0.0) -> None:
-        await asyncio.sleep(after)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(after):
+                await self._met.wait()
         while True:
             try:
                 await self._watch_once()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -26,7 +25,6 @@ OTHERS_AFTER_SECONDS = 2.0
 LEAP_SECONDS = (
     20.0  # a node that is further behind than what comes in so long goes on where its neighbours are
 )
-PIECES_BEING_KEPT = 3  # of a lane: one is hashed and written while the next ones arrive
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +144,8 @@ class Pull:
 
     def _later(self) -> float:
         """The first seconds belong to the bytes: a hundred handshakes at once would hold them up. Those who are only
-        there for the case that a parent fails are met one after the other."""
-        return OTHERS_AFTER_SECONDS * (1 + len(self._neighbours) / 8)
+        there for the case that a parent fails are met one after the other, or when one does."""
+        return OTHERS_AFTER_SECONDS * (1 + len(self._neighbours) / 2)
 
     def _view(self) -> View:
         lanes, landing = self._route.lanes, self._landing
@@ -159,6 +157,40 @@ class Pull:
         )
         leap = int(LEAP_SECONDS * landing.received.rate() / landing.manifest.piece_size) // lanes
         leap = max(8, leap)
+        named = {source for lane in self._route.plan.lanes for source in lane}
+        wanted = {peer.node_id: peer for peer in self._route.peers if peer.node_id in named}
+        for name, (neighbour, task) in list(self._neighbours.items()):
+            if wanted.get(name) != neighbour.peer:
+                del self._neighbours[name]
+                task.cancel()
+                self._closing.add(asyncio.create_task(neighbour.close()))
+        for name, peer in wanted.items():
+            if name not in self._neighbours:
+                means = self._means
+                parent = any(lane and lane[0] == name for lane in self._route.plan.lanes)
+                neighbour = Neighbour(
+                    peer, self._landing, self._route.lanes, means.token, means.trying.patience,
+                    means.security, self._news.set, self._missed,
+                )  # fmt: skip
+                self._neighbours[name] = (
+                    neighbour,
+                    asyncio.create_task(neighbour.watch(0.0 if parent else self._later())),
+                )
+
+    def _later(self) -> float:
+        """The first seconds belong to the bytes: a hundred handshakes at once would hold them up. Those who are only
+        there for the case that a parent fails are met one after the other, or when one does."""
+        return OTHERS_AFTER_SECONDS * (1 + len(self._neighbours) / 2)
+
+    def _view(self) -> View:
+        lanes, landing = self._route.lanes, self._landing
+        now = asyncio.get_running_loop().time()
+        stalled = (
+            lane
+            for lane, at in enumerate(self._progressed)
+            if at and self._following[lane] is not None and now - at > STALLED_SECONDS
+        )
+        a_second = landing.received.rate() / landing.manifest.piece_size / lanes
         named = {source for lane in self._route.plan.lanes for source in lane if source != STORE}
         gone = {name for name in named if name not in self._neighbours}
         gone |= {name for name, (neighbour, _) in self._neighbours.items() if neighbour.gone}
@@ -248,24 +280,28 @@ class Pull:
 
     def _missed(self, neighbour: Neighbour, trouble: SourceFailed) -> None:
         self._last_trouble[neighbour.name] = str(trouble)
+        for other, _ in self._neighbours.values():
+            other.meet()
         self._trouble(neighbour.name, trouble)
         self._news.set()
 
     async def _receive(self, source: Source, lane: int, numbers: range) -> None:
-        """While a piece is hashed and written the next ones are fetched."""
-        keeping: deque[asyncio.Task[None]] = deque()
+        """While a piece is hashed and written the next one is fetched. One at a time: pieces that were counted out of
+        their order would look like a gap, which the swarm would have filled by somebody else."""
+        keeping: asyncio.Task[None] | None = None
         try:
             async with aclosing(source.pieces(self._landing, numbers)) as pieces:
                 async for number, parts in pieces:
                     await self._means.cap.take(sum(len(part) for part in parts))
-                    while len(keeping) >= PIECES_BEING_KEPT:
-                        await keeping.popleft()
-                    keeping.append(asyncio.create_task(self._keep(source, lane, number, parts)))
-            while keeping:
-                await keeping.popleft()
+                    if keeping is not None:
+                        await keeping
+                    keeping = asyncio.create_task(self._keep(source, lane, number, parts))
+            if keeping is not None:
+                await keeping
         finally:
             # What is here whole is kept: another source need not send it again.
-            await asyncio.gather(*keeping, return_exceptions=True)
+            if keeping is not None:
+                await asyncio.gather(keeping, return_exceptions=True)
 
     async def _keep(self, source: Source, lane: int, number: int, parts: Sequence[memoryview]) -> None:
         if not await self._landing.keep(number, parts):

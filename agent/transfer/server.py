@@ -12,7 +12,6 @@ import grpc.aio
 from agent.transfer import frames
 from agent.transfer.holdings import Holdings
 from agent.transfer.landing import Landing
-from agent.transfer.memory import keep_freed_blocks
 from agent.transfer.neighbour import OPTIONS, SERVICE
 from agent.transfer.pacing import Cap
 from platform_core.distribution.manifest import Piece
@@ -118,7 +117,10 @@ _WAITING_FOR_ORDER = wire.FromPeer(waiting=wire.Waiting(expected=False))
 
 
 async def _read(landing: Landing, number: int, piece: Piece, start: int, size: int) -> bytes:
-    """What the kernel has in memory is taken at once: a thread would cost more than the copy."""
+    """What just came is passed on as it came. What the kernel has in memory is taken at once: a thread would cost
+    more than the copy."""
+    if (data := landing.just_came(number, start, size)) is not None:
+        return frames.passed_on(number, start, data)
 
     def fill(view: memoryview) -> None:
         landing.read_into(piece, start, view, cached_only=True)
@@ -140,7 +142,6 @@ async def serve(
     cap: Cap | None = None,
 ) -> tuple[grpc.aio.Server, int]:
     """A started server on this host:port (port 0 takes a free one), and its port."""
-    keep_freed_blocks()
     # Two agents must not share a port by accident: the kernel would deal their callers out between them.
     server = grpc.aio.server(options=(*OPTIONS[:2], ("grpc.so_reuseport", 0)))
     server.add_generic_rpc_handlers((_handlers(ChunkServer(holdings, authorise, cap or Cap())),))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from agent.transfer.landing import Landing
 
-_BATCH_BYTES = 16 << 20
+_BATCH_BYTES = 4 << 20
 _KEPT_BYTES = 32 << 20
 
 
@@ -19,6 +19,7 @@ class WholeFiles:
         self._landing = landing
         self._digests = [hashlib.sha256() for _ in landing.manifest.files]
         self._next = 0
+        self._at_once = max(1, _BATCH_BYTES // landing.manifest.piece_size)
         self._kept: dict[int, Sequence[memoryview]] = {}
         self._kept_bytes = 0
 
@@ -35,9 +36,12 @@ class WholeFiles:
         landing.on_piece = self.offer
         try:
             while self._next < landing.count:
-                while not await landing.arrived(self._next, 60.0):
-                    if landing.closed:
-                        raise asyncio.CancelledError
+                # Several at once: a thread for each piece would cost more than the hashing.
+                last = min(self._next + self._at_once, landing.count) - 1
+                for number in (last, self._next):
+                    while not await landing.arrived(number, 60.0):
+                        if landing.closed:
+                            raise asyncio.CancelledError
                 await asyncio.to_thread(self._add, self._batch())
         finally:
             landing.on_piece = None

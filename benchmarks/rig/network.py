@@ -83,9 +83,10 @@ class Network:
         _run(*inside, "address", "add", f"{host.address}/24", "dev", "eth0")
         _run(*inside, "link", "set", "eth0", "up")
         _run(*inside, "link", "set", "lo", "up")
-        # Slow flows would send two segments at a time, and a small machine would do nothing but forward those.
+        # Slow flows would send two segments at a time, and a small machine would do nothing but forward those. With
+        # 44 a packet is as long as network cards make them, 64 KB; the bucket must hold one whole, or tbf splits it.
         there = ["ip", "netns", "exec", host.namespace]
-        _set("net.ipv4.tcp_min_tso_segs", "16", *there)
+        _set("net.ipv4.tcp_min_tso_segs", "44", *there)
         _set("net.ipv4.tcp_congestion_control", "reno", *there)  # BBR paces each flow by timers of its own
         self.hosts[name] = host
         self.shape(host, self._rate_mbit)
@@ -93,7 +94,7 @@ class Network:
 
     def shape(self, host: Host, rate_mbit: float) -> None:
         kbit = int(rate_mbit * 1000)
-        shape = ["root", "tbf", "rate", f"{kbit}kbit", "burst", "64kb", "latency", "25ms"]
+        shape = ["root", "tbf", "rate", f"{kbit}kbit", "burst", "128kb", "latency", "100ms"]
         _run("tc", "qdisc", "replace", "dev", host.port, *shape)
         _run("tc", "-n", host.namespace, "qdisc", "replace", "dev", "eth0", *shape)
 

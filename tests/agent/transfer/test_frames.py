@@ -30,6 +30,21 @@ def test_what_protobuf_sends_is_read(piece: int, offset: int, data: bytes) -> No
     assert (read.piece, read.offset, bytes(read.data)) == (piece, offset, data)
 
 
+@given(NUMBERS, st.integers(0, 2**31), st.binary(min_size=1, max_size=300))
+def test_a_message_that_came_is_passed_on_as_it_is(piece: int, offset: int, data: bytes) -> None:
+    came = wire.FromPeer(part=wire.Part(piece=piece, offset=offset, data=data)).SerializeToString()
+    read = frames.decode(came)
+    assert isinstance(read, frames.Part)
+    assert frames.passed_on(piece, offset, read.data) is came
+
+
+@given(NUMBERS, st.integers(0, 2**31), st.binary(min_size=2, max_size=300))
+def test_bytes_that_came_otherwise_get_a_message_of_their_own(piece: int, offset: int, data: bytes) -> None:
+    for view in (memoryview(data)[1:], memoryview(bytearray(data)), memoryview(data)):
+        part = wire.FromPeer.FromString(frames.passed_on(piece, offset, view)).part
+        assert (part.piece, part.offset, part.data) == (piece, offset, bytes(view))
+
+
 def test_fields_of_a_later_version_do_not_disturb() -> None:
     later = wire.Part(piece=3, data=b"abc").SerializeToString() + b"\x22\x02hi"
     read = frames.decode(bytes([0x0A, len(later)]) + later)

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN_SECONDS = 0.5
 STALLED_SECONDS = 2.0
 OTHERS_AFTER_SECONDS = 2.0
+PATIENCE_SECONDS = (
+    4.0  # a source that is further behind than that, as one that has just come back, is not waited for
+)
 LEAP_SECONDS = (
     20.0  # a node that is further behind than what comes in so long goes on where its neighbours are
 )
@@ -155,41 +158,6 @@ class Pull:
             for lane, at in enumerate(self._progressed)
             if at and self._following[lane] is not None and now - at > STALLED_SECONDS
         )
-        leap = int(LEAP_SECONDS * landing.received.rate() / landing.manifest.piece_size) // lanes
-        leap = max(8, leap)
-        named = {source for lane in self._route.plan.lanes for source in lane}
-        wanted = {peer.node_id: peer for peer in self._route.peers if peer.node_id in named}
-        for name, (neighbour, task) in list(self._neighbours.items()):
-            if wanted.get(name) != neighbour.peer:
-                del self._neighbours[name]
-                task.cancel()
-                self._closing.add(asyncio.create_task(neighbour.close()))
-        for name, peer in wanted.items():
-            if name not in self._neighbours:
-                means = self._means
-                parent = any(lane and lane[0] == name for lane in self._route.plan.lanes)
-                neighbour = Neighbour(
-                    peer, self._landing, self._route.lanes, means.token, means.trying.patience,
-                    means.security, self._news.set, self._missed,
-                )  # fmt: skip
-                self._neighbours[name] = (
-                    neighbour,
-                    asyncio.create_task(neighbour.watch(0.0 if parent else self._later())),
-                )
-
-    def _later(self) -> float:
-        """The first seconds belong to the bytes: a hundred handshakes at once would hold them up. Those who are only
-        there for the case that a parent fails are met one after the other, or when one does."""
-        return OTHERS_AFTER_SECONDS * (1 + len(self._neighbours) / 2)
-
-    def _view(self) -> View:
-        lanes, landing = self._route.lanes, self._landing
-        now = asyncio.get_running_loop().time()
-        stalled = (
-            lane
-            for lane, at in enumerate(self._progressed)
-            if at and self._following[lane] is not None and now - at > STALLED_SECONDS
-        )
         a_second = landing.received.rate() / landing.manifest.piece_size / lanes
         named = {source for lane in self._route.plan.lanes for source in lane if source != STORE}
         gone = {name for name in named if name not in self._neighbours}
@@ -199,8 +167,8 @@ class Pull:
             holds=self._book.runs(),
             neighbours={name: neighbour.holds for name, (neighbour, _) in self._neighbours.items()},
             following=tuple(self._following),
-            leap=leap,
-            patience=4 * leap,
+            leap=max(8, int(LEAP_SECONDS * a_second)),
+            patience=max(8, int(PATIENCE_SECONDS * a_second)),
             gone=frozenset(gone | self._distrusted),
             stalled=frozenset(stalled),
         )

@@ -36,6 +36,7 @@ class Progress:
     error: str = ""
     retries: int = 0
     offers: tuple[Offer, ...] = ()
+    beats: int = 0  # grows while it is at work, so that the platform hears of it though nothing moves
     distrusted: tuple[str, ...] = ()  # peers that sent bytes with another SHA-256
     refused_bytes: int = 0  # those bytes
 

@@ -237,4 +237,4 @@ class _Transfer:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(REPORT_EVERY_SECONDS)
-            self._tell()
+            self._tell(beats=self._progress.beats + 1)

@@ -61,6 +61,7 @@ def look_after(deployment_id: str, leadership: Leadership) -> None:
         for node in waiting.filter(node__state="lost").values_list("node_id", flat=True):
             services.node_lost(row, node)
         now = now_ms()
+        seating.reseat(row)
         if now - row.pacing.get("at_ms", 0) >= MEASURE_MS:
             _judge_paces(row, now)
 

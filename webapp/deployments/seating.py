@@ -6,9 +6,13 @@ from platform_core.distribution import forest
 from platform_core.distribution.deployment import WorkerState
 from platform_core.distribution.forest import Forest, Seat
 from platform_core.distribution.planners.routes import Place
+from platform_core.distribution.presence import silent
 from platform_core.distribution.repair import mend
 from webapp.clusters import services as cluster_services
 from webapp.deployments.models import Deployment, Worker
+from webapp.live.identity import now_ms
+
+SILENT_MS = 5_000  # agents tell of a delivery under way twice a second
 
 
 def lanes(grown: Forest) -> dict[str, list[list[str]]]:
@@ -17,15 +21,14 @@ def lanes(grown: Forest) -> dict[str, list[list[str]]]:
 
 
 def reseat(row: Deployment, paces: Mapping[str, int] | None = None) -> None:
-    """Inside the caller's transaction, which holds the row. Those who failed leave the mesh, those who are back join
-    it, those of another pace (in percent) go among their like; only nodes whose sources change are told. What their
-    neighbours did by themselves meanwhile was quicker."""
+    """Inside the caller's transaction, which holds the row. Those who failed or fell silent leave the mesh, those who
+    are back join it, those of another pace (in percent) go among their like; only nodes whose sources change are told.
+    What their neighbours did by themselves meanwhile was quicker."""
     rows = Worker.objects.filter(deployment=row).select_related("node")
     workers = {worker.node_id: worker for worker in rows}
-    gone = {node for node, worker in workers.items() if worker.seated and worker.state == WorkerState.FAILED}
-    back = {
-        node for node, worker in workers.items() if not worker.seated and worker.state != WorkerState.FAILED
-    }
+    absent = _absent(row, workers)
+    gone = {node for node in absent if workers[node].seated}
+    back = {node for node, worker in workers.items() if not worker.seated} - absent
     if not gone and not back and not paces:
         return
     where = {node: Place(node, worker.node.rack, worker.node.block) for node, worker in workers.items()}
@@ -45,6 +48,17 @@ def reseat(row: Deployment, paces: Mapping[str, int] | None = None) -> None:
             Worker.objects.filter(id=worker.id).update(lanes=lanes, slower=slower, pace=pace, seated=True)
             told.append(plan.node)
     cluster_services.touch(told)
+
+
+def _absent(row: Deployment, workers: Mapping[str, Worker]) -> set[str]:
+    """Long before a node counts as lost it is heard that its agent says nothing of the delivery any more."""
+    heard = {
+        node: max(worker.seen_ms, row.created_ms)
+        for node, worker in workers.items()
+        if worker.state in (WorkerState.IDLE, WorkerState.RECEIVING)
+    }
+    failed = {node for node, worker in workers.items() if worker.state == WorkerState.FAILED}
+    return failed | silent(heard, now_ms(), SILENT_MS)
 
 
 def _seat(worker: Worker, place: Place) -> Seat:

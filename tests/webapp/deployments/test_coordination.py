@@ -11,13 +11,14 @@ from contextlib import contextmanager
 
 import pytest
 from django.db import connection
+from django.db.models import F
 
 from tests.webapp.deployments.conftest import SIZE
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node
-from webapp.deployments import coordination, queries, services
+from webapp.deployments import coordination, queries, seating, services
 from webapp.deployments.models import Deployment, Worker
 from webapp.live import lease
 from webapp.live.queries import story
@@ -92,6 +93,31 @@ def test_one_bad_window_changes_no_plan(wide: Deployment) -> None:
     for number, percent in enumerate((100, 10, 100, 100)):
         one_window(wide, lame, number, percent)
     assert {worker.node_id: worker.lanes for worker in queries.workers(wide.id)} == before
+
+
+def test_a_worker_that_falls_silent_leaves_the_mesh_and_its_next_word_brings_it_back(
+    wide: Deployment,
+) -> None:
+    quiet = feeding(wide)
+    for worker in queries.workers(wide.id):
+        says(wide, worker, MIB)
+    Worker.objects.filter(id=quiet.id).update(seen_ms=F("seen_ms") - seating.SILENT_MS - 1)
+    Deployment.objects.filter(id=wide.id).update(created_ms=0)
+    coordination.coordinate()
+    assert not any(quiet.node_id in lane for w in queries.workers(wide.id) if w.seated for lane in w.lanes)
+    assert Worker.objects.get(id=quiet.id).state == "receiving", "it has not failed"
+    says(wide, quiet, 2 * MIB)
+    coordination.coordinate()
+    assert Worker.objects.get(id=quiet.id).seated
+
+
+def test_a_platform_that_was_deaf_takes_nobody_out_of_the_mesh(wide: Deployment) -> None:
+    for worker in queries.workers(wide.id):
+        says(wide, worker, MIB)
+    Worker.objects.update(seen_ms=1)
+    Deployment.objects.filter(id=wide.id).update(created_ms=0)
+    coordination.coordinate()
+    assert all(worker.seated for worker in queries.workers(wide.id))
 
 
 def test_another_coordinator_judges_on_from_what_the_first_had_seen(wide: Deployment) -> None:

@@ -199,7 +199,12 @@ def api_rows() -> Iterator[Row]:
     yield row("get", "deployments", SIGNED_IN)
     begun = {"model_id": "vision/bytelm", "version": 1, "target_workers": ["{node}"]}
     yield row("post", "deployments", MEMBERS, body=begun)
-    asked = "deployments/plan?model_id=vision/bytelm&version=1&target_workers={node}"
+    # Workers without the agent: nobody's token opens these, only a bootstrap token or a node's credential.
+    new = {"worker_id": "w-1", "hostname": "old-1", "rack": "rack-1", "available_storage": 10}
+    yield row("post", "workers/register", EVERYBODY.replace("Y", "A"), body=new)
+    said = {"worker_id": "w-1", "status": "idle", "chunks_received": []}
+    yield row("post", "workers/heartbeat", EVERYBODY.replace("Y", "A"), body=said)
+    asked = "deployments/plan?model_id=vision/{model}&version=1&target_workers={node}"
     yield row("get", "deployments/plan", MEMBERS, asked)
     yield row("post", "deployments/plan", MEMBERS, body=begun)
     pinned = {"pin": True}

@@ -83,6 +83,14 @@ def saw(node_id: str, moment_ms: int) -> None:
     client().zadd(SEEN, {node_id: moment_ms})
 
 
+def heard(node_id: str, telemetry: Telemetry, moment_ms: int) -> None:
+    """One heartbeat, for those who have no event loop."""
+    pipe = client().pipeline(transaction=False)
+    pipe.zadd(SEEN, {node_id: moment_ms})
+    pipe.set(_telemetry_key(node_id), _to_json(telemetry), ex=TELEMETRY_SECONDS)
+    pipe.execute()
+
+
 def last_seen() -> dict[str, int]:
     pairs: Any = client().zrange(SEEN, 0, -1, withscores=True)
     return {name.decode(): int(at_ms) for name, at_ms in pairs}

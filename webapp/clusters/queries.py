@@ -152,10 +152,12 @@ def find(names: Iterable[str]) -> dict[str, NodeSummary]:
 
 
 def places(names: Iterable[str]) -> tuple[Place, ...]:
-    """Where these nodes (ids or hostnames) stand; none named means every ready node. Raises node_unknown."""
+    """Where these nodes (ids or hostnames) stand; none named means every ready one with an agent. Raises
+    node_unknown."""
     wanted = list(dict.fromkeys(names))
     if not wanted:
-        rows = Node.objects.filter(state=NodeState.READY, revoked_ms=None).order_by("id")
+        ready = Node.objects.filter(state=NodeState.READY, revoked_ms=None, transfer_port__gt=0)
+        rows = ready.order_by("id")
         return tuple(Place(*row) for row in rows.values_list("id", "rack", "block"))
     found = find(wanted)
     for name in wanted:
@@ -163,6 +165,12 @@ def places(names: Iterable[str]) -> tuple[Place, ...]:
             raise TrainmasterError("node_unknown", node=name)
     where = {row[0]: Place(*row) for row in Node.objects.values_list("id", "rack", "block")}
     return tuple(where[node_id] for node_id in dict.fromkeys(found[name].id for name in wanted))
+
+
+def without_agent(node_ids: Iterable[str]) -> frozenset[str]:
+    """Those of these nodes from which nobody can fetch anything."""
+    rows = Node.objects.filter(id__in=list(node_ids), transfer_port=0)
+    return frozenset(rows.values_list("id", flat=True))
 
 
 def transfer_addresses(node_ids: Iterable[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from django.db.models import F
 from platform_core.cluster.health import DrainRequested, Heartbeat, NodeState, ResumeRequested
 from platform_core.errors import TrainmasterError
 from webapp.accounts.permissions import Actor, require
-from webapp.clusters import enrolment, health, liveness
+from webapp.clusters import agentless, enrolment, health, liveness
 from webapp.clusters.certificates import node_authority
 from webapp.clusters.enrolment import create_bootstrap_token, revoke_bootstrap_token
 from webapp.clusters.maintenance import book as book_maintenance
@@ -16,14 +16,15 @@ from webapp.clusters.maintenance import cancel as cancel_maintenance
 from webapp.clusters.maintenance import turn as turn_maintenance
 from webapp.clusters.marking import mark, read_labels
 from webapp.clusters.models import Node, Slot
-from webapp.clusters.values import NodeDescription, Telemetry
+from webapp.clusters.values import NodeDescription, Registration, Telemetry
 from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
 
 __all__ = [
     "SlotsTaken", "assign_slots", "authenticate", "book_maintenance", "cancel_maintenance", "create_bootstrap_token",
     "drain", "heartbeat", "hello", "join", "listening", "mark", "node_authority", "read_labels", "readmit",
-    "release_slots", "resume", "revoke", "revoke_bootstrap_token", "sweep", "touch", "turn_maintenance",
+    "register",
+    "release_slots", "resume", "revoke", "revoke_bootstrap_token", "sweep", "touch", "turn_maintenance", "worker_heard",
 ]  # fmt: skip
 
 
@@ -114,6 +115,29 @@ def listening() -> None:
 def sweep(moment_ms: int | None = None) -> tuple[str, ...]:
     """Judge every node by its last heartbeat; the caller tells the jobs of the returned nodes that they are lost."""
     return health.sweep(now_ms() if moment_ms is None else moment_ms)
+
+
+# Nodes without the agent: called over REST
+
+
+def register(secret: str, registration: Registration) -> tuple[str, str]:
+    """By a bootstrap token: the node, and the credential that is shown this once; the same worker on the same host
+    comes back as the same node. By the credential: it is as it says now, and the credential stays."""
+    if secret.startswith(enrolment.CREDENTIAL_PREFIX):
+        node_id = agentless.authenticate(secret, registration.worker_id).id
+        credential = ""
+    else:
+        node_id, credential = join(secret, registration.description, agentless.known(registration.worker_id))
+    hello(node_id, registration.description)
+    agentless.heard(node_id, registration.available_storage)
+    return node_id, credential
+
+
+def worker_heard(credential: str, worker_id: str, available_storage: int | None = None) -> str:
+    """A worker without the agent is alive: its node."""
+    node = agentless.authenticate(credential, worker_id)
+    agentless.heard(node.id, available_storage)
+    return node.id
 
 
 # Operators

@@ -29,6 +29,38 @@ class NodeDescription:
     labels: dict[str, str] = field(default_factory=dict)
 
 
+WORKER_LABEL = "worker_id"  # under which a node without the agent goes by the name it gave itself
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A worker without the agent, in its own words."""
+
+    worker_id: str
+    hostname: str
+    rack: str
+    available_storage: int  # bytes
+
+    @property
+    def description(self) -> NodeDescription:
+        return NodeDescription(
+            hostname=self.hostname,
+            rack=self.rack,
+            block="",
+            gpu_type="none",
+            slots=(),
+            cpus=0,
+            memory_bytes=0,
+            disk_bytes=self.available_storage,
+            agent_version="without agent",
+            address=self.hostname,
+            transfer_port=0,
+            rendezvous_port_low=0,
+            rendezvous_port_high=0,
+            labels={WORKER_LABEL: self.worker_id},
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class SlotTelemetry:
     """What the hardware does not have is None."""

@@ -1,8 +1,10 @@
 from django.urls import path
 
-from webapp.deployments import api, planning_api
+from webapp.deployments import api, planning_api, worker_api
 
 urlpatterns = [
+    path("workers/register", worker_api.Register.as_view(), name="api-worker-register"),
+    path("workers/heartbeat", worker_api.WorkerHeartbeat.as_view(), name="api-worker-heartbeat"),
     path("deployments", api.Deployments.as_view(), name="api-deployments"),
     path("deployments/plan", planning_api.Plans.as_view(), name="api-deployment-plan"),
     path("deployments/<str:deployment_id>", api.DeploymentDetail.as_view(), name="api-deployment"),

@@ -10,6 +10,7 @@ from platform_core.distribution.estimate import Conditions, Estimate
 from platform_core.distribution.forest import Forest
 from platform_core.distribution.planners.routes import Place
 from platform_core.errors import TrainmasterError
+from webapp.clusters import queries as clusters
 from webapp.deployments import queries
 
 STRATEGIES = (*strategies.NAMES, strategies.AUTO)
@@ -24,6 +25,7 @@ class Plan:
     estimates: tuple[Estimate, ...]
     rate: int
     bound_ms: int  # by the links as they should be, not by what was seen of them
+    alone: tuple[Place, ...]  # nodes without the agent, each of which pulls a copy of its own
 
     @property
     def chosen(self) -> Estimate:
@@ -36,7 +38,8 @@ def plan(places: Sequence[Place], total_bytes: int, piece_size: int, strategy: s
         why = f'"{strategy}" is none of {", ".join(STRATEGIES)}'
         raise TrainmasterError("request_invalid", what="strategy", why=why)
     rate = queries.usual_rate() or settings.NETWORK_BYTES_PER_SECOND
-    there = tuple(places)
+    alone = clusters.without_agent([place.node for place in places])
+    there = tuple(place for place in places if place.node not in alone)
     seen = Conditions(total_bytes, piece_size, rate, rate)
     wire = settings.NETWORK_BYTES_PER_SECOND
     if strategy == strategies.AUTO:
@@ -47,4 +50,5 @@ def plan(places: Sequence[Place], total_bytes: int, piece_size: int, strategy: s
         estimates=estimate.compare(there, seen),
         rate=rate,
         bound_ms=estimate.bound_ms(there, Conditions(total_bytes, piece_size, wire, wire)),
+        alone=tuple(place for place in places if place.node in alone),
     )

@@ -24,7 +24,7 @@ def reseat(row: Deployment, paces: Mapping[str, int] | None = None) -> None:
     """Inside the caller's transaction, which holds the row. Those who failed or fell silent leave the mesh, those who
     are back join it, those of another pace (in percent) go among their like; only nodes whose sources change are told.
     What their neighbours did by themselves meanwhile was quicker."""
-    rows = Worker.objects.filter(deployment=row).select_related("node")
+    rows = Worker.objects.filter(deployment=row, node__transfer_port__gt=0).select_related("node")
     workers = {worker.node_id: worker for worker in rows}
     absent = _absent(row, workers)
     gone = {node for node in absent if workers[node].seated}

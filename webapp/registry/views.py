@@ -121,6 +121,7 @@ def _targets() -> list[dict[str, Any]]:
             "state": node.state,
             "disk_free": told[node.id].disk_free_bytes if node.id in told else None,
             "ready": node.state is NodeState.READY,
+            "agent": bool(node.transfer_port),
         }
         for node in nodes
     ]

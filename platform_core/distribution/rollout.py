@@ -6,12 +6,13 @@ its health check. Whoever is no longer told goes back to what was told before (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from platform_core.distribution.canaries import RolloutPlan
 from platform_core.distribution.rollout_states import (
+    TOLD,
     Check,
     CheckEnded,
     Event,
@@ -89,13 +90,9 @@ def order_for(rollout: Rollout, member: Member) -> tuple[int, int]:
     return (member.revision, rollout.round if asked else 0) if member.told else (0, 0)
 
 
-def active_on(node: str, rollouts: Sequence[Rollout]) -> list[str]:
-    """The rollouts of one model, oldest first: which of them this node runs, before it the one to go back to, …"""
-    return [
-        rollout.id
-        for rollout in reversed(rollouts)
-        if any(member.node == node and member.told for member in rollout.members)
-    ]
+def active_on(newest_first: Iterable[tuple[str, MemberState]]) -> list[str]:
+    """A node's part in the rollouts of one model: the one that it shall run, then the one to go back to, …"""
+    return [rollout for rollout, state in newest_first if state in TOLD]
 
 
 def advance(rollout: Rollout, event: Event) -> Step:
@@ -151,7 +148,8 @@ def _checked(rollout: Rollout, event: CheckEnded) -> Rollout:
 
 
 def _returned(rollout: Rollout, event: NodeReturned) -> Rollout:
-    return _with(rollout, event.node, {_M.RETURNING}, state=_M.RETURNED)
+    told: dict[str, Any] = {"exit_code": event.exit_code or None, "output": event.output}
+    return _with(rollout, event.node, {_M.RETURNING}, state=_M.RETURNED, **told)
 
 
 def _hold_over(rollout: Rollout, event: HoldOver) -> Rollout:

@@ -77,9 +77,11 @@ class CheckEnded(_Event):
 
 @dataclass(frozen=True, slots=True)
 class NodeReturned(_Event):
-    """What it ran before is active again, or nothing where nothing was."""
+    """What it ran before is active again, or nothing where nothing was; and how the hook of that ended."""
 
     node: str
+    exit_code: int = 0
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ NodeEvent = NodeHolds | NodeLacks | NodeSwitched | SwitchFailed | CheckEnded | N
 Event = NodeEvent | HoldOver | PromoteRequested | RetryRequested | RollBackRequested
 
 _S, _M = RolloutState, MemberState
+TOLD = frozenset({_M.SWITCHING, _M.ACTIVE})
 
 DESCRIPTION: dict[RolloutState, str] = {
     _S.DISTRIBUTING: "The nodes that switch first do not hold the version yet; every node runs what it ran before.",
@@ -148,7 +151,7 @@ class Member:
     @property
     def told(self) -> bool:
         """The version shall be active there."""
-        return self.state in (MemberState.SWITCHING, MemberState.ACTIVE)
+        return self.state in TOLD
 
 
 @dataclass(frozen=True, slots=True)

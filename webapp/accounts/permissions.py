@@ -43,6 +43,7 @@ RULES: dict[str, Rule] = {
     "deployment.view": Rule("see this deployment", VIEWERS),
     "deployment.create": Rule("deploy models of this team", MEMBERS),
     "deployment.cancel": Rule("cancel another person's deployment", LEADS, own=MEMBERS),
+    "deployment.switch": Rule("promote or roll back another person's deployment", LEADS, own=MEMBERS),
     "audit.view": Rule("see the audit log of this team", VIEWERS),
     "cluster.view": Rule("see the cluster", everyone=True),
     "node.view": Rule("see the nodes", everyone=True),

@@ -1,6 +1,6 @@
 """What stays on the nodes: which versions a node shall hold, and what it shall never give up for room."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from django.db import transaction
 
@@ -15,9 +15,10 @@ from webapp.live import services as live
 VERSIONS_KEPT = 2  # on a node, of each model: the newest, and the one before it to go back to
 
 
-def kept(newest_first: Iterable[Worker]) -> list[Worker]:
+def kept(newest_first: Iterable[Worker], in_use: Collection[str] = ()) -> list[Worker]:
     """Of all that was ever brought to a node what it shall hold: of each model the newest versions; beside them as
-    many that were only preheated, and all that are pinned. What it gave up for room is not fetched again by itself."""
+    many that were only preheated, all that are pinned, and those in use. What it gave up for room is not fetched
+    again by itself."""
     versions: dict[tuple[int, bool], set[str]] = {}
     given_up: set[str] = set()
     found = []
@@ -32,7 +33,7 @@ def kept(newest_first: Iterable[Worker]) -> list[Worker]:
             continue
         if len(of_model) < VERSIONS_KEPT:
             of_model.add(version.id)
-        elif not row.deployment.pinned:
+        elif not row.deployment.pinned and version.id not in in_use:
             continue
         found.append(row)
     return found

@@ -13,10 +13,11 @@ from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
 from webapp.clusters import queries as clusters
+from webapp.deployments import activity
 from webapp.deployments.keeping import kept
 from webapp.deployments.mapping import deployment_value
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.values import Peer, WorkerWanted
+from webapp.deployments.values import ActivationWanted, Peer, WorkerWanted
 
 
 def visible(teams: Iterable[str] | None) -> QuerySet[Deployment]:
@@ -62,7 +63,13 @@ def wanted_on(node_id: str) -> list[WorkerWanted]:
         .select_related("deployment__model_version__model")
         .order_by("-deployment__created_ms", "-deployment_id")
     )
-    return [_wanted(row) for row in sorted(kept(rows), key=lambda row: row.deployment_id)]
+    in_use = activity.versions_in_use(node_id)
+    return [_wanted(row) for row in sorted(kept(rows, in_use), key=lambda row: row.deployment_id)]
+
+
+def activations_on(node_id: str) -> list[ActivationWanted]:
+    """What of each model shall be active on a node."""
+    return activity.wanted_on(node_id)
 
 
 def _wanted(row: Worker) -> WorkerWanted:

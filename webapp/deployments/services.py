@@ -17,10 +17,10 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
-from webapp.deployments import mapping, planning, seating
+from webapp.deployments import mapping, planning, rollouts, seating
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.planning import Plan
-from webapp.deployments.values import Manner, WorkerReport
+from webapp.deployments.values import ActivationReport, Manner, WorkerReport
 from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
 from webapp.registry import queries as registry
@@ -47,8 +47,14 @@ def create(
         registry_services.check_source(source_url)
     document = found.manifest.document
     planned = planning.plan(places, found.manifest.total_bytes, document["piece_size"], manner.strategy)
+    seated = {seat.node for seat in planned.forest.seats}  # those with an agent, which alone can switch a version
+    able = [place for place in places if place.node in seated]
+    switching = rollouts.planned(manner, len(able))
     with transaction.atomic():
-        return _begin(actor, found, planned, source_url or found.manifest.source_url, manner)
+        row = _begin(actor, found, planned, source_url or found.manifest.source_url, manner)
+        if switching is not None:
+            rollouts.begin(actor, row, switching, able)
+        return row
 
 
 def what_and_where(
@@ -133,6 +139,11 @@ def report(node_id: str, said: WorkerReport) -> None:
         _step(row, event)
 
 
+def observe_activations(node_id: str, reports: Sequence[ActivationReport]) -> None:
+    """Everything that an agent has made active."""
+    rollouts.observe(node_id, reports)
+
+
 def cancel(actor: Actor, deployment_id: str) -> Deployment:
     with transaction.atomic():
         row = (
@@ -172,6 +183,7 @@ def retry(actor: Actor, deployment_id: str) -> None:
             raise TrainmasterError("not_found", what=f"deployment {deployment_id}")
         permissions.require(actor, "deployment.create", row.team_id, what=f"deployment {deployment_id}")
         _step(row, core.RetryRequested(at_ms=now_ms(), actor=actor.name, cause="retry"))
+        rollouts.retry(actor, row)
 
 
 def node_lost(row: Deployment, node_id: str) -> None:
@@ -211,7 +223,14 @@ def _step(row: Deployment, event: core.Event) -> None:
             clusters.touch(list(effect.nodes))
     if any(WorkerState.FAILED in (old.state, new.state) for _, old, new in changed):
         seating.reseat(row)
+    if before.state != after.state or any(_stands(old) != _stands(new) for _, old, new in changed):
+        rollouts.follow(row)
     _keep(row, event, before, after, [(b, a) for _, b, a in changed])
+
+
+def _stands(worker: core.Worker) -> tuple[WorkerState, bool]:
+    """What counts for whether it can run the version."""
+    return worker.state, worker.bytes_done < worker.bytes_total
 
 
 def _name_distrusted(row: Deployment, worker: Worker, names: Sequence[str]) -> None:

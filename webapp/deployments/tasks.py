@@ -1,8 +1,9 @@
 from celery import shared_task
 
-from webapp.deployments import coordination
+from webapp.deployments import coordination, rollouts
 
 
 @shared_task(name="deployments.coordinate")
 def coordinate() -> None:
     coordination.coordinate()
+    rollouts.coordinate()

@@ -5,7 +5,7 @@ from platform_core.jobs.job import MemberPhase
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.clusters import services as clusters
 from webapp.deployments import services as deployments
-from webapp.deployments.values import WorkerReport
+from webapp.deployments.values import ActivationReport, WorkerReport
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
 from webapp.jobs.queries import MemberSeen
@@ -26,6 +26,7 @@ def observe(node_id: str, observed: session_pb2.Observed, complete: bool) -> Non
             _attempt(node_id, attempt, member)
     for deployment in observed.deployments:
         deployments.report(node_id, _worker(deployment))
+    deployments.observe_activations(node_id, [_activation(each) for each in observed.activations])
     if complete:
         jobs.reconcile_node(node_id, {attempt.attempt_id for attempt in observed.attempts}, now_ms())
 
@@ -71,4 +72,19 @@ def _worker(deployment: session_pb2.DeploymentObserved) -> WorkerReport:
         store_bytes=deployment.store_bytes,
         offers=tuple((offer.source, offer.left_bytes) for offer in deployment.offers),
         refused_bytes=deployment.refused_bytes,
+    )
+
+
+def _activation(observed: session_pb2.ActivationObserved) -> ActivationReport:
+    return ActivationReport(
+        model=observed.model,
+        version=observed.version,
+        deployment_id=observed.deployment_id,
+        revision=observed.revision,
+        state=session_pb2.ActivationObserved.State.Name(observed.state).lower(),
+        exit_code=observed.exit_code,
+        output=observed.output,
+        round=observed.round,
+        check_exit_code=observed.check_exit_code,
+        check_output=observed.check_output,
     )

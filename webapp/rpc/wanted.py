@@ -15,6 +15,7 @@ from webapp.checkpoints import queries as checkpoints
 from webapp.clusters import queries as clusters
 from webapp.clusters import services as cluster_services
 from webapp.deployments import queries as deployments
+from webapp.deployments.values import ActivationWanted
 from webapp.jobs import queries as jobs
 from webapp.jobs.queries import MemberWanted
 
@@ -44,7 +45,24 @@ def wanted_state(node_id: str) -> session_pb2.Wanted:
             )
             for worker in deployments.wanted_on(node_id)
         ]
-    return session_pb2.Wanted(revision=revision, attempts=attempts, deployments=workers)
+        activations = [_activation(each) for each in deployments.activations_on(node_id)]
+    return session_pb2.Wanted(
+        revision=revision, attempts=attempts, deployments=workers, activations=activations
+    )
+
+
+def _activation(wanted: ActivationWanted) -> session_pb2.ActivationWanted:
+    return session_pb2.ActivationWanted(
+        model=wanted.model,
+        version=wanted.version,
+        deployment_id=wanted.deployment_id,
+        revision=wanted.revision,
+        hook=wanted.hook,
+        health_check=wanted.health_check,
+        round=wanted.round,
+        command_seconds=wanted.command_seconds,
+        previous_version=wanted.previous_version,
+    )
 
 
 def _attempt(member: MemberWanted) -> session_pb2.AttemptWanted:

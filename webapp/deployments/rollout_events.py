@@ -1,0 +1,83 @@
+"""The story of a rollout: a sentence for everything that a person will ask about afterwards."""
+
+from platform_core.distribution import rollout_states as said
+from platform_core.distribution.rollout_states import DESCRIPTION, Member, MemberState, Rollout, RolloutState
+from webapp.clusters import queries as clusters
+from webapp.deployments.models import Deployment
+from webapp.live import services as live
+
+_KINDS = {
+    RolloutState.PROMOTING: "RolloutScheduled",
+    RolloutState.ACTIVE: "RolloutCompleted",
+    RolloutState.FAILED: "RolloutFailed",
+    RolloutState.ROLLED_BACK: "RolloutRolledBack",
+}
+
+
+def begun(row: Deployment, value: Rollout, actor: str) -> None:
+    plan = value.plan
+    parts = [f"version {row.model_version.version} will be made active"]
+    if plan.canaries:
+        parts.append(f"on {plan.canaries} of {len(value.members)} nodes first")
+    if plan.wait_for_all:
+        parts.append("when every node holds it")
+    _record(row, "RolloutPlanned", actor, ", ".join(parts))
+
+
+def tell(row: Deployment, before: Rollout, after: Rollout, event: said.Event) -> None:
+    """What this event was, and what came of it."""
+    match event:
+        case said.PromoteRequested() if after != before:
+            _record(row, "PromotionRequested", event.actor, "the canaries have been watched long enough")
+        case said.HoldOver() if after != before:
+            _record(row, "HoldOver", event.actor, "the canaries have been watched for the time that was set")
+        case said.RetryRequested() if after != before:
+            _record(row, "RolloutRetryRequested", event.actor, "what failed is tried again")
+        case said.RollBackRequested() if after != before:
+            _record(row, "RollbackRequested", event.actor, "every node shall run what it ran before")
+    changed = [(old, new) for old, new in zip(before.members, after.members, strict=True) if old != new]
+    names = clusters.hostnames([new.node for _, new in changed])
+    for old, new in changed:
+        for kind, sentence in _member(row, after, old, new):
+            _record(row, kind, event.actor, f"{names[new.node]} {sentence}", event.at_ms)
+    if before.state != after.state:
+        cause = after.reason or DESCRIPTION[after.state]
+        _record(
+            row, _KINDS.get(after.state, f"Rollout{after.state.title()}"), event.actor, cause, event.at_ms
+        )
+
+
+def _member(row: Deployment, after: Rollout, old: Member, new: Member) -> list[tuple[str, str]]:
+    version, told = row.model_version.version, []
+    if old.state != new.state:
+        hook = f"{after.plan.hook or 'the switch'} ended with {new.exit_code}{_last_line(new.output)}"
+        if new.state is MemberState.ACTIVE:
+            told.append(("VersionActivated", f"runs version {version}"))
+        elif new.state is MemberState.FAILED:
+            told.append(("ActivationFailed", f"went back: {hook}"))
+        elif new.state is MemberState.RETURNED:
+            trouble = f", but its hook ended with {new.exit_code}{_last_line(new.output)}" * bool(
+                new.exit_code
+            )
+            told.append(("VersionReturned", f"runs what it ran before version {version}{trouble}"))
+    if new.check is not None and old.check != new.check:
+        check, command = new.check, after.plan.health_check
+        if check.exit_code == 0:
+            told.append(("HealthCheckSucceeded", f"passed {command}"))
+        else:
+            why = f"{command} ended with {check.exit_code}{_last_line(check.output)}"
+            told.append(("HealthCheckFailed", f"is not well: {why}"))
+    return told
+
+
+def _last_line(output: str) -> str:
+    lines = output.strip().splitlines()
+    return f": {lines[-1][:200]}" if lines else ""
+
+
+def _record(row: Deployment, kind: str, actor: str, cause: str, at_ms: int | None = None) -> None:
+    live.record(
+        kind, f"deployment:{row.id}", actor=clusters.with_hostnames(actor), team=row.team_id,
+        cause=clusters.with_hostnames(cause), at_ms=at_ms, data={"name": str(row.model_version)},
+        notify=(f"deployments:{row.team_id}",),
+    )  # fmt: skip

@@ -1,0 +1,225 @@
+"""The verbs of a rollout: begin, take what nodes hold and report, promote, roll back, and look at the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from platform_core.distribution import rollout as core
+from platform_core.distribution import rollout_states as said
+from platform_core.distribution.canaries import RolloutPlan, canary_count, spread
+from platform_core.distribution.deployment import DeploymentState, WorkerState
+from platform_core.distribution.planners.routes import Place
+from platform_core.distribution.rollout_states import Member, MemberState, RolloutState
+from platform_core.errors import IllegalTransition, TrainmasterError
+from webapp.accounts import permissions
+from webapp.accounts.permissions import Actor
+from webapp.clusters import queries as cluster_queries
+from webapp.clusters import services as clusters
+from webapp.deployments import rollout_events, rollout_mapping
+from webapp.deployments.models import Deployment, Rollout, RolloutMember, Worker
+from webapp.deployments.values import ActivationReport, Manner
+from webapp.live import services as live
+from webapp.live.identity import now_ms
+
+LOST = "its node is lost"
+
+
+def planned(manner: Manner, nodes: int) -> RolloutPlan | None:
+    """What is wished, checked against the number of nodes; None where the version is not to become active."""
+    if (wish := manner.rollout) is None:
+        return None
+    if manner.preheat:
+        raise TrainmasterError(
+            "request_invalid", what="rollout", why="what is preheated is never made active"
+        )
+    canaries = canary_count(wish.canary, nodes) if wish.canary else 0
+    watched = canaries or wish.hold_seconds is not None or wish.health_check
+    hold_ms = None if wish.hold_seconds is None else wish.hold_seconds * 1000
+    return RolloutPlan(
+        canaries,
+        hold_ms if watched else 0,
+        wish.health_check,
+        wish.hook,
+        wish.wait_for_all,
+        wish.command_seconds,
+    )
+
+
+def begin(actor: Actor, row: Deployment, plan: RolloutPlan, places: Sequence[Place]) -> None:
+    """Inside the transaction that makes the deployment. One rollout of a model at a time."""
+    model = row.model_version.model
+    other = Rollout.objects.filter(model=model, state__in=core.UNSETTLED).select_for_update().first()
+    if other is not None:
+        version = other.deployment.model_version.version
+        why = f"that of version {version} ({other.pk}) is {other.state}; promote it or roll it back first"
+        raise TrainmasterError("request_invalid", what=f"A rollout of {model}", why=why)
+    value = core.begin(row.id, plan, spread(places))
+    columns = rollout_mapping.rollout_columns(value) | rollout_mapping.plan_columns(plan)
+    try:
+        with transaction.atomic():
+            rollout = Rollout.objects.create(deployment=row, model=model, **columns)
+    except IntegrityError as error:
+        why = "another one has just begun; look at it first"
+        raise TrainmasterError("request_invalid", what=f"A rollout of {model}", why=why) from error
+    RolloutMember.objects.bulk_create(
+        RolloutMember(
+            rollout=rollout, node_id=member.node, position=position, **rollout_mapping.member_columns(member)
+        )
+        for position, member in enumerate(value.members)
+    )
+    rollout_events.begun(row, value, actor.name)
+
+
+def follow(row: Deployment) -> None:
+    """Inside the caller's transaction, which holds the row: what the nodes hold by now, and which are lost."""
+    known = Rollout.objects.filter(deployment=row).values_list("deployment__state", flat=True).first()
+    if known is None:
+        return
+    if known == DeploymentState.CANCELLED:
+        _advance(row, [said.RollBackRequested(now_ms(), "system")])
+        return
+    members = RolloutMember.objects.filter(rollout=row.id).values_list("node_id", "state", "why")
+    workers = {w.node_id: w for w in Worker.objects.filter(deployment=row).select_related("node")}
+    now = now_ms()
+    events = [_holding(workers[node], MemberState(state), why, now) for node, state, why in members]
+    _advance(row, [event for event in events if event is not None])
+
+
+def _holding(worker: Worker, state: MemberState, why: str, now: int) -> said.NodeEvent | None:
+    lost, node = worker.node.state == "lost", worker.node_id
+    if worker.state == WorkerState.COMPLETE:
+        if lost:  # who runs the version already goes on doing so, who was just told may never hear of it
+            return said.NodeLacks(now, "system", node, LOST) if state is MemberState.SWITCHING else None
+        return said.NodeHolds(now, f"node:{node}", node) if state is MemberState.WAITING else None
+    looks_again = worker.state == WorkerState.RECEIVING and worker.bytes_done >= worker.bytes_total
+    if looks_again and state is not MemberState.WAITING:
+        return None  # an agent that has just started looks at what it holds
+    reason = worker.error if worker.state in (WorkerState.FAILED, WorkerState.EVICTED) else ""
+    if state is MemberState.WAITING and why == reason:
+        return None
+    return said.NodeLacks(now, f"node:{node}", node, reason)
+
+
+def observe(node_id: str, reports: Iterable[ActivationReport]) -> None:
+    """What an agent has switched, all of it: a model that is not named has no link."""
+    by_model = {report.model: report for report in reports}
+    open_states = [MemberState.SWITCHING, MemberState.ACTIVE, MemberState.RETURNING]
+    parts = RolloutMember.objects.filter(node=node_id, state__in=open_states).select_related("rollout__model")
+    now = now_ms()
+    for part in parts:
+        if events := list(_reported(part, by_model.get(str(part.rollout.model)), now)):
+            with transaction.atomic():
+                _advance(_locked(part.rollout_id), events)
+
+
+def _reported(part: RolloutMember, report: ActivationReport | None, now: int) -> Iterable[said.NodeEvent]:
+    node, actor = part.node_id, f"node:{part.node_id}"
+    ours = report is not None and report.deployment_id == part.rollout_id
+    if part.state == MemberState.RETURNING:
+        if report is None:
+            yield said.NodeReturned(now, actor, node)
+        elif not ours and report.state != "switching":
+            yield said.NodeReturned(now, actor, node, report.exit_code, report.output)
+    elif report is not None and ours:
+        if part.state == MemberState.SWITCHING and report.state == "active":
+            yield said.NodeSwitched(now, actor, node, report.revision)
+        elif part.state == MemberState.SWITCHING and report.state == "failed":
+            yield said.SwitchFailed(now, actor, node, report.revision, report.exit_code, report.output)
+        if report.round > (part.check_round or 0):
+            yield said.CheckEnded(now, actor, node, report.round, report.check_exit_code, report.check_output)
+
+
+def promote(actor: Actor, deployment_id: str) -> None:
+    """The hold is over: the canaries are checked once more, and the other nodes follow if they pass."""
+    with transaction.atomic():
+        row = _allowed(actor, deployment_id)
+        _advance(row, [said.PromoteRequested(now_ms(), actor.name)])
+
+
+def roll_back(actor: Actor, deployment_id: str) -> None:
+    """Every node goes back to what it ran before, whose files it still has."""
+    with transaction.atomic():
+        row = _allowed(actor, deployment_id)
+        later = Rollout.objects.filter(
+            model=row.rollout.model_id, deployment__created_ms__gt=row.created_ms
+        ).exclude(state=RolloutState.ROLLED_BACK)
+        if (newer := later.order_by("-deployment__created_ms").first()) is not None:
+            version = newer.deployment.model_version.version
+            sentence = f"Version {version} ({newer.pk}) came after {row.id}; roll that one back first"
+            raise IllegalTransition(f"the rollout of {row.id}", row.rollout.state, "roll back", sentence)
+        _advance(row, [said.RollBackRequested(now_ms(), actor.name)])
+
+
+def retry(actor: Actor, row: Deployment) -> None:
+    """Inside the caller's transaction, which holds the row: failed hooks and health checks run again."""
+    known = Rollout.objects.filter(deployment=row).exclude(state=RolloutState.ROLLED_BACK)
+    if known.exists():
+        _advance(row, [said.RetryRequested(now_ms(), actor.name)])
+
+
+def coordinate() -> None:
+    """Holds that are over, and nodes that were lost or came back since."""
+    late = Q(state=RolloutState.ACTIVE, members__state=MemberState.WAITING) & ~Q(members__node__state="lost")
+    looked_after = Rollout.objects.filter(Q(state__in=core.UNSETTLED) | late).distinct()
+    for rollout_id in looked_after.values_list("pk", flat=True):
+        with transaction.atomic():
+            row = _locked(rollout_id)
+            follow(row)
+            _advance(row, [said.HoldOver(now_ms(), "system")])
+
+
+# -- inside
+
+
+def _locked(deployment_id: str) -> Deployment:
+    rows = Deployment.objects.select_for_update(of=("self",))
+    return rows.select_related("model_version__model", "user").get(id=deployment_id)
+
+
+def _allowed(actor: Actor, deployment_id: str) -> Deployment:
+    what = f"deployment {deployment_id}"
+    if not Deployment.objects.filter(id=deployment_id).exists():
+        raise TrainmasterError("not_found", what=what)
+    row = _locked(deployment_id)
+    permissions.require(actor, "deployment.switch", row.team_id, owner=row.user.username, what=what)
+    if not Rollout.objects.filter(deployment=row).exists():
+        why = "it only brought the bytes; deploy the version with a rollout to make it active"
+        raise TrainmasterError("request_invalid", what=f"A rollout of {deployment_id}", why=why)
+    return row
+
+
+def _advance(row: Deployment, events: Sequence[said.Event]) -> None:
+    """One after the other, inside the caller's transaction, which holds the row; then the rows and the story."""
+    if not events:
+        return
+    rollout = Rollout.objects.get(deployment=row)
+    rows = list(RolloutMember.objects.filter(rollout=rollout).order_by("position"))
+    value = first = rollout_mapping.rollout_value(rollout, rows)
+    told: set[str] = set()
+    for event in events:
+        try:
+            step = core.advance(value, event)
+        except IllegalTransition:
+            if isinstance(event, said.NodeEvent | said.HoldOver):
+                continue  # a late word
+            raise
+        rollout_events.tell(row, value, step.rollout, event)
+        value = step.rollout
+        told |= set(step.tell)
+    if value == first:
+        return
+    columns = rollout_mapping.rollout_columns(value)
+    reason = cluster_queries.with_hostnames(value.reason)
+    Rollout.objects.filter(pk=rollout.pk, version=first.version).update(**columns | {"reason": reason})
+    _save(rows, first.members, value.members)
+    clusters.touch(sorted(told))
+    live.publish(f"deployment:{row.id}")
+
+
+def _save(rows: Sequence[RolloutMember], before: Sequence[Member], after: Sequence[Member]) -> None:
+    for row, old, new in zip(rows, before, after, strict=True):
+        if old != new:
+            RolloutMember.objects.filter(id=row.id).update(**rollout_mapping.member_columns(new))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self
 
@@ -121,6 +121,13 @@ class Deployment(Answer):
     workers: int = 0
     workers_complete: int = 0
     workers_failed: int = 0
+    workers_evicted: int = 0  # were complete, gave it up for room since
+    strategy: str = ""
+    preheat: bool = False
+    pinned: bool = False
+    bytes_done: int = 0  # on all workers together
+    bytes_total: int = 0
+    rate: int = 0  # bytes per second into all workers together
     reason: str = ""
     created_ms: int | None = None
     started_ms: int | None = None
@@ -129,6 +136,22 @@ class Deployment(Answer):
     @property
     def is_finished(self) -> bool:
         return self.status in DEPLOYED
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Answer):
+    """What each strategy would take, before anything moves."""
+
+    model: str
+    version: int
+    strategy: str  # that would be taken
+    bytes: int = 0
+    workers: int = 0
+    rate: int = 0  # bytes per second on each link
+    bound_seconds: float = 0.0
+    strategies: Sequence[
+        Mapping[str, Any]
+    ] = ()  # strategy, time_seconds, ratio, store_copies, …; quickest first
 
 
 @dataclass(frozen=True, slots=True)

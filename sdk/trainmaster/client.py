@@ -18,6 +18,7 @@ from trainmaster.answers import (
     Me,
     ModelVersion,
     Node,
+    Plan,
     Snapshot,
     UnexpectedAnswer,
 )
@@ -164,12 +165,23 @@ class Client:
         return ModelVersion.of(self._call("POST", f"models/{_part(name)}/versions", json=body))
 
     def deploy(
-        self, model: str, version: int, *, nodes: Sequence[str] = (), source_url: str = ""
-    ) -> Deployment:
-        """`model` is team/name; no nodes means every ready one."""
+        self, model: str, version: int, *, nodes: Sequence[str] = (), source_url: str = "", strategy: str = "",
+        preheat: bool = False, pin: bool = False,
+    ) -> Deployment:  # fmt: skip
+        """`model` is team/name; no nodes means every ready one. `preheat`: fetched and verified, never activated."""
         body: dict[str, Any] = {"model_id": model, "version": version, "target_workers": list(nodes)}
-        body |= {"source_url": source_url} if source_url else {}
+        more = {"source_url": source_url, "strategy": strategy, "preheat": preheat, "pin": pin}
+        body |= {name: value for name, value in more.items() if value}
         return Deployment.of(self._call("POST", "deployments", json=body))
+
+    def plan(self, model: str, version: int, *, nodes: Sequence[str] = (), strategy: str = "auto") -> Plan:
+        """What each strategy would take; nothing moves."""
+        body = {"model_id": model, "version": version, "target_workers": list(nodes), "strategy": strategy}
+        return Plan.of(self._call("POST", "deployments/plan", json=body))
+
+    def pin_deployment(self, deployment_id: str, pinned: bool) -> Deployment:
+        """Whether its nodes must keep it when they need room."""
+        return Deployment.of(self._call("PATCH", f"deployments/{_part(deployment_id)}", json={"pin": pinned}))
 
     def deployment(self, deployment_id: str) -> Deployment:
         return Deployment.of(self._call("GET", f"deployments/{_part(deployment_id)}"))

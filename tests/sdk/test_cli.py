@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.sdk.platform_stub import TOKEN, PlatformStub
-from trainmaster.cli import deployments, logs, main
+from trainmaster.cli import logs, main
 from trainmaster.client import Client
 
 Trainmaster = Callable[..., Result]
@@ -250,11 +250,58 @@ def test_a_model_is_registered_and_deployed(trainmaster: Trainmaster, platform: 
     assert "100%" in trainmaster("deployments").stdout
 
 
-def test_a_deployment_that_fails_while_watched_is_an_error(platform: PlatformStub) -> None:
-    platform.answer("GET deployments/dep-1", {"id": "dep-1", "status": "failed", "reason": "no node is left"})
-    with Client(platform.url, TOKEN) as client:
-        begun = deployments.Deployment("dep-1", "distributing")
-        assert deployments.watch(client, begun, pause=lambda seconds: None).reason == "no node is left"
+def test_a_plan_compares_the_strategies_and_moves_nothing(
+    trainmaster: Trainmaster, platform: PlatformStub
+) -> None:
+    one = {"store_copies": 1, "cross_rack_copies": 3}
+    plan = {
+        "model": "vision/bytelm", "version": 1, "strategy": "mesh", "bytes": 5 * 10**11, "workers": 100,
+        "rate": 1_250_000_000, "bound_seconds": 400.1, "strategies": [
+            {**one, "strategy": "mesh", "time_seconds": 401, "ratio": 1.0022},
+            {**one, "strategy": "sequential", "time_seconds": 40_000, "ratio": 99.97, "store_copies": 100},
+        ],
+    }  # fmt: skip
+    platform.answer("POST deployments/plan", plan)
+    told = trainmaster("deploy", "vision/bytelm", "1", "--plan", "--nodes", "n1")
+    [_, mesh, sequential] = told.stdout.splitlines()
+    assert mesh.split() == [
+        "mesh",
+        "6",
+        "min",
+        "41",
+        "s",
+        "1.00",
+        "x",
+        "1",
+        "3",
+        "<-",
+        "would",
+        "be",
+        "taken",
+    ]
+    assert "99.97 x" in sequential
+    assert "no strategy could take less than 6 min 40 s. Nothing has been moved." in told.stderr
+    [asked] = platform.requests("POST", "deployments")
+    assert asked.json["strategy"] == "auto"
+    assert (
+        json.loads(trainmaster("deploy", "vision/bytelm", "1", "--plan", "--json").stdout)["workers"] == 100
+    )
+
+
+def test_a_model_is_preheated_and_pinned(trainmaster: Trainmaster, platform: PlatformStub) -> None:
+    begun = {"id": "dep-2", "status": "init", "preheat": True}
+    platform.answer("POST deployments", begun, 201)
+    platform.answer("PATCH deployments/dep-2", {**begun, "pinned": True})
+    platform.answer("PATCH deployments/dep-2", {**begun, "pinned": False})
+    listed = {**begun, "status": "complete", "pinned": True, "workers_evicted": 1, "workers": 2}
+    platform.answer("GET deployments", {"results": [listed]})
+    assert trainmaster("preheat", "vision/bytelm", "3", "--strategy", "auto").stdout == "dep-2\n"
+    [asked] = platform.requests("POST", "deployments")
+    assert (asked.json["preheat"], asked.json["strategy"]) == (True, "auto")
+    assert "dep-2 is pinned" in trainmaster("pin", "dep-2").stdout
+    assert "not pinned any more" in trainmaster("pin", "dep-2", "--off").stdout
+    assert [one.json for one in platform.requests("PATCH")] == [{"pin": True}, {"pin": False}]
+    assert "complete (preheated, pinned, 1 gave it up)" in trainmaster("deployments").stdout
 
 
 def test_help_names_the_operators_commands_without_loading_them(trainmaster: Trainmaster) -> None:

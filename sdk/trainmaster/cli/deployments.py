@@ -1,52 +1,106 @@
-"""`trainmaster deploy` and `deployments`."""
+"""`trainmaster deploy`, `preheat`, `pin` and `deployments`."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import click
 
-from platform_core.units import format_duration_ms
-from trainmaster.answers import Deployment
+from platform_core.distribution.strategies import AUTO, NAMES
+from platform_core.units import format_bytes, format_duration_ms
+from trainmaster.answers import Deployment, Plan
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
+from trainmaster.cli.progress import watch
 from trainmaster.cli.session import connect, team_of
 from trainmaster.client import Client
 
-PAUSE_SECONDS = 1.0
+_NODES = click.option(
+    "--nodes", default="", help="Their ids or hostnames, with commas between; else every ready one."
+)
+_SOURCE = click.option("--source-url", default="", help="Another place where the same bytes lie.")
+_STRATEGY = click.option(
+    "--strategy",
+    type=click.Choice([*NAMES, AUTO]),
+    help="How it goes from node to node; auto takes what is predicted to be the quickest. Default mesh.",
+)
+_PIN = click.option("--pin", is_flag=True, help="No node gives it up for room.")
+_WATCH = click.option(
+    "--watch", "watching", is_flag=True, help="Stay until it is complete; exit code 1 if it is not."
+)
 
 
 @click.command()
 @click.argument("model")
 @click.argument("version", type=click.IntRange(1))
-@click.option(
-    "--nodes", default="", help="Their ids or hostnames, with commas between; else every ready one."
-)
-@click.option("--source-url", default="", help="Another place where the same bytes lie.")
-@click.option(
-    "--watch", "watching", is_flag=True, help="Stay until it is complete; exit code 1 if it is not."
-)
+@_NODES
+@_SOURCE
+@_STRATEGY
+@_PIN
+@click.option("--plan", "planning", is_flag=True, help="Only compare what each strategy would take.")
+@_WATCH
 @output.as_json
-def deploy(model: str, version: int, nodes: str, source_url: str, watching: bool, as_json: bool) -> None:
+def deploy(
+    model: str, version: int, nodes: str, source_url: str, strategy: str | None, pin: bool, planning: bool,
+    watching: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Bring a version of a model to nodes.
 
     MODEL is TEAM/NAME, or NAME where you are in one team only. The deployment's id is printed.
     """
-    targets = [name.strip() for name in nodes.split(",") if name.strip()]
     with connect() as client:
-        if "/" not in model:
-            model = f"{team_of(client, '')}/{model}"
-        made = client.deploy(model, version, nodes=targets, source_url=source_url)
-        if not as_json:
-            click.echo(made.id)
-            _tell_estimate(made)
-        if watching:
-            made = watch(client, made)
+        named, targets = _named(client, model), _targets(nodes)
+        if planning:
+            _tell_plan(client.plan(named, version, nodes=targets, strategy=strategy or AUTO), as_json)
+            return
+        made = client.deploy(
+            named, version, nodes=targets, source_url=source_url, strategy=strategy or "", pin=pin
+        )
+        _begun(client, made, watching, as_json)
+
+
+@click.command()
+@click.argument("model")
+@click.argument("version", type=click.IntRange(1))
+@_NODES
+@_SOURCE
+@_STRATEGY
+@_PIN
+@_WATCH
+@output.as_json
+def preheat(
+    model: str,
+    version: int,
+    nodes: str,
+    source_url: str,
+    strategy: str | None,
+    pin: bool,
+    watching: bool,
+    as_json: bool,
+) -> None:
+    """Bring a version of a model to nodes before anybody needs it.
+
+    It is fetched and verified, never activated; it gives way to other deployments, and is the first to go when a node
+    needs room, unless it is pinned. MODEL is TEAM/NAME, or NAME where you are in one team only.
+    """
+    with connect() as client:
+        made = client.deploy(
+            _named(client, model), version, nodes=_targets(nodes), source_url=source_url, strategy=strategy or "",
+            pin=pin, preheat=True,
+        )  # fmt: skip
+        _begun(client, made, watching, as_json)
+
+
+@click.command()
+@click.argument("deployment")
+@click.option("--off", is_flag=True, help="Its nodes may give it up again.")
+@output.as_json
+def pin(deployment: str, off: bool, as_json: bool) -> None:
+    """Pin what a deployment brought: none of its nodes gives it up for room."""
+    with connect() as client:
+        changed = client.pin_deployment(deployment, not off)
     if as_json:
-        output.dump(made)
-    if watching and made.status != "complete":
-        raise Failure(f"{made.id} is {made.status}{f': {made.reason}' if made.reason else '.'}")
+        output.dump(changed)
+    else:
+        click.echo(f"{changed.id} is {'pinned' if changed.pinned else 'not pinned any more'}")
 
 
 @click.command()
@@ -62,7 +116,7 @@ def deployments(as_json: bool) -> None:
         ("ID", "MODEL", "VERSION", "STATUS", "PROGRESS", "COMPLETE", "FAILED", "BEGUN"),
         [
             (
-                one.id, one.model, one.version, one.status, f"{one.progress:.0%}",
+                one.id, one.model, one.version, _status(one), f"{one.progress:.0%}",
                 f"{one.workers_complete}/{one.workers}", one.workers_failed,
                 f"{output.age(one.created_ms)} ago" if one.created_ms else None,
             )
@@ -72,22 +126,64 @@ def deployments(as_json: bool) -> None:
     )  # fmt: skip
 
 
-def watch(client: Client, deployment: Deployment, pause: Callable[[float], None] = time.sleep) -> Deployment:
-    """Tell each change on stderr until it has ended."""
-    told = ""
-    while True:
-        workers = f"{deployment.workers_complete} of {deployment.workers} workers complete"
-        line = f"{deployment.status}  {deployment.progress:.0%}  {workers}"
-        if line != told:
-            click.echo(line, err=True)
-            told = line
-        if deployment.is_finished:
-            return deployment
-        pause(PAUSE_SECONDS)
-        deployment = client.deployment(deployment.id)
+def _status(deployment: Deployment) -> str:
+    marks = [
+        mark
+        for mark, there in (
+            ("preheated", deployment.preheat),
+            ("pinned", deployment.pinned),
+            (f"{deployment.workers_evicted} gave it up", deployment.workers_evicted),
+        )
+        if there
+    ]
+    return f"{deployment.status} ({', '.join(marks)})" if marks else deployment.status
+
+
+def _named(client: Client, model: str) -> str:
+    return model if "/" in model else f"{team_of(client, '')}/{model}"
+
+
+def _targets(nodes: str) -> list[str]:
+    return [name.strip() for name in nodes.split(",") if name.strip()]
+
+
+def _begun(client: Client, made: Deployment, watching: bool, as_json: bool) -> None:
+    if not as_json:
+        click.echo(made.id)
+        _tell_estimate(made)
+    if watching:
+        made = watch(client, made)
+    if as_json:
+        output.dump(made)
+    if watching and made.status != "complete":
+        raise Failure(f"{made.id} is {made.status}{f': {made.reason}' if made.reason else '.'}")
+
+
+def _tell_plan(plan: Plan, as_json: bool) -> None:
+    if as_json:
+        output.dump(plan)
+        return
+    output.table(
+        ("STRATEGY", "TIME", "OF THE LEAST", "FROM THE STORE", "BETWEEN RACKS", ""),
+        [
+            (
+                one["strategy"], _duration(one["time_seconds"]), f"{one['ratio']:.2f} x", one["store_copies"],
+                one["cross_rack_copies"], "<- would be taken" if one["strategy"] == plan.strategy else "",
+            )
+            for one in plan.strategies
+        ],
+        empty="There is nothing to compare.",
+    )  # fmt: skip
+    size, rate = format_bytes(plan.bytes), format_bytes(plan.rate)
+    told = f"{size} to {plan.workers} nodes with {rate}/s on each link: no strategy could take less than"
+    click.echo(f"{told} {_duration(plan.bound_seconds)}. Nothing has been moved.", err=True)
+
+
+def _duration(seconds: float) -> str:
+    return format_duration_ms(int(seconds * 1000))
 
 
 def _tell_estimate(deployment: Deployment) -> None:
     seconds = deployment.estimated_time_seconds
     if seconds:
-        click.echo(f"It takes about {format_duration_ms(int(seconds * 1000))}.", err=True)
+        click.echo(f"It takes about {_duration(seconds)}.", err=True)

@@ -18,7 +18,7 @@ class HttpStore:
         self.url = url.rstrip("/")
         # Compressed answers would make the bytes of a range something else.
         headers = {"Accept-Encoding": "identity"}
-        timeout = httpx.Timeout(30, connect=5)
+        timeout = httpx.Timeout(10, connect=5)  # without a byte
         self._client = httpx.Client(headers=headers, timeout=timeout, follow_redirects=True)
 
     def read_range(self, path: str, offset: int, size: int, etag: str = "") -> bytes:

@@ -16,6 +16,7 @@ from agent.transfer.sources import Source, SourceFailed
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
 from platform_core.distribution.pace import Offer
 from platform_core.distribution.swarm import Follow, View, next_actions
+from platform_core.errors import TrainmasterError
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +72,8 @@ class DamagedPiece(SourceFailed):
 
 
 class Pull:
-    """`run` ends when nothing is missing, or raises SourceFailed when nobody can go on.
+    """`run` ends when nothing is missing, or raises SourceFailed when nobody can go on, TrainmasterError when this node
+    itself cannot.
 
     `trouble` hears of each source that could not go on, `came` of each verified piece, its source and size.
     """
@@ -90,6 +92,7 @@ class Pull:
         self._distrusted: set[str] = set()
         self._store_tries = 0
         self._store_free_at = 0.0
+        self._broken: TrainmasterError | None = None
         self._last_trouble: dict[str, str] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._news = asyncio.Event()
@@ -191,6 +194,8 @@ class Pull:
             pass
 
     def _give_up_if_nobody_is_left(self) -> None:
+        if self._broken is not None:
+            raise self._broken
         busy = any(follow is not None for follow in self._following)
         if self._store_tries > len(self._means.trying.pauses) and not busy:
             raise SourceFailed("; ".join(dict.fromkeys(self._last_trouble.values())))
@@ -226,6 +231,8 @@ class Pull:
             await self._receive(source, follow.lane, numbers)
         except SourceFailed as trouble:
             self._failed(source, trouble)
+        except TrainmasterError as error:  # this node's own disk: no other source helps
+            self._broken = error
         finally:
             if self._tasks[follow.lane] is asyncio.current_task():
                 self._following[follow.lane] = None

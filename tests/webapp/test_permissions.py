@@ -68,6 +68,7 @@ def pages() -> Iterator[Row]:
     yield Row("get", "", SIGNED_IN)
     yield Row("get", "audit/", SIGNED_IN)
     yield Row("get", "report/", SIGNED_IN)
+    yield Row("get", "metrics", SIGNED_IN.replace("L", "A"))
     yield Row("get", "search/", SIGNED_IN, "search/?q=bytelm")
     yield from accounts_rows()
     yield from cluster_rows()
@@ -95,6 +96,9 @@ def pages() -> Iterator[Row]:
     yield Row(
         "post", "deployments/<str:deployment_id>/cancel/", OWN_OR_LEAD, "deployments/{deployment}/cancel/"
     )
+    switch = "deployments/<str:deployment_id>"
+    yield Row("post", f"{switch}/promote/", OWN_OR_LEAD, "deployments/{deployment}/promote/")
+    yield Row("post", f"{switch}/rollback/", OWN_OR_LEAD, "deployments/{deployment}/rollback/")
     yield Row("get", "api/docs/", SIGNED_IN)
 
 
@@ -212,6 +216,13 @@ def api_rows() -> Iterator[Row]:
     yield row("get", "deployments/<str:deployment_id>", OF_TEAM, "deployments/{deployment}")
     yield row("delete", "deployments/<str:deployment_id>", OWN_OR_LEAD, "deployments/{deployment}")
     yield row("post", "deployments/<str:deployment_id>/retry", MEMBERS, "deployments/{deployment}/retry")
+    for verb in ("promote", "rollback"):
+        yield row(
+            "post",
+            f"deployments/<str:deployment_id>/{verb}",
+            OWN_OR_LEAD,
+            f"deployments/{{deployment}}/{verb}",
+        )
 
 
 ROWS = [*pages(), *api_rows()]

@@ -108,6 +108,7 @@ SCHEDULING_POLICY = text("TRAINMASTER_SCHEDULING_POLICY", "priority_fair_share")
 SCHEDULING_RESERVATIONS = integer("TRAINMASTER_SCHEDULING_RESERVATIONS", 4, 0, 100)
 MAX_RESTARTS = integer("TRAINMASTER_MAX_RESTARTS", 3, 0, 100)
 SCHEDULING_PREEMPTION = flag("TRAINMASTER_SCHEDULING_PREEMPTION", False)
+SCHEDULING_ELASTIC = flag("TRAINMASTER_SCHEDULING_ELASTIC", True)
 # A job whose slots are below so many percent for so many minutes is idle: it is warned, and taken off if wanted.
 IDLE_PERCENT = integer("TRAINMASTER_IDLE_PERCENT", 5, 0, 100)
 IDLE_MINUTES = integer("TRAINMASTER_IDLE_MINUTES", 30, 1, 10_000)
@@ -223,6 +224,9 @@ CONTENT_SECURITY_POLICY = {
 
 # Redis protocol: cache (liveness, live progress), channel layer, broker
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+METRICS_TOKEN = secret(
+    "TRAINMASTER_METRICS_TOKEN", ""
+)  # with which Prometheus reads /metrics; empty: nobody has one
 # Who gets the weekly report by mail, and through which server: smtp://user:password@host:587, smtps:// for TLS at once.
 REPORT_RECIPIENTS = words("TRAINMASTER_REPORT_RECIPIENTS", "")
 DEFAULT_FROM_EMAIL = text("TRAINMASTER_MAIL_FROM", "trainmaster@localhost")

@@ -68,6 +68,9 @@ class Worker(models.Model):
     rate_in = models.FloatField(default=0)
     rate_out = models.FloatField(default=0)
     source = models.CharField(max_length=60, blank=True)
+    moved_bytes = models.BigIntegerField(
+        default=0, help_text="that ever came and were verified; never less than it was"
+    )
     retries = models.PositiveIntegerField(default=0)
     distrusted = models.JSONField(default=list, help_text="who sent it damaged bytes")
     store_bytes = models.BigIntegerField(default=0, help_text="pulled from the store by itself")

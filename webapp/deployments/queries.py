@@ -8,12 +8,13 @@ from django.db.models import QuerySet, Sum
 
 from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.distribution.progress import Progress, progress
+from platform_core.monitoring.exposition import Family
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
 from webapp.clusters import queries as clusters
-from webapp.deployments import activity
+from webapp.deployments import activity, figures
 from webapp.deployments.keeping import kept
 from webapp.deployments.mapping import deployment_value
 from webapp.deployments.models import Deployment, Worker
@@ -103,6 +104,11 @@ def transfer_token(deployment_id: str) -> str:
 def active_count(teams: Iterable[str] | None) -> int:
     active = visible(teams).exclude(state__in=["complete", "failed", "cancelled"])
     return active.count()
+
+
+def metrics(teams: Iterable[str] | None) -> tuple[Family, ...]:
+    """What distribution has done so far for these teams, for Prometheus."""
+    return figures.families(None if teams is None else list(teams))
 
 
 def may_watch(user: Any, deployment_id: str) -> bool:

@@ -47,7 +47,9 @@ def create(
         registry_services.check_source(source_url)
     document = found.manifest.document
     planned = planning.plan(places, found.manifest.total_bytes, document["piece_size"], manner.strategy)
-    seated = {seat.node for seat in planned.forest.seats}  # those with an agent, which alone can switch a version
+    seated = {
+        seat.node for seat in planned.forest.seats
+    }  # those with an agent, which alone can switch a version
     able = [place for place in places if place.node in seated]
     switching = rollouts.planned(manner, len(able))
     with transaction.atomic():
@@ -102,8 +104,16 @@ def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, 
         )
         for position, seat in enumerate(seats)
     )  # fmt: skip
+    Worker.objects.bulk_create(
+        Worker(
+            deployment=row, node_id=place.node, position=position, seated=False, state=WorkerState.IDLE,
+            bytes_total=manifest.total_bytes,
+        )
+        for position, place in enumerate(planned.alone, len(seats))
+    )  # fmt: skip
     clusters.touch([seat.node for seat in seats])
-    cause = f"{version.model} version {version.version} to {len(seats)} nodes, by {planned.strategy}"
+    nodes = len(seats) + len(planned.alone)
+    cause = f"{version.model} version {version.version} to {nodes} nodes, by {planned.strategy}"
     _tell(row, "DeploymentCreated", actor.name, cause)
     return row
 
@@ -118,9 +128,10 @@ def report(node_id: str, said: WorkerReport) -> None:
         now = now_ms()
         Worker.objects.filter(id=worker.id).update(
             chunks_done=said.chunks_done, rate_in=said.rate_in, rate_out=said.rate_out, source=said.source,
-            retries=said.retries, offers=said.offers, seen_ms=now,
+            retries=max(worker.retries, said.retries), offers=said.offers, seen_ms=now,
             store_bytes=max(worker.store_bytes, said.store_bytes),
             refused_bytes=max(worker.refused_bytes, said.refused_bytes),
+            moved_bytes=worker.moved_bytes + max(0, said.bytes_done - worker.bytes_done),
         )  # fmt: skip
         _name_distrusted(row, worker, said.distrusted)
         verifying = said.state == "verifying"

@@ -1,5 +1,7 @@
 from collections.abc import Collection
 
+from django.db.models import Count
+
 from webapp.live.models import Event
 
 
@@ -36,6 +38,15 @@ def recent(
 def of_team(team: str, subject_kinds: tuple[str, ...], limit: int = 50) -> list[Event]:
     """What happened lately to these kinds of subjects of one team, newest first."""
     return list(Event.objects.filter(team=team, subject_kind__in=subject_kinds).order_by("-id")[:limit])
+
+
+def counts(kinds: Collection[str], teams: list[str] | None) -> dict[tuple[str, str], int]:
+    """(kind, team) → how often that has happened."""
+    events = Event.objects.filter(kind__in=kinds)
+    if teams is not None:
+        events = events.filter(team__in=teams)
+    rows = events.order_by().values_list("kind", "team").annotate(Count("id"))
+    return {(kind, team): count for kind, team, count in rows}
 
 
 def kinds() -> list[str]:

@@ -1,0 +1,121 @@
+"""What Prometheus reads of distribution, and who may."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.test import Client, override_settings
+from rest_framework.test import APIClient
+
+from platform_core.distribution.manifest import ManifestBuilder
+from tests.webapp.conftest import Cast
+from webapp.accounts.models import Team
+from webapp.accounts.queries import actor_of
+from webapp.artifacts import services as artifacts
+from webapp.clusters.models import Node
+from webapp.deployments import queries, services
+from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.values import WorkerReport
+from webapp.registry import services as registry
+
+SIZE = 10 * 2**20
+TOKEN = "token-of-the-scraper"
+
+
+@pytest.fixture
+def deployment(cast: Cast, vision: Team, node: Callable[..., Node]) -> Deployment:
+    """To two nodes: one pulled it and sent damaged bytes, the other gave it up after it was complete."""
+    for name in ("node-1", "node-2"):
+        node(name)
+    builder = ManifestBuilder("model", chunk_size=4 * 2**20, piece_size=2**20)
+    builder.feed("weights.bin", bytes(SIZE))
+    manifest = artifacts.register(builder.finish(), "vision", "file:///somewhere")
+    registry.register(actor_of(cast.owner), "vision", "bytelm", manifest=manifest.id)
+    made = services.create(actor_of(cast.owner), "vision/bytelm", 1)
+    first, second = [worker.node_id for worker in queries.workers(made.id)]
+    say(made, first, "receiving", SIZE // 2, store_bytes=SIZE // 2)
+    say(made, second, "receiving", SIZE // 4, distrusted=(first,), refused_bytes=2**20, retries=3)
+    say(made, first, "complete", SIZE, store_bytes=SIZE)
+    say(made, second, "failed", SIZE // 4, error="the disk is full")
+    say(made, second, "complete", SIZE)
+    say(made, second, "evicted", 0, error="the disk was full")
+    Deployment.objects.filter(id=made.id).update(bound_ms=1000, started_ms=5000, finished_ms=6040)
+    return made
+
+
+def say(deployment: Deployment, node: str, state: str, done: int, **more: object) -> None:
+    told = {"rate_in": 0, "rate_out": 0, "source": "", "error_code": "", "error": "", "retries": 0, **more}
+    services.report(
+        node, WorkerReport(deployment.id, state, bytes_done=done, bytes_total=SIZE, chunks_done=b"", **told)
+    )  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def scraper() -> Iterator[Client]:
+    with override_settings(METRICS_TOKEN=TOKEN):
+        yield Client(headers={"authorization": f"Bearer {TOKEN}"})
+
+
+def read(client: Client) -> dict[str, float]:
+    answer = client.get("/metrics", headers={"accept": "application/openmetrics-text;version=1.0.0"})
+    assert answer.status_code == 200
+    assert answer["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    lines = [line for line in answer.content.decode().splitlines() if not line.startswith("#")]
+    pairs = [line.rpartition(" ") for line in lines]
+    return {name.removeprefix("trainmaster_"): float(value) for name, _, value in pairs}
+
+
+def test_the_scraper_reads_what_distribution_has_done(scraper: Client, deployment: Deployment) -> None:
+    told = read(scraper)
+    assert told['deployments{team="vision",state="complete"}'] == 1
+    assert told['deployment_nodes{team="vision",state="evicted"}'] == 1
+    of_vision = {
+        "moved_bytes_total": 2 * SIZE, "store_bytes_total": SIZE, "refused_bytes_total": 2**20, "retries_total": 3,
+        "node_failures_total": 1, "evictions_total": 1, "damaged_senders_total": 1,
+        "time_over_bound_count": 1, "time_over_bound_sum": 1.04,
+    }  # fmt: skip
+    for name, value in of_vision.items():
+        assert told[f'deployment_{name}{{team="vision"}}'] == value, name
+    assert told['deployment_time_over_bound_bucket{team="vision",le="1.02"}'] == 0
+    assert told['deployment_time_over_bound_bucket{team="vision",le="1.05"}'] == 1
+
+
+def test_no_counter_falls_when_a_model_is_fetched_again(
+    scraper: Client, deployment: Deployment, cast: Cast
+) -> None:
+    gone = Worker.objects.get(deployment=deployment, state="evicted").node_id
+    before = read(scraper)
+    services.retry(actor_of(cast.owner), deployment.id)
+    for state, done in (("receiving", 100), ("receiving", SIZE // 2), ("complete", SIZE)):
+        say(deployment, gone, state, done)
+        after = read(scraper)
+        for name in before:
+            if "_total" in name:
+                assert after[name] >= before[name], name
+        before = after
+    assert before['deployment_moved_bytes_total{team="vision"}'] == 3 * SIZE
+
+
+def test_people_read_what_their_teams_may_see(
+    deployment: Deployment, cast: Cast, browser: Callable[..., Client], api: Callable[..., APIClient]
+) -> None:
+    assert read(browser(cast.viewer))['deployments{team="vision",state="complete"}'] == 1
+    assert read(browser(cast.admin))['deployments{team="vision",state="complete"}'] == 1
+    assert read(browser(cast.outsider)) == {}
+    assert read(api(cast.outsider, "nlp")) == {}
+
+
+def test_without_a_token_or_with_another_one_nothing_is_told(scraper: Client, db: None) -> None:
+    for given in ({}, {"authorization": "Bearer another"}, {"authorization": f"Basic {TOKEN}"}):
+        answer = Client(headers=given).get("/metrics")
+        assert answer.status_code == 401
+        assert answer["WWW-Authenticate"] == "Bearer"
+
+
+def test_an_empty_token_in_the_settings_is_none(db: None) -> None:
+    with override_settings(METRICS_TOKEN=""):
+        assert Client(headers={"authorization": "Bearer "}).get("/metrics").status_code == 401
+
+
+def test_before_the_first_deployment_the_families_are_named_and_empty(scraper: Client, db: None) -> None:
+    assert read(scraper) == {}
+    assert "# TYPE trainmaster_deployments gauge" in scraper.get("/metrics").content.decode()

@@ -128,6 +128,7 @@ class Deployment(Answer):
     bytes_done: int = 0  # on all workers together
     bytes_total: int = 0
     rate: int = 0  # bytes per second into all workers together
+    rollout: Mapping[str, Any] | None = None  # state, reason, nodes, nodes_active, canaries, checks, …
     reason: str = ""
     created_ms: int | None = None
     started_ms: int | None = None

@@ -166,13 +166,28 @@ class Client:
 
     def deploy(
         self, model: str, version: int, *, nodes: Sequence[str] = (), source_url: str = "", strategy: str = "",
-        preheat: bool = False, pin: bool = False,
+        preheat: bool = False, pin: bool = False, rollout: Mapping[str, Any] | None = None,
     ) -> Deployment:  # fmt: skip
-        """`model` is team/name; no nodes means every ready one. `preheat`: fetched and verified, never activated."""
+        """`model` is team/name; no nodes means every ready one. `preheat`: fetched and verified, never activated.
+        `rollout`: how the nodes switch to it, as REST takes it; {} switches each one as soon as it holds the version.
+        """
         body: dict[str, Any] = {"model_id": model, "version": version, "target_workers": list(nodes)}
         more = {"source_url": source_url, "strategy": strategy, "preheat": preheat, "pin": pin}
         body |= {name: value for name, value in more.items() if value}
+        body |= {} if rollout is None else {"rollout": dict(rollout)}
         return Deployment.of(self._call("POST", "deployments", json=body))
+
+    def promote(self, deployment_id: str) -> Deployment:
+        """The canaries are checked once more, then the other nodes follow."""
+        return Deployment.of(self._call("POST", f"deployments/{_part(deployment_id)}/promote"))
+
+    def roll_back(self, deployment_id: str) -> Deployment:
+        """Every node goes back to what it ran before."""
+        return Deployment.of(self._call("POST", f"deployments/{_part(deployment_id)}/rollback"))
+
+    def retry_deployment(self, deployment_id: str) -> Deployment:
+        """Failed nodes fetch again; failed hooks and health checks run again."""
+        return Deployment.of(self._call("POST", f"deployments/{_part(deployment_id)}/retry"))
 
     def plan(self, model: str, version: int, *, nodes: Sequence[str] = (), strategy: str = "auto") -> Plan:
         """What each strategy would take; nothing moves."""

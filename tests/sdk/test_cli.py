@@ -304,6 +304,48 @@ def test_a_model_is_preheated_and_pinned(trainmaster: Trainmaster, platform: Pla
     assert "complete (preheated, pinned, 1 gave it up)" in trainmaster("deployments").stdout
 
 
+def test_a_version_is_switched_on_promoted_and_rolled_back(
+    trainmaster: Trainmaster, platform: PlatformStub
+) -> None:
+    platform.answer("GET me", {**ME, "token_team": "vision", "teams": {"vision": "lead"}})
+    rollout = {"state": "holding", "nodes": 3, "nodes_active": 1}
+    begun = {"id": "dep-2", "status": "init", "model": "vision/bytelm", "version": 2, "rollout": rollout}
+    platform.answer("POST deployments", begun, 201)
+    words = (
+        "--canary",
+        "1",
+        "--hold",
+        "600",
+        "--health-check",
+        "check-model",
+        "--hook",
+        "reload",
+        "--wait-for-all",
+    )
+    trainmaster("deploy", "vision/bytelm", "2", *words)
+    trainmaster("deploy", "vision/bytelm", "2", "--activate")
+    trainmaster("deploy", "vision/bytelm", "2")
+    full, bare, none = (one.json for one in platform.requests("POST", "deployments"))
+    assert full["rollout"] == {
+        "canary": "1", "hold_seconds": 600, "health_check": "check-model", "hook": "reload", "wait_for_all": True,
+    }  # fmt: skip
+    assert (bare["rollout"], "rollout" in none) == ({}, False)
+    platform.answer("POST deployments/dep-2/promote", begun)
+    told = trainmaster("promote", "dep-2").stdout
+    assert told == "vision/bytelm version 2 (dep-2) is holding; 1 of 3 nodes run it\n"
+    older = {**begun, "id": "dep-1", "version": 1}
+    undone = {**begun, "id": "dep-3", "rollout": {"state": "rolled_back"}}
+    platform.answer("GET deployments", {"results": [undone, {"id": "dep-4", "status": "init"}, begun, older]})
+    platform.answer(
+        "POST deployments/dep-2/rollback", {**begun, "rollout": {**rollout, "state": "rolled_back"}}
+    )
+    assert "(dep-2) is rolled back" in trainmaster("rollback", "vision/bytelm").stdout
+    assert (
+        "No version of vision/other was made active" in trainmaster("rollback", "vision/other", code=1).stderr
+    )
+    assert "rollout rolled back" in trainmaster("deployments").stdout
+
+
 def test_help_names_the_operators_commands_without_loading_them(trainmaster: Trainmaster) -> None:
     told = trainmaster("--help").stdout
     assert "trainmaster up --help" in told

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from platform_core.distribution.deployment import DeploymentState
+from platform_core.distribution.rollout_states import MemberState, RolloutState
 from tests.webapp.conftest import BOOTSTRAP, Cast, description
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
@@ -13,7 +14,7 @@ from webapp.accounts.permissions import SYSTEM
 from webapp.artifacts import services as artifacts
 from webapp.checkpoints.models import Checkpoint
 from webapp.clusters import services as clusters
-from webapp.deployments.models import Deployment
+from webapp.deployments.models import Deployment, Rollout, RolloutMember
 from webapp.experiments.models import Run, RunArtifact
 from webapp.jobs import services as jobs
 from webapp.live.identity import now_ms
@@ -73,6 +74,13 @@ def build(cast: Cast) -> World:
         id="dep-0000000000000000", team_id="vision", user=cast.owner, model_version=version,
         source_url="file:///nowhere", state=DeploymentState.INIT, estimated_ms=1000, created_ms=1,
     )  # fmt: skip
+    held = Rollout.objects.create(
+        deployment=deployment, model=version.model, canaries=1, command_seconds=60, state=RolloutState.HOLDING,
+        holding_since_ms=1,
+    )  # fmt: skip
+    RolloutMember.objects.create(
+        rollout=held, node_id=node, position=0, state=MemberState.ACTIVE, canary=True, revision=1
+    )
     return World(
         job=job.id,
         experiment=Run.objects.get(id=job.id).experiment_id,

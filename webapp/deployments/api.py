@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,9 +11,10 @@ from rest_framework.views import APIView
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
-from webapp.deployments import keeping, queries, services
+from webapp.deployments import keeping, queries, rollout_serializers, services
 from webapp.deployments.models import Deployment
 from webapp.deployments.planning import STRATEGIES
+from webapp.deployments.rollout_serializers import RolloutIn, RolloutOut
 from webapp.deployments.values import Manner
 
 
@@ -32,6 +33,7 @@ class NewDeployment(serializers.Serializer[Any]):
         required=False, default=False, help_text="fetch and verify, never activate, make room first"
     )
     pin = serializers.BooleanField(required=False, default=False, help_text="never give it up for room")
+    rollout = RolloutIn(required=False, default=None, allow_null=True)
 
 
 class Change(serializers.Serializer[Any]):
@@ -52,10 +54,15 @@ class DeploymentOut(serializers.Serializer[Deployment]):
     strategy = serializers.CharField()
     preheat = serializers.BooleanField()
     pinned = serializers.BooleanField()
+    rollout = serializers.SerializerMethodField(help_text="null: it only brings the bytes")
     reason = serializers.CharField()
     created_ms = serializers.IntegerField()
     started_ms = serializers.IntegerField()
     finished_ms = serializers.IntegerField()
+
+    @extend_schema_field(RolloutOut(allow_null=True))
+    def get_rollout(self, row: Deployment) -> dict[str, Any] | None:
+        return rollout_serializers.told(row)
 
     def get_estimated_time_seconds(self, row: Deployment) -> float:
         return row.estimated_ms / 1000
@@ -118,7 +125,8 @@ class Deployments(APIView):
         wanted = NewDeployment(data=request.data)
         wanted.is_valid(raise_exception=True)
         data = dict(wanted.validated_data)
-        manner = Manner(data.pop("strategy"), data.pop("preheat"), data.pop("pin"))
+        rollout = rollout_serializers.wish(data.pop("rollout"))
+        manner = Manner(data.pop("strategy"), data.pop("preheat"), data.pop("pin"), rollout)
         model, version = data.pop("model_id"), data.pop("version")
         row = services.create(actor_of(request), model, version, manner=manner, **data)
         return Response(DeploymentOut(queries.find(row.id)).data, status=201)

@@ -1,6 +1,6 @@
 from django.urls import path
 
-from webapp.deployments import views
+from webapp.deployments import rollout_views, views
 
 app_name = "deployments"
 urlpatterns = [
@@ -11,5 +11,7 @@ urlpatterns = [
     path("deployments/<str:deployment_id>/chunks/", views.chunks, name="chunks"),
     path("deployments/<str:deployment_id>/retry/", views.retry, name="retry"),
     path("deployments/<str:deployment_id>/pin/", views.pin, name="pin"),
+    path("deployments/<str:deployment_id>/promote/", rollout_views.promote, name="promote"),
+    path("deployments/<str:deployment_id>/rollback/", rollout_views.rollback, name="rollback"),
     path("deployments/<str:deployment_id>/cancel/", views.cancel, name="cancel"),
 ]

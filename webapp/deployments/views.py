@@ -14,7 +14,16 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
-from webapp.deployments import keeping, movement, planning, presentation, queries, services
+from webapp.deployments import (
+    keeping,
+    movement,
+    planning,
+    presentation,
+    queries,
+    rollout_page,
+    rollout_views,
+    services,
+)
 from webapp.deployments.api import deployment_for
 from webapp.deployments.values import Manner
 from webapp.live import fragments
@@ -61,6 +70,7 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
     owner = row.user.username
     states = {worker.state for worker in workers}
     context: dict[str, Any] = {
+        "rollout": rollout_page.panel(row, actor, now),
         "deployment": presentation.head(row, workers),
         "answer": presentation.answer(row, workers, now),
         "phases": presentation.phases(row, workers),
@@ -136,7 +146,9 @@ def create(request: HttpRequest) -> HttpResponse:
         raise TrainmasterError("not_found", what="model version")
     model = str(version.model)
     given = request.POST
-    manner = Manner(given.get("strategy") or "mesh", "preheat" in given, "pin" in given)
+    manner = Manner(
+        given.get("strategy") or "mesh", "preheat" in given, "pin" in given, rollout_views.wish(given)
+    )
     row = services.create(
         actor_of(request),
         model,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from platform_core.distribution.strategies import AUTO, NAMES
@@ -10,6 +13,7 @@ from trainmaster.answers import Deployment, Plan
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
 from trainmaster.cli.progress import watch
+from trainmaster.cli.rollouts import rollout_options
 from trainmaster.cli.session import connect, team_of
 from trainmaster.client import Client
 
@@ -35,12 +39,13 @@ _WATCH = click.option(
 @_SOURCE
 @_STRATEGY
 @_PIN
+@rollout_options
 @click.option("--plan", "planning", is_flag=True, help="Only compare what each strategy would take.")
 @_WATCH
 @output.as_json
 def deploy(
     model: str, version: int, nodes: str, source_url: str, strategy: str | None, pin: bool, planning: bool,
-    watching: bool, as_json: bool,
+    watching: bool, as_json: bool, rollout: Mapping[str, Any] | None,
 ) -> None:  # fmt: skip
     """Bring a version of a model to nodes.
 
@@ -52,8 +57,9 @@ def deploy(
             _tell_plan(client.plan(named, version, nodes=targets, strategy=strategy or AUTO), as_json)
             return
         made = client.deploy(
-            named, version, nodes=targets, source_url=source_url, strategy=strategy or "", pin=pin
-        )
+            named, version, nodes=targets, source_url=source_url, strategy=strategy or "", pin=pin,
+            rollout=rollout,
+        )  # fmt: skip
         _begun(client, made, watching, as_json)
 
 
@@ -133,6 +139,7 @@ def _status(deployment: Deployment) -> str:
             ("preheated", deployment.preheat),
             ("pinned", deployment.pinned),
             (f"{deployment.workers_evicted} gave it up", deployment.workers_evicted),
+            (f"rollout {(deployment.rollout or {}).get('state', '')}".replace("_", " "), deployment.rollout),
         )
         if there
     ]

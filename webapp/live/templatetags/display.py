@@ -27,6 +27,8 @@ STATE_TONES = {
     "idle": "off", "receiving": "run", "assigned": "off", "preparing": "run", "exited": "off",
     "healthy": "ok", "degraded": "wait", "active": "ok", "expired": "off", "revoked": "bad", "verified": "ok",
     "corrupt": "bad", "good": "ok", "saving": "run", "evicted": "off",
+    "canary": "run", "holding": "wait", "promoting": "run", "rolled_back": "off", "waiting": "off", "switching": "run",
+    "returning": "wait", "returned": "off",
 }  # fmt: skip
 
 # The end of an event's kind says how it went; anything else is grey.
@@ -43,6 +45,7 @@ EVENT_TONES = {
         "Verified",
         "Registered",
         "Joined",
+        "Activated",
     ),
     "run": ("Placed", "Started", "Running", "Scheduled", "Assigned", "Distributing", "Downloading"),
 }

@@ -1,0 +1,87 @@
+"""Rollouts over REST and in the browser, and who may move them."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+from rest_framework.test import APIClient
+
+from tests.webapp.deployments.rollouts.acting import Agents, rounds
+from webapp.accounts.models import User
+from webapp.clusters.models import Node
+from webapp.deployments.models import Deployment
+from webapp.registry.models import ModelVersion
+
+
+def test_rollouts_over_rest(
+    api: Callable[..., APIClient], owner: User, versions: list[ModelVersion], agents: Agents
+) -> None:
+    client = api(owner)
+    wish = {"canary": "34%", "hold_seconds": None, "health_check": "check-model", "hook": "reload"}
+    body = {"model_id": "vision/bytelm", "version": 1, "rollout": wish}
+    made = client.post("/api/v1/deployments", body, format="json").json()
+    row = Deployment.objects.get(id=made["id"])
+    assert made["rollout"]["canaries"] == ["node-0", "node-1"]
+    agents.hold(row)
+    rounds(agents)
+    told = client.get(f"/api/v1/deployments/{row.id}").json()["rollout"]
+    assert (told["state"], told["nodes_active"], told["nodes"]) == ("holding", 2, 3)
+    assert told["checks"] == [
+        {"node": name, "exit_code": 0, "output": "a\nperplexity 9"} for name in ("node-0", "node-1")
+    ]
+    told = client.post(f"/api/v1/deployments/{row.id}/promote").json()["rollout"]
+    assert told["state"] == "holding"
+    rounds(agents)
+    assert client.get(f"/api/v1/deployments/{row.id}").json()["rollout"]["state"] == "active"
+    assert client.post(f"/api/v1/deployments/{row.id}/promote").status_code == 409
+    assert client.post(f"/api/v1/deployments/{row.id}/rollback").json()["rollout"]["state"] == "rolled_back"
+
+
+def test_a_deployment_that_activates_nothing_has_no_rollout_to_promote(
+    api: Callable[..., APIClient], owner: User, versions: list[ModelVersion], nodes: list[Node]
+) -> None:
+    client = api(owner)
+    for rollout in (None, {"activate": False}):
+        body = {"model_id": "vision/bytelm", "version": 1, "rollout": rollout}
+        made = client.post("/api/v1/deployments", body, format="json").json()
+        assert made["rollout"] is None
+        refusal = client.post(f"/api/v1/deployments/{made['id']}/promote")
+        assert (refusal.status_code, "only brought the bytes" in refusal.json()["detail"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("who", "status"),
+    [("owner", 200), ("member", 403), ("lead", 200), ("outsider", 404), ("admin", 200), ("viewer", 403)],
+)
+@pytest.mark.parametrize("verb", ["promote", "rollback"])
+def test_who_may_promote_and_roll_back(
+    who: str, status: int, verb: str, api: Callable[..., APIClient], browser: Callable[[User], Client],
+    deploy: Callable[..., Deployment], agents: Agents, request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
+    row = deploy(1)
+    agents.hold(row)
+    rounds(agents)
+    person: User = request.getfixturevalue(who)
+    page = browser(person).post(f"/deployments/{row.id}/{verb}/")
+    assert page.status_code == (302 if status == 200 else status)
+    if who == "admin":
+        return  # a token is never an admin's
+    client = api(person, "nlp" if who == "outsider" else "vision")
+    assert client.post(f"/api/v1/deployments/{row.id}/{verb}").status_code == status
+
+
+def test_the_page_tells_how_far_it_is_and_who_is_a_canary(
+    first: Deployment,
+    deploy: Callable[..., Deployment],
+    agents: Agents,
+    browser: Callable[[User], Client],
+    owner: User,
+) -> None:
+    agents.health = 7
+    row = deploy(2)
+    agents.hold(row)
+    rounds(agents)
+    page = browser(owner).get(f"/deployments/{row.id}/").content.decode()
+    for words in ("node-0: check-model ended with 7", "perplexity 9", "Roll back", "canary"):
+        assert words in page
+    assert "Promote" not in page, "what has failed cannot be promoted"

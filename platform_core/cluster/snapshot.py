@@ -53,6 +53,8 @@ class PendingJob:
     attained_gpu_ms: int = 0  # GPU time it has had in earlier attempts
     expected_runtime_ms: int | None = None  # what is left to run, where an estimate beats the limit
     constraints: Constraints = ANYWHERE
+    resize_to: int = 0  # it was stopped to start again with so many GPUs at most; 0 where it was not
+    resize_on: tuple[str, ...] = ()  # where it ran until then, best it stays there
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,12 @@ class RunningJob:
     attained_gpu_ms: int = 0  # in attempts before this one
     max_runtime_ms: int = 0  # the user's limit; 0 where none is known
     saves_when_stopped: bool = False  # does it write a checkpoint when it is told to stop?
+    asks: PendingJob | None = None  # of an elastic job: what it would ask for if it waited
+    stopping: bool = False  # it was told to stop and gives its slots within a minute or so
 
     @property
     def held(self) -> int:
-        """Slots held now; the number a job asked for may be larger once jobs are elastic."""
+        """Slots held now; an elastic job may have asked for more."""
         return sum(len(slots) for _, slots in self.placement)
 
 

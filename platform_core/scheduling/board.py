@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
-from platform_core.scheduling.decisions import Placement, Seat
+from platform_core.scheduling.decisions import Placement, Seat, Stop
 from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.node_index import Demand, SlotCounts
 from platform_core.scheduling.placement import Place
@@ -24,6 +24,13 @@ class Board:
         self.counts = self.at_start.copy()
         self.quota = QuotaLedger(snapshot.teams)
         self.reservations = Reservations(self.site, snapshot, self.counts)
+        self.stops: list[Stop] = []
+        self.stopping: set[str] = set()  # running jobs that this round stops
+        self.resizable = [job for job in snapshot.running if job.asks is not None and job.preemptible]
+        self.hopeless: set[tuple[str, Demand, int]] = (
+            set()
+        )  # what stops could not make room for, until the next
+        self.promised: set[str] = set()  # waiting jobs that get what others are giving up already
         self._slots = [node.free_slots for node in self.index.nodes]
         self._free = {
             gpu_type: self.counts.total(self.index.of_type(gpu_type) & self.site.ready)
@@ -45,16 +52,21 @@ class Board:
         if not self.may_start(job):
             return None
         demand = self.site.demand(job)
-        runtime_ms = remaining_ms(job) if self.reservations.made or self.site.windows else 0
+        runtime_ms = self.runtime_ms(job)
         if runtime_ms >= self._failed.get(demand, runtime_ms + 1):
             return None
         free = self.reservations.free_through(runtime_ms)
-        place = self.site.place(free, demand)
+        place = self.site.place(free, demand, self.index.bits(job.resize_on)) if job.resize_on else None
+        place = place or self.site.place(free, demand)
         if place is None:
             self._failed[demand] = runtime_ms
         return place
 
-    def seat(self, job: PendingJob, place: Place) -> Placement:
+    def runtime_ms(self, job: PendingJob) -> int:
+        """How long its place must stay free; 0 where nothing is kept for anybody."""
+        return remaining_ms(job) if self.reservations.made or self.site.windows else 0
+
+    def seat(self, job: PendingJob, place: Place, *, fewer_than: int = 0) -> Placement:
         members: list[Seat] = []
         for rank, position in enumerate(place.nodes):
             free = self._slots[position]
@@ -63,7 +75,10 @@ class Board:
             self.take(position, place.slots_each)
         self.reservations.start(place, remaining_ms(job))
         self.quota.take(job.team, job.gpu_type, job.num_gpus)
-        return Placement(job.id, tuple(members), self._reason(job, place))
+        reason = self._reason(job, place)
+        if fewer_than:
+            reason = f"{reason}; it asks for {fewer_than} and begins with {job.num_gpus}, which start it now"
+        return Placement(job.id, tuple(members), reason)
 
     def _reason(self, job: PendingJob, place: Place) -> str:
         nodes = [self.index.nodes[position] for position in place.nodes]

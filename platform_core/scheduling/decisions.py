@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -59,6 +59,7 @@ def started(job: PendingJob, placement: Placement, now_ms: int, runtime_ms: int)
         submitted_ms=job.submitted_ms,
         attained_gpu_ms=job.attained_gpu_ms,
         max_runtime_ms=job.max_runtime_ms,
+        asks=replace(job, resize_to=0) if job.min_gpus < job.num_gpus else None,
     )
 
 
@@ -75,6 +76,8 @@ class Wait:
 class StopKind(StrEnum):
     EVICTED = "evicted"  # it comes after the job that gets the room
     MOVED = "moved"  # it deserves its slots and finds them elsewhere in the next round
+    SHRUNK = "shrunk"  # it is elastic and goes on with fewer
+    GROWN = "grown"  # it is elastic and goes on with more, which were idle
 
 
 class Stop(NamedTuple):
@@ -84,6 +87,7 @@ class Stop(NamedTuple):
     for_job: str
     kind: StopKind
     lost_gpu_ms: int  # work since its last checkpoint, and the resume
+    to_gpus: int = 0  # with how many it starts again, where it is resized
 
 
 @dataclass(frozen=True, slots=True)

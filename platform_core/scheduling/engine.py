@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
+from platform_core.scheduling import elastic
 from platform_core.scheduling.board import Board
 from platform_core.scheduling.decisions import Placement, Plan, Stop, Wait
+from platform_core.scheduling.estimates import with_gpus
 from platform_core.scheduling.eviction import Eviction, Ranked, as_if_waiting
 from platform_core.scheduling.explain import Explainer
 from platform_core.scheduling.ordering import HELD, ORDERS
 from platform_core.scheduling.policy import Policy
+from platform_core.scheduling.stopping import expect_the_leaving, promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +49,69 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     key = ORDERS[policy.order](snapshot)
     ranked = sorted([(key(job), job) for job in snapshot.pending], key=lambda each: each[0])
     board = Board(snapshot, spread=policy.spread)
+    expect_the_leaving(board)
     eviction = _eviction(policy, board, ranked)
     if eviction is not None:
         # The room made for one is not for those who would be evicted.
         ranked.sort(key=lambda each: eviction.is_undeserving(each[1]))
+    ranked = _resized_first(ranked)
     started: list[tuple[PendingJob, Placement]] = []
     waiting: list[PendingJob] = []
     deserving = eviction is not None
     for number, (rank, job) in enumerate(ranked):
-        if deserving and eviction is not None and eviction.is_undeserving(job):
+        if deserving and eviction is not None and eviction.is_undeserving(job) and not job.resize_to:
             deserving = False  # all rooms are made: what is left can be promised
             _reserve(board, policy, eviction.without_room)
-        place = board.place_for(job)
-        if place is not None:
-            started.append((job, board.seat(job, place)))
+        placement = _seated(board, job)
+        if placement is not None:
+            started.append((job, placement))
             continue
         waiting.append(job)
-        if deserving and eviction is not None:
+        if _make_room(board, policy, job, eviction):
+            continue
+        if deserving and eviction is not None and not eviction.is_undeserving(job):
             eviction.make_room(job, rank)
-        elif not _reserve(board, policy, [job]) and (not policy.skip_ahead or board.is_full()):
+        elif not _reserve(board, policy, [job]) and (not policy.skip_ahead or _nothing_left(board, policy)):
             waiting.extend(later for _, later in ranked[number + 1 :])  # nobody after this one can start
             break
-    stops = tuple(eviction.stops) if eviction is not None else ()
-    return Decisions(started, waiting, tuple(job.id for _, job in ranked), stops, board)
+    if policy.elastic:
+        elastic.grow(board, waiting)
+    return Decisions(started, waiting, tuple(job.id for _, job in ranked), tuple(board.stops), board)
+
+
+def _resized_first(ranked: list[Ranked]) -> list[Ranked]:
+    """Whoever was stopped to be resized has its slots planned already."""
+    resized = sorted([each for each in ranked if each[1].resize_to], key=lambda each: each[1].id)
+    return [*resized, *(each for each in ranked if not each[1].resize_to)] if resized else ranked
+
+
+def _seated(board: Board, job: PendingJob) -> Placement | None:
+    if not elastic.is_elastic(job):
+        place = board.place_for(job)
+        return None if place is None else board.seat(job, place)
+    for size in elastic.sizes(job, board.index.most_slots):
+        asked = with_gpus(job, size)
+        place = board.place_for(asked)
+        if place is not None:
+            return board.seat(asked, place, fewer_than=job.num_gpus if size < job.num_gpus else 0)
+    return None
+
+
+def _make_room(board: Board, policy: Policy, job: PendingJob, eviction: Eviction | None) -> bool:
+    """Room that costs nobody a place: it comes before anybody is evicted."""
+    least = with_gpus(job, job.min_gpus)
+    if promise(board, least):
+        return True
+    if not policy.elastic or not board.in_quota(least) or not elastic.shrink_for(board, least):
+        return False
+    if eviction is not None:
+        eviction.forget(board.stopping)
+    return True
+
+
+def _nothing_left(board: Board, policy: Policy) -> bool:
+    """No free slot, and none that anybody could be made to give up."""
+    return board.is_full() and not (policy.elastic and board.resizable) and not board.reservations.coming
 
 
 def _reserve(board: Board, policy: Policy, jobs: Sequence[PendingJob]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 
 FOREVER_MS = 10 * 365 * 86_400_000  # a job without limit or estimate; an integer, so that sums stay exact
@@ -14,6 +16,19 @@ def remaining_ms(job: PendingJob) -> int:
     if job.expected_runtime_ms is not None:
         return job.expected_runtime_ms
     return job.max_runtime_ms or FOREVER_MS
+
+
+def with_gpus(job: PendingJob, gpus: int) -> PendingJob:
+    """The job if it ran with so many: an estimate grows as GPUs become fewer, a limit stays what it is."""
+    if gpus == job.num_gpus:
+        return job
+    known = job.expected_runtime_ms
+    scaled = None if known is None else -(-known * job.num_gpus // gpus)
+    return replace(job, num_gpus=gpus, min_gpus=gpus, expected_runtime_ms=scaled)
+
+
+def remaining_of_running_ms(job: RunningJob, now_ms: int) -> int:
+    return expected_end_ms(job, now_ms) - now_ms
 
 
 def expected_end_ms(job: RunningJob, now_ms: int) -> int:

@@ -9,7 +9,7 @@ and find them elsewhere. Room that was made is used in the round after they have
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs.spec import Strategy
@@ -29,7 +29,6 @@ Areas = tuple[int, ...]  # sets of nodes; see Site.areas
 
 class Eviction:
     def __init__(self, board: Board, queue: Sequence[Ranked], held_key: KeyOfHeld, *, moves: bool) -> None:
-        self.stops: list[Stop] = []
         self.without_room: list[PendingJob] = []  # deserving, and yet nobody can be stopped for them
         self._board, self._moves = board, moves
         self._deserving, held = _divided(board, queue, held_key)
@@ -39,6 +38,10 @@ class Eviction:
 
     def is_undeserving(self, job: PendingJob) -> bool:
         return job.id not in self._deserving
+
+    def forget(self, stopped: Iterable[str]) -> None:
+        """These stop for another reason."""
+        self._offers.forget(set(stopped))
 
     def make_room(self, job: PendingJob, key: OrderKey) -> None:
         """Choose whom to stop for a deserving job and keep the rest of the place for it, if that can help."""
@@ -104,7 +107,8 @@ class Eviction:
     def _stop(self, job: PendingJob, each: int, offers: Sequence[Offer]) -> None:
         for held in {held.job.id: held for offer in offers for held in offer.stopped}.values():
             kind = StopKind.MOVED if held.deserving else StopKind.EVICTED
-            self.stops.append(Stop(held.job.id, job.id, kind, held.lost_gpu_ms))
+            self._board.stops.append(Stop(held.job.id, job.id, kind, held.lost_gpu_ms))
+            self._board.stopping.add(held.job.id)
         for position, slots in self._offers.take(offers, each):
             self._board.take(position, slots)
 

@@ -38,6 +38,7 @@ class Explainer:
         self._position: Counter[str] = Counter()
         self._now_ms = board.snapshot.now_ms
         self._stopping = Counter(stop.for_job for stop in stops)
+        self._promised = board.promised
         self._reserved = {each.job_id: each for each in board.reservations.made}
 
     def wait(self, job: PendingJob, held_back_by: str = "") -> Wait:
@@ -48,6 +49,8 @@ class Explainer:
             stopping = self._stopping[job.id]
             numbers = (*numbers, ("stopping", stopping))
             sentence = f"{sentence}; room is being made: {plural(stopping, 'job')} will save and stop"
+        elif job.id in self._promised:
+            sentence = f"{sentence}; others are giving up slots for it"
         kept = self._reserved.get(job.id)
         if kept is not None:
             numbers = (*numbers, ("reserved_start_ms", kept.start_ms))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import Placement, started
 from platform_core.scheduling.engine import decide
-from platform_core.scheduling.estimates import expected_end_ms, remaining_ms
+from platform_core.scheduling.estimates import expected_end_ms, remaining_ms, with_gpus
 from platform_core.scheduling.policy import Policy
 
 _TOGETHER_MS = 30_000
@@ -49,7 +49,7 @@ def _later(at_ms: int, late_ms: int | None) -> int | None:
 
 
 def _starts(snapshot: Snapshot, policy: Policy, percent: int, most_rounds: int) -> dict[str, int]:
-    play = _Play(snapshot, replace(policy, evicts=False, moves=False), percent)
+    play = _Play(snapshot, replace(policy, evicts=False, moves=False, elastic=False), percent)
     for _ in range(most_rounds):
         play.round()
         if not play.goes_on():
@@ -107,9 +107,10 @@ class _Play:
         for seat in placement.members:
             node = self._nodes[seat.node]
             self._nodes[node.id] = _with_free(node, set(node.free_slots) - set(seat.slots))
-        runtime_ms = max(1, remaining_ms(job) * self._percent // 100)
+        slots = sum(len(seat.slots) for seat in placement.members)
+        runtime_ms = max(1, remaining_ms(with_gpus(job, slots)) * self._percent // 100)
         self._running[job.id] = started(job, placement, self._now_ms, runtime_ms)
-        self._used[job.team, job.gpu_type] += job.num_gpus
+        self._used[job.team, job.gpu_type] += slots
 
     def _end(self, job: RunningJob) -> None:
         del self._running[job.id]

@@ -7,7 +7,7 @@ lowest bit of a set is always the same node, however the snapshot was listed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from platform_core.cluster.snapshot import NodeView, PendingJob
@@ -78,6 +78,13 @@ class NodeIndex:
     def bit(self, node_id: str) -> int:
         position = self.position_of.get(node_id)
         return 0 if position is None else 1 << position
+
+    def bits(self, node_ids: Iterable[str]) -> int:
+        return sum(self.bit(node_id) for node_id in set(node_ids))
+
+    def seats(self, placement: Iterable[tuple[str, tuple[int, ...]]]) -> list[tuple[int, int]]:
+        """(position, slots) of a running job, on the nodes that are known."""
+        return [(self.position_of[node], len(slots)) for node, slots in placement if node in self.position_of]
 
     def members(self, nodes: int) -> Iterator[NodeView]:
         return (self.nodes[position] for position in positions(nodes))

@@ -99,6 +99,10 @@ class Offers:
             free_now.append((offer.position, each - coming))
         return free_now
 
+    def forget(self, job_ids: set[str]) -> None:
+        for position, held in self._on.items():
+            self._on[position] = [each for each in held if each.job.id not in job_ids]
+
     def _offer(self, position: int, wanted: int, may_stop: MayStop) -> Offer | None:
         free, lost = self._counts.at(position) + self._coming.get(position, 0), 0
         chosen: list[Held] = []

@@ -16,6 +16,8 @@ class Policy:
     evicts: bool = False  # may a waiting job stop running ones that come after it in order?
     moves: bool = False  # may it also move jobs out of the way of a larger one? Only where `evicts`
 
+    elastic: bool = False  # are elastic jobs shrunk for others and grown into what is idle?
+
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
             raise ValueError(

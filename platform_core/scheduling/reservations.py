@@ -8,9 +8,11 @@ ends before a reserved start does not see the reservation; a longer one only the
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from platform_core.cluster.snapshot import PendingJob, Snapshot
+from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.estimates import expected_end_ms, remaining_ms
 from platform_core.scheduling.node_index import SlotCounts
 from platform_core.scheduling.placement import Place
@@ -32,10 +34,25 @@ class Reservations:
         self.made: list[Reservation] = []
         self._site, self._snapshot, self._counts = site, snapshot, counts
         self._started: list[tuple[int, Place]] = []  # (end, place) of jobs seated in this round
+        self.coming: Counter[int] = (
+            Counter()
+        )  # position → slots that stopped jobs give up, and nobody has yet
+        self._stopped: set[str] = set()
 
     def free_through(self, runtime_ms: int) -> SlotCounts:
         """What stays free for a job that starts now and runs so long."""
         return self._least(self._counts, self._snapshot.now_ms, runtime_ms)
+
+    def stop(self, jobs: Iterable[RunningJob]) -> None:
+        """They do not end as expected but give up their slots now."""
+        for job in jobs:
+            self._stopped.add(job.id)
+            for position, slots in self._site.index.seats(job.placement):
+                self.coming[position] += slots
+
+    def use(self, placed: Iterable[tuple[Place, int]]) -> None:
+        """These places are used as soon as they are free, each for so long."""
+        self._started.extend((self._snapshot.now_ms + runtime_ms, place) for place, runtime_ms in placed)
 
     def start(self, place: Place, runtime_ms: int) -> None:
         end_ms = self._snapshot.now_ms + runtime_ms
@@ -90,9 +107,11 @@ class Reservations:
         changes = [
             (expected_end_ms(job, now_ms), position_of[node], len(slots))
             for job in self._snapshot.running
+            if job.id not in self._stopped
             for node, slots in job.placement
             if node in position_of
         ]
+        changes.extend((now_ms, position, slots) for position, slots in self.coming.items() if slots)
         changes.extend((end_ms, 0, 0) for _, end_ms, _ in self._site.windows if end_ms > now_ms)
         for end_ms, place in self._started:
             changes.extend((end_ms, position, place.slots_each) for position in place.nodes)

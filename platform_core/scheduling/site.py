@@ -47,9 +47,9 @@ class Site:
     def allowed(self, demand: Demand) -> int:
         return self.index.eligible(demand) & self.ready
 
-    def place(self, counts: SlotCounts, demand: Demand) -> Place | None:
-        """The best place on ready nodes with these free slots."""
-        return self._find(counts, self.allowed(demand), self.splits(demand), demand)
+    def place(self, counts: SlotCounts, demand: Demand, within: int = -1) -> Place | None:
+        """The best place on ready nodes with these free slots; -1 is the set of all."""
+        return self._find(counts, self.allowed(demand) & within, self.splits(demand), demand)
 
     def closed(self, from_ms: int, runtime_ms: int) -> int:
         """Nodes whose maintenance a run of that length would meet."""

@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
 from platform_core.jobs.spec import Strategy
-from platform_core.scheduling.decisions import Placement, started
+from platform_core.scheduling.decisions import Placement, Stop, started
+from platform_core.scheduling.elastic import LEAST_RUN_BEFORE_GROWING_MS
 from platform_core.scheduling.engine import Decisions, decide
+from platform_core.scheduling.estimates import with_gpus
 from platform_core.scheduling.ordering import CHANGES
 from platform_core.scheduling.policy import Policy
 from platform_core.simulation.ledger import Ledger
@@ -33,7 +35,9 @@ class _Life:
 
     job: TraceJob
     done_ms: int = 0  # work that survives a stop: the simulated script checkpoints when it is told to stop
-    held_ms: int = 0  # on GPUs in earlier runs, resumes included
+    held_gpu_ms: int = 0  # in earlier runs, resumes included
+    resize_to: int = 0
+    resize_on: tuple[str, ...] = ()
     starts: int = 0
     resume_ms: int = 0  # at the head of the present run, before its work goes on
 
@@ -62,6 +66,7 @@ class Cluster:
         )
         self._watch_rounds = watch
         self._next_change = CHANGES.get(policy.order)
+        self._elastic = policy.elastic and any(job.min_gpus for job in workload)
         self.ledger = Ledger(tuple(self._nodes.values()), [job.submit_ms for job in workload])
         self._events = [(job.submit_ms, job.id, 0) for job in workload]  # start number 0: its arrival
         heapq.heapify(self._events)
@@ -113,14 +118,14 @@ class Cluster:
     def _settle(self, now_ms: int) -> None:
         """Rounds until nothing is evicted any more: the next round seats those for whom room was made."""
         for _ in range(_ROUNDS_AT_ONCE):
-            if not self._pending:
+            if not self._pending and not self._elastic:
                 return
             decided = self._decide(self.snapshot(now_ms), self._policy)
             self.ledger.rounds += 1
             for _, placement in decided.started:
                 self._start(placement, now_ms)
             for stop in decided.stops:
-                self._evict(stop.job_id, now_ms)
+                self._stop(stop, now_ms)
             if not decided.stops:
                 return
         raise RuntimeError(f"{_ROUNDS_AT_ONCE} rounds at {now_ms} ms and still evicting")
@@ -144,7 +149,7 @@ class Cluster:
             team=job.team,
             user="",
             num_gpus=job.gpus,
-            min_gpus=job.gpus,
+            min_gpus=job.min_gpus or job.gpus,
             gpu_type=self._gpu_type,
             priority=job.priority,
             submitted_ms=job.submit_ms,
@@ -155,8 +160,10 @@ class Cluster:
             cpus_per_gpu=0,
             memory_per_gpu_bytes=0,
             strategy=Strategy.CUSTOM,
-            attained_gpu_ms=life.held_ms * job.gpus,
+            attained_gpu_ms=life.held_gpu_ms,
             expected_runtime_ms=max(0, known - life.done_ms) + resume_ms,
+            resize_to=life.resize_to,
+            resize_on=life.resize_on,
         )
 
     def _start(self, placement: Placement, now_ms: int) -> None:
@@ -169,32 +176,39 @@ class Cluster:
             self._nodes[seat.node] = replace(node, free_slots=left)
         life.resume_ms = restart_ms(life.job.gpus) if life.starts else 0
         life.starts += 1
-        running = replace(
-            started(waiting, placement, now_ms, waiting.expected_runtime_ms or 0), saves_when_stopped=True
-        )
-        if running.held != life.job.gpus:
+        life.resize_to, life.resize_on = 0, ()
+        slots = sum(len(seat.slots) for seat in placement.members)
+        runtime_ms = with_gpus(waiting, slots).expected_runtime_ms or 0
+        running = replace(started(waiting, placement, now_ms, runtime_ms), saves_when_stopped=True)
+        if not waiting.min_gpus <= running.held <= waiting.num_gpus:
             raise RuntimeError(f"{running.id} asked for {life.job.gpus} slots and got {running.held}")
         self._running[running.id] = running
         heapq.heappush(self._events, (self._end_ms(running, life), running.id, life.starts))
         self._watch(running, life, now_ms)
 
     def _end_ms(self, running: RunningJob, life: _Life) -> int:
-        return running.started_ms + life.resume_ms + life.job.duration_ms - life.done_ms
+        left_ms = (life.job.duration_ms - life.done_ms) * life.job.gpus
+        return running.started_ms + life.resume_ms - (-left_ms // running.held)
 
     def _watch(self, running: RunningJob, life: _Life, now_ms: int) -> None:
-        """A round when the order of the running job changes by itself, unless it ends before."""
+        """A round when the order of the running job changes by itself or it may grow, unless it ends before."""
+        grows_ms = running.started_ms + LEAST_RUN_BEFORE_GROWING_MS
+        if self._elastic and running.held < running.num_gpus and grows_ms > now_ms:
+            heapq.heappush(self._events, (grows_ms, running.id, life.starts))
         change_ms = self._next_change(running, now_ms) if self._next_change else None
         if change_ms is not None and now_ms < change_ms < self._end_ms(running, life):
             heapq.heappush(self._events, (change_ms, running.id, life.starts))
 
-    def _evict(self, job_id: str, now_ms: int) -> None:
-        running, life = self._running[job_id], self._lives[job_id]
+    def _stop(self, stop: Stop, now_ms: int) -> None:
+        running, life = self._running[stop.job_id], self._lives[stop.job_id]
         self._release(running)
         ran_ms = now_ms - running.started_ms
-        life.held_ms += ran_ms
-        life.done_ms += max(0, ran_ms - life.resume_ms)
-        self.ledger.evicted(job_id, life.job, ran_ms)
-        self._pending[job_id] = self._waiting(life, now_ms)
+        life.held_gpu_ms += ran_ms * running.held
+        life.done_ms += max(0, ran_ms - life.resume_ms) * running.held // life.job.gpus
+        life.resize_to = stop.to_gpus
+        life.resize_on = tuple(node for node, _ in running.placement) if stop.to_gpus else ()
+        self.ledger.stopped(stop, life.job, ran_ms)
+        self._pending[running.id] = self._waiting(life, now_ms)
 
     def _release(self, running: RunningJob) -> None:
         del self._running[running.id]

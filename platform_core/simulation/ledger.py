@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from platform_core.cluster.snapshot import NodeView
+from platform_core.scheduling.decisions import Stop
 from platform_core.simulation.workload import TraceJob, restart_ms
 
 
@@ -32,6 +33,7 @@ class Ledger:
         self.outcomes: list[Outcome] = []
         self.rounds = 0
         self.preemptions = 0
+        self.resizes = 0
         self.lost_gpu_ms = 0
         self.slots = sum(node.slots for node in nodes)
         self.first_ms, self.last_submit_ms = min(submits_ms, default=0), max(submits_ms, default=0)
@@ -51,10 +53,13 @@ class Ledger:
             self.broken_gpu_ms += broken * passed
         self._now_ms = to_ms
 
-    def evicted(self, job_id: str, job: TraceJob, ran_ms: int) -> None:
-        self.preemptions += 1
+    def stopped(self, stop: Stop, job: TraceJob, ran_ms: int) -> None:
+        if stop.to_gpus:
+            self.resizes += 1
+        else:
+            self.preemptions += 1
         self.lost_gpu_ms += restart_ms(job.gpus) * job.gpus
-        self._held_before[job_id] += ran_ms
+        self._held_before[job.id] += ran_ms
 
     def finished(self, job_id: str, job: TraceJob, now_ms: int, started_ms: int) -> None:
         self.outcomes.append(Outcome(job, now_ms, self._held_before[job_id] + now_ms - started_ms))

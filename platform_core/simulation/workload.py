@@ -25,6 +25,7 @@ class TraceJob:
     team: str = "everyone"
     priority: int = 50
     preemptible: bool = True
+    min_gpus: int = 0  # it runs with so many too, in proportion slower; 0: only with all
 
 
 def restart_ms(gpus: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -25,6 +26,7 @@ FIFO = Policy("first_come", skip_ahead=False)
 SKIP = Policy("first_come")
 SRTF = Policy("shortest_remaining", evicts=True)
 OURS = Policy("size_and_wait", evicts=True, moves=True, reservations=1)
+ELASTIC = Policy("first_come", reservations=1, elastic=True)
 POLICIES = [
     FIFO,
     SKIP,
@@ -34,11 +36,17 @@ POLICIES = [
     SRTF,
     Policy("shortest_remaining", evicts=True, reservations=2),
     OURS,
+    ELASTIC,
+    replace(OURS, elastic=True),
 ]
 
 
 def job(name: str, submit_s: int, gpus: int, duration_s: int) -> TraceJob:
     return TraceJob(name, submit_s * 1_000, gpus, duration_s * 1_000, duration_s * 2_000)
+
+
+def stretchy(name: str, submit_s: int, gpus: int, duration_s: int, least: int) -> TraceJob:
+    return replace(job(name, submit_s, gpus, duration_s), min_gpus=least)
 
 
 def cluster(*slots: int) -> list[NodeView]:
@@ -74,6 +82,20 @@ def test_an_evicted_job_loses_no_work_but_pays_for_its_resume() -> None:
     assert {each.job.id: each.ended_ms for each in ledger.outcomes} == {"short": 110_000, "long": 1_040_000}
     assert (ledger.preemptions, ledger.lost_gpu_ms) == (1, 30_000 * 8)
     assert {each.job.id: each.queued_ms for each in ledger.outcomes} == {"short": 0, "long": 10_000}
+
+
+def test_an_elastic_job_works_in_proportion_to_its_gpus() -> None:
+    assert ends(ELASTIC, cluster(4), stretchy("a", 0, 8, 100, least=2)) == {"a": 200}
+
+
+def test_an_elastic_job_is_shrunk_for_a_newcomer_and_grows_when_it_has_gone() -> None:
+    """An hour on eight, then two hours on four while the newcomer has the others, and the rest on eight again."""
+    jobs = [stretchy("long", 0, 8, 40_000, least=4), job("new", 3_600, 4, 7_200)]
+    cluster_ = Cluster(cluster(8), jobs, ELASTIC, Knowledge.EXACT)
+    ledger = cluster_.run()
+    told = {each.job.id: each.ended_ms // 1_000 for each in ledger.outcomes}
+    assert told == {"new": 10_800, "long": 40_000 + 3_600 + 30 + 15}
+    assert (ledger.preemptions, ledger.resizes) == (0, 2)
 
 
 def test_attained_service_lets_a_newcomer_pass_after_eight_hours_of_gpu_time() -> None:
@@ -120,6 +142,44 @@ def test_every_job_ends_with_all_its_work_done(policy: Policy, jobs: list[TraceJ
     assert all(each.held_ms >= each.job.duration_ms and each.queued_ms >= 0 for each in ledger.outcomes)
     overtime = sum((each.held_ms - each.job.duration_ms) * each.job.gpus for each in ledger.outcomes)
     assert overtime <= ledger.lost_gpu_ms
+
+
+@st.composite
+def elastic_workloads(draw: st.DrawFn) -> list[TraceJob]:
+    """Long enough for the least runs to matter."""
+    return [
+        stretchy(
+            f"j{number:02}",
+            draw(st.integers(0, 20_000)),
+            most,
+            draw(st.integers(1, 20_000)),
+            draw(st.integers(1, most)),
+        )
+        for number in range(draw(st.integers(1, 10)))
+        for most in [draw(st.sampled_from([1, 2, 4, 8]))]
+    ]
+
+
+@settings(max_examples=60)
+@given(jobs=elastic_workloads())
+def test_elastic_jobs_stay_within_their_sizes_and_are_not_resized_all_the_time(jobs: list[TraceJob]) -> None:
+    asked = {each.id: each for each in jobs}
+    stopped: list[tuple[int, str]] = []
+
+    def judged(snapshot: Snapshot, policy: Policy) -> Decisions:
+        for running in snapshot.running:
+            assert asked[running.id].min_gpus <= running.held <= asked[running.id].gpus
+        decided = decide(snapshot, policy)
+        begun = {running.id: running.started_ms for running in snapshot.running}
+        for stop in decided.stops:
+            assert snapshot.now_ms - begun[stop.job_id] >= 10 * 60_000
+            stopped.append((snapshot.now_ms, stop.job_id))
+        return decided
+
+    ledger = Cluster(cluster(4, 4, 2), jobs, ELASTIC, decider=judged).run()
+    assert sorted(each.job.id for each in ledger.outcomes) == [each.id for each in jobs]
+    assert ledger.preemptions == 0
+    assert len(stopped) == len(set(stopped)) == ledger.resizes
 
 
 @given(jobs=workloads())

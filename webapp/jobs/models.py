@@ -38,6 +38,9 @@ class Job(models.Model):
     gpu_type = models.SlugField(max_length=60)
     num_gpus = models.PositiveIntegerField()
     priority = models.PositiveSmallIntegerField()
+    resize_to = models.PositiveIntegerField(
+        default=0, help_text="it was stopped to start again with so many slots; 0 where it was not"
+    )
 
     # what the scheduler last said of a waiting job
     wait_code = models.CharField(max_length=40, blank=True)

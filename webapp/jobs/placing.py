@@ -61,7 +61,7 @@ def _place(job_id: str, seats: Sequence[Seat], reason: str, at_ms: int) -> None:
         raise Stale
     Job.objects.filter(id=job_id).update(
         wait_code="", wait_sentence="", wait_numbers={}, queue_position=None, first_step=None, first_step_ms=None,
-        utilisation=None, idle_since_ms=None, idle_told=False,
+        utilisation=None, idle_since_ms=None, idle_told=False, resize_to=0,
     )  # fmt: skip
     clusters.touch([node for node, _, _ in seats])
 

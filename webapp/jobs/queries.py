@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs import spec as specification
@@ -107,10 +107,16 @@ def pending() -> tuple[PendingJob, ...]:
         Job.objects.filter(state__in=list(WAITING)).select_related("user").order_by("submitted_ms", "id")
     )
     attained = _attained_gpu_ms([row.id for row in rows if row.attempt])
-    return tuple(_pending(row, attained.get(row.id, 0)) for row in rows)
+    resized = Member.objects.filter(
+        attempt__job__in=[row.id for row in rows if row.resize_to], attempt__number=F("attempt__job__attempt")
+    )
+    ran_on: dict[str, list[str]] = {}
+    for job_id, node in resized.order_by("node_id").values_list("attempt__job_id", "node_id"):
+        ran_on.setdefault(job_id, []).append(node)
+    return tuple(_pending(row, attained.get(row.id, 0), tuple(ran_on.get(row.id, ()))) for row in rows)
 
 
-def _pending(row: Job, attained_gpu_ms: int) -> PendingJob:
+def _pending(row: Job, attained_gpu_ms: int, ran_on: tuple[str, ...] = ()) -> PendingJob:
     spec = specification.parse(row.spec)
     return PendingJob(
         id=row.id,
@@ -130,17 +136,19 @@ def _pending(row: Job, attained_gpu_ms: int) -> PendingJob:
         strategy=spec.strategy,
         attained_gpu_ms=attained_gpu_ms,
         constraints=spec.constraints,
+        resize_to=row.resize_to,
+        resize_on=ran_on if row.resize_to else (),
     )
 
 
 def _attained_gpu_ms(job_ids: Iterable[str]) -> dict[str, int]:
     """What each job has had in attempts that have ended."""
-    ended = Attempt.objects.filter(job__in=list(job_ids), ended_ms__isnull=False)
+    ended = Member.objects.filter(attempt__job__in=list(job_ids), attempt__ended_ms__isnull=False)
     had: Counter[str] = Counter()
-    for job_id, gpus, placed_ms, ended_ms in ended.values_list(
-        "job_id", "job__num_gpus", "placed_ms", "ended_ms"
+    for job_id, slots, placed_ms, ended_ms in ended.values_list(
+        "attempt__job_id", "slots", "attempt__placed_ms", "attempt__ended_ms"
     ):
-        had[job_id] += gpus * ((ended_ms or placed_ms) - placed_ms)
+        had[job_id] += len(slots) * ((ended_ms or placed_ms) - placed_ms)
     return dict(had)
 
 
@@ -152,7 +160,7 @@ def running() -> tuple[RunningJob, ...]:
     )
     for job_id, node, slots in members.values_list("attempt__job_id", "node_id", "slots"):
         held.setdefault(job_id, []).append((node, tuple(slots)))
-    rows = list(Job.objects.filter(id__in=held).order_by("id"))
+    rows = list(Job.objects.filter(id__in=held).select_related("user").order_by("id"))
     attained = _attained_gpu_ms([row.id for row in rows if row.attempt > 1])
     return tuple(_running(row, tuple(held[row.id]), attained.get(row.id, 0)) for row in rows)
 
@@ -162,6 +170,8 @@ def _running(
 ) -> RunningJob:
     spec = specification.parse(row.spec)
     started = row.started_ms or row.submitted_ms
+    stopping = row.stop != Stop.NONE
+    nodes = tuple(node for node, _ in placement)
     return RunningJob(
         id=row.id,
         team=row.team_id,
@@ -171,8 +181,7 @@ def _running(
         started_ms=started,
         expected_end_ms=started + spec.max_runtime_ms,
         last_checkpoint_ms=row.latest_ms if row.latest_attempt == row.attempt else None,
-        preemptible=spec.preemptible
-        and row.stop == Stop.NONE,  # whoever stops already gives its slots anyway
+        preemptible=spec.preemptible and not stopping,  # whoever stops already gives its slots anyway
         num_gpus=spec.num_gpus,
         min_gpus=spec.min_gpus,
         submitted_ms=row.submitted_ms,
@@ -180,6 +189,8 @@ def _running(
         max_runtime_ms=spec.max_runtime_ms,
         # A script that has saved before and looks at should_stop() may save once more, but it need not.
         saves_when_stopped=False,
+        asks=_pending(row, attained_gpu_ms, nodes) if spec.min_gpus < spec.num_gpus else None,
+        stopping=stopping,
     )
 
 

@@ -265,13 +265,18 @@ def max_restarts() -> int:
     return int(settings.MAX_RESTARTS)
 
 
-def preempt(job_id: str, cause: str, at_ms: int) -> bool:
-    """Take the slots of a job back: it may save first, and waits in the queue again. False when it has none."""
+def preempt(job_id: str, cause: str, at_ms: int, *, resize_to: int = 0) -> bool:
+    """Take the slots of a job back: it may save first, and waits in the queue again. False when it has none.
+
+    With `resize_to` it goes on with so many slots as soon as it has stopped.
+    """
     row = Job.objects.filter(id=job_id, state__in=list(ACTIVE), stop=Stop.NONE).only("attempt").first()
     if row is None:
         return False
     event = events.PreemptRequested(at_ms=at_ms, actor="scheduler", cause=cause, attempt=row.attempt)
-    observe(job_id, event)
+    with transaction.atomic():
+        Job.objects.filter(id=job_id).update(resize_to=resize_to)
+        observe(job_id, event)
     return True
 
 

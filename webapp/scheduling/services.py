@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from django.db import transaction
 
-from platform_core.cluster.snapshot import Snapshot
-from platform_core.scheduling.decisions import Plan, Stop, Wait
+from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
+from platform_core.scheduling.decisions import Plan, Stop, StopKind, Wait
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.wording import plural
 from webapp.clusters import services as clusters
@@ -47,7 +47,7 @@ def _round(leadership: Leadership) -> None:
         jobs.vacate(leave.node_id, leave.cause, now)
     jobs.stop_overdue(now)
     snapshot = situation.load(now)
-    if not snapshot.pending:
+    if not snapshot.pending and not any(job.asks for job in snapshot.running):
         return
     known, begun = rounds.Known(snapshot, situation.policy()), time.monotonic()
     decided = plan(known.snapshot, known.policy)
@@ -62,16 +62,22 @@ def stop(snapshot: Snapshot, stops: Sequence[Stop], leadership: Leadership) -> N
     pending = {job.id: job for job in snapshot.pending}
     running = {job.id: job for job in snapshot.running}
     for each in stops:
-        wanted, victim = pending[each.for_job], running[each.job_id]
-        slots = plural(wanted.num_gpus, "slot")
-        cause = f"{slots} are wanted by {wanted.id} of {wanted.team}, priority {wanted.priority}"
+        victim = running[each.job_id]
+        wanted = pending.get(each.for_job, victim)
         with transaction.atomic():
             lease.check(leadership)
-            if jobs.preempt(each.job_id, cause, now_ms()):
+            if jobs.preempt(each.job_id, _cause(each, victim, wanted), now_ms(), resize_to=each.to_gpus):
                 Receipt.objects.create(
                     at_ms=snapshot.now_ms, job_id=victim.id, team=victim.team, for_job=wanted.id,
                     for_team=wanted.team, kind=each.kind, gpu_type=victim.gpu_type, lost_gpu_ms=each.lost_gpu_ms,
                 )  # fmt: skip
+
+
+def _cause(stop: Stop, victim: RunningJob, wanted: PendingJob | RunningJob) -> str:
+    if stop.kind is StopKind.GROWN:
+        return f"{plural(stop.to_gpus - victim.held, 'slot')} are idle: it goes on with {stop.to_gpus}"
+    cause = f"{plural(wanted.num_gpus, 'slot')} are wanted by {wanted.id} of {wanted.team}, priority {wanted.priority}"
+    return f"{cause}; it goes on with {stop.to_gpus}" if stop.to_gpus else cause
 
 
 def apply(decided: Plan, leadership: Leadership) -> None:

@@ -28,4 +28,5 @@ def policy() -> Policy:
         reservations=settings.SCHEDULING_RESERVATIONS,
         evicts=settings.SCHEDULING_PREEMPTION,
         moves=settings.SCHEDULING_PREEMPTION,
+        elastic=settings.SCHEDULING_ELASTIC,
     )

@@ -54,13 +54,15 @@ def pending(
     strategy: Strategy = Strategy.DDP,
     max_runtime_ms: int = 3_600_000,
     constraints: Constraints = ANYWHERE,
+    least: int = 0,
+    resize_to: int = 0,
 ) -> PendingJob:
     return PendingJob(
         id=f"job-{name}",
         team=team,
         user="alice",
         num_gpus=gpus,
-        min_gpus=gpus,
+        min_gpus=least or gpus,
         gpu_type=gpu_type,
         priority=priority,
         submitted_ms=submitted_ms,
@@ -72,6 +74,7 @@ def pending(
         memory_per_gpu_bytes=memory_per_gpu_bytes,
         strategy=strategy,
         constraints=constraints,
+        resize_to=resize_to,
     )
 
 
@@ -106,11 +109,13 @@ def team(
     name: str = "vision",
     *,
     gpu_type: str = "a100",
+    guaranteed: int | None = None,
     maximum: int = 1_000,
     used: int = 0,
     usage_share: float = 1.0,
 ) -> TeamShare:
-    return TeamShare(name, gpu_type, maximum, maximum, used, 1.0, usage_share)
+    own = maximum if guaranteed is None else guaranteed
+    return TeamShare(name, gpu_type, own, maximum, used, 1.0, usage_share)
 
 
 def snapshot(

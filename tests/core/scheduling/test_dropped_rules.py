@@ -159,7 +159,7 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
     ),
     "later jobs may pass": (
         lambda monkeypatch: monkeypatch.setattr(
-            Policy.__init__, "__defaults__", ("priority_fair_share", False, False, 0, False, False)
+            Policy.__init__, "__defaults__", ("priority_fair_share", False, *Policy.__init__.__defaults__[2:])
         ),
         snapshot([node("a", slots=4)], [pending("x", 8), pending("y", 4)]),
         "passed over though it fitted",

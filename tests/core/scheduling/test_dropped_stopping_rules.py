@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from platform_core.scheduling import eviction, offers
+from platform_core.scheduling import elastic, engine, eviction, offers
 from platform_core.scheduling.board import Board
 from platform_core.scheduling.ordering import size_and_wait
+from tests.core.scheduling import test_elastic as stretching
 from tests.core.scheduling import test_eviction as stopping
 from tests.core.scheduling import test_size_and_wait as ours
 
@@ -110,6 +111,54 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         "UNSTATED_LIMIT_MS",
         -1,
         ours.test_without_stated_limits_the_least_run_goes_first,
+    ),
+    "a least run before growing": (
+        elastic,
+        "LEAST_RUN_BEFORE_GROWING_MS",
+        0,
+        stretching.test_a_job_that_has_begun_lately_does_not_grow,
+    ),
+    "a least run before shrinking": (
+        elastic,
+        "LEAST_RUN_BEFORE_SHRINKING_MS",
+        0,
+        stretching.test_a_job_that_has_just_begun_is_not_shrunk_for_its_equals,
+    ),
+    "nobody grows while others wait": (
+        elastic,
+        "_wanted_types",
+        lambda board, waiting: set(),
+        stretching.test_it_does_not_grow_while_somebody_waits_for_the_same_type,
+    ),
+    "growing must be worth it": (
+        elastic,
+        "GAIN_OF_GROWING",
+        0,
+        stretching.test_a_job_that_is_soon_over_does_not_grow,
+    ),
+    "only the stops that are needed": (
+        elastic,
+        "least_stops",
+        lambda cheapest_first, fits: list(cheapest_first),
+        stretching.test_the_cheapest_is_shrunk_and_whoever_need_not_be_is_left_alone,
+    ),
+    "whoever is resized goes first": (
+        engine,
+        "_resized_first",
+        lambda ranked: ranked,
+        stretching.test_whoever_is_resized_goes_before_more_urgent_ones,
+    ),
+    "shrinking comes before evicting": (
+        engine,
+        "_make_room",
+        lambda *_: False,
+        stretching.test_it_is_shrunk_before_anybody_is_evicted,
+    ),
+    "nobody is stopped for whom others are leaving already": (
+        engine,
+        "promise",
+        lambda *_: False,
+        stretching.test_while_one_is_saving_nobody_else_is_stopped_for_the_same_job,
     ),
     "what a stop frees is not given away": (
         offers.Offers,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.cluster.snapshot import RunningJob, Snapshot
-from platform_core.scheduling.decisions import StopKind
+from platform_core.scheduling.decisions import Stop, StopKind
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.ordering.size_and_wait import (
     HALF_LIFE_PART,
@@ -67,7 +67,7 @@ def test_room_is_made_where_the_least_is_lost() -> None:
     job = pending("new", 4, max_runtime_ms=HOUR_MS)
     full = [node("a", free=0), node("b", free=0)]
     [stop] = plan(snapshot(full, [job], held=[dear, cheap]), OURS).stops
-    assert stop == ("job-cheap", "job-new", StopKind.EVICTED, 8 * MINUTE_MS)
+    assert stop == Stop("job-cheap", "job-new", StopKind.EVICTED, 8 * MINUTE_MS)
 
 
 def test_a_more_urgent_job_is_never_stopped_and_a_less_urgent_one_always_may_be() -> None:

@@ -81,6 +81,13 @@ class Migration(migrations.Migration):
                 ("gpu_type", models.SlugField(max_length=60)),
                 ("num_gpus", models.PositiveIntegerField()),
                 ("priority", models.PositiveSmallIntegerField()),
+                (
+                    "resize_to",
+                    models.PositiveIntegerField(
+                        default=0,
+                        help_text="it was stopped to start again with so many slots; 0 where it was not",
+                    ),
+                ),
                 ("wait_code", models.CharField(blank=True, max_length=40)),
                 ("wait_sentence", models.TextField(blank=True)),
                 ("wait_numbers", models.JSONField(default=dict)),

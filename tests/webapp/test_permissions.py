@@ -85,6 +85,7 @@ def pages() -> Iterator[Row]:
     yield Row("get", "deployments/", SIGNED_IN)
     begun = {"model_version": "{model_version}", "targets": ["{node}"]}
     yield Row("post", "deployments/create/", MEMBERS, body=begun)
+    yield Row("get", "deployments/history/", SIGNED_IN)
     asked = "deployments/plan/?model_version={model_version}&targets={node}"
     yield Row("get", "deployments/plan/", MEMBERS, asked)
     yield Row("get", "deployments/<str:deployment_id>/", OF_TEAM, "deployments/{deployment}/")

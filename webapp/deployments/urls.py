@@ -1,11 +1,12 @@
 from django.urls import path
 
-from webapp.deployments import rollout_views, views
+from webapp.deployments import history_views, rollout_views, views
 
 app_name = "deployments"
 urlpatterns = [
     path("deployments/", views.deployment_list, name="list"),
     path("deployments/create/", views.create, name="create"),
+    path("deployments/history/", history_views.past, name="history"),
     path("deployments/plan/", views.plan, name="plan"),
     path("deployments/<str:deployment_id>/", views.detail, name="detail"),
     path("deployments/<str:deployment_id>/chunks/", views.chunks, name="chunks"),

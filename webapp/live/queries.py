@@ -49,5 +49,11 @@ def counts(kinds: Collection[str], teams: list[str] | None) -> dict[tuple[str, s
     return {(kind, team): count for kind, team, count in rows}
 
 
+def happened(kind: str, subject_kind: str, subject_ids: Collection[str]) -> dict[str, int]:
+    """How often that has happened to each of these subjects; those to which it has not are left out."""
+    events = Event.objects.filter(kind=kind, subject_kind=subject_kind, subject_id__in=list(subject_ids))
+    return dict(events.order_by().values_list("subject_id").annotate(Count("id")))
+
+
 def kinds() -> list[str]:
     return list(Event.objects.order_by("kind").values_list("kind", flat=True).distinct())

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agent.wanted import DeploymentWanted
-from platform_core.distribution.pace import Offer
 
 
 class Phase(StrEnum):
@@ -51,7 +50,7 @@ class DeploymentObserved:
     retries: int = 0
     distrusted: tuple[str, ...] = ()  # who sent bytes with another SHA-256
     store_bytes: int = 0
-    offers: tuple[Offer, ...] = ()  # by lane
+    held: tuple[int, ...] = ()  # bytes, by lane
     refused_bytes: int = 0
 
 

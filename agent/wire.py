@@ -159,7 +159,7 @@ def _deployment_observed(deployment: DeploymentObserved) -> pb.DeploymentObserve
         retries=deployment.retries,
         distrusted=deployment.distrusted,
         store_bytes=deployment.store_bytes,
-        offers=[pb.Offer(source=offer.source, left_bytes=int(offer.left)) for offer in deployment.offers],
+        held=deployment.held,
         refused_bytes=deployment.refused_bytes,
     )
 

@@ -309,5 +309,5 @@ def _observed(known: _Known) -> DeploymentObserved:
         distrusted=progress.distrusted,
         store_bytes=progress.store_bytes,
         refused_bytes=progress.refused_bytes,
-        offers=progress.offers,
+        held=progress.held,
     )

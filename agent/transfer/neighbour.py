@@ -14,7 +14,7 @@ import grpc.aio
 from agent.transfer import frames
 from agent.transfer.landing import Landing
 from agent.transfer.sources import Pieces, SourceFailed
-from platform_core.distribution.runs import Runs, count
+from platform_core.distribution.runs import Runs
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
 
 SERVICE = "trainmaster_wire.agent.v1.ChunkTransfer"
@@ -30,6 +30,7 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 _T = TypeVar("_T")
 
 SLOWEST = 256 << 10  # bytes per second: while a part is on its way over a slow link nothing is heard
+HEARD_SECONDS = 0.5  # so often it is noted that something was heard
 REQUEST_PIECES = 256  # asked at once; the next request goes out when half of them are here
 
 
@@ -90,13 +91,14 @@ class Neighbour:
     ) -> None:
         self.peer, self.name = peer, peer.node_id
         self.holds: tuple[Runs, ...] = ((),) * lanes
-        self.left = [0] * lanes  # pieces that it held and we did not, when it last told
         self.gone = False
         self._landing, self._lanes, self._patience = landing, lanes, patience
         self._changed, self._missed = changed, missed
         self._misses = 0  # since the last piece
         self._away_until = 0.0
         self._met = asyncio.Event()
+        self._clocks: dict[asyncio.Timeout, float] = {}  # of what is waited for, and for how long after any word
+        self._heard_at = 0.0
         self._metadata = (("authorization", f"Bearer {token}"),)
         self._security = security
         self._channel = security.channel(peer)
@@ -159,8 +161,6 @@ class Neighbour:
     def _learn(self, holds: tuple[Runs, ...]) -> None:
         """News of progress can wait for the next look; that it has begun or is back cannot."""
         began, self.holds = any(holds) and not any(self.holds), holds
-        ours = self._landing.book(self._lanes).runs()
-        self.left = [max(0, count(a) - count(b)) for a, b in zip(holds, ours, strict=True)]
         if self.gone and asyncio.get_running_loop().time() < self._away_until:
             return
         if self.gone or began:
@@ -224,11 +224,27 @@ class Neighbour:
 
     async def _within(self, call: Awaitable[_T], more: float = 0.0) -> _T:
         silence = self._patience.silence + more
+        clock = asyncio.timeout(silence)
         try:
-            async with asyncio.timeout(silence):
-                return await call
+            async with clock:
+                self._clocks[clock] = silence
+                said = await call
+                self._heard()
+                return said
         except TimeoutError as error:
             raise SourceFailed(f"{self.name} was silent for {silence:.0f} s") from error
+        finally:
+            self._clocks.pop(clock, None)
+
+    def _heard(self) -> None:
+        """On a slow link a message may wait for long behind the bytes of others: whoever sends those is not silent."""
+        now = asyncio.get_running_loop().time()
+        if now - self._heard_at < HEARD_SECONDS:
+            return
+        self._heard_at = now
+        for clock, silence in self._clocks.items():
+            if not clock.expired():
+                clock.reschedule(now + silence)
 
 
 class _Stranger:

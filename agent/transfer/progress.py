@@ -7,8 +7,6 @@ from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
 
-from platform_core.distribution.pace import Offer
-
 STORE = "store"  # the source when bytes come from the store and not from a peer
 
 
@@ -35,7 +33,7 @@ class Progress:
     error_code: str = ""
     error: str = ""
     retries: int = 0
-    offers: tuple[Offer, ...] = ()
+    held: tuple[int, ...] = ()  # bytes, by lane
     beats: int = 0  # grows while it is at work, so that the platform hears of it though nothing moves
     distrusted: tuple[str, ...] = ()  # peers that sent bytes with another SHA-256
     refused_bytes: int = 0  # those bytes

@@ -14,7 +14,7 @@ from agent.transfer.pacing import Cap
 from agent.transfer.progress import STORE as STORE_NAME
 from agent.transfer.sources import Source, SourceFailed
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
-from platform_core.distribution.pace import Offer
+from platform_core.distribution.runs import count
 from platform_core.distribution.swarm import Follow, View, next_actions
 from platform_core.errors import TrainmasterError
 
@@ -176,15 +176,9 @@ class Pull:
             stalled=frozenset(stalled),
         )
 
-    def offers(self) -> tuple[Offer, ...]:
-        """By lane whom it follows, and the bytes it has yet to take of what that one holds."""
-        return tuple(self._offer(lane, follow) for lane, follow in enumerate(self._following))
-
-    def _offer(self, lane: int, follow: Follow | None) -> Offer:
-        if follow is None or follow.source not in self._neighbours:
-            return Offer("", 0)
-        neighbour, _ = self._neighbours[follow.source]
-        return Offer(follow.source, neighbour.left[lane] * self._landing.manifest.piece_size)
+    def held(self) -> tuple[int, ...]:
+        """By lane the bytes that are here, as if all pieces were of one size."""
+        return tuple(count(runs) * self._landing.manifest.piece_size for runs in self._book.runs())
 
     async def _news_or_time(self) -> None:
         try:

@@ -229,7 +229,7 @@ class _Transfer:
                 "bytes_done": landing.bytes_done,
                 "rate_in": landing.received.rate(),
                 "rate_out": landing.sent.rate(),
-                "offers": self._pull.offers() if self._pull else (),
+                "held": self._pull.held() if self._pull else (),
             }
         self._progress = replace(self._progress, **changes)  # type: ignore[arg-type]
         self._report(self._progress)

@@ -19,6 +19,7 @@ from platform_core.distribution.planners.routes import Place
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.config import certs
 
+Order = session_pb2.DeploymentWanted
 RACK = 8  # nodes
 DEPLOYMENT = "dep-rig"
 
@@ -123,7 +124,10 @@ def orders(
             artifact=artifact,
             transfer_token="token",
             peers=[session_pb2.Peer(node_id=name, address=gateway.addresses[name]) for name in named],
-            lanes=[session_pb2.Lane(sources=lane) for lane in each.lanes],
+            lanes=[
+                session_pb2.Lane(sources=lane, slower=number in each.slower)
+                for number, lane in enumerate(each.lanes)
+            ],
         )
     return found
 

@@ -16,22 +16,23 @@ from trainmaster_wire.agent.v1.session_pb2 import DeploymentObserved, Deployment
 
 
 class Gateway:
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.addresses: dict[str, str] = {}  # by node: where it serves pieces
         self.observed: dict[str, DeploymentObserved] = {}  # of the one deployment
+        self.heard_ms: dict[str, int] = {}  # when a node last told of it
         self.done_at: dict[str, float] = {}  # when a node was first seen to be complete
         self._wanted: dict[str, tuple[int, DeploymentWanted]] = {}
         self._news = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
-        self._port = 0
+        self.port = port
 
     async def start(self, host: str) -> str:
         self._server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
         enrolment_pb2_grpc.add_EnrolmentServicer_to_server(_Enrolment(), self._server)
         session_pb2_grpc.add_AgentSessionServicer_to_server(_Session(self), self._server)
-        self._port = self._server.add_insecure_port(f"{host}:{self._port}")
+        self.port = self._server.add_insecure_port(f"{host}:{self.port}")
         await self._server.start()
-        return f"{host}:{self._port}"
+        return f"{host}:{self.port}"
 
     async def stop(self) -> None:
         if self._server is not None:
@@ -58,6 +59,7 @@ class Gateway:
         async with self._news:
             for deployment in observed.deployments:
                 self.observed[node] = deployment
+                self.heard_ms[node] = int(time.monotonic() * 1000)
                 if deployment.state == DeploymentObserved.FAILED:
                     print(f"{node}: {deployment.error}", file=sys.stderr)
                 if deployment.state == DeploymentObserved.COMPLETE:

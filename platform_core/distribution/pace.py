@@ -1,15 +1,18 @@
 """Who is slow: judged by what a node took of what was offered to it, never by what did not reach it.
 
-Nodes tell what they have received and what they leave of what is offered; two such words make a window, in which each
-node is a `Port`. A pace is changed only after several windows running, so that plans do not flap.
+Nodes tell how much of each lane they hold; two such words make a window, in which each node is a `Port`: what was
+offered to it is what its parents in the plan got. A pace is changed only after several windows running, so that plans
+do not flap.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+
+from platform_core.distribution.forest import Seat
 
 USUAL = 100
 _SLOW_BELOW = 93  # percent of what is expected of it
@@ -19,29 +22,20 @@ _NOTICED = 20  # this part of what a lane gets in a window may be left behind un
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
-    """In one lane: whom a node follows ("" nobody, or the store), and how much of what that one has it lacks."""
-
-    source: str
-    left: float
-
-
-@dataclass(frozen=True, slots=True)
 class Seen:
-    """What a node told, in any one unit: all it has ever received, and by lane what it is offered."""
+    """What a node told of itself, in any one unit: how much of each lane it holds."""
 
     at_ms: int
-    received: float
-    offers: tuple[Offer, ...]
+    held: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
     """What was seen of a node in a window.
 
-    `received` a second. `fell_behind`: lanes in which its source got further ahead of it; those below a slow node
-    receive little too, but take all there is. `alone`: such lanes in which most others of the same source kept up with
-    it; the followers of an overloaded source are late together.
+    `received` a second. `fell_behind`: lanes in which its parent got more than it did; those below a slow node receive
+    little too, but take all there is. `alone`: such lanes in which most others of the same parent kept up with it; the
+    followers of an overloaded parent are late together.
     """
 
     received: int
@@ -58,50 +52,50 @@ class Watch:
 
 
 def look(
-    watch: Watch,
-    now: Mapping[str, Seen],
-    racks: Mapping[str, str],
-    paces: Mapping[str, int],
-    jitter_ms: int = 0,
+    watch: Watch, now: Mapping[str, Seen], seats: Iterable[Seat], jitter_ms: int = 0
 ) -> tuple[Watch, dict[str, int]]:
     """The end of one window and the beginning of the next; and the paces, in percent, that are others by now."""
-    changed, doubts = judge(ports(watch.seen, now, racks, jitter_ms), paces, watch.doubts)
+    places = {seat.node: seat for seat in seats}
+    paces = {seat.node: seat.pace for seat in places.values() if seat.pace != USUAL}
+    changed, doubts = judge(ports(watch.seen, now, places, jitter_ms), paces, watch.doubts)
     return Watch(now, doubts), changed
 
 
 def ports(
-    before: Mapping[str, Seen], now: Mapping[str, Seen], racks: Mapping[str, str], jitter_ms: int = 0
+    before: Mapping[str, Seen], now: Mapping[str, Seen], seats: Mapping[str, Seat], jitter_ms: int = 0
 ) -> dict[str, Port]:
-    """Those of whom there is news. `jitter_ms`: by so much two words of one node may differ in age.
+    """Those of whom there is news. `jitter_ms`: so much of what a lane gets may be missed by when it was counted.
 
     A crowded uplink of a rack is nobody's fault: lanes that come from the own rack tell, if there are any.
     """
-    windows = {
-        node: (before[node], seen)
-        for node, seen in sorted(now.items())
-        if node in before and seen.at_ms > before[node].at_ms
-    }
     rates = {
-        n: (new.received - old.received) * 1000 / (new.at_ms - old.at_ms) for n, (old, new) in windows.items()
+        node: tuple(
+            (b - a) * 1000 / (seen.at_ms - old.at_ms) for a, b in zip(old.held, seen.held, strict=True)
+        )
+        for node, seen in sorted(now.items())
+        if node in seats
+        and (old := before.get(node))
+        and seen.at_ms > old.at_ms
+        and len(seen.held) == len(old.held)
     }
-    quickest = max(rates.values(), default=0.0) / 1000
+    quickest = max((sum(lanes) / len(lanes) for lanes in rates.values() if lanes), default=0.0)
     followers, late = Counter[str](), Counter[str]()
     fell: dict[str, list[str]] = {}
-    for node, (old, new) in windows.items():
-        noticed = quickest * ((new.at_ms - old.at_ms) / _NOTICED + jitter_ms) / max(1, len(new.offers))
-        kept = [
-            (b, a) for b, a in zip(old.offers, new.offers, strict=False) if a.source and a.source == b.source
-        ]
-        near = [(b, a) for b, a in kept if racks.get(a.source) == racks.get(node)]
-        fell[node] = [a.source for b, a in near or kept if a.left - b.left > noticed]
-        followers.update(a.source for _, a in kept)
+    for node, lanes in rates.items():
+        noticed = quickest * (1 / _NOTICED + jitter_ms / (now[node].at_ms - before[node].at_ms))
+        known = [(p, lane) for lane, p in enumerate(seats[node].parents) if p in rates and lane < len(lanes)]
+        near = [(parent, lane) for parent, lane in known if seats[parent].rack == seats[node].rack]
+        fell[node] = [p for p, lane in near or known if rates[p][lane] - lanes[lane] > noticed]
+        followers.update(parent for parent, _ in known)
         late.update(fell[node])
-    # Where most followers of a source fall behind, the source is to blame.
+    # Where most followers of a parent fall behind, the parent is to blame.
     return {
         node: Port(
-            round(rates[node]), len(sources), sum(late[source] * 2 <= followers[source] for source in sources)
+            round(sum(rates[node])),
+            len(parents),
+            sum(late[parent] * 2 <= followers[parent] for parent in parents),
         )
-        for node, sources in fell.items()
+        for node, parents in fell.items()
     }
 
 

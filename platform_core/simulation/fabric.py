@@ -81,7 +81,6 @@ class Fabric:
         self._slow: dict[str, int] = {}
         self._paces: dict[str, int] = {}
         self._watched = Watch()
-        self._racks = {place.node: f"{place.block}/{place.rack}" for place in scenario.places}
         self._mended = 0
 
     def run(self) -> Outcome:
@@ -162,8 +161,9 @@ class Fabric:
         self._mended += 1
 
     def _measure(self, now: int) -> None:
-        self._watched, changed = look(self._watched, self._nodes.seen(now), self._racks, self._paces)
-        self._slow |= changed
+        if self._forest is not None:
+            self._watched, changed = look(self._watched, self._nodes.seen(now), self._forest.seats)
+            self._slow |= changed
 
     # time
 

@@ -61,7 +61,7 @@ class Flows:
             self._capacities += [racks, racks]
         self.target: Ints = np.repeat(np.arange(self.nodes), self.lanes)
         self.lane: Ints = np.tile(np.arange(self.lanes), self.nodes)
-        self.received: Floats = np.zeros(self.nodes)  # pieces
+        self.got: Floats = np.zeros(count)  # pieces, a part of one included
         self.moved = 0.0
         self.from_store = 0.0
         self.across = 0.0
@@ -94,7 +94,7 @@ class Flows:
         self.moved += float(given.sum())
         self.from_store += float(given[self._from_store].sum())
         self.across += float(given[self._crossing].sum())
-        self.received += given.reshape(self.nodes, self.lanes).sum(axis=1)
+        self.got += given
         return np.flatnonzero((given > 0) & (self.place >= self.until - _WHOLE))
 
     def behind(self) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 
 from platform_core.distribution.estimate import Conditions
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
-from platform_core.distribution.pace import Offer, Seen
+from platform_core.distribution.pace import Seen
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.runs import Runs, frontier, joined, missing, run_at
 from platform_core.distribution.swarm import Follow, View, next_actions
@@ -45,7 +45,6 @@ class Nodes:
         self._gone: set[str] = set()
         self._astray: set[int] = set()  # flows that do not come from where the plan would have them
         self._watched = self.flows.place.copy()
-        self._skipped = np.zeros(count)  # pieces left out to be level with others again
 
     def open_count(self, given_up: Collection[str]) -> int:
         """How many are still to finish."""
@@ -64,18 +63,10 @@ class Nodes:
     def seen(self, now: int) -> dict[str, Seen]:
         """What those that are not done would tell."""
         flows = self.flows
-        left = (flows.behind() + self._skipped).tolist()
-        names = [*self.names, "", ""]  # the store; nobody is -1
-        sources = [names[number] for number in flows.source.tolist()]
+        held = flows.got.reshape(-1, self.lanes).tolist()
         return {
-            name: Seen(
-                now,
-                float(flows.received[number]),
-                tuple(map(Offer, sources[first : first + self.lanes], left[first : first + self.lanes])),
-            )
-            for number, (name, first) in enumerate(
-                zip(self.names, range(0, len(left), self.lanes), strict=True)
-            )
+            name: Seen(now, tuple(held[number]))
+            for number, name in enumerate(self.names)
             if name not in self.finished and flows.alive[number]
         }
 
@@ -189,7 +180,6 @@ class Nodes:
         leaps = not gap and follow.first > frontier(runs)
         in_newest = follow.first == int(flows.top[flow])
         if leaps:
-            self._skipped[flow] += follow.first - flows.top[flow]
             self._older[flow], self._start[flow] = runs, follow.first
             flows.top[flow] = follow.first
         flows.in_gap[flow] = not (leaps or in_newest)

@@ -14,7 +14,7 @@ from django.db import transaction
 
 from platform_core.distribution import deployment as core
 from platform_core.distribution.deployment import WorkerState
-from platform_core.distribution.pace import USUAL, Offer, Seen, Watch, look
+from platform_core.distribution.pace import USUAL, Seen, Watch, look
 from webapp.clusters import queries as clusters
 from webapp.deployments import seating, services
 from webapp.deployments.models import Deployment, Worker
@@ -26,7 +26,7 @@ from webapp.live.lease import Leadership
 log = logging.getLogger(__name__)
 
 MEASURE_MS = 4_000  # over which rates are judged
-JITTER_MS = 500  # by which two words of an agent may differ in age
+JITTER_MS = 250  # of what a lane gets may be missed by when it was counted
 
 
 def coordinate() -> bool:
@@ -69,15 +69,11 @@ def look_after(deployment_id: str, leadership: Leadership) -> None:
 def _judge_paces(row: Deployment, now: int) -> None:
     workers = list(Worker.objects.filter(deployment=row, seated=True).select_related("node"))
     seen = {
-        worker.node_id: Seen(
-            worker.seen_ms, worker.bytes_done, tuple(Offer(*offer) for offer in worker.offers)
-        )
+        worker.node_id: Seen(worker.seen_ms, tuple(worker.held))
         for worker in workers
-        if worker.state == WorkerState.RECEIVING and not worker.verifying
+        if worker.state == WorkerState.RECEIVING and worker.held and not worker.verifying
     }
-    racks = {worker.node_id: f"{worker.node.block}/{worker.node.rack}" for worker in workers}
-    paces = {worker.node_id: worker.pace for worker in workers if worker.pace != USUAL}
-    watch, changed = look(_watch(row.pacing), seen, racks, paces, JITTER_MS)
+    watch, changed = look(_watch(row.pacing), seen, map(seating.seat, workers), JITTER_MS)
     Deployment.objects.filter(id=row.id).update(pacing=_document(watch, now))
     if changed:
         seating.reseat(row, changed)
@@ -101,16 +97,10 @@ def _tell(row: Deployment, node: str, pace: int) -> None:
 
 
 def _watch(document: dict[str, Any]) -> Watch:
-    seen = {
-        node: Seen(at_ms, received, tuple(Offer(*offer) for offer in offers))
-        for node, (at_ms, received, offers) in document.get("seen", {}).items()
-    }
+    seen = {node: Seen(at_ms, tuple(held)) for node, (at_ms, held) in document.get("seen", {}).items()}
     return Watch(seen, document.get("doubts", {}))
 
 
 def _document(watch: Watch, now: int) -> dict[str, Any]:
-    seen = {
-        node: [each.at_ms, each.received, [[offer.source, offer.left] for offer in each.offers]]
-        for node, each in watch.seen.items()
-    }
+    seen = {node: [each.at_ms, each.held] for node, each in watch.seen.items()}
     return {"at_ms": now, "seen": seen, "doubts": dict(watch.doubts)}

@@ -52,10 +52,7 @@ class Worker(models.Model):
     )
     slower = models.JSONField(default=list, help_text="lanes whose first source is quicker than this node")
     pace = models.PositiveSmallIntegerField(default=100, help_text="its rate in percent of the usual")
-    offers = models.JSONField(
-        default=list,
-        help_text="by lane whom it follows, and the bytes it has yet to take of what that one holds",
-    )
+    held = models.JSONField(default=list, help_text="bytes, by lane")
     seated = models.BooleanField(
         default=True, help_text="part of the mesh: not failed when it was last planned"
     )

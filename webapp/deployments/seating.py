@@ -34,7 +34,7 @@ def reseat(row: Deployment, paces: Mapping[str, int] | None = None) -> None:
     where = {node: Place(node, worker.node.rack, worker.node.block) for node, worker in workers.items()}
     before = Forest(
         len(next(iter(workers.values())).lanes),
-        tuple(_seat(worker, where[node]) for node, worker in sorted(workers.items()) if worker.seated),
+        tuple(seat(worker) for _, worker in sorted(workers.items()) if worker.seated),
     )
     known = {node: worker.pace for node, worker in workers.items()} | dict(paces or {})
     after = mend(before, gone, [where[node] for node in sorted(back)], known)
@@ -61,6 +61,6 @@ def _absent(row: Deployment, workers: Mapping[str, Worker]) -> set[str]:
     return failed | silent(heard, now_ms(), SILENT_MS)
 
 
-def _seat(worker: Worker, place: Place) -> Seat:
+def seat(worker: Worker) -> Seat:
     parents = tuple(lane[0] for lane in worker.lanes)
-    return Seat(worker.node_id, (place.block, place.rack), parents, worker.pace)
+    return Seat(worker.node_id, (worker.node.block, worker.node.rack), parents, worker.pace)

@@ -128,7 +128,7 @@ def report(node_id: str, said: WorkerReport) -> None:
         now = now_ms()
         Worker.objects.filter(id=worker.id).update(
             chunks_done=said.chunks_done, rate_in=said.rate_in, rate_out=said.rate_out, source=said.source,
-            retries=max(worker.retries, said.retries), offers=said.offers, seen_ms=now,
+            retries=max(worker.retries, said.retries), held=said.held, seen_ms=now,
             store_bytes=max(worker.store_bytes, said.store_bytes),
             refused_bytes=max(worker.refused_bytes, said.refused_bytes),
             moved_bytes=worker.moved_bytes + max(0, said.bytes_done - worker.bytes_done),

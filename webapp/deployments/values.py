@@ -21,7 +21,7 @@ class WorkerReport:
     retries: int
     distrusted: tuple[str, ...] = ()  # who sent it bytes with another SHA-256
     store_bytes: int = 0  # since its agent began
-    offers: tuple[tuple[str, int], ...] = ()  # by lane whom it follows, and the bytes it has yet to take
+    held: tuple[int, ...] = ()  # bytes, by lane
     refused_bytes: int = 0  # those with another SHA-256, since its agent began
 
 

@@ -70,7 +70,7 @@ def _worker(deployment: session_pb2.DeploymentObserved) -> WorkerReport:
         retries=deployment.retries,
         distrusted=tuple(deployment.distrusted),
         store_bytes=deployment.store_bytes,
-        offers=tuple((offer.source, offer.left_bytes) for offer in deployment.offers),
+        held=tuple(deployment.held),
         refused_bytes=deployment.refused_bytes,
     )
 

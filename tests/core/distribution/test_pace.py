@@ -7,76 +7,94 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_core.distribution.pace import Offer, Port, Seen, Watch, judge, look, ports
+from platform_core.distribution.forest import Seat
+from platform_core.distribution.pace import Port, Seen, Watch, judge, look, ports
 
-RACKS: Mapping[str, str] = {}
 LANES = 4
+OTHERS = [f"n{number}" for number in range(9)]
 
 
-def seen(at_ms: int, received: float, left: float = 0, *, source: str = "mother", lanes: int = LANES) -> Seen:
-    return Seen(at_ms, received, (Offer(source, left),) * lanes)
+def seat(node: str, *parents: str, rack: str = "r", pace: int = 100) -> Seat:
+    return Seat(node, ("b", rack), parents * (LANES // len(parents)), pace)
 
 
-def usual(at_ms: int, count: int = 9) -> dict[str, Seen]:
-    return {f"n{number}": seen(at_ms, at_ms) for number in range(count)}
+def usual(at_ms: int) -> dict[str, Seen]:
+    """They hold one unit more of each lane with every millisecond."""
+    return {node: Seen(at_ms, (at_ms,) * LANES) for node in OTHERS}
 
 
-def windows(count: int, lame: Mapping[int, tuple[float, float]]) -> list[dict[str, int]]:
-    """Nine nodes that take one unit each millisecond, and a tenth: what it has received and leaves, by window."""
-    watch, paces, told = Watch(), dict[str, int](), []
-    for number in range(count):
+SEATS = [seat(node, "n0" if node != "n0" else "") for node in OTHERS]
+
+
+def windows(held: Mapping[int, float], *, below: str = "n0") -> list[dict[str, int]]:
+    """What is changed, window by window, when a node below another holds so much of each lane."""
+    watch, pace, told = Watch(), 100, []
+    for number, mine in held.items():
         at = 4000 * number
-        received, left = lame[number]
-        watch, changed = look(watch, usual(at) | {"lame": seen(at, received, left)}, RACKS, paces)
-        paces |= changed
+        now = usual(at) | {"lame": Seen(at, (mine,) * LANES)}
+        watch, changed = look(watch, now, [*SEATS, seat("lame", below, pace=pace)])
+        pace = changed.get("lame", pace)
         told.append(changed)
     return told
 
 
 def test_a_node_is_slow_when_it_leaves_what_is_offered_in_two_windows_running() -> None:
-    tenth = {number: (400.0 * number, 900.0 * number) for number in range(5)}
-    assert windows(5, tenth) == [{}, {}, {"lame": 10}, {}, {}]
+    assert windows({number: 400.0 * number for number in range(5)}) == [{}, {}, {"lame": 10}, {}, {}]
 
 
 def test_one_bad_window_is_forgiven() -> None:
-    assert windows(4, {0: (0, 0), 1: (400, 900), 2: (4400, 900), 3: (8400, 900)}) == [{}] * 4
+    assert windows({0: 0, 1: 400, 2: 4400, 3: 8400}) == [{}] * 4
 
 
 def test_a_link_that_recovers_is_as_usual_again_after_three_windows() -> None:
-    recovers = {0: (0, 0), 1: (400, 900), 2: (800, 1800)} | {
-        n: (800.0 + 4000 * (n - 2), 0) for n in range(3, 7)
-    }
-    assert windows(7, recovers) == [{}, {}, {"lame": 10}, {}, {}, {"lame": 100}, {}]
+    recovers = {0: 0.0, 1: 400.0, 2: 800.0} | {n: 800.0 + 4000 * (n - 2) for n in range(3, 7)}
+    assert windows(recovers) == [{}, {}, {"lame": 10}, {}, {}, {"lame": 100}, {}]
 
 
-def test_who_gets_little_because_its_source_is_slow_is_not_accused() -> None:
-    below = {number: (400.0 * number, 0.0) for number in range(4)}
-    assert windows(4, below) == [{}] * 4
+def below_a_slow_one(at_ms: int, *nodes: str) -> dict[str, Seen]:
+    slow = {node: Seen(at_ms, (at_ms / 10,) * LANES) for node in nodes}
+    return usual(at_ms) | slow
+
+
+def test_who_gets_little_because_its_source_gets_little_is_not_accused() -> None:
+    seats = {each.node: each for each in [*SEATS, seat("slow", "n0"), seat("below", "slow")]}
+    found = ports(below_a_slow_one(0, "slow", "below"), below_a_slow_one(4000, "slow", "below"), seats)
+    assert found["slow"] == Port(400, LANES, LANES)
+    assert found["below"] == Port(400, 0, 0)
 
 
 def test_followers_of_an_overloaded_source_are_late_together() -> None:
-    early = usual(0) | {f"late{n}": seen(0, 0, source="overloaded") for n in range(3)}
-    later = usual(4000) | {f"late{n}": seen(4000, 400, 3600, source="overloaded") for n in range(3)}
-    assert ports(early, later, RACKS)["late0"] == Port(100, LANES, 0)
+    late = ("late0", "late1", "late2")
+    seats = {each.node: each for each in [*SEATS, *(seat(node, "n1") for node in late)]}
+    found = ports(below_a_slow_one(0, *late), below_a_slow_one(4000, *late), seats)
+    assert found["late0"] == Port(400, LANES, 0)
 
 
 def test_a_crowded_uplink_accuses_nobody_who_keeps_up_within_its_rack() -> None:
-    racks = {"me": "r1", "near": "r1", "far": "r2"}
-    early = {"me": Seen(0, 0, (Offer("near", 0), Offer("far", 0)))}
-    later = {"me": Seen(4000, 400, (Offer("near", 0), Offer("far", 3600)))}
-    assert ports(early, later, racks)["me"] == Port(100, 0, 0)
+    near, far = seat("near", "", rack="mine"), seat("far", "", rack="other")
+    me = Seat("me", ("b", "mine"), ("near", "far", "near", "far"))
+    before = {node: Seen(0, (0,) * LANES) for node in ("near", "far", "me")}
+    now = {node: Seen(4000, (4000,) * LANES) for node in ("near", "far")}
+    found = ports(before, now | {"me": Seen(4000, (4000, 400) * 2)}, {"near": near, "far": far, "me": me})
+    assert found["me"] == Port(2200, 0, 0)
 
 
-def test_words_of_different_age_are_no_falling_behind() -> None:
-    early, later = usual(0) | {"me": seen(0, 0)}, usual(4000) | {"me": seen(4000, 4000, 100)}
-    assert ports(early, later, RACKS)["me"].fell_behind == LANES
-    assert ports(early, later, RACKS, jitter_ms=400)["me"].fell_behind == 0
+def test_a_lane_that_was_counted_a_little_earlier_has_not_fallen_behind() -> None:
+    seats = {each.node: each for each in [*SEATS, seat("me", "n0")]}
+    now = usual(4000) | {"me": Seen(4000, (3600,) * LANES)}
+    before = usual(0) | {"me": Seen(0, (0,) * LANES)}
+    assert ports(before, now, seats)["me"].fell_behind == LANES
+    assert ports(before, now, seats, jitter_ms=250)["me"].fell_behind == 0
 
 
 def test_nobody_is_judged_by_slow_ones_alone_nor_without_news() -> None:
     assert judge({"slow": Port(10, 4, 4)}, {"slow": 10}, {}) == ({}, {})
     assert judge({}, {}, {}) == ({}, {})
-    assert ports({"me": seen(5, 5)}, {"me": seen(5, 5), "new": seen(5, 5)}, RACKS) == {}
+    again = Seen(5, (1,))
+    assert (
+        ports({"me": again}, {"me": again, "new": again}, {"me": seat("me", ""), "new": seat("new", "")})
+        == {}
+    )
 
 
 @given(st.integers(1, 100), st.lists(st.integers(-4, 4), min_size=12, max_size=12))

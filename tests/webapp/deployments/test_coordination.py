@@ -28,12 +28,11 @@ from webapp.rpc.observing import observe
 MIB = 1 << 20
 
 
-def says(deployment: Deployment, worker: Worker, done: int, left: int = 0, state: str = "RECEIVING") -> None:
+def says(deployment: Deployment, worker: Worker, done: int, state: str = "RECEIVING") -> None:
     """What an agent tells whenever something changes, and all of it again with each new session."""
-    offers = [session_pb2.Offer(source=lane[0], left_bytes=left if lane[0] else 0) for lane in worker.lanes]
     told = session_pb2.DeploymentObserved(
         deployment_id=deployment.id, state=session_pb2.DeploymentObserved.State.Value(state), bytes_done=done,
-        bytes_total=SIZE, source="store", offers=offers,
+        bytes_total=SIZE, source="store", held=[done // 4] * 4,
     )  # fmt: skip
     observe(worker.node_id, session_pb2.Observed(deployments=[told]), complete=True)
 
@@ -68,7 +67,7 @@ def one_window(deployment: Deployment, lame: Worker, number: int, percent: int) 
     for worker in queries.workers(deployment.id):
         slow = worker.node_id == lame.node_id
         done = number * MIB * (percent if slow else 100) // 100
-        says(deployment, worker, done, left=number * MIB - done)
+        says(deployment, worker, done)
     coordination.coordinate()
 
 
@@ -131,7 +130,7 @@ def test_another_coordinator_judges_on_from_what_the_first_had_seen(wide: Deploy
     four_seconds_pass(wide)
     for worker in queries.workers(wide.id):
         slow = worker.node_id == lame.node_id
-        says(wide, worker, 200_000 if slow else 2 * MIB, left=2 * MIB if slow else 0)
+        says(wide, worker, 200_000 if slow else 2 * MIB)
     coordination.look_after(wide.id, adopting)
     assert Worker.objects.get(id=lame.id).pace == 10
 
@@ -159,7 +158,7 @@ def test_what_nodes_hold_is_rebuilt_from_what_their_agents_say(deployment: Deplo
     for worker in workers[1:]:
         says(deployment, worker, SIZE, state="COMPLETE")
     says(deployment, workers[0], 7 * MIB)
-    Worker.objects.filter(deployment=deployment).update(state="idle", bytes_done=0, offers=[])
+    Worker.objects.filter(deployment=deployment).update(state="idle", bytes_done=0, held=[])
     Deployment.objects.filter(id=deployment.id).update(state="init", started_ms=None)
     for worker in workers[1:]:
         says(deployment, worker, SIZE, state="COMPLETE")

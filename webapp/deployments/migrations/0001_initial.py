@@ -180,13 +180,7 @@ class Migration(migrations.Migration):
                         default=100, help_text="its rate in percent of the usual"
                     ),
                 ),
-                (
-                    "offers",
-                    models.JSONField(
-                        default=list,
-                        help_text="by lane whom it follows, and the bytes it has yet to take of what that one holds",
-                    ),
-                ),
+                ("held", models.JSONField(default=list, help_text="bytes, by lane")),
                 (
                     "seated",
                     models.BooleanField(

@@ -93,11 +93,14 @@ class Heartbeat(_message.Message):
     DISK_FREE_BYTES_FIELD_NUMBER: _builtins.int
     MEMORY_USED_BYTES_FIELD_NUMBER: _builtins.int
     SLOTS_FIELD_NUMBER: _builtins.int
+    NOTICE_SECONDS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     revision: _builtins.int
     """newest wanted revision the agent acts on"""
     disk_free_bytes: _builtins.int
     memory_used_bytes: _builtins.int
+    notice_seconds: _builtins.int
+    """the machine is taken away in so many: absent while nobody said so"""
     @_builtins.property
     def slots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotTelemetry]: ...
     def __init__(
@@ -108,12 +111,15 @@ class Heartbeat(_message.Message):
         disk_free_bytes: _builtins.int = ...,
         memory_used_bytes: _builtins.int = ...,
         slots: _abc.Iterable[Global___SlotTelemetry] | None = ...,
+        notice_seconds: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_notice_seconds", b"_notice_seconds", "notice_seconds", b"notice_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["disk_free_bytes", b"disk_free_bytes", "memory_used_bytes", b"memory_used_bytes", "revision", b"revision", "sequence", b"sequence", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_notice_seconds", b"_notice_seconds", "disk_free_bytes", b"disk_free_bytes", "memory_used_bytes", b"memory_used_bytes", "notice_seconds", b"notice_seconds", "revision", b"revision", "sequence", b"sequence", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__notice_seconds: _TypeAlias = _typing.Literal["notice_seconds"]  # noqa: Y015
+    _WhichOneofArgType__notice_seconds: _TypeAlias = _typing.Literal["_notice_seconds", b"_notice_seconds"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__notice_seconds) -> _WhichOneofReturnType__notice_seconds | None: ...
 
 Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
 
@@ -299,7 +305,7 @@ class DeploymentObserved(_message.Message):
     DISTRUSTED_FIELD_NUMBER: _builtins.int
     STORE_BYTES_FIELD_NUMBER: _builtins.int
     REFUSED_BYTES_FIELD_NUMBER: _builtins.int
-    OFFERS_FIELD_NUMBER: _builtins.int
+    HELD_FIELD_NUMBER: _builtins.int
     deployment_id: _builtins.str
     state: Global___DeploymentObserved.State.ValueType
     bytes_done: _builtins.int
@@ -325,8 +331,8 @@ class DeploymentObserved(_message.Message):
         """node ids (or "store") that sent bytes with another SHA-256"""
 
     @_builtins.property
-    def offers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Offer]:
-        """by lane"""
+    def held(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """bytes, by lane"""
 
     def __init__(
         self,
@@ -345,40 +351,15 @@ class DeploymentObserved(_message.Message):
         distrusted: _abc.Iterable[_builtins.str] | None = ...,
         store_bytes: _builtins.int = ...,
         refused_bytes: _builtins.int = ...,
-        offers: _abc.Iterable[Global___Offer] | None = ...,
+        held: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_done", b"bytes_done", "bytes_total", b"bytes_total", "chunks_done", b"chunks_done", "deployment_id", b"deployment_id", "distrusted", b"distrusted", "error", b"error", "error_code", b"error_code", "offers", b"offers", "rate_in", b"rate_in", "rate_out", b"rate_out", "refused_bytes", b"refused_bytes", "retries", b"retries", "source", b"source", "state", b"state", "store_bytes", b"store_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_done", b"bytes_done", "bytes_total", b"bytes_total", "chunks_done", b"chunks_done", "deployment_id", b"deployment_id", "distrusted", b"distrusted", "error", b"error", "error_code", b"error_code", "held", b"held", "rate_in", b"rate_in", "rate_out", b"rate_out", "refused_bytes", b"refused_bytes", "retries", b"retries", "source", b"source", "state", b"state", "store_bytes", b"store_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeploymentObserved: _TypeAlias = DeploymentObserved  # noqa: Y015
-
-@_typing.final
-class Offer(_message.Message):
-    """Whom a node follows in a lane, and how much of what that one holds it has yet to take."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SOURCE_FIELD_NUMBER: _builtins.int
-    LEFT_BYTES_FIELD_NUMBER: _builtins.int
-    source: _builtins.str
-    """node id; "" nobody, or the store"""
-    left_bytes: _builtins.int
-    def __init__(
-        self,
-        *,
-        source: _builtins.str = ...,
-        left_bytes: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["left_bytes", b"left_bytes", "source", b"source"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Offer: _TypeAlias = Offer  # noqa: Y015
 
 @_typing.final
 class FromServer(_message.Message):

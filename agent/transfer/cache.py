@@ -39,8 +39,10 @@ class Standing:
 
 
 class Disk(Protocol):
+    """`used` and `free` are together what such programs as ours can have of it; the rest is the system's own."""
+
     @property
-    def total(self) -> int: ...
+    def used(self) -> int: ...
 
     @property
     def free(self) -> int: ...
@@ -88,7 +90,8 @@ class Cache:
             coming = self._holdings.promised()
             standings = self._standings()  # no other await until the choice is told
             homes = [_home(one, standings.get(one.landing.manifest.id, Standing())) for one in seen]
-            going = evict(homes, disk.free, disk.total, self._marks.low, self._marks.high, coming)
+            size = disk.used + disk.free
+            going = evict(homes, disk.free, size, self._marks.low, self._marks.high, coming)
             reason = self._reason(disk, coming)
             for home in going:
                 log.warning("%s goes: %s", home.id, reason)
@@ -100,10 +103,9 @@ class Cache:
                     log.exception("%s could not be removed", home.id)
 
     def _reason(self, disk: Disk, coming: int) -> str:
-        used = disk.total - disk.free
-        percent = 100 * used // disk.total if disk.total else 100
-        full = f"{percent} % of the disk were in use"
-        if used * 100 > disk.total * self._marks.high:
+        size = disk.used + disk.free
+        full = f"{100 * disk.used // size if size else 100} % of the disk were in use"
+        if disk.used * 100 > size * self._marks.high:
             return f"{full}, more than {self._marks.high} %; nobody had used this for longest"
         return f"{full} and {format_bytes(coming)} on their way; nobody had used this for longest"
 

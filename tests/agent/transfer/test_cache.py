@@ -36,7 +36,7 @@ SECOND = model_files(seed=2)
 
 
 class FakeDisk(NamedTuple):
-    total: int
+    used: int
     free: int
 
 
@@ -53,7 +53,7 @@ class Told:
             self.evicted.append((manifest_id, reason))
 
         def disk(path: Path) -> FakeDisk:
-            return FakeDisk(10 * size, int(free * size))
+            return FakeDisk(10 * size - int(free * size), int(free * size))
 
         self.cache = Cache(node.holdings, marks, lambda: self.standings, lambda: self.in_use, note, disk)
 

@@ -3,6 +3,7 @@
 secrets.env      generated once, readable by the owner only
 ports.json       which ports it took
 platform.env     the whole environment of the last start, for manage.py by hand
+hooks/           commands that rollouts may run on the nodes; whoever owns the folder puts them there
 postgres/ valkey/ agents/node-N/ store/ logs/ run/
 """
 
@@ -101,9 +102,13 @@ class StateFolder:
     def certificates(self) -> Path:
         return self.path / "certificates"
 
+    @property
+    def hooks(self) -> Path:
+        return self.path / "hooks"
+
     def claim(self) -> None:
         """One `up` a folder: a lock that the system takes back whatever way we end."""
-        for folder in (self.path, self.logs, self.run):
+        for folder in (self.path, self.logs, self.run, self.hooks):
             folder.mkdir(parents=True, exist_ok=True)
         file = (self.path / "up.pid").open("a+")
         deadline = time.monotonic() + 3  # the children of one that was killed need a moment

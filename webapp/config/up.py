@@ -212,6 +212,7 @@ def agent(
         "HOSTNAME": name,
         "RACK": f"rack-{number // 2 + 1}",
         "SLOTS": str(options.slots),
+        "HOOKS": str(folder.hooks),
         "ADDRESS": "127.0.0.1",
         "TRANSFER_PORT": str(ports.transfer[number]),
         "RENDEZVOUS_PORTS": f"{low}-{high}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webapp.deployments import queries
+from webapp.deployments import queries, rollout_page
 from webapp.deployments.models import Deployment
 
 if TYPE_CHECKING:
@@ -13,10 +13,15 @@ if TYPE_CHECKING:
 
 def of_model(model: Model) -> dict[str, list[dict[str, Any]]]:
     """Version id → its deployments, newest first."""
-    rows = Deployment.objects.filter(model_version__model=model).order_by("-created_ms")
+    rows = (
+        Deployment.objects.filter(model_version__model=model)
+        .select_related("rollout")
+        .order_by("-created_ms")
+    )
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows[:50]:
         told = queries.progress_of(row)
         line = {"id": row.id, "state": row.state, "label": f"{told.workers_complete} of {told.workers} nodes"}
+        line["rollout"] = rollout_page.badge(row)
         found.setdefault(row.model_version_id, []).append(line)
     return found

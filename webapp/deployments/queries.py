@@ -22,7 +22,8 @@ from webapp.deployments.values import ActivationWanted, Peer, WorkerWanted
 
 
 def visible(teams: Iterable[str] | None) -> QuerySet[Deployment]:
-    rows = Deployment.objects.select_related("model_version__model", "user").order_by("-created_ms", "-id")
+    found = Deployment.objects.select_related("model_version__model", "user", "rollout")
+    rows = found.order_by("-created_ms", "-id")
     return rows if teams is None else rows.filter(team__in=list(teams))
 
 

@@ -14,16 +14,30 @@ from webapp.deployments.models import Deployment, Rollout, RolloutMember
 from webapp.deployments.rollout_mapping import rollout_value
 
 SHOWN = 50
+SAID = 5  # of the commands that failed, in full
 
 _S, _M = RolloutState, MemberState
 # What needs attention first.
 _ORDER = (_M.FAILED, _M.RETURNING, _M.SWITCHING, _M.WAITING, _M.READY, _M.ACTIVE, _M.RETURNED)
+_STOPPED = {
+    False: "A canary failed, so no other node switches. Mend the cause and try again, or roll back.",
+    True: "No node could switch. Mend the cause and try again, or roll back.",
+}
 _WORDS = {
     _M.WAITING: "no copy yet",
     _M.READY: "not yet",
     _M.RETURNING: "going back",
     _M.RETURNED: "went back",
 }
+
+
+def badge(row: Deployment) -> dict[str, str] | None:
+    """Its state in a word beside the deployment's; None where there is no rollout."""
+    rollout = getattr(row, "rollout", None)
+    if rollout is None:
+        return None
+    word = rollout.state.replace("_", " ")
+    return {"state": rollout.state, "word": word if word in ("active", "rolled back") else f"rollout {word}"}
 
 
 def panel(row: Deployment, actor: Actor, now_ms: int) -> dict[str, Any] | None:
@@ -42,7 +56,9 @@ def panel(row: Deployment, actor: Actor, now_ms: int) -> dict[str, Any] | None:
     return {
         "state": rollout.state,
         "word": rollout.state.replace("_", " "),
+        "badge": badge(row),
         "answer": _answer(value, newer, now_ms),
+        "said": [(line["node"], line["said"]) for line in lines if line["said"]][:SAID],
         "steps": _steps(value, now_ms),
         "plan": _plan(value),
         "members": lines[:SHOWN],
@@ -81,7 +97,8 @@ def _answer(value: Value, newer: str, now_ms: int) -> dict[str, str]:
             tone, headline = "wait" if active < total else "ok", f"Active on {active} of {total} nodes"
             detail = newer or value.reason or "Its link points to this version on every node."
         case _S.FAILED:
-            tone, headline = "bad", f"Stopped: {value.reason or 'no node could switch'}"
+            tone, headline = "bad", f"Stopped. {value.reason}"
+            detail = _STOPPED[value.promoted]
         case _S.ROLLED_BACK:
             back, going = _count(value, _M.RETURNED), _count(value, _M.RETURNING)
             tone, headline = "off", f"Rolled back: {back} of {back + going} nodes run what they ran before"
@@ -120,7 +137,7 @@ def _steps(value: Value, now_ms: int) -> list[dict[str, Any]]:
         state = "done" if index < reached or value.state is _S.ACTIVE else "todo"
         if index == reached and value.state is not _S.ACTIVE:
             state = "failed" if ended_badly else "now"
-        shown = {"done": 100, "now": percent, "failed": percent}.get(state, 0)
+        shown = {"done": 100, "now": percent, "failed": 100}.get(state, 0)
         lines.append({"words": words, "state": state, "percent": shown})
     return lines
 
@@ -173,8 +190,9 @@ def _line(member: RolloutMember, rollout: Rollout, before: str) -> dict[str, Any
         "words": _WORDS.get(state, state.value),
         "before": before,
         "note": hook or member.why,
-        "output": member.output if member.exit_code else "",
+        "said": member.output if member.exit_code else member.check_output if check else "",
         "check": "" if check is None else ("passed" if check == 0 else f"ended with {check}"),
+        "failed": bool(check),
         "check_state": "good" if check == 0 else "failed",
         "check_output": member.check_output,
     }

@@ -34,8 +34,9 @@ def rollback(request: HttpRequest, deployment_id: str) -> HttpResponse:
 
 
 def wish(given: Mapping[str, str]) -> RolloutWish | None:
-    """Of the form's fields; None unless the version is to become active."""
-    if "activate" not in given:
+    """Of the form's fields; None unless one of them says that the version shall become active."""
+    fields = ("activate", "canary", "hold_minutes", "health_check", "hook", "wait_for_all")
+    if not any(given.get(field, "").strip() for field in fields):
         return None
     minutes = given.get("hold_minutes", "").strip()
     if minutes and not (minutes.isascii() and minutes.isdigit() and len(minutes) < 7):

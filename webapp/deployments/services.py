@@ -234,9 +234,9 @@ def _step(row: Deployment, event: core.Event) -> None:
             clusters.touch(list(effect.nodes))
     if any(WorkerState.FAILED in (old.state, new.state) for _, old, new in changed):
         seating.reseat(row)
+    _keep(row, event, before, after, [(b, a) for _, b, a in changed])
     if before.state != after.state or any(_stands(old) != _stands(new) for _, old, new in changed):
         rollouts.follow(row)
-    _keep(row, event, before, after, [(b, a) for _, b, a in changed])
 
 
 def _stands(worker: core.Worker) -> tuple[WorkerState, bool]:

@@ -58,6 +58,8 @@ class AgentConfig:
     cache_high: int  # percent of the disk in use from which models that nobody needs go
     cache_low: int  # until it is this
     upload_limit_seconds: int  # how long the last uploads of an ended attempt may take
+    notice_url: str  # where the cloud says that it takes this machine away; '' means nobody says so
+    notice_seconds: int  # how long it then has
     rejoin: bool
     stop_jobs_on_leave: bool  # SIGTERM to the agent ends its jobs too; otherwise they go on without it
 
@@ -105,7 +107,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         address=source.text("address") or hostname,
         transfer_port=source.number("transfer_port", 0, 0, 65535),
         rendezvous_ports=_port_range(source.text("rendezvous_ports")),
-        labels=_labels(source.many("label")),
+        labels=_labels([*source.many("label"), *(["spot=yes"] if source.switch("spot") else [])]),
         ca=ca,
         certificate=certificate,
         key=key,
@@ -119,6 +121,8 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         cache_high=cache_high,
         cache_low=cache_low,
         upload_limit_seconds=source.number("upload_limit_seconds", 300, 1, 86_400),
+        notice_url=source.text("notice_url"),
+        notice_seconds=source.number("notice_seconds", 120, 1, 86_400),
         rejoin=source.switch("rejoin"),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),
     )

@@ -50,6 +50,13 @@ EXIT_CONFIG = 2
     help="Commands that rollouts may run here, as the agent's user; without it they run nothing.",
 )
 @click.option("--label", metavar="KEY=VALUE", multiple=True, help="Label of this node; may be repeated.")
+@click.option("--spot", is_flag=True, help="The machine may be taken away at short notice: label spot=yes.")
+@click.option(
+    "--notice-url",
+    metavar="URL",
+    help="Asked every few seconds whether the machine is taken away: anything but 404, nothing, FALSE or NONE is yes.",
+)
+@click.option("--notice-seconds", metavar="N", type=int, help="How long after the notice it goes; 120.")
 @click.option("--ca", metavar="FILE", type=click.Path(path_type=Path), help="Certificate of the platform.")
 @click.option("--certificate", metavar="FILE", type=click.Path(path_type=Path), help="Shown to other nodes.")
 @click.option("--key", metavar="FILE", type=click.Path(path_type=Path), help="Private key of --certificate.")

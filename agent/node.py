@@ -14,6 +14,7 @@ from agent import reconcile as actions
 from agent.attempts.supervisor import Supervisor
 from agent.config import AgentConfig
 from agent.observed import ActivationObserved, DeploymentObserved, Observed
+from agent.probes import notice
 from agent.probes.slots import Slots, usable_cpus
 from agent.probes.telemetry import Occupant, Probe, Telemetry
 from agent.reconcile import reconcile
@@ -24,6 +25,7 @@ from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
 log = logging.getLogger(__name__)
 
 SAMPLE_EVERY_SECONDS = 2.0
+NOTICE_EVERY_SECONDS = 2.0
 
 
 class Deployments(Protocol):
@@ -57,6 +59,7 @@ class Node:
         self._transfer_port = config.transfer_port
         self._supervisor: Supervisor | None = None
         self._deployments: Deployments | None = None
+        self._goes_at: float | None = None  # by the clock of the loop
         self._activations: Activations | None = None
 
     def equip(
@@ -149,6 +152,7 @@ class Node:
         return session_pb2.Heartbeat(
             disk_free_bytes=self._sample.disk_free_bytes,
             memory_used_bytes=self._sample.memory_used_bytes,
+            notice_seconds=self._notice_seconds(),
             slots=[
                 session_pb2.SlotTelemetry(
                     index=slot.index,
@@ -161,6 +165,23 @@ class Node:
                 for slot in self._sample.slots
             ],
         )
+
+    def _notice_seconds(self) -> int | None:
+        """How long this machine still has; None while nobody takes it away."""
+        if self._goes_at is None:
+            return None
+        return max(0, round(self._goes_at - asyncio.get_running_loop().time()))
+
+    async def watch_notice(self) -> None:
+        """For ever. What was once said is not taken back."""
+        config = self._config
+        while True:
+            if self._goes_at is None and await asyncio.to_thread(notice.is_given, config.notice_url):
+                self._goes_at = asyncio.get_running_loop().time() + config.notice_seconds
+                log.warning(
+                    "this machine is taken away in %s s, says %s", config.notice_seconds, config.notice_url
+                )
+            await asyncio.sleep(NOTICE_EVERY_SECONDS)
 
     async def changed(self) -> None:
         await self._changed.wait()

@@ -93,6 +93,8 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     await supervisor.adopt_all()
     log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
     tasks = [asyncio.create_task(work) for work in (session.run(), pusher.run(), node.sample())]
+    if config.notice_url:
+        tasks.append(asyncio.create_task(node.watch_notice()))
     leave, stop_jobs = asyncio.create_task(_asked_to_leave()), False
     try:
         await asyncio.wait([leave, *tasks], return_when=asyncio.FIRST_COMPLETED)

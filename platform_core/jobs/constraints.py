@@ -22,6 +22,7 @@ class Constraints(NamedTuple):
 
 
 ANYWHERE = Constraints()
+SPOT = "spot"  # the label (with "yes") and the taint of nodes that may be taken away at short notice
 
 
 def read_constraints(read: Reader) -> Constraints:

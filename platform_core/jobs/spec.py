@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from platform_core.jobs import spec_fields as fields
-from platform_core.jobs.constraints import ANYWHERE, Constraints, read_constraints
+from platform_core.jobs.constraints import ANYWHERE, SPOT, Constraints, read_constraints
 from platform_core.jobs.reading import Problem, Reader, SpecError, shown
 from platform_core.jobs.spec_fields import Scalar
 from platform_core.units import GIB, HOUR_MS, MIB, MINUTE_MS, format_duration_ms
@@ -72,6 +72,14 @@ class JobSpec:
     seed: int | None
     experiment: str
     constraints: Constraints = ANYWHERE
+
+    @property
+    def placing(self) -> Constraints:
+        """As the scheduler takes them: whoever may be preempted may go to spot nodes."""
+        if not self.preemptible:
+            return self.constraints
+        tolerated = {*self.constraints.tolerations, SPOT}
+        return self.constraints._replace(tolerations=tuple(sorted(tolerated)))
 
 
 def parse(mapping: object) -> JobSpec:

@@ -12,21 +12,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
 from platform_core.jobs.spec import Strategy
-from platform_core.scheduling.decisions import Placement, Stop, started
+from platform_core.scheduling.decisions import Placement, Stop, StopKind, started
 from platform_core.scheduling.elastic import LEAST_RUN_BEFORE_GROWING_MS
 from platform_core.scheduling.engine import Decisions, decide
 from platform_core.scheduling.estimates import with_gpus
 from platform_core.scheduling.ordering import CHANGES
 from platform_core.scheduling.policy import Policy
 from platform_core.simulation.ledger import Ledger
-from platform_core.simulation.workload import Knowledge, TraceJob, restart_ms
+from platform_core.simulation.workload import Departure, Knowledge, TraceJob, restart_ms
 
 Decider = Callable[[Snapshot, Policy], Decisions]
 Watcher = Callable[[int, int, int], None]  # (milliseconds, slots held, jobs waiting)
 _PLENTY = 1_000_000_000
 _ROUNDS_AT_ONCE = 1_000  # a policy whose evictions never settle is broken: say so instead of spinning
+
+
+_BACK, _GONE, _NOTICE = -1, -2, -3  # of a node, in place of a job's start; the last first at one moment
 
 
 @dataclass(slots=True)
@@ -52,6 +56,7 @@ class Cluster:
         decider: Decider = decide,
         shares: Sequence[TeamShare] = (),
         watch: Watcher | None = None,
+        departures: Sequence[Departure] = (),
     ) -> None:
         """`shares`: what the teams may hold; without any, each may hold everything. `watch` hears of every round."""
         self._nodes = {node.id: node for node in nodes}
@@ -69,6 +74,8 @@ class Cluster:
         self._elastic = policy.elastic and any(job.min_gpus for job in workload)
         self.ledger = Ledger(tuple(self._nodes.values()), [job.submit_ms for job in workload])
         self._events = [(job.submit_ms, job.id, 0) for job in workload]  # start number 0: its arrival
+        self._events += [(at_ms, each.node, what) for each in departures for what, at_ms in _moments(each)]
+        self._notices = {(each.node, each.at_ms): each.notice_ms for each in departures}
         heapq.heapify(self._events)
 
     def run(self) -> Ledger:
@@ -101,6 +108,9 @@ class Cluster:
 
     def _happen(self, now_ms: int, job_id: str, start: int) -> bool:
         """One event; False when a later start of the job has made it stale."""
+        if start < 0:
+            self._node_event(now_ms, job_id, start)
+            return True
         life = self._lives[job_id]
         if start == 0:
             self._pending[job_id] = self._waiting(life, now_ms)
@@ -114,6 +124,19 @@ class Cluster:
         else:
             self._watch(running, life, now_ms)
         return True
+
+    def _node_event(self, now_ms: int, node_id: str, what: int) -> None:
+        node = self._nodes[node_id]
+        if what == _NOTICE:
+            self._nodes[node_id] = replace(node, state=NodeState.DRAINING)
+            for job in [job for job in self._running.values() if node_id in dict(job.placement)]:
+                saved = self._notices[node_id, now_ms] >= restart_ms(job.num_gpus)
+                lost_gpu_ms = 0 if saved else (now_ms - job.started_ms) * job.held
+                self._stop(Stop(job.id, job.id, StopKind.MOVED, lost_gpu_ms), now_ms, saved=saved)
+        else:
+            self._nodes[node_id] = replace(
+                self._nodes[node_id], state=NodeState.READY if what == _BACK else NodeState.LOST
+            )
 
     def _settle(self, now_ms: int) -> None:
         """Rounds until nothing is evicted any more: the next round seats those for whom room was made."""
@@ -199,12 +222,13 @@ class Cluster:
         if change_ms is not None and now_ms < change_ms < self._end_ms(running, life):
             heapq.heappush(self._events, (change_ms, running.id, life.starts))
 
-    def _stop(self, stop: Stop, now_ms: int) -> None:
+    def _stop(self, stop: Stop, now_ms: int, *, saved: bool = True) -> None:
         running, life = self._running[stop.job_id], self._lives[stop.job_id]
         self._release(running)
         ran_ms = now_ms - running.started_ms
         life.held_gpu_ms += ran_ms * running.held
-        life.done_ms += max(0, ran_ms - life.resume_ms) * running.held // life.job.gpus
+        if saved:
+            life.done_ms += max(0, ran_ms - life.resume_ms) * running.held // life.job.gpus
         life.resize_to = stop.to_gpus
         life.resize_on = tuple(node for node, _ in running.placement) if stop.to_gpus else ()
         self.ledger.stopped(stop, life.job, ran_ms)
@@ -215,3 +239,9 @@ class Cluster:
         for node_id, slots in running.placement:
             node = self._nodes[node_id]
             self._nodes[node_id] = replace(node, free_slots=tuple(sorted((*node.free_slots, *slots))))
+
+
+def _moments(departure: Departure) -> list[tuple[int, int]]:
+    gone_ms = departure.at_ms + departure.notice_ms
+    moments = [(_NOTICE, departure.at_ms), (_GONE, gone_ms)]
+    return moments if departure.back_ms is None else [*moments, (_BACK, max(gone_ms, departure.back_ms))]

@@ -58,7 +58,8 @@ class Ledger:
             self.resizes += 1
         else:
             self.preemptions += 1
-        self.lost_gpu_ms += restart_ms(job.gpus) * job.gpus
+        unsaved_gpu_ms = stop.lost_gpu_ms if stop.for_job == job.id and not stop.to_gpus else 0
+        self.lost_gpu_ms += restart_ms(job.gpus) * job.gpus + unsaved_gpu_ms
         self._held_before[job.id] += ran_ms
 
     def finished(self, job_id: str, job: TraceJob, now_ms: int, started_ms: int) -> None:

@@ -28,6 +28,16 @@ class TraceJob:
     min_gpus: int = 0  # it runs with so many too, in proportion slower; 0: only with all
 
 
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A node is taken away, `notice_ms` after that was said (0: a failure), and comes back or not."""
+
+    node: str
+    at_ms: int  # of the notice
+    notice_ms: int = 120 * SECOND_MS
+    back_ms: int | None = None
+
+
 def restart_ms(gpus: int) -> int:
     """What a stop and resume costs: more ranks take longer to stop, load and meet again."""
     if gpus == 1:

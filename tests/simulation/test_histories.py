@@ -18,7 +18,7 @@ from platform_core.scheduling.policy import Policy
 from platform_core.simulation.cluster import Cluster
 from platform_core.simulation.ledger import Ledger
 from platform_core.simulation.report import report
-from platform_core.simulation.workload import Knowledge, TraceJob
+from platform_core.simulation.workload import Departure, Knowledge, TraceJob
 from tests.core.scheduling.rules import violations
 from tests.core.scheduling.situations import node
 
@@ -98,6 +98,19 @@ def test_an_elastic_job_is_shrunk_for_a_newcomer_and_grows_when_it_has_gone() ->
     assert (ledger.preemptions, ledger.resizes) == (0, 2)
 
 
+def test_a_spot_node_that_goes_moves_its_job_which_has_saved_its_work() -> None:
+    gone = Departure("node-n0", at_ms=100_000, back_ms=500_000)
+    ledger = Cluster(cluster(8), [job("a", 0, 8, 300)], SKIP, departures=[gone]).run()
+    assert [(each.job.id, each.ended_ms) for each in ledger.outcomes] == [("a", 730_000)]
+
+
+def test_a_node_that_fails_without_notice_costs_the_work_since_the_start() -> None:
+    failed = Departure("node-n0", at_ms=100_000, notice_ms=0, back_ms=500_000)
+    ledger = Cluster(cluster(8), [job("a", 0, 8, 300)], SKIP, departures=[failed]).run()
+    assert ledger.outcomes[0].ended_ms == 830_000
+    assert ledger.lost_gpu_ms == 8 * (100_000 + 30_000)
+
+
 def test_attained_service_lets_a_newcomer_pass_after_eight_hours_of_gpu_time() -> None:
     jobs = [job("old", 0, 2, 40_000), job("new", 100, 2, 60)]
     assert ends(Policy("least_attained_service", evicts=True), cluster(2), *jobs)["new"] == 14_460
@@ -142,6 +155,39 @@ def test_every_job_ends_with_all_its_work_done(policy: Policy, jobs: list[TraceJ
     assert all(each.held_ms >= each.job.duration_ms and each.queued_ms >= 0 for each in ledger.outcomes)
     overtime = sum((each.held_ms - each.job.duration_ms) * each.job.gpus for each in ledger.outcomes)
     assert overtime <= ledger.lost_gpu_ms
+
+
+@st.composite
+def departures(draw: st.DrawFn) -> list[Departure]:
+    """Each node goes once at most, and comes back."""
+    return [
+        Departure(
+            name, at_ms, draw(st.sampled_from([0, 20_000, 120_000])), at_ms + draw(st.integers(0, 400_000))
+        )
+        for name in draw(st.sets(st.sampled_from(["node-n0", "node-n1", "node-n2"])))
+        for at_ms in [draw(st.integers(0, 400)) * 1_000]
+    ]
+
+
+@pytest.mark.parametrize("policy", [SKIP, OURS, ELASTIC], ids=str)
+@settings(max_examples=30)
+@given(jobs=workloads(), gone=departures())
+def test_nothing_is_placed_on_a_node_after_its_notice_and_every_job_ends(
+    policy: Policy, jobs: list[TraceJob], gone: list[Departure]
+) -> None:
+    def judged(snapshot: Snapshot, policy: Policy) -> Decisions:
+        decided = decide(snapshot, policy)
+        away = {
+            each.node
+            for each in gone
+            if each.at_ms <= snapshot.now_ms < max(each.at_ms + each.notice_ms, each.back_ms or 0)
+        }
+        seats = {seat.node for _, placement in decided.started for seat in placement.members}
+        assert not seats & away
+        return decided
+
+    ledger = Cluster(cluster(4, 4, 2), jobs, policy, decider=judged, departures=gone).run()
+    assert sorted(each.job.id for each in ledger.outcomes) == [each.id for each in jobs]
 
 
 @st.composite

@@ -134,7 +134,7 @@ def accounts_rows() -> Iterator[Row]:
 def cluster_rows() -> Iterator[Row]:
     yield Row("get", "nodes/", SIGNED_IN)
     yield Row("get", "nodes/<str:node_id>/", SIGNED_IN, "nodes/{node}/")
-    for verb in ("drain", "resume", "revoke", "readmit", "mark"):
+    for verb in ("drain", "resume", "revoke", "readmit", "mark", "notice"):
         yield Row("post", f"nodes/<str:node_id>/{verb}/", OPERATORS, f"nodes/{{node}}/{verb}/")
     yield Row("get", "nodes/tokens/", OPERATORS)
     yield Row("post", "nodes/tokens/", OPERATORS, body={"name": "rack 4", "hours": 1})
@@ -164,24 +164,32 @@ def job_rows() -> Iterator[Row]:
     yield Row("get", "jobs/<str:job_id>/log.txt", OF_TEAM, "jobs/{job}/log.txt")
 
 
-def api_rows() -> Iterator[Row]:
-    """The same letters as the pages have, but a stranger is asked who they are."""
+def api_row(
+    method: str, path: str, expected: str, address: str = "", body: dict[str, Any] | None = None
+) -> Row:
+    where = f"api/v1/{address}" if address else ""
+    return Row(method, f"api/v1/{path}", expected.replace("L", "A"), where, body or {})
 
-    def row(
-        method: str, path: str, expected: str, address: str = "", body: dict[str, Any] | None = None
-    ) -> Row:
-        where = f"api/v1/{address}" if address else ""
-        return Row(method, f"api/v1/{path}", expected.replace("L", "A"), where, body or {})
 
-    yield row("get", "schema", EVERYBODY)
-    yield row("get", "me", SIGNED_IN)
+def api_cluster_rows() -> Iterator[Row]:
+    row = api_row
     yield row("get", "nodes", SIGNED_IN)
     yield row("patch", "nodes/<str:node_id>", OPERATORS, "nodes/{node}", {"taints": ["lab"]})
+    yield row("post", "nodes/<str:node_id>/notice", OPERATORS, "nodes/{node}/notice", {"seconds": 120})
     yield row("get", "maintenance-windows", SIGNED_IN)
     booked = {"nodes": ["{node}"], "begin_ms": 0, "end_ms": now_ms() + 3_600_000}
     yield row("post", "maintenance-windows", OPERATORS, body=booked)
     window = "maintenance-windows/<int:window_id>"
     yield row("delete", window, OPERATORS, "maintenance-windows/{window}")
+
+
+def api_rows() -> Iterator[Row]:
+    """The same letters as the pages have, but a stranger is asked who they are."""
+
+    row = api_row
+    yield row("get", "schema", EVERYBODY)
+    yield row("get", "me", SIGNED_IN)
+    yield from api_cluster_rows()
     yield row("get", "training-jobs", SIGNED_IN)
     yield row("post", "training-jobs", MEMBERS, body=job_mapping())
     job, one = "training-jobs/<str:job_id>", "training-jobs/{job}"

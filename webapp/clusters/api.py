@@ -32,6 +32,8 @@ class NodeOut(serializers.Serializer):
         child=serializers.CharField(), help_text="NAME=VALUE, of agent and operators"
     )
     taints = serializers.ListField(child=serializers.CharField())
+    spot = serializers.BooleanField(help_text="may be taken away at short notice")
+    leaving_ms = serializers.IntegerField(allow_null=True, help_text="when it goes, after a notice")
     slots = serializers.IntegerField()
     slots_in_use = serializers.IntegerField(source="busy")
     utilisation = serializers.FloatField(allow_null=True, help_text="percent, mean of the slots in use")
@@ -123,3 +125,17 @@ class OneWindow(APIView):
         """Cancel it; if it has begun, its nodes take work again."""
         services.cancel_maintenance(actor_of(request), window_id)
         return Response(status=204)
+
+
+class NoticeIn(serializers.Serializer):
+    seconds = serializers.IntegerField(default=120, help_text="until the machine is taken away")
+
+
+class Notice(APIView):
+    @extend_schema(request=NoticeIn, responses={202: None})
+    def post(self, request: Request, node_id: str) -> Response:
+        """The machine is about to be taken away: its jobs save and move, nothing new is placed. For platform admins."""
+        asked = NoticeIn(data=request.data)
+        asked.is_valid(raise_exception=True)
+        services.give_notice(actor_of(request), node_id, asked.validated_data["seconds"])
+        return Response(status=202)

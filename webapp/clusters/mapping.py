@@ -4,6 +4,7 @@ from django.conf import settings
 
 from platform_core.cluster.health import HealthLimits, NodeHealth, NodeState
 from platform_core.cluster.snapshot import NodeView
+from platform_core.jobs.constraints import SPOT
 from webapp.clusters.models import Node
 
 
@@ -22,6 +23,15 @@ def health(node: Node) -> NodeHealth:
     )
 
 
+def is_spot(node: Node) -> bool:
+    return node.all_labels.get(SPOT) == "yes"
+
+
+def _taints(node: Node) -> tuple[str, ...]:
+    closed = settings.SPOT_PREEMPTIBLE_ONLY and is_spot(node)
+    return tuple(sorted({*node.taints, SPOT})) if closed else tuple(node.taints)
+
+
 def view(
     node: Node, slots: int, free: tuple[int, ...], windows: tuple[tuple[int, int], ...] = ()
 ) -> NodeView:
@@ -37,6 +47,6 @@ def view(
         labels=tuple(sorted(node.all_labels.items())),
         cpus=node.cpus,
         memory_bytes=node.memory_bytes,
-        taints=tuple(node.taints),
+        taints=_taints(node),
         windows=windows,
     )

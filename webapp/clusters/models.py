@@ -26,6 +26,7 @@ class Node(models.Model):
     state_since_ms = models.BigIntegerField()
     state_reason = models.TextField(blank=True, help_text="why it came into this state")
     drain_requested = models.BooleanField(default=False)
+    leaving_ms = models.BigIntegerField(null=True, help_text="when it goes, by the notice that drained it")
     last_seen_ms = models.BigIntegerField(default=0, help_text="durable copy; the live one is in Redis")
     wanted_revision = models.BigIntegerField(default=1)
     credential_digest = models.CharField(max_length=64, unique=True)

@@ -10,7 +10,7 @@ from django.conf import settings
 from platform_core.cluster.health import NodeState
 from platform_core.units import format_bytes
 from webapp.accounts.permissions import Actor, may
-from webapp.clusters import liveness, queries
+from webapp.clusters import liveness, mapping, queries
 from webapp.clusters.models import Node
 from webapp.clusters.queries import SlotUse
 from webapp.clusters.values import SlotTelemetry, Telemetry
@@ -80,6 +80,8 @@ def row(actor: Actor, seen: Seen, node: Node) -> dict[str, Any]:
         "labels": [f"{name}={value}" for name, value in sorted(node.all_labels.items())],
         "operator_labels": [f"{name}={value}" for name, value in sorted(node.operator_labels.items())],
         "taints": list(node.taints),
+        "spot": mapping.is_spot(node),
+        "leaving_ms": node.leaving_ms,
         "may_mark": operator,
         "jobs": _jobs(actor, seen, slots),
         "may_drain": operator and not node.drain_requested,

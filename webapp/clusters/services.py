@@ -16,15 +16,16 @@ from webapp.clusters.maintenance import cancel as cancel_maintenance
 from webapp.clusters.maintenance import turn as turn_maintenance
 from webapp.clusters.marking import mark, read_labels
 from webapp.clusters.models import Node, Slot
+from webapp.clusters.notices import give_notice, heard_notice, is_back
 from webapp.clusters.values import NodeDescription, Registration, Telemetry
 from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
 
 __all__ = [
-    "SlotsTaken", "assign_slots", "authenticate", "book_maintenance", "cancel_maintenance", "create_bootstrap_token",
-    "drain", "heartbeat", "hello", "join", "listening", "mark", "node_authority", "read_labels", "readmit",
-    "register",
-    "release_slots", "resume", "revoke", "revoke_bootstrap_token", "sweep", "touch", "turn_maintenance", "worker_heard",
+    "SlotsTaken", "assign_slots", "authenticate", "book_maintenance", "cancel_maintenance",
+    "create_bootstrap_token", "drain", "give_notice", "heard_notice", "heartbeat", "hello", "join",
+    "listening", "mark", "node_authority", "read_labels", "readmit", "register", "release_slots", "resume",
+    "revoke", "revoke_bootstrap_token", "sweep", "touch", "turn_maintenance", "worker_heard",
 ]  # fmt: skip
 
 
@@ -100,6 +101,7 @@ def hello(node_id: str, description: NodeDescription) -> None:
     liveness.saw(node_id, now)
     reason = "its agent has called for the first time" if first else ""
     health.step(node, Heartbeat(at_ms=now, actor=f"node:{node_id}"), reason)
+    is_back(node, now)
 
 
 async def heartbeat(node_id: str, telemetry: Telemetry) -> None:

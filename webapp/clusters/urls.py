@@ -12,6 +12,7 @@ urlpatterns = [
     path("nodes/<str:node_id>/", views.node, name="node"),
     path("nodes/<str:node_id>/drain/", views.drain, name="drain"),
     path("nodes/<str:node_id>/resume/", views.resume, name="resume"),
+    path("nodes/<str:node_id>/notice/", views.notice, name="notice"),
     path("nodes/<str:node_id>/mark/", views.mark, name="mark"),
     path("nodes/<str:node_id>/revoke/", views.revoke, name="revoke"),
     path("nodes/<str:node_id>/readmit/", views.readmit, name="readmit"),

@@ -47,7 +47,7 @@ class Registration:
             hostname=self.hostname,
             rack=self.rack,
             block="",
-            gpu_type="none",
+            gpu_type="no-agent",
             slots=(),
             cpus=0,
             memory_bytes=0,

@@ -20,6 +20,7 @@ from webapp.live import fragments
 from webapp.live import queries as live
 
 EVENTS_SHOWN = 50
+NOTICE_SECONDS = 120  # what clouds give
 
 
 @login_required
@@ -96,6 +97,15 @@ def mark(request: HttpRequest, node_id: str) -> HttpResponse:
         services.mark(actor, node, labels=labels, taints=taints)
 
     return _operate(request, node_id, do, "has these labels and taints from the next round on")
+
+
+@login_required
+@require_POST
+def notice(request: HttpRequest, node_id: str) -> HttpResponse:
+    def do(actor: Actor, node: str) -> None:
+        services.give_notice(actor, node, NOTICE_SECONDS)
+
+    return _operate(request, node_id, do, "takes nothing new, and its jobs save and move")
 
 
 @login_required

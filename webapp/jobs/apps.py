@@ -8,8 +8,8 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         from webapp.accounts.contributions import count_in_frame
         from webapp.accounts.queries import may_watch_team
-        from webapp.clusters.signals import capacity_changed
-        from webapp.jobs import hints, queries
+        from webapp.clusters.signals import capacity_changed, leaving
+        from webapp.jobs import hints, queries, services
         from webapp.live import subjects
         from webapp.quotas import contributions as books
         from webapp.quotas.signals import limits_changed
@@ -20,4 +20,5 @@ class JobsConfig(AppConfig):
         subjects.register("job", queries.may_watch)
         books.register(queries.facts, queries.queued_by_type)
         limits_changed.connect(hints.asked_by_signal, dispatch_uid="jobs.limits_changed")
+        leaving.connect(services.node_leaves, dispatch_uid="jobs.leaving")
         capacity_changed.connect(hints.asked_by_signal, dispatch_uid="jobs.capacity_changed")

@@ -135,7 +135,7 @@ def _pending(row: Job, attained_gpu_ms: int, ran_on: tuple[str, ...] = ()) -> Pe
         memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
         strategy=spec.strategy,
         attained_gpu_ms=attained_gpu_ms,
-        constraints=spec.constraints,
+        constraints=spec.placing,
         resize_to=row.resize_to,
         resize_on=ran_on if row.resize_to else (),
     )

@@ -36,6 +36,7 @@ __all__ = [
     "change_priority",
     "explain_waits",
     "mark_drained",
+    "node_leaves",
     "node_lost",
     "observe",
     "place",
@@ -287,3 +288,8 @@ def vacate(node_id: str, cause: str, at_ms: int, *, everybody: bool = False) -> 
         if everybody or job.spec["preemptible"]:
             asked += preempt(job.id, cause, at_ms)
     return asked
+
+
+def node_leaves(sender: Any, node_id: str, cause: str, at_ms: int, **_: Any) -> None:
+    """The machine is taken away: whoever runs there saves what it can."""
+    vacate(node_id, cause, at_ms, everybody=True)

@@ -83,6 +83,8 @@ async def _listen(
             case "heartbeat":
                 heartbeat = message.heartbeat
                 await clusters.heartbeat(node_id, telemetry(heartbeat))
+                if heartbeat.HasField("notice_seconds"):
+                    await in_database(clusters.heard_notice, node_id, heartbeat.notice_seconds)
                 ack = session_pb2.HeartbeatAck(sequence=heartbeat.sequence)
                 await outgoing.put(session_pb2.FromServer(heartbeat_ack=ack))
             case "observed":

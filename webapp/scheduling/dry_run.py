@@ -31,7 +31,7 @@ def why_it_would_wait(spec: JobSpec, username: str) -> str:
         cpus_per_gpu=spec.cpus_per_gpu,
         memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
         strategy=spec.strategy,
-        constraints=spec.constraints,
+        constraints=spec.placing,
     )
     with_it = replace(snapshot, pending=(*snapshot.pending, asked))
     decided = plan(with_it, situation.policy())

@@ -71,6 +71,12 @@ class Migration(migrations.Migration):
                 ("state_reason", models.TextField(blank=True, help_text="why it came into this state")),
                 ("drain_requested", models.BooleanField(default=False)),
                 (
+                    "leaving_ms",
+                    models.BigIntegerField(
+                        help_text="when it goes, by the notice that drained it", null=True
+                    ),
+                ),
+                (
                     "last_seen_ms",
                     models.BigIntegerField(default=0, help_text="durable copy; the live one is in Redis"),
                 ),

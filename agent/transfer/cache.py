@@ -106,8 +106,8 @@ class Cache:
         size = disk.used + disk.free
         full = f"{100 * disk.used // size if size else 100} % of the disk were in use"
         if disk.used * 100 > size * self._marks.high:
-            return f"{full}, more than {self._marks.high} %; nobody had used this for longest"
-        return f"{full} and {format_bytes(coming)} on their way; nobody had used this for longest"
+            return f"{full}, more than {self._marks.high} %; this had been unused the longest"
+        return f"{full} and {format_bytes(coming)} on their way; this had been unused the longest"
 
     def _look(self, landings: list[Landing]) -> tuple[Disk, list[_Seen]]:
         """Blocking."""

@@ -94,20 +94,24 @@ def kpis(found: Sequence[Record]) -> list[dict[str, str]]:
         {
             "label": "Time, of the least possible",
             "value": _times(told.median_ratio),
-            "note": f"half of them; the worst {_times(told.worst_ratio)}",
+            "note": f"median; the worst {_times(told.worst_ratio)}",
         },
         {
             "label": "Read from the store",
             "value": "–" if told.median_copies is None else f"{told.median_copies:.2f}",
-            "note": "copies, half of them",
+            "note": "copies, median",
         },
-        {"label": "Nodes failed", "value": str(told.failures), "note": f"{told.failed} deployments failed"},
+        {"label": "Nodes failed", "value": str(told.failures), "note": f"{_count(told.failed)} failed"},
         {"label": "Damaged bytes", "value": refused, "note": "refused, and fetched elsewhere"},
     ]
 
 
+def _count(deployments: int) -> str:
+    return f"{deployments} deployment{'s' if deployments != 1 else ''}"
+
+
 def _times(ratio: float | None) -> str:
-    return "–" if ratio is None else f"{ratio:.3g} ×"
+    return "–" if ratio is None else f"{ratio:.2f} ×" if ratio < 100 else f"{ratio:,.0f} ×"
 
 
 def charts(found: Sequence[Record]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from platform_core.distribution import bounds
+from platform_core.distribution.deployment import WorkerState
 from platform_core.units import format_duration_ms
 from webapp.deployments.models import Deployment, Worker
 
@@ -38,7 +39,6 @@ def racks(workers: Sequence[Worker]) -> list[dict[str, Any]]:
     lines = []
     for rack in sorted(set(rack_of.values())):
         mine = [worker for worker in workers if worker.node.rack == rack]
-        done, total = sum(w.bytes_done for w in mine), sum(w.bytes_total for w in mine)
         abroad = sum(rack_of.get(w.source, rack) != rack for w in mine if w.state == "receiving")
         size = mine[0].bytes_total
         lines.append(
@@ -46,13 +46,20 @@ def racks(workers: Sequence[Worker]) -> list[dict[str, Any]]:
                 "rack": rack,
                 "nodes": len(mine),
                 "complete": sum(w.state == "complete" for w in mine),
-                "percent": 100 * done // total if total else 100,
+                "percent": percent_here(mine),
                 "rate": int(sum(w.rate_in for w in mine if w.state == "receiving")),
                 "from_store": sum(w.store_bytes for w in mine) / size if size else 0.0,
                 "from_abroad": abroad,
             }
         )
     return lines
+
+
+def percent_here(workers: Sequence[Worker]) -> int:
+    """Of what they should hold; what was given up for room is not there."""
+    total = sum(worker.bytes_total for worker in workers)
+    here = sum(worker.bytes_done for worker in workers if worker.state != WorkerState.EVICTED)
+    return 100 * here // total if total else 100
 
 
 def waterfall(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:

@@ -188,7 +188,7 @@ def _line(worker: Worker, names: dict[str, str], chunks: int, now_ms: int) -> di
         "node": worker.node.hostname,
         "rack": worker.node.rack,
         "state": "verifying" if worker.verifying else worker.state,
-        "percent": 100 * worker.bytes_done // worker.bytes_total if worker.bytes_total else 100,
+        "percent": movement.percent_here([worker]),
         "in_rate": int(worker.rate_in) if receiving else 0,
         "out_rate": int(worker.rate_out),
         "source": names.get(worker.source, worker.source or "–"),

@@ -87,7 +87,7 @@ async def test_the_longest_unused_goes_and_leaves_nothing_behind(node: Node) -> 
     await told.cache.make_room()
     [(manifest_id, reason)] = told.evicted
     assert manifest_id == manifest_of(SECOND).id
-    assert reason == "95 % of the disk were in use, more than 90 %; nobody had used this for longest"
+    assert reason == "95 % of the disk were in use, more than 90 %; this had been unused the longest"
     assert not node.home("4").exists()
     assert not (node.data / "transfer" / manifest_id).exists()
     assert content(node.home("3")) == FILES

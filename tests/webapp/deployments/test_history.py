@@ -63,9 +63,9 @@ def test_it_tells_what_each_cost_and_all_together(
     failed = ended(days=1, state="failed")
     live.record("WorkerFailed", f"deployment:{failed.id}", actor="system", team="vision")
     text = page(browser, owner)
-    assert "1.52 ×" in text, "half of them"
-    assert "the worst 2 ×" in text
-    assert "1 deployments failed" in text
+    assert "1.52 ×" in text, "the median"
+    assert "the worst 2.00 ×" in text
+    assert "1 deployment failed" in text
     assert "2.00 ×" in text
     [over, copies, failures] = charts(text)
     assert over["series"][0]["y"] == [1.04, 2.0]

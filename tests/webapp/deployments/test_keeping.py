@@ -18,7 +18,7 @@ from webapp.live.queries import story
 from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion
 
-REASON = "93 % of the disk were in use, more than 90 %; nobody had used this for longest"
+REASON = "93 % of the disk were in use, more than 90 %; this had been unused the longest"
 PREHEAT = Manner(preheat=True)
 
 

@@ -96,7 +96,7 @@ def _for_deployment(wanted: DeploymentWanted, here: DeploymentObserved | None) -
         return [ReceiveDeployment(wanted)]
     if here.phase is DeploymentPhase.COMPLETE:
         before = here.acting_on
-        same = (wanted.pinned, wanted.preheat) == (before.pinned, before.preheat)
+        same = (wanted.pinned, wanted.preheat, wanted.share) == (before.pinned, before.preheat, before.share)
         return [] if same else [ReceiveDeployment(wanted)]
     if here.phase is DeploymentPhase.EVICTED and here.acting_on.retry == wanted.retry:
         return []  # the server has yet to hear of it

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from platform_core.distribution.sharing import USUAL, Share
+
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -80,6 +82,7 @@ class DeploymentWanted:
     retry: int = 0  # grows when somebody asks to try again
     pinned: bool = False  # never given up for room
     preheat: bool = False  # given up first: nobody needs it yet
+    share: Share = USUAL  # of this node's link
     signature: bytes = field(
         default=b"", repr=False, compare=False
     )  # of the manifest's id, another each time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from agent.observed import (
     ActivationObserved,
@@ -24,6 +25,7 @@ from agent.wanted import (
     Wanted,
     WantedAction,
 )
+from platform_core.distribution.sharing import USUAL_WEIGHT, Share
 from trainmaster_wire.agent.v1 import session_pb2 as pb
 
 _ACTIONS = {pb.AttemptWanted.RUN: WantedAction.RUN, pb.AttemptWanted.STOP: WantedAction.STOP}
@@ -107,6 +109,10 @@ def _artifact(message: pb.ArtifactReference) -> Artifact | None:
     return Artifact(message.manifest_id, message.manifest_json, message.source_url)
 
 
+def _share(message: pb.Share) -> Share:
+    return Share(message.weight or USUAL_WEIGHT, message.cap or inf, message.team, message.team_cap or inf)
+
+
 def _deployment(message: pb.DeploymentWanted) -> DeploymentWanted:
     artifact = message.artifact
     return DeploymentWanted(
@@ -119,6 +125,7 @@ def _deployment(message: pb.DeploymentWanted) -> DeploymentWanted:
         lanes=tuple(tuple(lane.sources) for lane in message.lanes),
         slower=frozenset(number for number, lane in enumerate(message.lanes) if lane.slower),
         retry=message.retry,
+        share=_share(message.share),
         signature=message.signature,
         pinned=message.pinned,
         preheat=message.preheat,

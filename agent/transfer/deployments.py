@@ -19,7 +19,7 @@ from agent.observed import DeploymentObserved, DeploymentPhase
 from agent.transfer.cache import Cache, Standing, Watermarks
 from agent.transfer.holdings import Holdings
 from agent.transfer.neighbour import Peer, Security
-from agent.transfer.pacing import Cap
+from agent.transfer.pacing import Link
 from agent.transfer.progress import Progress, TransferState
 from agent.transfer.pull import Trying
 from agent.transfer.receiver import Delivery, Receiver
@@ -77,9 +77,11 @@ class Deployments:
         self._records = data / "transfer" / "deployments"
         self._data, self._changed, self._vacate = data, changed, vacate
         self._holdings = Holdings(data)
-        self._cap_out = Cap(caps[1])
+        self._links = Link(caps[0]), Link(caps[1])
         self._trust = trust or Trust(Security())
-        self._receiver = Receiver(self._holdings, self._reported, trying, self._trust.security, Cap(caps[0]))
+        self._receiver = Receiver(
+            self._holdings, self._reported, trying, self._trust.security, self._links[0]
+        )
         self._known: dict[str, _Known] = {}
         self._removals: set[asyncio.Task[None]] = set()
         self._cache = Cache(self._holdings, marks, self._standings, in_use, self._evicted)
@@ -94,7 +96,7 @@ class Deployments:
         await asyncio.to_thread(importlib.import_module, "trainmaster.store.http")
         try:
             self._server, port = await serve(
-                self._holdings, self._authorised, f"{host}:{port}", credentials, self._cap_out
+                self._holdings, self._authorised, f"{host}:{port}", credentials, self._links[1]
             )
         except RuntimeError as error:
             raise OSError(f"Port {port} for moving models cannot be opened: {error}") from error
@@ -129,6 +131,8 @@ class Deployments:
 
     def receive(self, wanted: DeploymentWanted) -> None:
         """Begins, or goes on with other sources; what was verified is kept."""
+        for link in self._links:
+            link.order(wanted.artifact.manifest_id, wanted.share)
         before = self._known.get(wanted.deployment_id)
         if before is not None and before.order is not None and self._rerouted(before.order, wanted):
             before.order = wanted
@@ -151,6 +155,8 @@ class Deployments:
     def drop(self, deployment_id: str) -> None:
         """Stops it and removes what it brought, unless another deployment wants the same."""
         if (known := self._known.pop(deployment_id, None)) is not None:
+            for link in self._links:
+                link.forget(known.manifest_id)
             task = asyncio.create_task(self._remove(deployment_id, known))
             self._removals.add(task)
             task.add_done_callback(self._removals.discard)
@@ -182,8 +188,10 @@ class Deployments:
         log.warning("%s: given up until it is ordered again", wanted.deployment_id)
 
     def _rerouted(self, earlier: DeploymentWanted, wanted: DeploymentWanted) -> bool:
-        """Only the sources are others: what is under way goes on."""
-        same = replace(wanted, peers=earlier.peers, lanes=earlier.lanes, slower=earlier.slower)
+        """Only the sources are others, or its share of the link: what is under way goes on."""
+        same = replace(
+            wanted, peers=earlier.peers, lanes=earlier.lanes, slower=earlier.slower, share=earlier.share
+        )
         return same == earlier and self._receiver.reroute(
             wanted.deployment_id, _peers(wanted), wanted.lanes, wanted.slower
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from agent.transfer.landing import Landing
 from agent.transfer.neighbour import Neighbour, Patience, Peer, Security
-from agent.transfer.pacing import Cap
+from agent.transfer.pacing import Link
 from agent.transfer.progress import STORE as STORE_NAME
 from agent.transfer.sources import Source, SourceFailed
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
@@ -60,7 +60,7 @@ class Means:
     token: str
     trying: Trying
     security: Security
-    cap: Cap
+    link: Link
 
 
 class DamagedPiece(SourceFailed):
@@ -169,12 +169,17 @@ class Pull:
             pieces=landing.count,
             holds=self._book.runs(),
             neighbours={name: neighbour.holds for name, (neighbour, _) in self._neighbours.items()},
-            following=tuple(self._following),
+            following=tuple(self._known(follow) for follow in self._following),
             leap=max(8, int(LEAP_SECONDS * a_second)),
             patience=max(8, int(PATIENCE_SECONDS * a_second)),
             gone=frozenset(gone | self._distrusted),
             stalled=frozenset(stalled),
         )
+
+    def _known(self, follow: Follow | None) -> Follow | None:
+        """A new plan may have parted us from whom we follow."""
+        known = follow is not None and (follow.source == STORE or follow.source in self._neighbours)
+        return follow if known else None
 
     def held(self) -> tuple[int, ...]:
         """By lane the bytes that are here, as if all pieces were of one size."""
@@ -261,7 +266,7 @@ class Pull:
         try:
             async with aclosing(source.pieces(self._landing, numbers)) as pieces:
                 async for number, parts in pieces:
-                    await self._means.cap.take(sum(len(part) for part in parts))
+                    await self._means.link.take(self._landing.manifest.id, sum(len(part) for part in parts))
                     if keeping is not None:
                         await keeping
                     keeping = asyncio.create_task(self._keep(source, lane, number, parts))

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from agent.transfer.holdings import Holdings
 from agent.transfer.landing import Landing
 from agent.transfer.neighbour import Peer, Security
-from agent.transfer.pacing import Cap
+from agent.transfer.pacing import Link
 from agent.transfer.progress import STORE, Progress, TransferState
 from agent.transfer.pull import DamagedPiece, Means, Pull, Route, Trying, fill_from
 from agent.transfer.sources import LocalSource, SourceFailed, StoreSource
@@ -72,10 +72,10 @@ class Receiver:
         report: Callable[[Progress], None],
         trying: Trying | None = None,
         security: Security | None = None,
-        cap: Cap | None = None,
+        link: Link | None = None,
     ) -> None:
         self._holdings, self._report = holdings, report
-        self._trying, self._security, self._cap = trying or Trying(), security or Security(), cap or Cap()
+        self._trying, self._security, self._link = trying or Trying(), security or Security(), link or Link()
         self._threads = ThreadPoolExecutor(STORE_THREADS, "store")
         self._turns: dict[str, asyncio.Lock] = {}
         self._running: dict[str, _Transfer] = {}
@@ -83,7 +83,7 @@ class Receiver:
     async def run(self, wanted: Delivery) -> None:
         async with self._turns.setdefault(wanted.manifest.id, asyncio.Lock()):
             store = StoreSource(wanted.source_url, self._threads)
-            means = Means(store, wanted.token, self._trying, self._security, self._cap)
+            means = Means(store, wanted.token, self._trying, self._security, self._link)
             transfer = _Transfer(wanted, self._holdings, means, self._report)
             self._running[wanted.deployment_id] = transfer
             try:

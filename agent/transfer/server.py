@@ -13,7 +13,7 @@ from agent.transfer import frames
 from agent.transfer.holdings import Holdings
 from agent.transfer.landing import Landing
 from agent.transfer.neighbour import OPTIONS, SERVICE
-from agent.transfer.pacing import Cap
+from agent.transfer.pacing import Link
 from platform_core.distribution.manifest import Piece
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
 
@@ -26,8 +26,8 @@ STRANGER_SIGNS = 10
 class ChunkServer:
     """`authorise` is shown the token of each stream before anything is told."""
 
-    def __init__(self, holdings: Holdings, authorise: Authorise, cap: Cap) -> None:
-        self._holdings, self._authorise, self._cap = holdings, authorise, cap
+    def __init__(self, holdings: Holdings, authorise: Authorise, link: Link) -> None:
+        self._holdings, self._authorise, self._link = holdings, authorise, link
 
     async def stream_chunks(self, requests: AsyncIterator[wire.PiecesWanted], context: Any) -> None:
         if not await self._is_known(context, _WAITING_FOR_ORDER):
@@ -94,7 +94,7 @@ class ChunkServer:
         piece = landing.piece_at(number)
         for start in range(0, piece.size, frames.PART_BYTES):
             size = min(frames.PART_BYTES, piece.size - start)
-            await self._cap.take(size)
+            await self._link.take(landing.manifest.id, size)
             try:
                 message = await _read(landing, number, piece, start, size)
             except OSError as error:
@@ -139,12 +139,12 @@ async def serve(
     authorise: Authorise,
     address: str,
     credentials: grpc.ServerCredentials | None = None,
-    cap: Cap | None = None,
+    link: Link | None = None,
 ) -> tuple[grpc.aio.Server, int]:
     """A started server on this host:port (port 0 takes a free one), and its port."""
     # Two agents must not share a port by accident: the kernel would deal their callers out between them.
     server = grpc.aio.server(options=(*OPTIONS[:2], ("grpc.so_reuseport", 0)))
-    server.add_generic_rpc_handlers((_handlers(ChunkServer(holdings, authorise, cap or Cap())),))
+    server.add_generic_rpc_handlers((_handlers(ChunkServer(holdings, authorise, link or Link())),))
     if credentials is None:
         port = server.add_insecure_port(address)
     else:

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent.transfer.holdings import Holdings
 from agent.transfer.neighbour import Patience, Peer
-from agent.transfer.pacing import Cap
+from agent.transfer.pacing import Link
 from agent.transfer.progress import Progress, TransferState
 from agent.transfer.pull import Trying
 from agent.transfer.receiver import Delivery, Receiver
@@ -140,7 +140,7 @@ class Node:
             self.holdings,
             lambda token: token == self.token,
             f"127.0.0.1:{self.port}",
-            cap=Cap(self.cap_out),
+            link=Link(self.cap_out),
         )
 
     async def stop(self) -> None:

@@ -36,6 +36,8 @@ def badge(row: Deployment) -> dict[str, str] | None:
     rollout = getattr(row, "rollout", None)
     if rollout is None:
         return None
+    if replaced := _replaced(row, rollout):
+        return {"state": _S.ROLLED_BACK, "word": replaced}
     word = rollout.state.replace("_", " ")
     return {"state": rollout.state, "word": word if word in ("active", "rolled back") else f"rollout {word}"}
 
@@ -47,19 +49,19 @@ def panel(row: Deployment, actor: Actor, now_ms: int) -> dict[str, Any] | None:
         return None
     members = list(rollout.members.select_related("node").order_by("position"))
     value = rollout_value(rollout, members)
-    before, newer = _before(row, members), _newer(row)
+    before, newer, replaced = _before(row, members), _newer(row), _replaced(row, rollout)
     lines = sorted(
-        (_line(member, rollout, before[member.node_id]) for member in members),
+        (_line(member, rollout, before[member.node_id], replaced) for member in members),
         key=lambda line: (not line["canary"], _ORDER.index(line["member_state"])),
     )
     may = permissions.may(actor, "deployment.switch", row.team_id, row.user.username)
     return {
-        "state": rollout.state,
-        "word": rollout.state.replace("_", " "),
+        "state": _S.ROLLED_BACK if replaced else rollout.state,
+        "word": replaced or rollout.state.replace("_", " "),
         "badge": badge(row),
-        "answer": _answer(value, newer, now_ms),
+        "answer": _replacement(replaced) if replaced else _answer(value, newer, now_ms),
         "said": [(line["node"], line["said"]) for line in lines if line["said"]][:SAID],
-        "steps": _steps(value, now_ms),
+        "steps": [] if replaced or value.state is _S.ROLLED_BACK else _steps(value, now_ms),
         "plan": _plan(value),
         "members": lines[:SHOWN],
         "total": len(lines),
@@ -103,6 +105,11 @@ def _answer(value: Value, newer: str, now_ms: int) -> dict[str, str]:
             back, going = _count(value, _M.RETURNED), _count(value, _M.RETURNING)
             tone, headline = "off", f"Rolled back: {back} of {back + going} nodes run what they ran before"
     return {"tone": tone, "headline": headline, "detail": detail}
+
+
+def _replacement(replaced: str) -> dict[str, str]:
+    detail = "The nodes have gone on from this version. Roll that one back to come back to this."
+    return {"tone": "off", "headline": f"{replaced[:1].upper()}{replaced[1:]}", "detail": detail}
 
 
 def _canaries(count: int) -> str:
@@ -176,8 +183,9 @@ def _plan(value: Value) -> str:
     return " · ".join(parts) or "each node switches as soon as it holds the version"
 
 
-def _line(member: RolloutMember, rollout: Rollout, before: str) -> dict[str, Any]:
+def _line(member: RolloutMember, rollout: Rollout, before: str, replaced: str) -> dict[str, Any]:
     state = MemberState(member.state)
+    words = "ran it" if replaced and state is _M.ACTIVE else _WORDS.get(state, state.value)
     hook = f"{rollout.hook or 'the switch'} ended with {member.exit_code}" if member.exit_code else ""
     check = member.check_exit_code
     return {
@@ -186,8 +194,8 @@ def _line(member: RolloutMember, rollout: Rollout, before: str) -> dict[str, Any
         "rack": member.node.rack,
         "canary": member.canary,
         "member_state": state,
-        "state": _M.WAITING if state is _M.READY else state.value,
-        "words": _WORDS.get(state, state.value),
+        "state": _M.WAITING if state is _M.READY or words == "ran it" else state.value,
+        "words": words,
         "before": before,
         "note": hook or member.why,
         "said": member.output if member.exit_code else member.check_output if check else "",
@@ -215,6 +223,17 @@ def _before(row: Deployment, members: Sequence[RolloutMember]) -> dict[str, str]
     return {node: names[rollouts[0]] if rollouts else "nothing" for node, rollouts in told.items()}
 
 
+def _replaced(row: Deployment, rollout: Rollout) -> str:
+    """By the newest that all nodes were told to run since."""
+    if rollout.state == _S.ROLLED_BACK:
+        return ""
+    later = Rollout.objects.filter(
+        model=rollout.model_id, promoted=True, deployment__created_ms__gt=row.created_ms
+    )
+    newest = later.exclude(state=_S.ROLLED_BACK).order_by("-deployment__created_ms").first()
+    return f"replaced by v{newest.deployment.model_version.version}" if newest else ""
+
+
 def _newer(row: Deployment) -> str:
     later = Rollout.objects.filter(
         model=row.model_version.model_id, deployment__created_ms__gt=row.created_ms
@@ -229,9 +248,10 @@ def _way_back(members: Sequence[RolloutMember], before: dict[str, str]) -> str:
     if not told:
         return "No node has switched yet, so none has to go back. The rollout ends."
     goes = [
-        f"{count} node{'' if count == 1 else 's'} to {version}" for version, count in sorted(told.items())
+        f"{count} node goes back to {version}" if count == 1 else f"{count} nodes go back to {version}"
+        for version, count in sorted(told.items())
     ]
-    return f"Back {', '.join(goes)}, at once; no bytes are moved."
+    return f"{', '.join(goes)}, at once; no bytes are moved."
 
 
 def _count(value: Value, state: MemberState) -> int:

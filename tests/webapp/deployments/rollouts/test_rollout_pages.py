@@ -8,8 +8,10 @@ from rest_framework.test import APIClient
 
 from tests.webapp.deployments.rollouts.acting import Agents, rounds
 from webapp.accounts.models import User
+from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node
-from webapp.deployments.models import Deployment
+from webapp.deployments import rollouts
+from webapp.deployments.models import Deployment, Rollout
 from webapp.registry.models import ModelVersion
 
 
@@ -85,3 +87,42 @@ def test_the_page_tells_how_far_it_is_and_who_is_a_canary(
     for words in ("node-0: check-model ended with 7", "perplexity 9", "Roll back", "canary"):
         assert words in page
     assert "Promote" not in page, "what has failed cannot be promoted"
+
+
+def test_a_version_that_another_has_replaced_is_not_called_active(
+    first: Deployment,
+    deploy: Callable[..., Deployment],
+    agents: Agents,
+    browser: Callable[[User], Client],
+    owner: User,
+) -> None:
+    row = deploy(2)
+    agents.hold(row)
+    rounds(agents)
+    client = browser(owner)
+    assert "Version 2 came after it." in client.get(f"/deployments/{first.id}/").content.decode()
+    rollouts.promote(actor_of(owner), row.id)
+    rounds(agents)
+    page = client.get(f"/deployments/{first.id}/").content.decode()
+    assert "Replaced by v2" in page
+    assert "Roll back" not in page
+    listed = client.get("/deployments/").content.decode()
+    assert listed.count("replaced by v2") == 1
+    rollouts.roll_back(actor_of(owner), row.id)
+    assert "replaced by" not in client.get("/deployments/").content.decode()
+
+
+def test_the_form_of_a_deployment_says_how_the_nodes_switch(
+    browser: Callable[[User], Client], owner: User, versions: list[ModelVersion], nodes: list[Node]
+) -> None:
+    client = browser(owner)
+    given = {"model_version": versions[0].id, "targets": [node.id for node in nodes]}
+    client.post("/deployments/create/", {**given, "hook": " ", "canary": ""})
+    assert not Rollout.objects.exists(), "the bytes alone"
+    client.post(
+        "/deployments/create/", {**given, "canary": "1", "hold_minutes": "5", "health_check": "check-model"}
+    )
+    made = Rollout.objects.get()
+    assert (made.canaries, made.hold_ms, made.health_check) == (1, 300_000, "check-model")
+    refused = client.post("/deployments/create/", {**given, "activate": "1", "hold_minutes": "soon"})
+    assert "leave it empty to promote by hand" in refused.content.decode()

@@ -16,6 +16,7 @@ from webapp.live import queries as live
 DAY_MS = 24 * 3_600_000
 PERIODS = (7, 30, 90, 365)  # days
 MOST = 1000  # deployments in one picture: the newest
+SPREAD = 5  # of the highest over the lowest, from which a picture is drawn on a logarithmic scale
 LINES = 5  # of a chart: the models that are deployed most
 
 
@@ -144,18 +145,24 @@ def charts(found: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def _chart(lines: dict[str, list[Record]], title: str, value: Any) -> dict[str, Any]:
-    series = []
+    series: list[dict[str, Any]] = []
     for name, of_it in lines.items():
         points = [(record.ended_ms, value(record)) for record in of_it if value(record) is not None]
         if points:
             xs, ys = [at for at, _ in points], [round(y, 4) for _, y in points]
             series.append({"name": name, "key": name, "x": xs, "y": ys})
+    highest = max((max(line["y"]) for line in series), default=0)
+    scale = {"log": True} if 0 < SPREAD * _lowest(series) < highest else {"min": 0}
     return {
         "x": {"kind": "time", "title": "time"},
-        "y": {"title": title, "min": 0},
+        "y": {"title": title, **scale},
         "series": series,
         "marks": [],
     }
+
+
+def _lowest(series: Sequence[dict[str, Any]]) -> float:
+    return min((min(line["y"]) for line in series), default=0.0)
 
 
 def lines(found: Sequence[Record]) -> list[dict[str, Any]]:

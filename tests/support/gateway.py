@@ -70,11 +70,19 @@ class Gateway:
     async def want(self, *attempts: session_pb2.AttemptWanted) -> None:
         wanted = session_pb2.Wanted(revision=self._wanted.revision + 1, attempts=attempts)
         wanted.deployments.extend(self._wanted.deployments)
+        wanted.activations.extend(self._wanted.activations)
         await self._want(wanted)
 
     async def want_deployments(self, *deployments: session_pb2.DeploymentWanted) -> None:
         wanted = session_pb2.Wanted(revision=self._wanted.revision + 1, deployments=deployments)
         wanted.attempts.extend(self._wanted.attempts)
+        wanted.activations.extend(self._wanted.activations)
+        await self._want(wanted)
+
+    async def want_activations(self, *activations: session_pb2.ActivationWanted) -> None:
+        wanted = session_pb2.Wanted(revision=self._wanted.revision + 1, activations=activations)
+        wanted.attempts.extend(self._wanted.attempts)
+        wanted.deployments.extend(self._wanted.deployments)
         await self._want(wanted)
 
     async def _want(self, wanted: session_pb2.Wanted) -> None:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 
 from platform_core.distribution.rollout import active_on, order_for
-from platform_core.distribution.rollout_states import MemberState
+from platform_core.distribution.rollout_states import TOLD, MemberState
 from webapp.deployments.models import RolloutMember
 from webapp.deployments.rollout_mapping import rollout_value
 from webapp.deployments.values import ActivationWanted
@@ -11,42 +11,30 @@ from webapp.deployments.values import ActivationWanted
 
 def wanted_on(node_id: str) -> list[ActivationWanted]:
     """What of each model shall be active there."""
-    parts = _parts(node_id)
-    return [
-        _wanted(told[0], told[1] if len(told) > 1 else None)
-        for told in (_told(parts[model]) for model in sorted(parts))
-        if told
-    ]
+    return [_wanted(*parts) for parts in _newest_two(node_id)]
 
 
 def versions_in_use(node_id: str) -> set[str]:
     """Ids of the versions that are active there, or would be after a rollback."""
-    parts = _parts(node_id)
-    return {part.rollout.deployment.model_version_id for rows in parts.values() for part in _told(rows)[:2]}
+    return {part.rollout.deployment.model_version_id for parts in _newest_two(node_id) for part in parts}
 
 
-def _parts(node_id: str) -> dict[str, list[RolloutMember]]:
-    """A node's part in the rollouts of each model, the newest first."""
-    rows = (
-        RolloutMember.objects.filter(node=node_id)
-        .select_related("rollout__deployment__model_version__model")
-        .order_by("-rollout__deployment__created_ms", "-rollout_id")
-    )
-    parts: dict[str, list[RolloutMember]] = defaultdict(list)
-    for row in rows:
-        parts[str(row.rollout.deployment.model_version.model)].append(row)
-    return parts
+def _newest_two(node_id: str) -> list[list[RolloutMember]]:
+    """Of each model the node's part in the rollout that it follows, and in the one that it would go back to."""
+    history: dict[int, list[tuple[str, MemberState]]] = defaultdict(list)
+    told = RolloutMember.objects.filter(node=node_id, state__in=list(TOLD))
+    newest_first = told.order_by("-rollout__deployment__created_ms", "-rollout_id")
+    for model, rollout, state in newest_first.values_list("rollout__model_id", "rollout_id", "state"):
+        history[model].append((rollout, MemberState(state)))
+    chosen = [active_on(history[model])[:2] for model in sorted(history)]
+    rows = told.filter(rollout__in=[rollout for pair in chosen for rollout in pair])
+    by_rollout = {
+        row.rollout_id: row for row in rows.select_related("rollout__deployment__model_version__model")
+    }
+    return [[by_rollout[rollout] for rollout in pair] for pair in chosen]
 
 
-def _told(newest_first: list[RolloutMember]) -> list[RolloutMember]:
-    by_rollout = {part.rollout_id: part for part in newest_first}
-    return [
-        by_rollout[rollout]
-        for rollout in active_on((p.rollout_id, MemberState(p.state)) for p in newest_first)
-    ]
-
-
-def _wanted(part: RolloutMember, previous: RolloutMember | None) -> ActivationWanted:
+def _wanted(part: RolloutMember, previous: RolloutMember | None = None) -> ActivationWanted:
     rollout = part.rollout
     value = rollout_value(rollout, [part])
     revision, round = order_for(value, value.members[0])

@@ -106,8 +106,11 @@ def _holding(worker: Worker, state: MemberState, why: str, now: int) -> said.Nod
 def observe(node_id: str, reports: Iterable[ActivationReport]) -> None:
     """What an agent has switched, all of it: a model that is not named has no link."""
     by_model = {report.model: report for report in reports}
-    open_states = [MemberState.SWITCHING, MemberState.ACTIVE, MemberState.RETURNING]
-    parts = RolloutMember.objects.filter(node=node_id, state__in=open_states).select_related("rollout__model")
+    on_the_way = Q(state__in=[MemberState.SWITCHING, MemberState.RETURNING])
+    watched = Q(
+        canary=True, state=MemberState.ACTIVE, rollout__state__in=[RolloutState.HOLDING, RolloutState.FAILED]
+    )
+    parts = RolloutMember.objects.filter(on_the_way | watched, node=node_id).select_related("rollout__model")
     now = now_ms()
     for part in parts:
         if events := list(_reported(part, by_model.get(str(part.rollout.model)), now)):

@@ -1,6 +1,8 @@
 """What Prometheus reads of distribution, and who may."""
 
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from django.test import Client, override_settings
@@ -119,3 +121,10 @@ def test_an_empty_token_in_the_settings_is_none(db: None) -> None:
 def test_before_the_first_deployment_the_families_are_named_and_empty(scraper: Client, db: None) -> None:
     assert read(scraper) == {}
     assert "# TYPE trainmaster_deployments gauge" in scraper.get("/metrics").content.decode()
+
+
+def test_every_metric_is_described(scraper: Client, deployment: Deployment) -> None:
+    described = (Path(__file__).parents[3] / "docs" / "distribution.md").read_text()
+    told = scraper.get("/metrics").content.decode()
+    for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", told, re.MULTILINE):
+        assert re.search(rf"\| {name}(\{{state\}})? \| {kind} \|", described), name

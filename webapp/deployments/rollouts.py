@@ -73,18 +73,24 @@ def begin(actor: Actor, row: Deployment, plan: RolloutPlan, places: Sequence[Pla
     rollout_events.begun(row, value, actor.name)
 
 
-def follow(row: Deployment) -> None:
-    """Inside the caller's transaction, which holds the row: what the nodes hold by now, and which are lost."""
+def follow(row: Deployment, nodes: Sequence[str] | None = None) -> None:
+    """Inside the caller's transaction, which holds the row: what these nodes (none named: all) hold by now, and which
+    are lost."""
     known = Rollout.objects.filter(deployment=row).values_list("deployment__state", flat=True).first()
     if known is None:
         return
     if known == DeploymentState.CANCELLED:
         _advance(row, [said.RollBackRequested(now_ms(), "system")])
         return
-    members = RolloutMember.objects.filter(rollout=row.id).values_list("node_id", "state", "why")
-    workers = {w.node_id: w for w in Worker.objects.filter(deployment=row).select_related("node")}
+    members, workers = RolloutMember.objects.filter(rollout=row.id), Worker.objects.filter(deployment=row)
+    if nodes is not None:
+        members, workers = members.filter(node__in=nodes), workers.filter(node__in=nodes)
+    by_node = {
+        worker.node_id: worker for worker in workers.select_related("node").defer("chunks_done", "lanes")
+    }
     now = now_ms()
-    events = [_holding(workers[node], MemberState(state), why, now) for node, state, why in members]
+    parts = members.values_list("node_id", "state", "why")
+    events = [_holding(by_node[node], MemberState(state), why, now) for node, state, why in parts]
     _advance(row, [event for event in events if event is not None])
 
 

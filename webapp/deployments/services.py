@@ -235,8 +235,9 @@ def _step(row: Deployment, event: core.Event) -> None:
     if any(WorkerState.FAILED in (old.state, new.state) for _, old, new in changed):
         seating.reseat(row)
     _keep(row, event, before, after, [(b, a) for _, b, a in changed])
-    if before.state != after.state or any(_stands(old) != _stands(new) for _, old, new in changed):
-        rollouts.follow(row)
+    stand = [new.node for _, old, new in changed if _stands(old) != _stands(new)]
+    if stand or after.state is DeploymentState.CANCELLED:
+        rollouts.follow(row, stand)
 
 
 def _stands(worker: core.Worker) -> tuple[WorkerState, bool]:

@@ -8,7 +8,8 @@ from platform_core.distribution.rollout_states import Check, Member, MemberState
 from webapp.deployments import models
 
 
-def rollout_value(row: models.Rollout, members: Iterable[models.RolloutMember]) -> Rollout:
+def rollout_value(row: models.Rollout, members: Iterable[Any]) -> Rollout:
+    """`members` are rows, or named tuples of their columns."""
     return Rollout(
         id=row.pk,
         plan=RolloutPlan(
@@ -31,14 +32,14 @@ def rollout_value(row: models.Rollout, members: Iterable[models.RolloutMember]) 
     )
 
 
-def _member(row: models.RolloutMember) -> Member:
+def _member(row: Any) -> Member:
     checked = row.check_round is not None and row.check_exit_code is not None
     return Member(
         node=row.node_id,
         state=MemberState(row.state),
         canary=row.canary,
         revision=row.revision,
-        check=Check(row.check_round, row.check_exit_code, row.check_output) if checked else None,  # type: ignore[arg-type]
+        check=Check(row.check_round, row.check_exit_code, row.check_output) if checked else None,
         exit_code=row.exit_code,
         output=row.output,
         why=row.why,

@@ -205,7 +205,8 @@ def _advance(row: Deployment, events: Sequence[said.Event]) -> None:
     if not events:
         return
     rollout = Rollout.objects.get(deployment=row)
-    rows = list(RolloutMember.objects.filter(rollout=rollout).order_by("position"))
+    members = RolloutMember.objects.filter(rollout=rollout).order_by("position")
+    rows = list(members.values_list(named=True))  # a thousand are read at each word of a node
     value = first = rollout_mapping.rollout_value(rollout, rows)
     told: set[str] = set()
     for event in events:
@@ -223,12 +224,12 @@ def _advance(row: Deployment, events: Sequence[said.Event]) -> None:
     columns = rollout_mapping.rollout_columns(value)
     reason = cluster_queries.with_hostnames(value.reason)
     Rollout.objects.filter(pk=rollout.pk, version=first.version).update(**columns | {"reason": reason})
-    _save(rows, first.members, value.members)
+    _save([row.id for row in rows], first.members, value.members)
     clusters.touch(sorted(told))
     live.publish(f"deployment:{row.id}")
 
 
-def _save(rows: Sequence[RolloutMember], before: Sequence[Member], after: Sequence[Member]) -> None:
-    for row, old, new in zip(rows, before, after, strict=True):
+def _save(ids: Sequence[int], before: Sequence[Member], after: Sequence[Member]) -> None:
+    for key, old, new in zip(ids, before, after, strict=True):
         if old != new:
-            RolloutMember.objects.filter(id=row.id).update(**rollout_mapping.member_columns(new))
+            RolloutMember.objects.filter(id=key).update(**rollout_mapping.member_columns(new))

@@ -1,6 +1,6 @@
 """A model to many machines over shaped links, by real agents, and by its peers on the same links in the same run.
 
-python -m benchmarks.distribution_net [--workers 16 --rate-mbit 100 --bytes 268435456 --peer libtorrent|none]
+python -m benchmarks.distribution_net [--workers 16 --rate-mbit 100 --bytes 268435456 --peer libtorrent|aria2|none]
 
 Needs root: every worker is a network namespace behind a link of its own, the store too. JSON lines with system,
 workers, last_done_s (from the order to the last worker's verified file), bound_s (one copy at the goodput that plain
@@ -25,6 +25,7 @@ from benchmarks.rig import cluster, memory, network
 from benchmarks.rig.gateway import Gateway
 from benchmarks.rig.model import make_model
 from benchmarks.rig.network import Host, Network
+from benchmarks.rig.peers import PEERS, folder_of
 from platform_core.distribution.manifest import Manifest
 from platform_core.distribution.planners import mesh
 
@@ -42,9 +43,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--bytes", type=int, default=256 << 20)
     parser.add_argument("--piece", type=int, default=256 << 10)
     parser.add_argument("--lanes", type=int, default=mesh.LANES)
-    parser.add_argument("--peer", choices=("libtorrent", "none"), default="libtorrent")
+    parser.add_argument(
+        "--peer", action="append", choices=[*PEERS, "none"], help="may be repeated; all of them by default"
+    )
     parser.add_argument("--dir", help="where the bytes lie; a temporary folder by default")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.peer = [peer for peer in options.peer or PEERS if peer != "none"]
+    return options
 
 
 def main() -> None:
@@ -67,10 +72,14 @@ def main() -> None:
         with memory.touched(written):
             ours = asyncio.run(agents(root, manifest, source, hosts, options.lanes))
         print(json.dumps(line("trainmaster", told, ours, bound, options.bytes)), flush=True)
-        if options.peer != "none":
+        for peer in options.peer:
             with memory.touched(written):
-                theirs = libtorrent(root, manifest, source, hosts)
-            print(json.dumps(line(options.peer, told, theirs, bound, options.bytes)), flush=True)
+                theirs = PEERS[peer](root, manifest.piece_size, source, hosts)
+            places = [folder_of(root, host) for host in hosts]
+            theirs["verified"] = all(is_right(place / "weights.bin", manifest) for place in places)
+            for place in places:
+                shutil.rmtree(place)
+            print(json.dumps(line(peer, told, theirs, bound, options.bytes)), flush=True)
 
 
 def line(system: str, told: dict[str, Any], run: dict[str, Any], bound: float, size: int) -> dict[str, Any]:
@@ -137,57 +146,6 @@ async def agents(
 def is_right(path: Path, manifest: Manifest) -> bool:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == manifest.files[0].sha256
-
-
-def libtorrent(root: Path, manifest: Manifest, source: Host, hosts: list[Host]) -> dict[str, Any]:
-    try:
-        from benchmarks.rig import torrent
-    except ImportError:
-        raise SystemExit("The peer libtorrent is missing: pip install libtorrent") from None
-    torrent.make(root, manifest.piece_size)
-    everybody = [(source, "seed", root / "store")]
-    everybody += [(host, "leech", root / f"torrent-{host.name}") for host in hosts]
-    processes = []
-    try:
-        for host, role, folder in everybody:
-            folder.mkdir(exist_ok=True)
-            command = host.command(
-                sys.executable, "-m", "benchmarks.rig.torrent", role, str(folder), host.address
-            )
-            pipe = subprocess.PIPE
-            processes.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True))
-        for process in processes:
-            read(process)
-        start = time.monotonic()
-        addresses = [host.address for host, _, _ in everybody]
-        for number, process in enumerate(processes):
-            # Everybody knows everybody from the start: no time is lost on finding each other.
-            write(process, " ".join(addresses[:number] + addresses[number + 1 :]))
-        for process in processes:
-            read(process)
-        seconds = time.monotonic() - start
-        write(processes[0], "uploaded")
-        uploaded = int(read(processes[0]))
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    folders = [folder for _, role, folder in everybody if role == "leech"]
-    verified = all(is_right(folder / "weights.bin", manifest) for folder in folders)
-    for folder in folders:
-        shutil.rmtree(folder)
-    return {"last_done_s": seconds, "egress_bytes": uploaded, "verified": verified}
-
-
-def write(process: subprocess.Popen[str], text: str) -> None:
-    assert process.stdin is not None
-    process.stdin.write(text + "\n")
-    process.stdin.flush()
-
-
-def read(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
 
 
 if __name__ == "__main__":

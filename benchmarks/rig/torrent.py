@@ -53,14 +53,5 @@ def main() -> None:
         print(handle.status().total_payload_upload, flush=True)
 
 
-def make(folder: Path, piece: int) -> None:
-    """FOLDER/model.torrent of FOLDER/store/weights.bin."""
-    files = libtorrent.file_storage()
-    libtorrent.add_files(files, str(folder / "store" / "weights.bin"))
-    torrent = libtorrent.create_torrent(files, piece)
-    libtorrent.set_piece_hashes(torrent, str(folder / "store"))
-    (folder / "model.torrent").write_bytes(libtorrent.bencode(torrent.generate()))
-
-
 if __name__ == "__main__":
     main()

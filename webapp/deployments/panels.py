@@ -22,6 +22,5 @@ def of_model(model: Model) -> dict[str, list[dict[str, Any]]]:
     for row in rows[:50]:
         told = queries.progress_of(row)
         line = {"id": row.id, "state": row.state, "label": f"{told.workers_complete} of {told.workers} nodes"}
-        line["rollout"] = rollout_page.badge(row)
-        found.setdefault(row.model_version_id, []).append(line)
+        found.setdefault(row.model_version_id, []).append(line | {"rollout": rollout_page.badge(row)})
     return found

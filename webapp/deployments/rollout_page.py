@@ -101,7 +101,7 @@ def _answer(value: Value, newer: str, now_ms: int) -> dict[str, str]:
         case _S.FAILED:
             tone, headline = "bad", f"Stopped. {value.reason}"
             detail = _STOPPED[value.promoted]
-        case _S.ROLLED_BACK:
+        case _:  # rolled back
             back, going = _count(value, _M.RETURNED), _count(value, _M.RETURNING)
             tone, headline = "off", f"Rolled back: {back} of {back + going} nodes run what they ran before"
     return {"tone": tone, "headline": headline, "detail": detail}

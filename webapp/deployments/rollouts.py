@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
@@ -206,7 +207,7 @@ def _advance(row: Deployment, events: Sequence[said.Event]) -> None:
         return
     rollout = Rollout.objects.get(deployment=row)
     members = RolloutMember.objects.filter(rollout=rollout).order_by("position")
-    rows = list(members.values_list(named=True))  # a thousand are read at each word of a node
+    rows: list[Any] = list(members.values_list(named=True))  # a thousand are read at each word of a node
     value = first = rollout_mapping.rollout_value(rollout, rows)
     told: set[str] = set()
     for event in events:

@@ -92,7 +92,17 @@ def follow(row: Deployment, nodes: Sequence[str] | None = None) -> None:
     now = now_ms()
     parts = members.values_list("node_id", "state", "why")
     events = [_holding(by_node[node], MemberState(state), why, now) for node, state, why in parts]
-    _advance(row, [event for event in events if event is not None])
+    _advance(row, [event for event in events if event is not None and not _comes_back(row, event)])
+
+
+def _comes_back(row: Deployment, event: said.NodeEvent) -> bool:
+    """A version that is fetched again behind the one in use, to be there for the next rollback."""
+    if not isinstance(event, said.NodeLacks) or event.why:
+        return False
+    newer = RolloutMember.objects.filter(
+        node=event.node, state__in=list(said.TOLD), rollout__model=row.rollout.model_id
+    )
+    return newer.filter(rollout__deployment__created_ms__gt=row.created_ms).exists()
 
 
 def _holding(worker: Worker, state: MemberState, why: str, now: int) -> said.NodeEvent | None:

@@ -140,6 +140,23 @@ def test_what_is_active_and_what_was_before_stay_wanted_whatever_is_brought_late
     assert (active.version, active.previous_version) == ("2", "1")
 
 
+def test_after_a_rollback_the_version_before_is_fetched_again_for_the_next_one(
+    first: Deployment, deploy: Callable[..., Deployment], agents: Agents, owner: User
+) -> None:
+    node = agents.nodes[0].id
+    for version in (2, 3):
+        row = deploy(version, RolloutWish())
+        agents.hold(row)
+        rounds(agents)
+    assert {each.version for each in queries.wanted_on(node)} == {"2", "3"}, "1 may go"
+    rollouts.roll_back(actor_of(owner), row.id)
+    rounds(agents)
+    services.report(node, WorkerReport(first.id, "receiving", 10, SIZE, b"", 0, 0, "", "", "", 0))
+    assert "1" in {each.version for each in queries.wanted_on(node)}
+    (active,) = queries.activations_on(node)
+    assert (active.version, active.previous_version) == ("2", "1")
+
+
 def test_a_newer_deployment_of_the_same_version_leaves_it_active(
     first: Deployment, deploy: Callable[..., Deployment], agents: Agents
 ) -> None:

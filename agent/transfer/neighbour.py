@@ -109,22 +109,27 @@ class Neighbour:
     # -- what it holds
 
     def meet(self) -> None:
-        """Somebody else has failed: do not wait any longer."""
+        """There is a reason not to wait any longer: somebody else has failed, or our own link is back."""
         self._met.set()
 
     async def watch(self, after: float = 0.0) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(after):
-                await self._met.wait()
+        await self._pause(after)
         while True:
             try:
                 await self._watch_once()
             except SourceFailed as trouble:
                 self.miss(trouble)
-            await asyncio.sleep(max(0.1, self._away_until - asyncio.get_running_loop().time()))
+            await self._pause(max(0.1, self._away_until - asyncio.get_running_loop().time()))
+            self._away_until = 0.0
             # The old connection may hang on a network that is no more.
             await self._channel.close(grace=None)
             self._channel = self._security.channel(self.peer)
+
+    async def _pause(self, seconds: float) -> None:
+        self._met.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._met.wait()
 
     def miss(self, trouble: SourceFailed) -> None:
         """It is gone, for a second at least."""

@@ -23,9 +23,8 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN_SECONDS = 0.5
 STALLED_SECONDS = 2.0
 OTHERS_AFTER_SECONDS = 2.0
-PATIENCE_SECONDS = (
-    4.0  # a source that is further behind than that, as one that has just come back, is not waited for
-)
+# A source that is further behind than what comes in so long, as one that has just come back, is not waited for.
+PATIENCE_SECONDS = 2.0
 LEAP_SECONDS = (
     20.0  # a node that is further behind than what comes in so long goes on where its neighbours are
 )
@@ -92,6 +91,7 @@ class Pull:
         self._distrusted: set[str] = set()
         self._store_tries = 0
         self._store_free_at = 0.0
+        self._link_in_doubt = False  # somebody else was to be asked, and now it is the store
         self._broken: TrainmasterError | None = None
         self._last_trouble: dict[str, str] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -156,11 +156,7 @@ class Pull:
     def _view(self) -> View:
         lanes, landing = self._route.lanes, self._landing
         now = asyncio.get_running_loop().time()
-        stalled = (
-            lane
-            for lane, at in enumerate(self._progressed)
-            if at and self._following[lane] is not None and now - at > STALLED_SECONDS
-        )
+        stalled = (lane for lane, at in enumerate(self._progressed) if at and now - at > STALLED_SECONDS)
         a_second = landing.received.rate() / landing.manifest.piece_size / lanes
         named = {source for lane in self._route.plan.lanes for source in lane if source != STORE}
         gone = {name for name in named if name not in self._neighbours}
@@ -209,6 +205,7 @@ class Pull:
         if (earlier := self._tasks[lane]) is not None:
             earlier.cancel()
         self._following[lane] = follow
+        self._link_in_doubt |= follow.source == STORE != self._route.plan.lanes[lane][0]
         first, until = follow.first, follow.until
         lanes = self._route.lanes
         until = min(until, lane_length(self._landing.count, lane, lanes))
@@ -287,7 +284,16 @@ class Pull:
         self._progressed[lane] = asyncio.get_running_loop().time()
         if source.name == STORE_NAME:
             self._store_tries = 0
+            self._link_works()
         self._came(source.name, sum(len(part) for part in parts))
+
+    def _link_works(self) -> None:
+        """Whoever was missed by the fault of our own link need not be waited for."""
+        if self._link_in_doubt:
+            self._link_in_doubt = False
+            for neighbour, _ in self._neighbours.values():
+                if neighbour.gone:
+                    neighbour.meet()
 
 
 async def fill_from(source: Source, landing: Landing) -> None:

@@ -69,21 +69,35 @@ def _wanted(plan: NodePlan, view: View, lane: int) -> Follow | None:
     return _newest(plan, view, lane, *gaps[-1]) if gaps[-1][1] == length else _gap(plan, view, lane, gaps)
 
 
-def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> Follow:
+def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> Follow | None:
     parent, now = plan.lanes[lane][0], view.following[lane]
-    # What works is left for the parent only; to try the others again could mean to wait for one who waits for us.
-    peers = _peers((parent, now.source if now else parent, *plan.lanes[lane]), view, lane)
+    peers = _in_turn(plan, view, lane, first)
     if peers and peers[0][0] == parent:
         level = first if lane in plan.slower else _level(peers[0][1], view, lane, first, length)
         if level > first:
             return Follow(lane, parent, level, length)
-    elif parent == STORE or not peers or (now and now.source == STORE):
+    elif parent == STORE or (now and now.source == STORE):
         return Follow(lane, STORE, first, length)
+    elif not peers:
+        # Whoever loses all at once has rather lost its own link for a moment; a root's heir knows but that one.
+        waits = len(plan.lanes[lane]) > 2 and view.holds[lane] and lane not in view.stalled
+        return None if waits else Follow(lane, STORE, first, length)
     # Nobody leaves a parent only because nothing has come so far down yet.
     stalls = lane in view.stalled and (view.holds[lane] or parent in view.gone)
     way_out = _way_out(plan, view, lane, first, length) if stalls else None
-    source, runs = way_out or _source(peers, view, first)
+    source, runs = way_out or _source(peers, view, first, now)
     return Follow(lane, source, first, _end(runs, first, length))
+
+
+def _in_turn(plan: NodePlan, view: View, lane: int, first: int) -> list[tuple[str, Runs]]:
+    """What works is left for the parent only, and only when that is level, not just back without what has come since;
+    to try the others again could mean to wait for one who waits for us."""
+    parent, now = plan.lanes[lane][0], view.following[lane]
+    peers = _peers((parent, now.source if now else parent, *plan.lanes[lane]), view, lane)
+    works = now is not None and now.source in [name for name, _ in peers]
+    if now and works and peers[0][0] != now.source and first - frontier(peers[0][1]) > view.patience:
+        return [*peers[1:], peers[0]]
+    return peers
 
 
 def _level(runs: Runs, view: View, lane: int, first: int, length: int) -> int:
@@ -127,12 +141,14 @@ def _peers(sources: tuple[str, ...], view: View, lane: int) -> list[tuple[str, R
     return [(each, view.neighbours[each][lane] if each in view.neighbours else ()) for each in chosen]
 
 
-def _source(peers: list[tuple[str, Runs]], view: View, first: int) -> tuple[str, Runs]:
-    """The first that has the piece, or will have it next; one far behind only when nobody has it."""
+def _source(peers: list[tuple[str, Runs]], view: View, first: int, now: Follow | None) -> tuple[str, Runs]:
+    """The first that has the piece, or will have it next; one far behind only when nobody has it. Whom we follow may
+    be behind by twice as much, or we would go to and fro."""
     having = [peer for peer in peers if run_at(peer[1], first)]
     for peer in peers:
         behind = first - frontier(peer[1])
-        if peer in having or (behind >= 0 and (behind <= view.patience or not having)):
+        patience = view.patience * (2 if now and now.source == peer[0] else 1)
+        if peer in having or (behind >= 0 and (behind <= patience or not having)):
             return peer
     return peers[0]
 

@@ -166,13 +166,15 @@ class Client:
 
     def deploy(
         self, model: str, version: int, *, nodes: Sequence[str] = (), source_url: str = "", strategy: str = "",
-        preheat: bool = False, pin: bool = False, rollout: Mapping[str, Any] | None = None,
+        preheat: bool = False, pin: bool = False, rollout: Mapping[str, Any] | None = None, priority: int = 0,
+        rate_cap: int = 0,
     ) -> Deployment:  # fmt: skip
         """`model` is team/name; no nodes means every ready one. `preheat`: fetched and verified, never activated.
         `rollout`: how the nodes switch to it, as REST takes it; {} switches each one as soon as it holds the version.
         """
         body: dict[str, Any] = {"model_id": model, "version": version, "target_workers": list(nodes)}
-        more = {"source_url": source_url, "strategy": strategy, "preheat": preheat, "pin": pin}
+        more = {"source_url": source_url, "strategy": strategy, "preheat": preheat, "pin": pin, "priority": priority}
+        more["rate_cap"] = rate_cap
         body |= {name: value for name, value in more.items() if value}
         body |= {} if rollout is None else {"rollout": dict(rollout)}
         return Deployment.of(self._call("POST", "deployments", json=body))

@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
-from webapp.deployments import keeping, queries, rollout_serializers, services
+from webapp.deployments import keeping, queries, rollout_serializers, services, sharing
 from webapp.deployments.models import Deployment
 from webapp.deployments.planning import STRATEGIES
 from webapp.deployments.rollout_serializers import RolloutIn, RolloutOut
@@ -33,11 +33,27 @@ class NewDeployment(serializers.Serializer[Any]):
         required=False, default=False, help_text="fetch and verify, never activate, make room first"
     )
     pin = serializers.BooleanField(required=False, default=False, help_text="never give it up for room")
+    priority = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=100,
+        help_text="weight where deployments share a node's link; 10",
+    )
+    rate_cap = serializers.IntegerField(
+        required=False,
+        default=0,
+        min_value=0,
+        help_text="bytes per second in, and out, at each node; 0: no cap",
+    )
     rollout = RolloutIn(required=False, default=None, allow_null=True)
 
 
 class Change(serializers.Serializer[Any]):
-    pin = serializers.BooleanField(help_text="true: the nodes never give it up for room")
+    """What is left out stays as it is."""
+
+    pin = serializers.BooleanField(required=False, help_text="true: the nodes never give it up for room")
+    priority = serializers.IntegerField(required=False, min_value=1, max_value=100)
+    rate_cap = serializers.IntegerField(required=False, min_value=0, help_text="bytes per second; 0: no cap")
 
 
 class DeploymentOut(serializers.Serializer[Deployment]):
@@ -54,6 +70,8 @@ class DeploymentOut(serializers.Serializer[Deployment]):
     strategy = serializers.CharField()
     preheat = serializers.BooleanField()
     pinned = serializers.BooleanField()
+    priority = serializers.IntegerField()
+    rate_cap = serializers.IntegerField(help_text="bytes per second in, and out, at each node; 0: no cap")
     rollout = serializers.SerializerMethodField(help_text="null: it only brings the bytes")
     reason = serializers.CharField()
     created_ms = serializers.IntegerField()
@@ -126,7 +144,8 @@ class Deployments(APIView):
         wanted.is_valid(raise_exception=True)
         data = dict(wanted.validated_data)
         rollout = rollout_serializers.wish(data.pop("rollout"))
-        manner = Manner(data.pop("strategy"), data.pop("preheat"), data.pop("pin"), rollout)
+        manner = Manner(data.pop("strategy"), data.pop("preheat"), data.pop("pin"), rollout,
+                        data.pop("priority", 0), data.pop("rate_cap"))  # fmt: skip
         model, version = data.pop("model_id"), data.pop("version")
         row = services.create(actor_of(request), model, version, manner=manner, **data)
         return Response(DeploymentOut(queries.find(row.id)).data, status=201)
@@ -139,10 +158,14 @@ class DeploymentDetail(APIView):
 
     @extend_schema(request=Change, responses={200: OneDeploymentOut})
     def patch(self, request: Request, deployment_id: str) -> Response:
-        """Pin it on its nodes, or let it go for room again."""
+        """Pin it on its nodes, or let it go for room again; another priority or cap, while it is under way too."""
         change = Change(data=request.data)
         change.is_valid(raise_exception=True)
-        keeping.pin(actor_of(request), deployment_id, change.validated_data["pin"])
+        wanted = dict(change.validated_data)
+        if "pin" in wanted:
+            keeping.pin(actor_of(request), deployment_id, wanted.pop("pin"))
+        if wanted:
+            sharing.change(actor_of(request), deployment_id, **wanted)
         return Response(OneDeploymentOut(deployment_for(request, deployment_id)).data)
 
     @extend_schema(responses={200: OneDeploymentOut})

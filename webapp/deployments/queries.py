@@ -18,6 +18,7 @@ from webapp.deployments import activity, figures
 from webapp.deployments.keeping import kept
 from webapp.deployments.mapping import deployment_value
 from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.sharing import share_of
 from webapp.deployments.values import ActivationWanted, Peer, WorkerWanted
 
 
@@ -92,6 +93,7 @@ def _wanted(row: Worker) -> WorkerWanted:
         retry=row.retry,
         pinned=deployment.pinned,
         preheat=deployment.preheat,
+        share=share_of(deployment),
     )
 
 

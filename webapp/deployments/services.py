@@ -11,13 +11,14 @@ from django.db.models import F
 from platform_core.distribution import deployment as core
 from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.distribution.planners.routes import Place
+from platform_core.distribution.sharing import USUAL_WEIGHT
 from platform_core.errors import IllegalTransition, TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
-from webapp.deployments import mapping, planning, rollouts, seating
+from webapp.deployments import mapping, planning, rollouts, seating, sharing
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.planning import Plan
 from webapp.deployments.values import ActivationReport, Manner, WorkerReport
@@ -82,6 +83,8 @@ def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, 
     manifest = version.manifest
     assert manifest is not None, "checked by the caller"
     seats, lanes = planned.forest.seats, seating.lanes(planned.forest)
+    priority = manner.priority or (PREHEAT_PRIORITY if manner.preheat else USUAL_WEIGHT)
+    sharing.check(priority, manner.rate_cap)
     row = Deployment.objects.create(
         id=new_id("dep"),
         team_id=version.model.team_id,
@@ -95,7 +98,8 @@ def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, 
         estimated_ms=planned.chosen.time_ms,
         bound_ms=planned.bound_ms,
         created_ms=now_ms(),
-        **({"priority": PREHEAT_PRIORITY} if manner.preheat else {}),
+        priority=priority,
+        rate_cap=manner.rate_cap,
     )
     Worker.objects.bulk_create(
         Worker(

@@ -1,6 +1,7 @@
 from dataclasses import dataclass
 
 from platform_core.distribution.canaries import DEFAULT_COMMAND_SECONDS
+from platform_core.distribution.sharing import USUAL, Share
 from webapp.artifacts.values import ArtifactReference
 
 
@@ -71,12 +72,15 @@ class ActivationReport:
 @dataclass(frozen=True, slots=True)
 class Manner:
     """How a model goes to its nodes. `preheat`: fetched and verified, never activated, and the first to go for room;
-    `pin`: never to go for room."""
+    `pin`: never to go for room. `priority` weighs where deployments share a link, 0 is the usual one; `rate_cap` in
+    bytes per second holds on each node, in and out, 0 is none."""
 
     strategy: str = "mesh"  # one of planning.STRATEGIES
     preheat: bool = False
     pin: bool = False
     rollout: RolloutWish | None = None  # none: the bytes alone
+    priority: int = 0
+    rate_cap: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +102,4 @@ class WorkerWanted:
     retry: int
     pinned: bool = False
     preheat: bool = False
+    share: Share = USUAL  # of the node's link

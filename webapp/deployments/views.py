@@ -10,6 +10,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from platform_core.distribution.deployment import ACTIVE, DeploymentState, WorkerState
+from platform_core.distribution.tiling import MIB
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
@@ -147,8 +148,9 @@ def create(request: HttpRequest) -> HttpResponse:
     model = str(version.model)
     given = request.POST
     manner = Manner(
-        given.get("strategy") or "mesh", "preheat" in given, "pin" in given, rollout_views.wish(given)
-    )
+        given.get("strategy") or "mesh", "preheat" in given, "pin" in given, rollout_views.wish(given),
+        _number(given.get("priority", "")), _number(given.get("rate_cap_mib", "")) * MIB,
+    )  # fmt: skip
     row = services.create(
         actor_of(request),
         model,
@@ -158,6 +160,10 @@ def create(request: HttpRequest) -> HttpResponse:
     )
     messages.success(request, f"{model} version {version.version} is on its way.")
     return redirect("deployments:detail", deployment_id=row.id)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.strip().isdecimal() else 0
 
 
 @login_required

@@ -1,10 +1,12 @@
 """A node's whole wanted state, put together from what jobs and deployments want of it."""
 
 import json
+from math import inf
 
 from django.conf import settings
 from django.db import transaction
 
+from platform_core.distribution.sharing import Share
 from platform_core.jobs import spec as specification
 from platform_core.jobs.spec import JobSpec
 from trainmaster_wire.agent.v1 import session_pb2
@@ -40,6 +42,7 @@ def wanted_state(node_id: str) -> session_pb2.Wanted:
                 retry=worker.retry,
                 pinned=worker.pinned,
                 preheat=worker.preheat,
+                share=_share(worker.share),
                 # Every digest of every piece is behind the id.
                 signature=cluster_services.node_authority().sign(worker.artifact.manifest_id),
             )
@@ -108,6 +111,11 @@ def _launch(member: MemberWanted, spec: JobSpec) -> session_pb2.Launch:
     if member.resume_checkpoint:
         launch.resume.CopyFrom(_reference(checkpoints.reference(member.resume_checkpoint)))
     return launch
+
+
+def _share(share: Share) -> session_pb2.Share:
+    cap, team_cap = (0 if limit == inf else int(limit) for limit in (share.cap, share.team_cap))
+    return session_pb2.Share(weight=share.weight, cap=cap, team=share.team, team_cap=team_cap)
 
 
 def _reference(reference: ArtifactReference) -> session_pb2.ArtifactReference:

@@ -27,6 +27,15 @@ _STRATEGY = click.option(
     help="How it goes from node to node; auto takes what is predicted to be the quickest. Default mesh.",
 )
 _PIN = click.option("--pin", is_flag=True, help="No node gives it up for room.")
+_PRIORITY = click.option(
+    "--priority", type=click.IntRange(1, 100), help="Weight where deployments share a node's link; 10."
+)
+_CAP = click.option(
+    "--rate-cap-mib",
+    default=0,
+    type=click.IntRange(0),
+    help="MiB per second in, and out, at each node; 0: no cap.",
+)
 _WATCH = click.option(
     "--watch", "watching", is_flag=True, help="Stay until it is complete; exit code 1 if it is not."
 )
@@ -39,13 +48,15 @@ _WATCH = click.option(
 @_SOURCE
 @_STRATEGY
 @_PIN
+@_PRIORITY
+@_CAP
 @rollout_options
 @click.option("--plan", "planning", is_flag=True, help="Only compare what each strategy would take.")
 @_WATCH
 @output.as_json
 def deploy(
-    model: str, version: int, nodes: str, source_url: str, strategy: str | None, pin: bool, planning: bool,
-    watching: bool, as_json: bool, rollout: Mapping[str, Any] | None,
+    model: str, version: int, nodes: str, source_url: str, strategy: str | None, pin: bool, priority: int | None,
+    rate_cap_mib: int, planning: bool, watching: bool, as_json: bool, rollout: Mapping[str, Any] | None,
 ) -> None:  # fmt: skip
     """Bring a version of a model to nodes.
 
@@ -58,7 +69,7 @@ def deploy(
             return
         made = client.deploy(
             named, version, nodes=targets, source_url=source_url, strategy=strategy or "", pin=pin,
-            rollout=rollout,
+            rollout=rollout, priority=priority or 0, rate_cap=rate_cap_mib << 20,
         )  # fmt: skip
         _begun(client, made, watching, as_json)
 
@@ -139,11 +150,18 @@ def _status(deployment: Deployment) -> str:
             ("preheated", deployment.preheat),
             ("pinned", deployment.pinned),
             (f"{deployment.workers_evicted} gave it up", deployment.workers_evicted),
-            (f"rollout {(deployment.rollout or {}).get('state', '')}".replace("_", " "), deployment.rollout),
+            (_rollout(deployment), deployment.rollout),
         )
         if there
     ]
     return f"{deployment.status} ({', '.join(marks)})" if marks else deployment.status
+
+
+def _rollout(deployment: Deployment) -> str:
+    told = deployment.rollout or {}
+    if later := told.get("replaced_by"):
+        return f"replaced by version {later}"
+    return f"rollout {told.get('state', '')}".replace("_", " ")
 
 
 def _named(client: Client, model: str) -> str:

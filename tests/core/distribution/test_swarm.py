@@ -51,6 +51,23 @@ def test_the_store_is_asked_only_when_no_neighbour_is_left() -> None:
     assert next_actions(PLAN, view) == (Follow(0, STORE, 0, 100),)
 
 
+def test_a_node_that_loses_all_at_once_asks_the_store_only_when_nothing_has_come_for_a_while() -> None:
+    view = replace(
+        FRESH, following=(None, UNDER_WAY[1]), holds=(((0, 30),), ()), gone=frozenset({"mother", "aunt"})
+    )
+    assert next_actions(PLAN, view) == ()
+    assert next_actions(PLAN, replace(view, stalled=frozenset({0}))) == (Follow(0, STORE, 30, 100),)
+
+
+def test_a_parent_that_is_back_without_what_has_come_since_is_not_waited_for_while_another_works() -> None:
+    working = replace(FRESH, following=(Follow(0, "aunt", 30, 100), UNDER_WAY[1]), holds=(((0, 40),), ()))
+    assert next_actions(PLAN, has(working, mother=(((0, 15),), ()), aunt=(((0, 39),), ()))) == ()
+    level = has(working, mother=(((0, 25),), ()), aunt=(((0, 39),), ()))
+    assert next_actions(PLAN, level) == (Follow(0, "mother", 40, 100),)
+    back_again = replace(level, following=(Follow(0, "mother", 40, 100), UNDER_WAY[1]))
+    assert next_actions(PLAN, has(back_again, mother=(((0, 15),), ()), aunt=(((0, 45),), ()))) == ()
+
+
 def test_goes_back_to_the_parent_that_returned() -> None:
     view = has(
         replace(
@@ -161,7 +178,11 @@ def test_asks_for_what_it_lacks_of_those_that_live_and_for_nothing_twice(
 ) -> None:
     view = replace(FRESH, holds=holds, neighbours=near, gone=gone, slow=slow, stalled=stalled)
     asked = next_actions(PLAN, view)
-    assert {each.lane for each in asked} == {lane for lane in (0, 1) if missing(holds[lane], 100)}
+    waiting = {
+        lane for lane in (0, 1) if holds[lane] and lane not in stalled and not {*PLAN.lanes[lane][:2]} - gone
+    }
+    lacking = {lane for lane in (0, 1) if missing(holds[lane], 100)}
+    assert lacking - waiting <= {each.lane for each in asked} <= lacking
     for each in asked:
         assert each.source in {name for lane in PLAN.lanes for name in lane}
         assert each.source in PLAN.lanes[each.lane] or each.until < 100 or each.lane in stalled

@@ -1,0 +1,28 @@
+"""What operators set for deployments of a team."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+from webapp.accounts.admin import Audited
+from webapp.clusters import services as clusters
+from webapp.deployments.models import TeamCap, Worker
+
+
+@admin.register(TeamCap)
+class TeamCapAdmin(Audited):
+    list_display = ("team", "bytes_per_second")
+
+    def save_model(self, request: HttpRequest, obj: TeamCap, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        _tell_nodes(obj)
+
+    def delete_model(self, request: HttpRequest, obj: TeamCap) -> None:
+        super().delete_model(request, obj)
+        _tell_nodes(obj)
+
+
+def _tell_nodes(cap: TeamCap) -> None:
+    busy = Worker.objects.filter(deployment__team=cap.team_id, state__in=["idle", "receiving"])
+    clusters.touch(list(busy.values_list("node_id", flat=True).distinct()))

@@ -1,0 +1,54 @@
+"""What a deployment may take of each node's link: its priority, its cap, and its team's."""
+
+from math import inf
+
+from django.db import transaction
+
+from platform_core.distribution.sharing import Share
+from platform_core.errors import TrainmasterError
+from webapp.accounts import permissions
+from webapp.accounts.permissions import Actor
+from webapp.clusters import services as clusters
+from webapp.deployments.models import Deployment, TeamCap, Worker
+from webapp.live import services as live
+
+PRIORITIES = range(1, 101)
+
+
+def check(priority: int, rate_cap: int) -> None:
+    if priority not in PRIORITIES:
+        raise TrainmasterError(
+            "request_invalid", what="priority", why=f"it is {priority}; it must be 1 to 100"
+        )
+    if rate_cap < 0:
+        raise TrainmasterError("request_invalid", what="rate_cap", why=f"it is {rate_cap}; 0 is no cap")
+
+
+def share_of(row: Deployment) -> Share:
+    team = TeamCap.objects.filter(team=row.team_id).values_list("bytes_per_second", flat=True).first()
+    return Share(row.priority, row.rate_cap or inf, row.team_id, team or inf)
+
+
+@transaction.atomic
+def change(
+    actor: Actor, deployment_id: str, priority: int | None = None, rate_cap: int | None = None
+) -> None:
+    """While it is under way too: what moves goes on at another rate."""
+    row = Deployment.objects.select_for_update(of=("self",)).filter(id=deployment_id).first()
+    if row is None:
+        raise TrainmasterError("not_found", what=f"deployment {deployment_id}")
+    permissions.require(actor, "deployment.create", row.team_id, what=f"deployment {deployment_id}")
+    before = (row.priority, row.rate_cap)
+    row.priority = row.priority if priority is None else priority
+    row.rate_cap = row.rate_cap if rate_cap is None else rate_cap
+    check(row.priority, row.rate_cap)
+    if before == (row.priority, row.rate_cap):
+        return
+    row.save(update_fields=["priority", "rate_cap"])
+    clusters.touch(Worker.objects.filter(deployment=row).values_list("node_id", flat=True))
+    cap = f"at most {row.rate_cap} bytes per second on each node" if row.rate_cap else "no cap"
+    live.record(
+        "DeploymentShareChanged", f"deployment:{row.id}", actor=actor.name, team=row.team_id,
+        cause=f"priority {row.priority}, {cap}", data={"name": str(row.model_version)},
+        notify=(f"deployments:{row.team_id}",),
+    )  # fmt: skip

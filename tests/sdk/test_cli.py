@@ -333,7 +333,7 @@ def test_a_version_is_switched_on_promoted_and_rolled_back(
     platform.answer("POST deployments/dep-2/promote", begun)
     told = trainmaster("promote", "dep-2").stdout
     assert told == "vision/bytelm version 2 (dep-2) is holding; 1 of 3 nodes run it\n"
-    older = {**begun, "id": "dep-1", "version": 1}
+    older = {**begun, "id": "dep-1", "version": 1, "rollout": {"state": "active", "replaced_by": 2}}
     undone = {**begun, "id": "dep-3", "rollout": {"state": "rolled_back"}}
     platform.answer("GET deployments", {"results": [undone, {"id": "dep-4", "status": "init"}, begun, older]})
     platform.answer(
@@ -343,7 +343,9 @@ def test_a_version_is_switched_on_promoted_and_rolled_back(
     assert (
         "No version of vision/other was made active" in trainmaster("rollback", "vision/other", code=1).stderr
     )
-    assert "rollout rolled back" in trainmaster("deployments").stdout
+    listed = trainmaster("deployments").stdout
+    assert "rollout rolled back" in listed
+    assert "replaced by version 2" in listed
 
 
 def test_help_names_the_operators_commands_without_loading_them(trainmaster: Trainmaster) -> None:

@@ -3,8 +3,8 @@
 from collections import defaultdict
 
 from platform_core.distribution.rollout import active_on, order_for
-from platform_core.distribution.rollout_states import TOLD, MemberState
-from webapp.deployments.models import RolloutMember
+from platform_core.distribution.rollout_states import TOLD, MemberState, RolloutState
+from webapp.deployments.models import Rollout, RolloutMember
 from webapp.deployments.rollout_mapping import rollout_value
 from webapp.deployments.values import ActivationWanted
 
@@ -17,6 +17,19 @@ def wanted_on(node_id: str) -> list[ActivationWanted]:
 def versions_in_use(node_id: str) -> set[str]:
     """Ids of the versions that are active there, or would be after a rollback."""
     return {part.rollout.deployment.model_version_id for parts in _newest_two(node_id) for part in parts}
+
+
+def replaced_by(rollout: Rollout) -> int | None:
+    """The newest version that all nodes were told to run since."""
+    if rollout.state == RolloutState.ROLLED_BACK:
+        return None
+    later = Rollout.objects.filter(
+        model=rollout.model_id, promoted=True, deployment__created_ms__gt=rollout.deployment.created_ms
+    ).exclude(state=RolloutState.ROLLED_BACK)
+    versions = later.order_by("-deployment__created_ms").values_list(
+        "deployment__model_version__version", flat=True
+    )
+    return versions.first()
 
 
 def _newest_two(node_id: str) -> list[list[RolloutMember]]:

@@ -10,6 +10,7 @@ from platform_core.distribution.rollout_states import Rollout as Value
 from platform_core.units import format_duration_ms
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
+from webapp.deployments import activity
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
 from webapp.deployments.rollout_mapping import rollout_value
 
@@ -36,7 +37,7 @@ def badge(row: Deployment) -> dict[str, str] | None:
     rollout = getattr(row, "rollout", None)
     if rollout is None:
         return None
-    if replaced := _replaced(row, rollout):
+    if replaced := _replaced(rollout):
         return {"state": _S.ROLLED_BACK, "word": replaced}
     word = rollout.state.replace("_", " ")
     return {"state": rollout.state, "word": word if word in ("active", "rolled back") else f"rollout {word}"}
@@ -49,7 +50,7 @@ def panel(row: Deployment, actor: Actor, now_ms: int) -> dict[str, Any] | None:
         return None
     members = list(rollout.members.select_related("node").order_by("position"))
     value = rollout_value(rollout, members)
-    before, newer, replaced = _before(row, members), _newer(row), _replaced(row, rollout)
+    before, newer, replaced = _before(row, members), _newer(row), _replaced(rollout)
     lines = sorted(
         (_line(member, rollout, before[member.node_id], replaced) for member in members),
         key=lambda line: (not line["canary"], _ORDER.index(line["member_state"])),
@@ -223,15 +224,9 @@ def _before(row: Deployment, members: Sequence[RolloutMember]) -> dict[str, str]
     return {node: names[rollouts[0]] if rollouts else "nothing" for node, rollouts in told.items()}
 
 
-def _replaced(row: Deployment, rollout: Rollout) -> str:
-    """By the newest that all nodes were told to run since."""
-    if rollout.state == _S.ROLLED_BACK:
-        return ""
-    later = Rollout.objects.filter(
-        model=rollout.model_id, promoted=True, deployment__created_ms__gt=row.created_ms
-    )
-    newest = later.exclude(state=_S.ROLLED_BACK).order_by("-deployment__created_ms").first()
-    return f"replaced by v{newest.deployment.model_version.version}" if newest else ""
+def _replaced(rollout: Rollout) -> str:
+    version = activity.replaced_by(rollout)
+    return f"replaced by v{version}" if version else ""
 
 
 def _newer(row: Deployment) -> str:

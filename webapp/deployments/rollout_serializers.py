@@ -11,6 +11,7 @@ from platform_core.distribution.canaries import (
 )
 from platform_core.distribution.rollout import hold_ends_ms
 from platform_core.distribution.rollout_states import MemberState
+from webapp.deployments import activity
 from webapp.deployments.models import Deployment, Rollout
 from webapp.deployments.rollout_mapping import rollout_value
 from webapp.deployments.values import RolloutWish
@@ -51,6 +52,9 @@ class CheckOut(serializers.Serializer[Any]):
 class RolloutOut(serializers.Serializer[Any]):
     state = serializers.CharField()
     reason = serializers.CharField()
+    replaced_by = serializers.IntegerField(
+        allow_null=True, help_text="a later version that was promoted since"
+    )
     nodes = serializers.IntegerField()
     nodes_active = serializers.IntegerField()
     nodes_failed = serializers.IntegerField(help_text="their hook failed, their link went back")
@@ -77,6 +81,7 @@ def told(row: Deployment) -> dict[str, Any] | None:
         {
             "state": rollout.state,
             "reason": rollout.reason,
+            "replaced_by": activity.replaced_by(rollout),
             "nodes": len(members),
             "nodes_active": states.count(MemberState.ACTIVE),
             "nodes_failed": states.count(MemberState.FAILED),

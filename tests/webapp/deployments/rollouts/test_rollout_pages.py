@@ -108,6 +108,8 @@ def test_a_version_that_another_has_replaced_is_not_called_active(
     assert "Roll back" not in page
     listed = client.get("/deployments/").content.decode()
     assert listed.count("replaced by v2") == 1
+    told = client.get(f"/api/v1/deployments/{first.id}").json()["rollout"]
+    assert (told["state"], told["replaced_by"]) == ("active", 2)
     rollouts.roll_back(actor_of(owner), row.id)
     assert "replaced by" not in client.get("/deployments/").content.decode()
 

@@ -88,8 +88,7 @@ class Cache:
         async with self._turn:
             disk, seen = await asyncio.to_thread(self._look, self._holdings.complete())
             coming = self._holdings.promised()
-            standings = self._standings()  # no other await until the choice is told
-            homes = [_home(one, standings.get(one.landing.manifest.id, Standing())) for one in seen]
+            homes = self._judged(seen)  # no other await until the choice is told
             size = disk.used + disk.free
             going = evict(homes, disk.free, size, self._marks.low, self._marks.high, coming)
             reason = self._reason(disk, coming)
@@ -109,40 +108,54 @@ class Cache:
             return f"{full}, more than {self._marks.high} %; this had been unused the longest"
         return f"{full} and {format_bytes(coming)} on their way; this had been unused the longest"
 
+    def _judged(self, seen: list[_Seen]) -> list[Home]:
+        """What is on the disk, and what the orders say of it by now."""
+        standings = self._standings()
+        in_use = {path.resolve() for path in self._in_use()}
+        homes = []
+        for one in seen:
+            active = not in_use.isdisjoint(one.homes)
+            if active:
+                with suppress(OSError):
+                    _mark(one.landing).touch()
+            homes.append(_home(one, active, standings.get(one.landing.manifest.id, Standing())))
+        return homes
+
     def _look(self, landings: list[Landing]) -> tuple[Disk, list[_Seen]]:
         """Blocking."""
-        active = {path.resolve() for path in self._in_use()}
-        seen = [self._seen(landing, active) for landing in landings]
-        return self._disk(self._holdings.data), [one for one in seen if one is not None]
+        seen = [self._seen(landing) for landing in landings]
+        return self._disk(self._holdings.data), [one for one in seen if one.homes]
 
-    def _seen(self, landing: Landing, active: set[Path]) -> _Seen | None:
-        homes = landing.homes(self._holdings.data)
-        if not homes:
-            return None  # its files are not where they belong yet
-        is_active = any(home.resolve() in active for home in homes)
+    def _seen(self, landing: Landing) -> _Seen:
         sent, known = landing.sent.total, self._sent.get(landing.manifest.id, 0)
         self._sent[landing.manifest.id] = sent
-        mark = landing.folder / "used"
-        if is_active or sent != known:
+        if sent != known:
             with suppress(OSError):
-                mark.touch()
+                _mark(landing).touch()
+        homes = landing.homes(self._holdings.data)  # none: its files are not where they belong yet
         files = (home / entry.path for home in homes for entry in landing.manifest.files)
-        return _Seen(landing, is_active, max(_newest(mark), *map(_newest, files)))
+        used_ms = max(_newest(_mark(landing)), *map(_newest, files))
+        return _Seen(landing, frozenset(home.resolve() for home in homes), used_ms)
 
 
 class _Seen(NamedTuple):
     landing: Landing
-    active: bool
+    homes: frozenset[Path]
     used_ms: int
 
 
-def _home(seen: _Seen, standing: Standing) -> Home:
+def _mark(landing: Landing) -> Path:
+    """Touched when it was of use in a way that its files do not show."""
+    return landing.folder / "used"
+
+
+def _home(seen: _Seen, active: bool, standing: Standing) -> Home:
     return Home(
         id=seen.landing.manifest.id,
         size=seen.landing.manifest.total_bytes,
         used_ms=seen.used_ms,
         pinned=standing.pinned,
-        active=seen.active,
+        active=active,
         under_way=standing.under_way,
         preheated=standing.preheated,
     )

@@ -12,6 +12,7 @@ from webapp.clusters import services as cluster_services
 from webapp.deployments.models import Deployment, Worker
 from webapp.live.identity import now_ms
 
+GONE = frozenset({WorkerState.FAILED, WorkerState.EVICTED})  # they have nothing to pass on
 SILENT_MS = 5_000  # agents tell of a delivery under way twice a second
 
 
@@ -57,7 +58,7 @@ def _absent(row: Deployment, workers: Mapping[str, Worker]) -> set[str]:
         for node, worker in workers.items()
         if worker.state in (WorkerState.IDLE, WorkerState.RECEIVING)
     }
-    failed = {node for node, worker in workers.items() if worker.state == WorkerState.FAILED}
+    failed = {node for node, worker in workers.items() if worker.state in GONE}
     return failed | silent(heard, now_ms(), SILENT_MS)
 
 

@@ -236,7 +236,7 @@ def _step(row: Deployment, event: core.Event) -> None:
             if isinstance(event, core.RetryRequested):  # else the node would wait for its own next try
                 Worker.objects.filter(deployment=row, node__in=effect.nodes).update(retry=F("retry") + 1)
             clusters.touch(list(effect.nodes))
-    if any(WorkerState.FAILED in (old.state, new.state) for _, old, new in changed):
+    if any(seating.GONE & {old.state, new.state} for _, old, new in changed):
         seating.reseat(row)
     _keep(row, event, before, after, [(b, a) for _, b, a in changed])
     stand = [new.node for _, old, new in changed if _stands(old) != _stands(new)]

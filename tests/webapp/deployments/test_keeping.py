@@ -89,6 +89,19 @@ def test_a_model_that_is_on_no_node_any_more_is_shown_as_evicted(
     assert "4 gave it up" in listed
 
 
+def test_nobody_is_sent_to_a_node_that_gave_its_copy_up(
+    version: ModelVersion, owner: User, nodes: list[Node]
+) -> None:
+    made = deploy(owner)
+    feeding = queries.workers(made.id)[0].node_id
+    report(made, feeding, "complete", SIZE)
+    report(made, feeding, "evicted", 0, error=REASON)
+    left = [worker for worker in queries.workers(made.id) if worker.node_id != feeding]
+    assert feeding not in {source for worker in left for lane in worker.lanes for source in lane}
+    services.retry(actor_of(owner), made.id)
+    assert Worker.objects.get(deployment=made, node=feeding).seated is True
+
+
 def test_it_is_fetched_again_when_somebody_asks(complete: Deployment, owner: User) -> None:
     [gone] = give_up(complete, 1)
     services.retry(actor_of(owner), complete.id)

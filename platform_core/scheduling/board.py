@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from platform_core.cluster.snapshot import PendingJob, Snapshot
+from collections import Counter
+
+from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import Placement, Seat, Stop
 from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.node_index import Demand, SlotCounts
@@ -30,6 +32,8 @@ class Board:
         self.hopeless: set[tuple[str, Demand, int]] = (
             set()
         )  # what stops could not make room for, until the next
+        self._given_up: Counter[tuple[str, str]] = Counter()  # by stops of this round for other teams
+        self.owners: set[str] = set()  # waiting jobs within their team's guarantee
         self.promised: set[str] = set()  # waiting jobs that get what others are giving up already
         self._slots = [node.free_slots for node in self.index.nodes]
         self._free = {
@@ -87,6 +91,14 @@ class Board:
         if not again:
             return where
         return f"{where}; again on {listed(again)}, where it failed before: it fits nowhere without"
+
+    def surplus(self, team: str, gpu_type: str) -> int:
+        """What running jobs of the team hold beyond its guarantee, without those that this round stops."""
+        running = self.quota.used_at_start(team, gpu_type) - self._given_up[team, gpu_type]
+        return running - self.quota.guaranteed(team, gpu_type)
+
+    def gives_up(self, job: RunningJob) -> None:
+        self._given_up[job.team, job.gpu_type] += job.held
 
     def take(self, position: int, slots: int) -> None:
         """Use up free slots of a node without saying which."""

@@ -76,6 +76,7 @@ class Wait:
 class StopKind(StrEnum):
     EVICTED = "evicted"  # it comes after the job that gets the room
     MOVED = "moved"  # it deserves its slots and finds them elsewhere in the next round
+    RECLAIMED = "reclaimed"  # its team had borrowed what another is guaranteed
     SHRUNK = "shrunk"  # it is elastic and goes on with fewer
     GROWN = "grown"  # it is elastic and goes on with more, which were idle
 

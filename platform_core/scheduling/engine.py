@@ -7,6 +7,7 @@ The cost follows the number of different demands and of placements, not of pendi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from platform_core.scheduling.decisions import Placement, Plan, Stop, Wait
 from platform_core.scheduling.estimates import with_gpus
 from platform_core.scheduling.eviction import Eviction, Ranked, as_if_waiting
 from platform_core.scheduling.explain import Explainer
+from platform_core.scheduling.lending import reclaim_for
 from platform_core.scheduling.ordering import HELD, ORDERS
 from platform_core.scheduling.policy import Policy
 from platform_core.scheduling.stopping import expect_the_leaving, promise
@@ -54,12 +56,13 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     if eviction is not None:
         # The room made for one is not for those who would be evicted.
         ranked.sort(key=lambda each: eviction.is_undeserving(each[1]))
-    ranked = _resized_first(ranked)
+    ahead, behind = _put_first(ranked, board, policy)
+    ranked = [*ahead, *behind]
     started: list[tuple[PendingJob, Placement]] = []
     waiting: list[PendingJob] = []
     deserving = eviction is not None
     for number, (rank, job) in enumerate(ranked):
-        if deserving and eviction is not None and eviction.is_undeserving(job) and not job.resize_to:
+        if deserving and eviction is not None and number >= len(ahead) and eviction.is_undeserving(job):
             deserving = False  # all rooms are made: what is left can be promised
             _reserve(board, policy, eviction.without_room)
         placement = _seated(board, job)
@@ -79,10 +82,41 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     return Decisions(started, waiting, tuple(job.id for _, job in ranked), tuple(board.stops), board)
 
 
-def _resized_first(ranked: list[Ranked]) -> list[Ranked]:
-    """Whoever was stopped to be resized has its slots planned already."""
+def _put_first(
+    ranked: list[Ranked], board: Board, policy: Policy
+) -> tuple[Sequence[Ranked], Sequence[Ranked]]:
+    """Whoever was stopped to be resized has its slots planned already; then those within their team's guarantee.
+
+    Otherwise a borrower that comes before them in order would take again what was reclaimed from it.
+    """
     resized = sorted([each for each in ranked if each[1].resize_to], key=lambda each: each[1].id)
-    return [*resized, *(each for each in ranked if not each[1].resize_to)] if resized else ranked
+    if policy.reclaims and board.quota.promises_anything:
+        board.owners = _owners([job for _, job in ranked if not job.resize_to], board)
+    if not resized and not board.owners:
+        return (), ranked
+    owners = [each for each in ranked if each[1].id in board.owners]
+    first = board.owners | {job.id for _, job in resized}
+    return [*resized, *owners], [each for each in ranked if each[1].id not in first]
+
+
+def _owners(queue: Sequence[PendingJob], board: Board) -> set[str]:
+    """Of each team the first in order, as far as its guarantee goes: nobody passes one of the same team.
+
+    One that asks for more than the whole guarantee holds nobody up: it can only ever borrow.
+    """
+    asked = Counter[tuple[str, str]]()
+    closed: set[tuple[str, str]] = set()
+    owners: set[str] = set()
+    for job in queue:
+        team = (job.team, job.gpu_type)
+        if team in closed or job.min_gpus > board.quota.guaranteed(*team):
+            continue
+        asked[team] += job.min_gpus
+        if board.quota.guarantees(*team, asked[team]):
+            owners.add(job.id)
+        else:
+            closed.add(team)
+    return owners
 
 
 def _seated(board: Board, job: PendingJob) -> Placement | None:
@@ -98,11 +132,14 @@ def _seated(board: Board, job: PendingJob) -> Placement | None:
 
 
 def _make_room(board: Board, policy: Policy, job: PendingJob, eviction: Eviction | None) -> bool:
-    """Room that costs nobody a place: it comes before anybody is evicted."""
+    """Room from those who are leaving already, from elastic jobs and from borrowers, before anybody is evicted."""
     least = with_gpus(job, job.min_gpus)
     if promise(board, least):
         return True
-    if not policy.elastic or not board.in_quota(least) or not elastic.shrink_for(board, least):
+    if not board.in_quota(least):
+        return False
+    shrunk = policy.elastic and elastic.shrink_for(board, least)
+    if not shrunk and not (policy.reclaims and reclaim_for(board, least)):
         return False
     if eviction is not None:
         eviction.forget(board.stopping)
@@ -111,7 +148,10 @@ def _make_room(board: Board, policy: Policy, job: PendingJob, eviction: Eviction
 
 def _nothing_left(board: Board, policy: Policy) -> bool:
     """No free slot, and none that anybody could be made to give up."""
-    return board.is_full() and not (policy.elastic and board.resizable) and not board.reservations.coming
+    could_make_room = (policy.elastic and board.resizable) or (
+        policy.reclaims and board.quota.promises_anything
+    )
+    return board.is_full() and not could_make_room and not board.reservations.coming
 
 
 def _reserve(board: Board, policy: Policy, jobs: Sequence[PendingJob]) -> bool:

@@ -16,6 +16,7 @@ from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.board import Board
 from platform_core.scheduling.decisions import Stop, StopKind
 from platform_core.scheduling.estimates import lost_by_stopping_ms, remaining_ms
+from platform_core.scheduling.lending import may_all_stop
 from platform_core.scheduling.node_index import Demand
 from platform_core.scheduling.offers import Held, Offer, Offers
 from platform_core.scheduling.ordering.keys import KeyOfHeld, OrderKey
@@ -63,20 +64,24 @@ class Eviction:
         if (demand, runtime_ms) in self._failed:
             return 0, []
         areas = site.areas(demand, runtime_ms)
-        each, offers = self._without_moves(areas, demand, key)
+        each, offers = self._without_moves(areas, demand, job, key)
         if not offers and self._moves:
             each, offers = self._with_moves(areas, demand, job, key)
             if _lost(offers) * GAIN_OF_A_MOVE > remaining_ms(job) * job.num_gpus:
                 return 0, []  # a longer one of the same demand may be worth it
+        if self._takes_too_much(offers, job):
+            return 0, []
         if not offers:
             self._failed.add((demand, runtime_ms))
         return each, offers
 
-    def _without_moves(self, areas: Areas, demand: Demand, key: OrderKey) -> tuple[int, list[Offer]]:
+    def _without_moves(
+        self, areas: Areas, demand: Demand, job: PendingJob, key: OrderKey
+    ) -> tuple[int, list[Offer]]:
         for count in self._board.site.splits(demand):
             each = demand.gpus // count
             found = [
-                self._offers.cheapest(area, each, count, lambda held: not held.deserving and held.key > key)
+                self._offers.cheapest(area, each, count, lambda held: self._may_stop(held, job, key))
                 for area in areas
             ]
             if any(found):
@@ -96,19 +101,45 @@ class Eviction:
                 return each, min(filter(None, found), key=_lost)
         return 0, []
 
+    def _may_stop(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
+        """One that deserves no slots and comes later; not what another team is guaranteed."""
+        if held.deserving or held.key <= key:
+            return False
+        board = self._board
+        if not board.quota.promises_anything or self._among_themselves(held, job):
+            return True
+        return board.surplus(held.job.team, job.gpu_type) > 0
+
+    def _among_themselves(self, held: Held, job: PendingJob) -> bool:
+        """Within what a team is guaranteed its own order decides."""
+        own = self._board.quota.guaranteed(job.team, job.gpu_type)
+        return held.job.team == job.team and job.num_gpus <= own
+
     def _makes_way(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
         """Only smaller jobs are moved, so that moves make larger free places and end; never more urgent ones."""
         if not held.deserving:
-            return held.key > key
+            return self._may_stop(held, job, key)
         ran_ms = self._board.snapshot.now_ms - held.job.started_ms
         smaller = held.slots < job.num_gpus
         return smaller and held.job.priority >= job.priority and ran_ms >= LEAST_RUN_BEFORE_A_MOVE_MS
+
+    def _takes_too_much(self, offers: Sequence[Offer], job: PendingJob) -> bool:
+        """Whether they leave a team with less than its guarantee that could have kept it."""
+        if not self._board.quota.promises_anything:
+            return False
+        stopped = {held.job.id: held for offer in offers for held in offer.stopped}.values()
+        return not may_all_stop(
+            self._board,
+            [held.job for held in stopped if not held.deserving and not self._among_themselves(held, job)],
+        )
 
     def _stop(self, job: PendingJob, each: int, offers: Sequence[Offer]) -> None:
         for held in {held.job.id: held for offer in offers for held in offer.stopped}.values():
             kind = StopKind.MOVED if held.deserving else StopKind.EVICTED
             self._board.stops.append(Stop(held.job.id, job.id, kind, held.lost_gpu_ms))
             self._board.stopping.add(held.job.id)
+            if kind is StopKind.EVICTED:
+                self._board.gives_up(held.job)
         for position, slots in self._offers.take(offers, each):
             self._board.take(position, slots)
 

@@ -17,6 +17,7 @@ class Policy:
     moves: bool = False  # may it also move jobs out of the way of a larger one? Only where `evicts`
 
     elastic: bool = False  # are elastic jobs shrunk for others and grown into what is idle?
+    reclaims: bool = False  # are borrowers stopped for jobs within their team's guarantee?
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:

@@ -19,6 +19,7 @@ from platform_core.scheduling.decisions import Placement, Stop, StopKind, starte
 from platform_core.scheduling.elastic import LEAST_RUN_BEFORE_GROWING_MS
 from platform_core.scheduling.engine import Decisions, decide
 from platform_core.scheduling.estimates import with_gpus
+from platform_core.scheduling.lending import LEAST_RUN_BEFORE_RECLAIM_MS
 from platform_core.scheduling.ordering import CHANGES
 from platform_core.scheduling.policy import Policy
 from platform_core.simulation.ledger import Ledger
@@ -218,6 +219,9 @@ class Cluster:
         grows_ms = running.started_ms + LEAST_RUN_BEFORE_GROWING_MS
         if self._elastic and running.held < running.num_gpus and grows_ms > now_ms:
             heapq.heappush(self._events, (grows_ms, running.id, life.starts))
+        reclaimed_ms = running.started_ms + LEAST_RUN_BEFORE_RECLAIM_MS
+        if self._policy.reclaims and reclaimed_ms > now_ms:
+            heapq.heappush(self._events, (reclaimed_ms, running.id, life.starts))
         change_ms = self._next_change(running, now_ms) if self._next_change else None
         if change_ms is not None and now_ms < change_ms < self._end_ms(running, life):
             heapq.heappush(self._events, (change_ms, running.id, life.starts))

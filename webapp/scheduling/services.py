@@ -76,6 +76,9 @@ def stop(snapshot: Snapshot, stops: Sequence[Stop], leadership: Leadership) -> N
 def _cause(stop: Stop, victim: RunningJob, wanted: PendingJob | RunningJob) -> str:
     if stop.kind is StopKind.GROWN:
         return f"{plural(stop.to_gpus - victim.held, 'slot')} are idle: it goes on with {stop.to_gpus}"
+    if stop.kind is StopKind.RECLAIMED:
+        slots = f"{plural(wanted.num_gpus, 'slot')} of its guarantee"
+        return f"team {wanted.team} takes back {slots} for {wanted.id}; team {victim.team} had borrowed"
     cause = f"{plural(wanted.num_gpus, 'slot')} are wanted by {wanted.id} of {wanted.team}, priority {wanted.priority}"
     return f"{cause}; it goes on with {stop.to_gpus}" if stop.to_gpus else cause
 

@@ -29,4 +29,5 @@ def policy() -> Policy:
         evicts=settings.SCHEDULING_PREEMPTION,
         moves=settings.SCHEDULING_PREEMPTION,
         elastic=settings.SCHEDULING_ELASTIC,
+        reclaims=settings.SCHEDULING_RECLAIM,
     )

@@ -109,13 +109,12 @@ def team(
     name: str = "vision",
     *,
     gpu_type: str = "a100",
-    guaranteed: int | None = None,
+    guaranteed: int = 0,
     maximum: int = 1_000,
     used: int = 0,
     usage_share: float = 1.0,
 ) -> TeamShare:
-    own = maximum if guaranteed is None else guaranteed
-    return TeamShare(name, gpu_type, own, maximum, used, 1.0, usage_share)
+    return TeamShare(name, gpu_type, guaranteed, maximum, used, 1.0, usage_share)
 
 
 def snapshot(

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from platform_core.scheduling import elastic, engine, eviction, offers
+from platform_core.scheduling import elastic, engine, eviction, lending, offers
 from platform_core.scheduling.board import Board
 from platform_core.scheduling.ordering import size_and_wait
 from tests.core.scheduling import test_elastic as stretching
 from tests.core.scheduling import test_eviction as stopping
+from tests.core.scheduling import test_fairness as fairness
 from tests.core.scheduling import test_size_and_wait as ours
+from tests.simulation import test_fair_histories as histories
 
 Situation = Callable[[], None]
 
@@ -144,8 +146,8 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
     ),
     "whoever is resized goes first": (
         engine,
-        "_resized_first",
-        lambda ranked: ranked,
+        "_put_first",
+        lambda ranked, board, policy: ((), ranked),
         stretching.test_whoever_is_resized_goes_before_more_urgent_ones,
     ),
     "shrinking comes before evicting": (
@@ -159,6 +161,54 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         "promise",
         lambda *_: False,
         stretching.test_while_one_is_saving_nobody_else_is_stopped_for_the_same_job,
+    ),
+    "only borrowers give back": (
+        lending,
+        "may_all_stop",
+        lambda board, jobs: True,
+        fairness.test_a_team_loses_only_what_is_beyond_its_own,
+    ),
+    "only what is guaranteed is taken back": (
+        engine,
+        "_owners",
+        lambda queue, board: {job.id for job in queue},
+        lambda: fairness.test_what_is_not_guaranteed_is_not_taken_back(4, 4, 3),
+    ),
+    "a borrower has its least run": (
+        lending,
+        "LEAST_RUN_BEFORE_RECLAIM_MS",
+        0,
+        fairness.test_a_borrower_has_its_least_run,
+    ),
+    "the owner gets it back": (
+        engine,
+        "reclaim_for",
+        lambda *_: False,
+        histories.test_every_team_has_its_guarantee_in_a_busy_history,
+    ),
+    "owners go before borrowers": (
+        engine,
+        "_put_first",
+        lambda ranked, board, policy: ((), ranked),
+        histories.test_what_was_reclaimed_is_not_taken_again_by_the_borrower,
+    ),
+    "nobody is evicted below a guarantee": (
+        Board,
+        "surplus",
+        lambda *_: 1_000,
+        fairness.test_no_team_is_evicted_below_its_guarantee_for_another,
+    ),
+    "the dearest are spared": (
+        lending,
+        "least_stops",
+        lambda cheapest_first, fits: list(cheapest_first),
+        fairness.test_the_fewest_that_make_a_place_are_stopped_wherever_they_are,
+    ),
+    "a place is kept": (
+        engine,
+        "_reserve",
+        lambda *_: True,
+        histories.test_the_gang_at_the_head_starts_when_it_was_told,
     ),
     "what a stop frees is not given away": (
         offers.Offers,

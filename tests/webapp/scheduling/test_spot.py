@@ -50,7 +50,7 @@ def test_only_preemptible_jobs_go_to_spot_nodes(spot: Node, cluster: list[Node],
     tick()
     tick()
     assert (state(first), node_of(first), state(second)) == ("scheduled", cluster[1].id, "pending")
-    assert "the taint spot, which it does not tolerate" in Job.objects.get(id=second.id).wait_sentence
+    assert "which it does not tolerate" in Job.objects.get(id=second.id).wait_sentence
     movable = submit(owner, preemptible=True)
     tick()
     assert (state(movable), node_of(movable)) == ("scheduled", spot.id)

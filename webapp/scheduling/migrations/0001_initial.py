@@ -27,7 +27,10 @@ class Migration(migrations.Migration):
                 ("team", models.CharField(max_length=60)),
                 ("for_job", models.CharField(max_length=40)),
                 ("for_team", models.CharField(max_length=60)),
-                ("kind", models.CharField(help_text="evicted, moved, shrunk or grown", max_length=20)),
+                (
+                    "kind",
+                    models.CharField(help_text="evicted, moved, reclaimed, shrunk or grown", max_length=20),
+                ),
                 ("gpu_type", models.SlugField(max_length=60)),
                 (
                     "lost_gpu_ms",

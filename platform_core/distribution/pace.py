@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from typing import TypeAlias
 
 from platform_core.distribution.forest import Seat
 
@@ -18,6 +19,7 @@ USUAL = 100
 _SLOW_BELOW = 93  # percent of what is expected of it
 _STEP = 10
 _SLOW_AFTER, _QUICK_AFTER = 2, 3  # windows running
+_REMEMBERED = 0.9  # of what was usual, from window to window
 _NOTICED = 20  # this part of what a lane gets in a window may be left behind unnoticed
 
 
@@ -33,9 +35,9 @@ class Seen:
 class Port:
     """What was seen of a node in a window.
 
-    `received` a second. `fell_behind`: lanes in which its parent got more than it did; those below a slow node receive
-    little too, but take all there is. `alone`: such lanes in which most others of the same parent kept up with it; the
-    followers of an overloaded parent are late together.
+    `received` a second. `fell_behind`: lanes in which it took less than its parent had for it; those below a slow node
+    receive little too, but take all there is. `alone`: such lanes in which most others of the same parent kept up with
+    it; the followers of an overloaded parent are late together.
     """
 
     received: int
@@ -45,30 +47,36 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What was seen when the window began, and who looked slower or quicker than it counts, how often running."""
+    """What was seen when the window began; what a node usually receives in a second; and who looked slower or quicker
+    than it counts, how often running."""
 
     seen: Mapping[str, Seen] = field(default_factory=dict)
+    usual: float = 0.0
     doubts: Mapping[str, int] = field(default_factory=dict)
 
 
 def look(
     watch: Watch, now: Mapping[str, Seen], seats: Iterable[Seat], jitter_ms: int = 0
 ) -> tuple[Watch, dict[str, int]]:
-    """The end of one window and the beginning of the next; and the paces, in percent, that are others by now."""
+    """The end of one window and the beginning of the next; and the paces, in percent, that are others by now.
+    `jitter_ms`: so much of what a lane gets may be missed by when it was counted."""
     places = {seat.node: seat for seat in seats}
     paces = {seat.node: seat.pace for seat in places.values() if seat.pace != USUAL}
-    changed, doubts = judge(ports(watch.seen, now, places, jitter_ms), paces, watch.doubts)
-    return Watch(now, doubts), changed
+    rates = rates_of(watch.seen, now, places)
+    # When one holds up all others, what they get now is no measure for it.
+    like_others = [sum(lanes) for node, lanes in rates.items() if node not in paces]
+    usual = max(median(like_others or [0.0]), watch.usual * _REMEMBERED)
+    seen = ports(watch.seen, now, places, rates, usual, jitter_ms)
+    changed, doubts = judge(seen, paces, watch.doubts, usual)
+    return Watch(now, usual, doubts), changed
 
 
-def ports(
-    before: Mapping[str, Seen], now: Mapping[str, Seen], seats: Mapping[str, Seat], jitter_ms: int = 0
-) -> dict[str, Port]:
-    """Those of whom there is news. `jitter_ms`: so much of what a lane gets may be missed by when it was counted.
+Rates: TypeAlias = Mapping[str, tuple[float, ...]]  # by node, what it got a second in each lane
 
-    A crowded uplink of a rack is nobody's fault: lanes that come from the own rack tell, if there are any.
-    """
-    rates = {
+
+def rates_of(before: Mapping[str, Seen], now: Mapping[str, Seen], seats: Mapping[str, Seat]) -> Rates:
+    """Of those of whom there is news."""
+    return {
         node: tuple(
             (b - a) * 1000 / (seen.at_ms - old.at_ms) for a, b in zip(old.held, seen.held, strict=True)
         )
@@ -78,14 +86,27 @@ def ports(
         and seen.at_ms > old.at_ms
         and len(seen.held) == len(old.held)
     }
-    quickest = max((sum(lanes) / len(lanes) for lanes in rates.values() if lanes), default=0.0)
+
+
+def ports(
+    before: Mapping[str, Seen], now: Mapping[str, Seen], seats: Mapping[str, Seat], rates: Rates, usual: float,
+    jitter_ms: int = 0,
+) -> dict[str, Port]:  # fmt: skip
+    """A crowded uplink of a rack is nobody's fault: lanes that come from the own rack tell, if there are any."""
     followers, late = Counter[str](), Counter[str]()
     fell: dict[str, list[str]] = {}
     for node, lanes in rates.items():
-        noticed = quickest * (1 / _NOTICED + jitter_ms / (now[node].at_ms - before[node].at_ms))
+        old, new = before[node], now[node]
+        at_most = usual / max(1, len(lanes)) * (new.at_ms - old.at_ms) / 1000
+        noticed = at_most * (1 / _NOTICED + jitter_ms / (new.at_ms - old.at_ms))
         known = [(p, lane) for lane, p in enumerate(seats[node].parents) if p in rates and lane < len(lanes)]
         near = [(parent, lane) for parent, lane in known if seats[parent].rack == seats[node].rack]
-        fell[node] = [p for p, lane in near or known if rates[p][lane] - lanes[lane] > noticed]
+        fell[node] = []
+        for parent, lane in near or known:
+            # As much as the parent held when the node told: their words are of different times.
+            there = now[parent].held[lane] + rates[parent][lane] * (new.at_ms - now[parent].at_ms) / 1000
+            if min(at_most, there - old.held[lane]) - (new.held[lane] - old.held[lane]) > noticed:
+                fell[node].append(parent)
         followers.update(parent for parent, _ in known)
         late.update(fell[node])
     # Where most followers of a parent fall behind, the parent is to blame.
@@ -100,14 +121,13 @@ def ports(
 
 
 def judge(
-    ports: Mapping[str, Port], paces: Mapping[str, int], doubts: Mapping[str, int]
+    ports: Mapping[str, Port], paces: Mapping[str, int], doubts: Mapping[str, int], usual: float
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Paces that are others by now, and who is in doubt for the next window. `paces`: of those that are not as usual.
 
     One slow source makes one lane fall behind, so it takes two lanes to accuse a node. Paces are rounded to steps, so
     that nodes alike stand together; one that became quicker must be so by more than a step.
     """
-    usual = median([p.received for node, p in ports.items() if paces.get(node, USUAL) == USUAL] or [0])
     changed: dict[str, int] = {}
     doubted: dict[str, int] = {}
     for node, port in sorted(ports.items()):

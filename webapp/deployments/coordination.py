@@ -98,9 +98,9 @@ def _tell(row: Deployment, node: str, pace: int) -> None:
 
 def _watch(document: dict[str, Any]) -> Watch:
     seen = {node: Seen(at_ms, tuple(held)) for node, (at_ms, held) in document.get("seen", {}).items()}
-    return Watch(seen, document.get("doubts", {}))
+    return Watch(seen, document.get("usual", 0.0), document.get("doubts", {}))
 
 
 def _document(watch: Watch, now: int) -> dict[str, Any]:
     seen = {node: [each.at_ms, each.held] for node, each in watch.seen.items()}
-    return {"at_ms": now, "seen": seen, "doubts": dict(watch.doubts)}
+    return {"at_ms": now, "seen": seen, "usual": watch.usual, "doubts": dict(watch.doubts)}

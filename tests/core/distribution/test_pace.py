@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.distribution.forest import Seat
-from platform_core.distribution.pace import Port, Seen, Watch, judge, look, ports
+from platform_core.distribution.pace import Port, Seen, Watch, judge, look, ports, rates_of
 
 LANES = 4
 OTHERS = [f"n{number}" for number in range(9)]
@@ -24,6 +24,13 @@ def usual(at_ms: int) -> dict[str, Seen]:
 
 
 SEATS = [seat(node, "n0" if node != "n0" else "") for node in OTHERS]
+
+
+def port_of(
+    node: str, before: dict[str, Seen], now: dict[str, Seen], seats: dict[str, Seat], jitter_ms: int = 0
+) -> Port:
+    rates = rates_of(before, now, seats)
+    return ports(before, now, seats, rates, 1000 * LANES, jitter_ms)[node]
 
 
 def windows(held: Mapping[int, float], *, below: str = "n0") -> list[dict[str, int]]:
@@ -58,16 +65,17 @@ def below_a_slow_one(at_ms: int, *nodes: str) -> dict[str, Seen]:
 
 def test_who_gets_little_because_its_source_gets_little_is_not_accused() -> None:
     seats = {each.node: each for each in [*SEATS, seat("slow", "n0"), seat("below", "slow")]}
-    found = ports(below_a_slow_one(0, "slow", "below"), below_a_slow_one(4000, "slow", "below"), seats)
-    assert found["slow"] == Port(400, LANES, LANES)
-    assert found["below"] == Port(400, 0, 0)
+    window = below_a_slow_one(0, "slow", "below"), below_a_slow_one(4000, "slow", "below"), seats
+    assert port_of("slow", *window) == Port(400, LANES, LANES)
+    assert port_of("below", *window) == Port(400, 0, 0)
 
 
 def test_followers_of_an_overloaded_source_are_late_together() -> None:
     late = ("late0", "late1", "late2")
     seats = {each.node: each for each in [*SEATS, *(seat(node, "n1") for node in late)]}
-    found = ports(below_a_slow_one(0, *late), below_a_slow_one(4000, *late), seats)
-    assert found["late0"] == Port(400, LANES, 0)
+    assert port_of("late0", below_a_slow_one(0, *late), below_a_slow_one(4000, *late), seats) == Port(
+        400, LANES, 0
+    )
 
 
 def test_a_crowded_uplink_accuses_nobody_who_keeps_up_within_its_rack() -> None:
@@ -75,24 +83,36 @@ def test_a_crowded_uplink_accuses_nobody_who_keeps_up_within_its_rack() -> None:
     me = Seat("me", ("b", "mine"), ("near", "far", "near", "far"))
     before = {node: Seen(0, (0,) * LANES) for node in ("near", "far", "me")}
     now = {node: Seen(4000, (4000,) * LANES) for node in ("near", "far")}
-    found = ports(before, now | {"me": Seen(4000, (4000, 400) * 2)}, {"near": near, "far": far, "me": me})
-    assert found["me"] == Port(2200, 0, 0)
+    now |= {"me": Seen(4000, (4000, 400) * 2)}
+    assert port_of("me", before, now, {"near": near, "far": far, "me": me}) == Port(2200, 0, 0)
 
 
 def test_a_lane_that_was_counted_a_little_earlier_has_not_fallen_behind() -> None:
     seats = {each.node: each for each in [*SEATS, seat("me", "n0")]}
     now = usual(4000) | {"me": Seen(4000, (3600,) * LANES)}
     before = usual(0) | {"me": Seen(0, (0,) * LANES)}
-    assert ports(before, now, seats)["me"].fell_behind == LANES
-    assert ports(before, now, seats, jitter_ms=250)["me"].fell_behind == 0
+    assert port_of("me", before, now, seats).fell_behind == LANES
+    assert port_of("me", before, now, seats, jitter_ms=250).fell_behind == 0
 
 
-def test_nobody_is_judged_by_slow_ones_alone_nor_without_news() -> None:
-    assert judge({"slow": Port(10, 4, 4)}, {"slow": 10}, {}) == ({}, {})
-    assert judge({}, {}, {}) == ({}, {})
+def test_who_holds_all_others_up_is_found_though_they_get_less_than_it_does() -> None:
+    """The end of a transfer: they lack the lane of which the slow one is the root, and it has yet to take the rest."""
+    slow = Seat("slow", ("b", "r"), ("", "n0", "n0", "n0"))
+    seats = [slow, *(Seat(node, ("b", "r"), ("slow", "n0", "n0", "n0")) for node in OTHERS)]
+    watch, told = Watch({}, usual=4000), []
+    for at in range(0, 13_000, 4000):
+        mine = at / 30
+        others = {node: Seen(at, (at / 40, 4000, 4000, 4000)) for node in OTHERS}
+        watch, changed = look(watch, others | {"slow": Seen(at, (at / 40, mine, mine, mine))}, seats)
+        told.append(changed)
+    assert told == [{}, {}, {"slow": 10}, {}]
+
+
+def test_without_news_nobody_is_judged() -> None:
+    assert judge({}, {}, {}, 0) == ({}, {})
     again = Seen(5, (1,))
     assert (
-        ports({"me": again}, {"me": again, "new": again}, {"me": seat("me", ""), "new": seat("new", "")})
+        rates_of({"me": again}, {"me": again, "new": again}, {"me": seat("me", ""), "new": seat("new", "")})
         == {}
     )
 
@@ -104,7 +124,7 @@ def test_a_steady_rate_is_told_at_most_once_however_it_wavers(percent: int, nois
     for waver in noise:
         seen_now = {f"n{n}": Port(1000, 0, 0) for n in range(5)}
         seen_now["me"] = Port(max(1, percent * 10 + waver * 5), 4, 4)
-        changed, doubts = judge(seen_now, paces, doubts)
+        changed, doubts = judge(seen_now, paces, doubts, 1000)
         paces |= changed
         changes += len(changed)
     assert changes <= 2

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import Placement, Seat, Stop
 from platform_core.scheduling.estimates import remaining_ms
@@ -32,7 +30,9 @@ class Board:
         self.hopeless: set[tuple[str, Demand, int]] = (
             set()
         )  # what stops could not make room for, until the next
-        self._given_up: Counter[tuple[str, str]] = Counter()  # by stops of this round for other teams
+        self._surplus = {
+            (share.team, share.gpu_type): share.used - share.guaranteed for share in snapshot.teams
+        }
         self.owners: set[str] = set()  # waiting jobs within their team's guarantee
         self.promised: set[str] = set()  # waiting jobs that get what others are giving up already
         self._slots = [node.free_slots for node in self.index.nodes]
@@ -94,11 +94,10 @@ class Board:
 
     def surplus(self, team: str, gpu_type: str) -> int:
         """What running jobs of the team hold beyond its guarantee, without those that this round stops."""
-        running = self.quota.used_at_start(team, gpu_type) - self._given_up[team, gpu_type]
-        return running - self.quota.guaranteed(team, gpu_type)
+        return self._surplus.get((team, gpu_type), 0)
 
     def gives_up(self, job: RunningJob) -> None:
-        self._given_up[job.team, job.gpu_type] += job.held
+        self._surplus[job.team, job.gpu_type] = self.surplus(job.team, job.gpu_type) - job.held
 
     def take(self, position: int, slots: int) -> None:
         """Use up free slots of a node without saying which."""

@@ -35,6 +35,11 @@ class Eviction:
         self._deserving, held = _divided(board, queue, held_key)
         # First those who deserve no slots; in each part the last in order.
         self._offers = Offers(board.counts, sorted(held, key=_is_deserving))
+        self._nodes_of_team: dict[str, int] = {}
+        if board.quota.promises_anything:
+            for each in held:
+                nodes = board.index.bits(node for node, _ in each.job.placement)
+                self._nodes_of_team[each.job.team] = self._nodes_of_team.get(each.job.team, 0) | nodes
         self._failed: set[tuple[Demand, int]] = set()  # whoever comes later in order may stop fewer
 
     def is_undeserving(self, job: PendingJob) -> bool:
@@ -58,22 +63,53 @@ class Eviction:
 
     def _room(self, job: PendingJob, key: OrderKey) -> tuple[int, list[Offer]]:
         """Slots on each node and the offers to take, none when too few nodes can give them."""
-        site = self._board.site
+        site, quota = self._board.site, self._board.quota
         demand = site.demand(job)
         runtime_ms = remaining_ms(job) if site.windows else 0
-        if (demand, runtime_ms) in self._failed:
+        own = quota.promises_anything and job.num_gpus <= quota.guaranteed(job.team, job.gpu_type)
+        failed = (demand, runtime_ms) in self._failed
+        if failed and not own:
             return 0, []
         areas = site.areas(demand, runtime_ms)
+        each, offers = (0, []) if failed else self._by_order(areas, demand, job, key, runtime_ms)
+        return self._within_the_team(areas, demand, job, key) if own and not offers else (each, offers)
+
+    def _by_order(
+        self, areas: Areas, demand: Demand, job: PendingJob, key: OrderKey, runtime_ms: int
+    ) -> tuple[int, list[Offer]]:
+        guarded = self._board.quota.promises_anything
         each, offers = self._without_moves(areas, demand, job, key)
         if not offers and self._moves:
             each, offers = self._with_moves(areas, demand, job, key)
             if _lost(offers) * GAIN_OF_A_MOVE > remaining_ms(job) * job.num_gpus:
+                if guarded:  # most that could be stopped may not be: looking again costs more than it finds
+                    self._failed.add((demand, runtime_ms))
                 return 0, []  # a longer one of the same demand may be worth it
-        if self._takes_too_much(offers, job):
-            return 0, []
+        if guarded and not may_all_stop(self._board, _stopped(offers)):
+            offers = []
         if not offers:
             self._failed.add((demand, runtime_ms))
         return each, offers
+
+    def _within_the_team(
+        self, areas: Areas, demand: Demand, job: PendingJob, key: OrderKey
+    ) -> tuple[int, list[Offer]]:
+        """Within what it is guaranteed a team's own order decides: from its own jobs, and from borrowers."""
+        mine = self._nodes_of_team.get(job.team, 0)
+        for count in self._board.site.splits(demand):
+            each = demand.gpus // count
+            for area in areas:
+                offers = self._offers.cheapest_of_all(
+                    area & mine,
+                    each,
+                    count,
+                    lambda held: self._may_stop(held, job, key) or _is_its_own(held, job, key),
+                )
+                if offers and may_all_stop(
+                    self._board, [other for other in _stopped(offers) if other.team != job.team]
+                ):
+                    return each, offers
+        return 0, []
 
     def _without_moves(
         self, areas: Areas, demand: Demand, job: PendingJob, key: OrderKey
@@ -106,14 +142,7 @@ class Eviction:
         if held.deserving or held.key <= key:
             return False
         board = self._board
-        if not board.quota.promises_anything or self._among_themselves(held, job):
-            return True
-        return board.surplus(held.job.team, job.gpu_type) > 0
-
-    def _among_themselves(self, held: Held, job: PendingJob) -> bool:
-        """Within what a team is guaranteed its own order decides."""
-        own = self._board.quota.guaranteed(job.team, job.gpu_type)
-        return held.job.team == job.team and job.num_gpus <= own
+        return not board.quota.promises_anything or board.surplus(held.job.team, job.gpu_type) > 0
 
     def _makes_way(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
         """Only smaller jobs are moved, so that moves make larger free places and end; never more urgent ones."""
@@ -122,16 +151,6 @@ class Eviction:
         ran_ms = self._board.snapshot.now_ms - held.job.started_ms
         smaller = held.slots < job.num_gpus
         return smaller and held.job.priority >= job.priority and ran_ms >= LEAST_RUN_BEFORE_A_MOVE_MS
-
-    def _takes_too_much(self, offers: Sequence[Offer], job: PendingJob) -> bool:
-        """Whether they leave a team with less than its guarantee that could have kept it."""
-        if not self._board.quota.promises_anything:
-            return False
-        stopped = {held.job.id: held for offer in offers for held in offer.stopped}.values()
-        return not may_all_stop(
-            self._board,
-            [held.job for held in stopped if not held.deserving and not self._among_themselves(held, job)],
-        )
 
     def _stop(self, job: PendingJob, each: int, offers: Sequence[Offer]) -> None:
         for held in {held.job.id: held for offer in offers for held in offer.stopped}.values():
@@ -142,6 +161,16 @@ class Eviction:
                 self._board.gives_up(held.job)
         for position, slots in self._offers.take(offers, each):
             self._board.take(position, slots)
+
+
+def _is_its_own(held: Held, job: PendingJob, key: OrderKey) -> bool:
+    return held.job.team == job.team and not held.deserving and held.key > key
+
+
+def _stopped(offers: Sequence[Offer]) -> list[RunningJob]:
+    """Whom the offers evict; who is moved comes back."""
+    evicted = {held.job.id: held.job for offer in offers for held in offer.stopped if not held.deserving}
+    return list(evicted.values())
 
 
 def _is_deserving(held: Held) -> bool:

@@ -16,14 +16,10 @@ class QuotaLedger:
             self._maximum[(share.team, share.gpu_type)] = share.maximum
             self._guaranteed[(share.team, share.gpu_type)] = share.guaranteed
             self._held[(share.team, share.gpu_type)] = share.used
-        self._used = dict(self._held)
         self.promises_anything = any(self._guaranteed.values())
 
     def held(self, team: str, gpu_type: str) -> int:
         return self._held.get((team, gpu_type), 0)
-
-    def used_at_start(self, team: str, gpu_type: str) -> int:
-        return self._used.get((team, gpu_type), 0)
 
     def maximum(self, team: str, gpu_type: str) -> int | None:
         """None when nobody gave the team a quota for this type; it may then start nothing."""

@@ -30,6 +30,7 @@ EVERYBODYS = [
     "/experiments/",
     "/models/",
     "/deployments/",
+    "/deployments/history/",
     "/nodes/",
     "/audit/",
     "/settings/",

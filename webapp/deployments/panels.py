@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webapp.deployments import queries, rollout_page
+from webapp.deployments import presentation, queries, rollout_page
 from webapp.deployments.models import Deployment
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ def of_model(model: Model) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows[:50]:
         told = queries.progress_of(row)
-        line = {"id": row.id, "state": row.state, "label": f"{told.workers_complete} of {told.workers} nodes"}
+        line = {
+            "id": row.id,
+            "state": presentation.shown_state(row, told),
+            "label": f"{told.workers_complete} of {told.workers} nodes",
+        }
         found.setdefault(row.model_version_id, []).append(line | {"rollout": rollout_page.badge(row)})
     return found

@@ -102,6 +102,18 @@ def test_nobody_is_sent_to_a_node_that_gave_its_copy_up(
     assert Worker.objects.get(deployment=made, node=feeding).seated is True
 
 
+def test_the_model_page_names_the_newest_deployments_and_leads_to_the_others(
+    complete: Deployment, owner: User, browser: Callable[[User], Client]
+) -> None:
+    give_up(complete, 4)
+    assert "evicted" in page(browser, owner, "/models/vision/bytelm/")
+    for _ in range(4):
+        deploy(owner)
+    shown = page(browser, owner, "/models/vision/bytelm/")
+    assert complete.id not in shown
+    assert '/deployments/history/?model=vision%2Fbytelm&amp;days=365">and 2 before' in shown
+
+
 def test_it_is_fetched_again_when_somebody_asks(complete: Deployment, owner: User) -> None:
     [gone] = give_up(complete, 1)
     services.retry(actor_of(owner), complete.id)

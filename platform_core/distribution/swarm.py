@@ -76,7 +76,9 @@ def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> F
         level = first if lane in plan.slower else _level(peers[0][1], view, lane, first, length)
         if level > first:
             return Follow(lane, parent, level, length)
-    elif parent == STORE or (now and now.source == STORE):
+    elif parent == STORE:
+        return _catch_up(plan, view, lane, first) or Follow(lane, STORE, first, length)
+    elif now and now.source == STORE:
         return Follow(lane, STORE, first, length)
     elif not peers:
         # Whoever loses all at once has rather lost its own link for a moment; a root's heir knows but that one.
@@ -87,6 +89,17 @@ def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> F
     way_out = _way_out(plan, view, lane, first, length) if stalls else None
     source, runs = way_out or _source(peers, view, first, now)
     return Follow(lane, source, first, _end(runs, first, length))
+
+
+def _catch_up(plan: NodePlan, view: View, lane: int, first: int) -> Follow | None:
+    """A root that has come back takes from its neighbours what was pulled meanwhile, and only then goes on itself."""
+    peers = _peers(_everybody(plan, lane), view, lane)
+    now = view.following[lane]
+    if now and first < now.until and any(name == now.source and run_at(runs, first) for name, runs in peers):
+        return Follow(lane, now.source, first, now.until)
+    ends = ((run[1], name) for name, runs in peers if (run := run_at(runs, first)))
+    end, source = max(ends, default=(0, STORE))
+    return Follow(lane, source, first, end) if end - first > view.patience else None
 
 
 def _in_turn(plan: NodePlan, view: View, lane: int, first: int) -> list[tuple[str, Runs]]:

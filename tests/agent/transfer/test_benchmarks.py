@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 
-def run(module: str, *arguments: str) -> list[dict[str, Any]]:
+def run(module: str, *arguments: str, limit: float = 120) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", f"benchmarks.{module}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     assert done.returncode == 0, done.stderr[-2000:]
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -55,3 +55,19 @@ def test_a_killed_worker_comes_back_and_fetches_only_what_it_lacks() -> None:
     assert healthy["all_verified"]
     assert killed["all_verified"]
     assert killed["fetched_again"] < 0.9
+
+
+@pytest.mark.skipif(not namespaces_are_allowed(), reason="network namespaces need root")
+def test_whatever_fails_the_others_get_the_model_and_the_story_is_told() -> None:
+    faults = ("link_at_a_tenth", "disk_flips_bits", "disk_full", "coordinator_replaced", "store_stalls")
+    sizes = ("--bytes", str(8 << 20), "--piece", str(64 << 10), "--rate-mbit", "20")
+    healthy, *seen = run(
+        "distribution_faults", "--workers", "5", *sizes, "--only", ",".join(faults), limit=280
+    )
+    told = {line["fault"]: line for line in seen}
+    assert set(told) == set(faults)
+    assert all(line["all_verified"] for line in (healthy, *seen))
+    assert all(line["expected_s"] <= line["allowed_s"] for line in seen)
+    assert told["disk_flips_bits"]["sender_named"]
+    assert "is full" in told["disk_full"]["its_error"]
+    assert told["coordinator_replaced"]["adopted_s"] > 0

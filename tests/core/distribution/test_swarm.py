@@ -59,6 +59,18 @@ def test_a_node_that_loses_all_at_once_asks_the_store_only_when_nothing_has_come
     assert next_actions(PLAN, replace(view, stalled=frozenset({0}))) == (Follow(0, STORE, 30, 100),)
 
 
+def test_a_root_that_comes_back_takes_from_its_neighbours_what_was_pulled_meanwhile() -> None:
+    root = NodePlan("me", ((STORE,), ("father", "uncle", STORE)))
+    back = replace(
+        has(FRESH, father=(((0, 70),), ())), holds=(((0, 30),), ()), following=(None, UNDER_WAY[1])
+    )
+    assert next_actions(root, back) == (Follow(0, "father", 30, 70),)
+    later = replace(has(back, father=(((0, 90),), ())), holds=(((0, 50),), ()))
+    assert next_actions(root, replace(later, following=(Follow(0, "father", 30, 70), UNDER_WAY[1]))) == ()
+    level = replace(later, holds=(((0, 75),), ()))
+    assert next_actions(root, level) == (Follow(0, STORE, 75, 100),)
+
+
 def test_a_parent_that_is_back_without_what_has_come_since_is_not_waited_for_while_another_works() -> None:
     working = replace(FRESH, following=(Follow(0, "aunt", 30, 100), UNDER_WAY[1]), holds=(((0, 40),), ()))
     assert next_actions(PLAN, has(working, mother=(((0, 15),), ()), aunt=(((0, 39),), ()))) == ()

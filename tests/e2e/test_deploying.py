@@ -39,10 +39,34 @@ def test_a_checkpoint_becomes_a_model_and_goes_to_four_nodes(people: People, sit
     assert sums == [sums[0]] * 4
 
 
+def test_a_version_is_compared_preheated_and_pinned_in_the_browser(people: People, site: Site) -> None:
+    version, digest = large_model(site)
+    page = people.come("bob")
+    page.goto("/models/vision/large/")
+    page.get_by_role("button", name=f"Deploy v{version.version}").click()
+    dialog = page.get_by_role("dialog")
+    choose_nodes(page, SUPERVISED[:2])
+    dialog.get_by_label("Strategy").select_option("chain")
+    expect(dialog.get_by_text(re.compile("to 2 nodes by chain"))).to_be_visible()
+    dialog.get_by_text("Compare the strategies").click()
+    expect(dialog.get_by_role("row", name=re.compile("^sequential"))).to_be_visible()
+    dialog.get_by_role("checkbox", name=re.compile("^Preheat only")).check()
+    dialog.get_by_role("button", name="Deploy").click()
+    page.wait_for_url(re.compile(r"/deployments/dep-\w+/"))
+    expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 2 of 2 nodes", timeout=LONG)
+    page.get_by_role("button", name="Pin").click()
+    expect(page.get_by_role("button", name="Unpin")).to_be_visible()
+    expect(page.locator("#deployment-head .tag")).to_have_text(["preheated", "pinned"])
+    for node in SUPERVISED[:2]:
+        assert site.model_sums(node, "large", version.version) == {"weights.bin": digest}
+    page.goto("/deployments/history/")
+    expect(page.locator("#over-the-bound .main-svg").first).to_be_visible()
+
+
 def choose_nodes(page: Page, names: list[str]) -> None:
     for box in page.get_by_role("dialog").get_by_role("checkbox").all():
         label = box.locator("xpath=..").inner_text()
-        box.set_checked(any(label.strip().startswith(f"{name} ") for name in names))
+        box.set_checked(label.split()[0] in names)
 
 
 def test_a_node_killed_on_the_way_is_passed_by_and_fetches_the_rest_when_it_is_back(

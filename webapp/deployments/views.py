@@ -147,6 +147,8 @@ def create(request: HttpRequest) -> HttpResponse:
         raise TrainmasterError("not_found", what="model version")
     model = str(version.model)
     given = request.POST
+    if not (targets := given.getlist("targets")):  # over REST none means all, but here somebody unticked them
+        raise TrainmasterError("request_invalid", what="The deployment", why="choose at least one node")
     manner = Manner(
         given.get("strategy") or "mesh", "preheat" in given, "pin" in given, rollout_views.wish(given),
         _number(given.get("priority", "")), _number(given.get("rate_cap_mib", "")) * MIB,
@@ -155,7 +157,7 @@ def create(request: HttpRequest) -> HttpResponse:
         actor_of(request),
         model,
         version.version,
-        target_workers=request.POST.getlist("targets"),
+        target_workers=targets,
         manner=manner,
     )
     messages.success(request, f"{model} version {version.version} is on its way.")

@@ -248,6 +248,15 @@ def test_the_form_shows_what_its_choice_would_take(
     assert "Choose the nodes" in page(browser, owner, f"/deployments/plan/?model_version={version.id}")
 
 
+def test_a_form_without_a_node_goes_nowhere(
+    version: ModelVersion, owner: User, nodes: list[Node], browser: Callable[[User], Client]
+) -> None:
+    answer = browser(owner).post("/deployments/create/", {"model_version": version.id})
+    assert answer.status_code == 400
+    assert "choose at least one node" in answer.content.decode()
+    assert not Deployment.objects.exists()
+
+
 def test_a_deployment_from_the_form_may_only_preheat(
     version: ModelVersion,
     owner: User,

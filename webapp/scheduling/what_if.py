@@ -10,7 +10,6 @@ from django.db import transaction
 from platform_core.cluster.snapshot import NodeView, TeamShare
 from platform_core.errors import TrainmasterError
 from platform_core.scheduling.ordering import ORDERS
-from platform_core.scheduling.policy import Policy
 from platform_core.simulation.what_if import Circumstances, Course, History, play
 from webapp.clusters import queries as clusters
 from webapp.jobs import queries as jobs
@@ -106,15 +105,16 @@ def answer(question_id: int) -> None:
 
 
 def _now(gpu_type: str) -> Circumstances:
-    """The cluster as it is, empty."""
+    """The cluster as it is, empty. Jobs are played without their conditions, so nodes are without taints too."""
     nodes = [node for node in clusters.snapshot_nodes() if node.gpu_type == gpu_type and node.takes_work]
-    empty = tuple(replace(node, free_slots=tuple(range(node.slots))) for node in nodes)
+    empty = tuple(replace(node, free_slots=tuple(range(node.slots)), taints=(), windows=()) for node in nodes)
     shares = tuple(share for share in quotas.team_shares(now_ms()) if share.gpu_type == gpu_type)
     return Circumstances(empty, shares, situation.policy())
 
 
 def changed(as_it_is: Circumstances, question: Question) -> Circumstances:
-    policy = Policy(
+    policy = replace(
+        as_it_is.policy,
         order=question.order,
         reservations=question.reservations,
         evicts=question.preemption,

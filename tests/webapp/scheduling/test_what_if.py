@@ -7,10 +7,15 @@ import pytest
 from django.test import Client
 
 from platform_core.jobs.job import MemberPhase
+from platform_core.scheduling.policy import Policy
+from platform_core.simulation.what_if import Circumstances
 from platform_core.units import HOUR_MS
 from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts.models import User
+from webapp.accounts.permissions import SYSTEM
 from webapp.accounts.queries import actor_of
+from webapp.clusters import services as clusters
+from webapp.clusters.models import Node
 from webapp.jobs import queries
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Attempt, Job
@@ -77,6 +82,24 @@ def test_with_half_the_quota_neither_could_have_started(
 ) -> None:
     row = asked(owner, browser, **{"max-vision": "4"})
     assert (row.answer["after"]["never_started"], row.answer["before"]["never_started"]) == (2, 0)
+
+
+def test_taints_and_booked_maintenance_do_not_count(
+    day: list[Job], browser: Browser, owner: User, settings: Any
+) -> None:
+    for node in Node.objects.all():
+        clusters.mark(SYSTEM, node.id, taints=["lab"], labels={"spot": "yes"})
+        clusters.book_maintenance(SYSTEM, [node.id], now_ms() + 1, now_ms() + HOUR_MS, "")
+    row = asked(owner, browser)
+    assert (row.answer["before"]["never_started"], row.answer["after"]["never_started"]) == (0, 0)
+
+
+def test_what_is_not_asked_about_stays_as_it_is() -> None:
+    as_it_is = Circumstances((), (), Policy(elastic=True, reclaims=True))
+    after = what_if.changed(as_it_is, what_if.Question("cpu", 0, "first_come", 2, True, {}))
+    assert after.policy == Policy(
+        "first_come", reservations=2, evicts=True, moves=True, elastic=True, reclaims=True
+    )
 
 
 def test_a_day_without_jobs_has_no_answer_but_a_reason(browser: Browser, owner: User) -> None:

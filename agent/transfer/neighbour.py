@@ -97,7 +97,8 @@ class Neighbour:
         self._misses = 0  # since the last piece
         self._away_until = 0.0
         self._met = asyncio.Event()
-        self._clocks: dict[asyncio.Timeout, float] = {}  # of what is waited for, and for how long after any word
+        # Of what is waited for, and for how long after any word.
+        self._clocks: dict[asyncio.Timeout, float] = {}
         self._heard_at = 0.0
         self._metadata = (("authorization", f"Bearer {token}"),)
         self._security = security
@@ -126,10 +127,10 @@ class Neighbour:
             self._channel = self._security.channel(self.peer)
 
     async def _pause(self, seconds: float) -> None:
-        self._met.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._met.wait()
+        self._met.clear()
 
     def miss(self, trouble: SourceFailed) -> None:
         """It is gone, for a second at least."""

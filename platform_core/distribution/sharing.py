@@ -55,7 +55,9 @@ def allot(uses: Mapping[str, Use], capacity: float, peak: float) -> dict[str, fl
     return first if capacity == inf else _with_the_rest(capacity, claims, first)
 
 
-def _with_the_rest(capacity: float, claims: Mapping[str, Share], first: Mapping[str, float]) -> dict[str, float]:
+def _with_the_rest(
+    capacity: float, claims: Mapping[str, Share], first: Mapping[str, float]
+) -> dict[str, float]:
     """What nobody wants just now may be taken all the same."""
     teams: dict[str, float] = defaultdict(float)
     for name, share in claims.items():

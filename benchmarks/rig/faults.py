@@ -143,7 +143,9 @@ async def disk_flips_bits(run: Run) -> None:
     follower = run.child_of(node)
     run.kill(node, follower)
     shutil.rmtree(run.data(follower))
-    flip_bits(run.data(node) / "transfer" / run.manifest.id / "files" / "weights.bin", run.manifest.piece_size)
+    flip_bits(
+        run.data(node) / "transfer" / run.manifest.id / "files" / "weights.bin", run.manifest.piece_size
+    )
     run.bring_back(node, run.gateway.observed[node].bytes_done)
     run.bring_back(follower, 0)
 

@@ -60,6 +60,7 @@ async def agent(asked: argparse.Namespace, manifest: Manifest) -> None:
     shown, security = credentials(root) if asked.tls else (None, Security())
     changed = asyncio.Event()
     data = root / asked.name
+    data.mkdir(parents=True, exist_ok=True)
     deployments = Deployments(data, changed.set, Trust(security))
     port = await deployments.start("127.0.0.1", 0, shown)
     if asked.role == "send":

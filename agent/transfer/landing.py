@@ -29,11 +29,13 @@ from agent.files import read_json, write_atomically
 from agent.transfer.bitmap import Bitmap
 from agent.transfer.lanes import LaneBook
 from agent.transfer.progress import RateMeter
+from agent.transfer.writing import Writer
 from platform_core.distribution.manifest import Chunk, Manifest, Piece
 from trainmaster.store.file import disk_error
 
 _IN_MEMORY = getattr(os, "RWF_NOWAIT", 0)  # Linux
-JUST_CAME_BYTES = 16 << 20  # kept in memory to be passed on
+# Kept in memory to be passed on, whichever is more.
+JUST_CAME_BYTES, JUST_CAME_PIECES = 16 << 20, 16
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -62,6 +64,8 @@ class Landing:
         self._arrivals: dict[int, asyncio.Event] = {}
         self._just_came: OrderedDict[int, Sequence[memoryview]] = OrderedDict()
         self._just_came_bytes = 0
+        self._just_came_most = max(JUST_CAME_BYTES, JUST_CAME_PIECES * manifest.piece_size)
+        self._writer = Writer()
         self._changed = asyncio.Event()
 
     # -- opening and closing
@@ -261,7 +265,7 @@ class Landing:
         """Followers want it next, as a rule at once."""
         self._just_came[number] = parts
         self._just_came_bytes += size
-        while self._just_came_bytes > JUST_CAME_BYTES:
+        while self._just_came_bytes > self._just_came_most:
             _, oldest = self._just_came.popitem(last=False)
             self._just_came_bytes -= sum(len(part) for part in oldest)
 
@@ -277,15 +281,7 @@ class Landing:
             return False
         entry = self.manifest.files[self.manifest.chunks[piece.chunk].file]
         with _disk_errors(self.folder, self.bytes_missing):
-            descriptor = os.open(entry.path, os.O_WRONLY | os.O_NOFOLLOW, dir_fd=self._directory)
-            try:
-                offset = piece.offset
-                for part in parts:
-                    while part:
-                        written = os.pwrite(descriptor, part, offset)
-                        part, offset = part[written:], offset + written
-            finally:
-                os.close(descriptor)
+            self._writer.write(self._directory, entry.path, piece.offset, parts)
         return True
 
     def _make_files(self) -> bool:

@@ -18,14 +18,21 @@ from platform_core.distribution.runs import Runs
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
 
 SERVICE = "trainmaster_wire.agent.v1.ChunkTransfer"
-OPTIONS: tuple[tuple[str, int], ...] = (
+# Of both sides. A piece goes in one frame and one write where it can: each costs as much as a thousand bytes.
+STREAMS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
+    ("grpc.http2.lookahead_bytes", 4 << 20),
+    ("grpc.http2.max_frame_size", 1 << 20),
+    ("grpc.http2.write_buffer_size", 1 << 20),
+    ("grpc.http2.bdp_probe", 0),  # the window is set above
+)
+OPTIONS: tuple[tuple[str, int], ...] = (
+    *STREAMS,
     ("grpc.use_local_subchannel_pool", 1),  # a connection for each neighbour of each delivery
     ("grpc.min_reconnect_backoff_ms", 500),
     ("grpc.initial_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 4_000),
-    ("grpc.http2.lookahead_bytes", 4 << 20),
 )
 _T = TypeVar("_T")
 

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 LOOK_AGAIN_SECONDS = 0.5
 STALLED_SECONDS = 2.0
-OTHERS_AFTER_SECONDS = 2.0
+OTHERS_AFTER_SECONDS = 10.0
 # A source that is further behind than what comes in so long, as one that has just come back, is not waited for.
 PATIENCE_SECONDS = 2.0
 LEAP_SECONDS = (
@@ -89,6 +89,7 @@ class Pull:
         self._progressed = [0.0] * route.lanes  # when the last piece of a lane came; 0 before the first
         self._neighbours: dict[str, tuple[Neighbour, asyncio.Task[None]]] = {}
         self._distrusted: set[str] = set()
+        self._stalled: set[int] = set()
         self._store_tries = 0
         self._store_free_at = 0.0
         self._link_in_doubt = False  # somebody else was to be asked, and now it is the store
@@ -153,10 +154,17 @@ class Pull:
         there for the case that a parent fails are met one after the other, or when one does."""
         return OTHERS_AFTER_SECONDS * (1 + len(self._neighbours) / 2)
 
+    def _meet_all(self) -> None:
+        for neighbour, _ in self._neighbours.values():
+            neighbour.meet()
+
     def _view(self) -> View:
         lanes, landing = self._route.lanes, self._landing
         now = asyncio.get_running_loop().time()
-        stalled = (lane for lane, at in enumerate(self._progressed) if at and now - at > STALLED_SECONDS)
+        stalled = {lane for lane, at in enumerate(self._progressed) if at and now - at > STALLED_SECONDS}
+        if stalled > self._stalled:
+            self._meet_all()
+        self._stalled = stalled
         a_second = landing.received.rate() / landing.manifest.piece_size / lanes
         named = {source for lane in self._route.plan.lanes for source in lane if source != STORE}
         gone = {name for name in named if name not in self._neighbours}
@@ -251,8 +259,7 @@ class Pull:
 
     def _missed(self, neighbour: Neighbour, trouble: SourceFailed) -> None:
         self._last_trouble[neighbour.name] = str(trouble)
-        for other, _ in self._neighbours.values():
-            other.meet()
+        self._meet_all()
         self._trouble(neighbour.name, trouble)
         self._news.set()
 

@@ -12,7 +12,7 @@ import grpc.aio
 from agent.transfer import frames
 from agent.transfer.holdings import Holdings
 from agent.transfer.landing import Landing
-from agent.transfer.neighbour import OPTIONS, SERVICE
+from agent.transfer.neighbour import SERVICE, STREAMS
 from agent.transfer.pacing import Link
 from platform_core.distribution.manifest import Piece
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
@@ -143,7 +143,7 @@ async def serve(
 ) -> tuple[grpc.aio.Server, int]:
     """A started server on this host:port (port 0 takes a free one), and its port."""
     # Two agents must not share a port by accident: the kernel would deal their callers out between them.
-    server = grpc.aio.server(options=(*OPTIONS[:2], ("grpc.so_reuseport", 0)))
+    server = grpc.aio.server(options=(*STREAMS, ("grpc.so_reuseport", 0)))
     server.add_generic_rpc_handlers((_handlers(ChunkServer(holdings, authorise, link or Link())),))
     if credentials is None:
         port = server.add_insecure_port(address)

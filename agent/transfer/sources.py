@@ -17,7 +17,9 @@ from trainmaster.store import Store, open_store
 Pieces: TypeAlias = AsyncGenerator[tuple[int, list[memoryview]], None]
 
 RANGE_BYTES = 16 << 20
-RANGES_IN_FLIGHT = 4
+# Each that is on its way makes those behind it later. Large pieces are for links that one connection cannot fill.
+RANGES_IN_FLIGHT, OF_LARGE_PIECES = 2, 4
+LARGE_PIECE = 4 << 20
 
 
 class SourceFailed(Exception):
@@ -54,6 +56,7 @@ class StoreSource:
                 self._store = await loop.run_in_executor(self._executor, open_store, self._url)
             ranges = _ranges(landing, numbers)
             allowed = 1
+            most = OF_LARGE_PIECES if landing.manifest.piece_size >= LARGE_PIECE else RANGES_IN_FLIGHT
             while True:
                 while len(under_way) < allowed and (run := next(ranges, None)) is not None:
                     under_way.append((run, self._read(self._store, landing, run)))
@@ -62,7 +65,7 @@ class StoreSource:
                 run, call = under_way[0]
                 data = memoryview(await call)
                 under_way.popleft()
-                allowed = min(allowed + 1, RANGES_IN_FLIGHT)
+                allowed = min(allowed + 1, most)
                 start = 0
                 for number in run:
                     size = landing.piece_at(number).size

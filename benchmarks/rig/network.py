@@ -94,7 +94,7 @@ class Network:
 
     def shape(self, host: Host, rate_mbit: float) -> None:
         kbit = int(rate_mbit * 1000)
-        shape = ["root", "tbf", "rate", f"{kbit}kbit", "burst", "128kb", "latency", "100ms"]
+        shape = ["root", "tbf", "rate", f"{kbit}kbit", "burst", "128kb", "latency", "50ms"]
         _run("tc", "qdisc", "replace", "dev", host.port, *shape)
         _run("tc", "-n", host.namespace, "qdisc", "replace", "dev", "eth0", *shape)
 

@@ -173,7 +173,13 @@ class Client:
         `rollout`: how the nodes switch to it, as REST takes it; {} switches each one as soon as it holds the version.
         """
         body: dict[str, Any] = {"model_id": model, "version": version, "target_workers": list(nodes)}
-        more = {"source_url": source_url, "strategy": strategy, "preheat": preheat, "pin": pin, "priority": priority}
+        more = {
+            "source_url": source_url,
+            "strategy": strategy,
+            "preheat": preheat,
+            "pin": pin,
+            "priority": priority,
+        }
         more["rate_cap"] = rate_cap
         body |= {name: value for name, value in more.items() if value}
         body |= {} if rollout is None else {"rollout": dict(rollout)}

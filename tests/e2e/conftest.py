@@ -20,7 +20,16 @@ RESULTS = ROOT / "test-results"
 HERE = Path(__file__).parent
 FAILED = pytest.StashKey[bool]()
 # What makes data comes before what uses it; each also runs alone and then makes its own.
-ORDER = ("submitting", "quotas", "deploying", "rolling_out", "recovery", "operating", "outsider", "accessibility")
+ORDER = (
+    "submitting",
+    "quotas",
+    "deploying",
+    "rolling_out",
+    "recovery",
+    "operating",
+    "outsider",
+    "accessibility",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

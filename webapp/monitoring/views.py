@@ -35,7 +35,8 @@ WAITING_SHOWN = 8
 EVENTS_SHOWN = 12
 SINGLE_STEPS = (
     "MemberAssigned", "MemberPreparing", "MemberRunning", "CheckpointStarted", "CheckpointSaved",
-    "WorkerReceiving", "WorkerComplete", "WorkerEvicted", "DeploymentDownloading", "DeploymentDistributing", "DeploymentVerifying",
+    "WorkerReceiving", "WorkerComplete", "WorkerEvicted",
+    "DeploymentDownloading", "DeploymentDistributing", "DeploymentVerifying",
 )  # fmt: skip
 ENDS_OF_MEMBERS = ("MemberExited", "MemberLost")  # the last of them is the end of the job
 AUDIT_PAGE = 100

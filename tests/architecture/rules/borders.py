@@ -22,6 +22,7 @@ ALSO_PUBLIC = {
     "webapp.accounts.team_page": "the quota form stands on the team page and is answered with it",
     "webapp.jobs.logs": "log text streams past the verbs, which are for jobs",
     "webapp.jobs.idling": "samples of utilisation come from whoever samples the nodes",
+    "webapp.jobs.workload": "what the scheduler is asked with: its reads, apart from those of pages and nodes",
     "webapp.jobs.hints": "the scheduler says when a round begins, so that later changes ask for another",
     "webapp.accounts.admin": "what an operator changes in the admin of any app is audited",
 }

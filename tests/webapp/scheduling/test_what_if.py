@@ -16,8 +16,8 @@ from webapp.accounts.permissions import SYSTEM
 from webapp.accounts.queries import actor_of
 from webapp.clusters import services as clusters
 from webapp.clusters.models import Node
-from webapp.jobs import queries
 from webapp.jobs import services as jobs
+from webapp.jobs import workload
 from webapp.jobs.models import Attempt, Job
 from webapp.live.identity import now_ms
 from webapp.scheduling import what_if
@@ -53,16 +53,16 @@ def asked(who: User, browser: Browser, **changes: str) -> Any:
 
 def test_the_day_is_the_jobs_with_what_they_ran_or_are_expected_to(day: list[Job]) -> None:
     now = now_ms()
-    told = {each.id: each for each in queries.since("cpu", now - 24 * HOUR_MS, now)}
+    told = {each.id: each for each in workload.since("cpu", now - 24 * HOUR_MS, now)}
     first, second = (told[job.id] for job in day)
     assert abs(first.duration_ms - HOUR_MS) < 60_000
     assert second.duration_ms == 2 * HOUR_MS * 30 // 100
-    assert queries.since("gpu", now - HOUR_MS, now) == []
+    assert workload.since("gpu", now - HOUR_MS, now) == []
 
 
 def test_those_from_before_the_day_come_at_its_beginning_with_what_was_left(day: list[Job]) -> None:
     now = now_ms()
-    first = next(each for each in queries.since("cpu", now - HOUR_MS // 4, now) if each.id == day[0].id)
+    first = next(each for each in workload.since("cpu", now - HOUR_MS // 4, now) if each.id == day[0].id)
     assert first.submit_ms == now - HOUR_MS // 4
     assert first.duration_ms == 2 * HOUR_MS * 30 // 100  # more than the quarter of an hour it has run since
 

@@ -1,0 +1,152 @@
+"""What the scheduler is asked with: the jobs that wait, that run, and those of the last day, as the core takes them."""
+
+from collections import Counter
+from collections.abc import Iterable
+from statistics import median
+
+from django.db.models import F, Q
+
+from platform_core.cluster.snapshot import PendingJob, RunningJob
+from platform_core.jobs import spec as specification
+from platform_core.jobs.job import Stop
+from platform_core.jobs.states import WAITING, JobState
+from platform_core.simulation.workload import TraceJob
+from platform_core.units import HOUR_MS
+from webapp.jobs.models import Attempt, Job, Member
+
+_LEARNT_FROM = 200
+_FEW = 5
+
+
+def pending() -> tuple[PendingJob, ...]:
+    rows = list(
+        Job.objects.filter(state__in=list(WAITING)).select_related("user").order_by("submitted_ms", "id")
+    )
+    attained = _attained_gpu_ms([row.id for row in rows if row.attempt])
+    resized = Member.objects.filter(
+        attempt__job__in=[row.id for row in rows if row.resize_to], attempt__number=F("attempt__job__attempt")
+    )
+    ran_on: dict[str, list[str]] = {}
+    for job_id, node in resized.order_by("node_id").values_list("attempt__job_id", "node_id"):
+        ran_on.setdefault(job_id, []).append(node)
+    return tuple(_pending(row, attained.get(row.id, 0), tuple(ran_on.get(row.id, ()))) for row in rows)
+
+
+def _pending(row: Job, attained_gpu_ms: int, ran_on: tuple[str, ...] = ()) -> PendingJob:
+    spec = specification.parse(row.spec)
+    return PendingJob(
+        id=row.id,
+        team=row.team_id,
+        user=row.user.username,
+        num_gpus=spec.num_gpus,
+        min_gpus=spec.min_gpus,
+        gpu_type=spec.gpu_type,
+        priority=row.priority,
+        submitted_ms=row.submitted_ms,
+        excluded_nodes=tuple(row.excluded_nodes),
+        preemptible=spec.preemptible,
+        max_runtime_ms=spec.max_runtime_ms,
+        waiting_since_ms=row.waiting_since_ms,
+        cpus_per_gpu=spec.cpus_per_gpu,
+        memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
+        strategy=spec.strategy,
+        attained_gpu_ms=attained_gpu_ms,
+        constraints=spec.placing,
+        resize_to=row.resize_to,
+        resize_on=ran_on if row.resize_to else (),
+    )
+
+
+def _attained_gpu_ms(job_ids: Iterable[str]) -> dict[str, int]:
+    """What each job has had in attempts that have ended."""
+    ended = Member.objects.filter(attempt__job__in=list(job_ids), attempt__ended_ms__isnull=False)
+    had: Counter[str] = Counter()
+    for job_id, slots, placed_ms, ended_ms in ended.values_list(
+        "attempt__job_id", "slots", "attempt__placed_ms", "attempt__ended_ms"
+    ):
+        had[job_id] += len(slots) * ((ended_ms or placed_ms) - placed_ms)
+    return dict(had)
+
+
+def running() -> tuple[RunningJob, ...]:
+    """Jobs that hold slots: those of the members that have not ended."""
+    held: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+    members = Member.objects.filter(phase__in=["assigned", "preparing", "running"]).order_by(
+        "attempt_id", "rank"
+    )
+    for job_id, node, slots in members.values_list("attempt__job_id", "node_id", "slots"):
+        held.setdefault(job_id, []).append((node, tuple(slots)))
+    rows = list(Job.objects.filter(id__in=held).select_related("user").order_by("id"))
+    attained = _attained_gpu_ms([row.id for row in rows if row.attempt > 1])
+    return tuple(_running(row, tuple(held[row.id]), attained.get(row.id, 0)) for row in rows)
+
+
+def _running(
+    row: Job, placement: tuple[tuple[str, tuple[int, ...]], ...], attained_gpu_ms: int
+) -> RunningJob:
+    spec = specification.parse(row.spec)
+    started = row.started_ms or row.submitted_ms
+    stopping = row.stop != Stop.NONE
+    nodes = tuple(node for node, _ in placement)
+    return RunningJob(
+        id=row.id,
+        team=row.team_id,
+        gpu_type=row.gpu_type,
+        priority=row.priority,
+        placement=placement,
+        started_ms=started,
+        expected_end_ms=started + spec.max_runtime_ms,
+        last_checkpoint_ms=row.latest_ms if row.latest_attempt == row.attempt else None,
+        preemptible=spec.preemptible and not stopping,  # whoever stops already gives its slots anyway
+        num_gpus=spec.num_gpus,
+        min_gpus=spec.min_gpus,
+        submitted_ms=row.submitted_ms,
+        attained_gpu_ms=attained_gpu_ms,
+        max_runtime_ms=spec.max_runtime_ms,
+        # A script that has saved before and looks at should_stop() may save once more, but it need not.
+        saves_when_stopped=False,
+        asks=_pending(row, attained_gpu_ms, nodes) if spec.min_gpus < spec.num_gpus else None,
+        stopping=stopping,
+    )
+
+
+def since(gpu_type: str, from_ms: int, now_ms: int) -> list[TraceJob]:
+    """The jobs of a slot type that ran, waited or came since then, as the simulator takes them, oldest first.
+
+    Those from before come at the beginning, with the work that was left then. How long an unfinished one would take
+    is not known: what it has run, or the usual share of its limit if that is more.
+    """
+    rows = Job.objects.filter(gpu_type=gpu_type).filter(Q(finished_ms=None) | Q(finished_ms__gte=from_ms))
+    spans: dict[str, int] = Counter()
+    attempts = Attempt.objects.filter(job__in=rows).filter(Q(ended_ms=None) | Q(ended_ms__gte=from_ms))
+    for job_id, placed_ms, ended_ms in attempts.values_list("job_id", "placed_ms", "ended_ms"):
+        spans[job_id] += (ended_ms or now_ms) - max(placed_ms, from_ms)
+    percent = percent_of_limits_used()
+    return [
+        _trace_job(row, spans.get(row.id, 0), percent, from_ms) for row in rows.order_by("submitted_ms", "id")
+    ]
+
+
+def _trace_job(row: Job, ran_ms: int, percent_used: int, from_ms: int) -> TraceJob:
+    limit_ms = round(float(row.spec["max_runtime_hours"]) * HOUR_MS)
+    expected_ms = 0 if row.finished_ms else limit_ms * percent_used // 100
+    return TraceJob(
+        id=row.id,
+        submit_ms=max(row.submitted_ms, from_ms),
+        gpus=row.num_gpus,
+        duration_ms=max(1, ran_ms, expected_ms),
+        limit_ms=limit_ms,
+        team=row.team_id,
+        priority=row.priority,
+        preemptible=bool(row.spec["preemptible"]),
+    )
+
+
+def percent_of_limits_used() -> int:
+    """What share of their limits the newest jobs that succeeded have used: the median. 30 before there are a few."""
+    ended = Job.objects.filter(state=JobState.SUCCEEDED, started_ms__isnull=False).order_by("-finished_ms")
+    rows = ended.values_list("started_ms", "finished_ms", "spec__max_runtime_hours")[:_LEARNT_FROM]
+    shares = [
+        100 * ((end or 0) - (begin or 0)) / (float(hours) * HOUR_MS) for begin, end, hours in rows if hours
+    ]
+    return min(100, max(1, round(median(shares)))) if len(shares) >= _FEW else 30

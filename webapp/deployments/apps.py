@@ -8,7 +8,8 @@ class DeploymentsConfig(AppConfig):
     def ready(self) -> None:
         from webapp.accounts.contributions import count_in_frame
         from webapp.accounts.queries import may_watch_team
-        from webapp.deployments import panels, queries
+        from webapp.deployments import queries
+        from webapp.deployments.pages import panels
         from webapp.live import subjects
         from webapp.registry.contributions import deployed
 

@@ -8,17 +8,19 @@ from django.db.models import QuerySet, Sum
 
 from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.distribution.progress import Progress, progress
+from platform_core.errors import TrainmasterError
 from platform_core.monitoring.exposition import Family
-from webapp.accounts.permissions import may
+from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
 from webapp.clusters import queries as clusters
-from webapp.deployments import activity, figures
-from webapp.deployments.keeping import kept
+from webapp.deployments.delivery.keeping import kept
+from webapp.deployments.delivery.sharing import share_of
 from webapp.deployments.mapping import deployment_value
+from webapp.deployments.metrics import families
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.sharing import share_of
+from webapp.deployments.rollout import activity
 from webapp.deployments.values import ActivationWanted, Peer, WorkerWanted
 
 
@@ -31,6 +33,15 @@ def visible(teams: Iterable[str] | None) -> QuerySet[Deployment]:
 def find(deployment_id: str) -> Deployment | None:
     rows = Deployment.objects.select_related("model_version__model", "model_version__manifest", "user")
     return rows.filter(id=deployment_id).first()
+
+
+def seen_by(actor: Actor, deployment_id: str) -> Deployment:
+    """Not found, for all they know, to those who may not see it."""
+    row = find(deployment_id)
+    if row is None:
+        raise TrainmasterError("not_found", what=f"deployment {deployment_id}")
+    require(actor, "deployment.view", row.team_id, what=f"deployment {deployment_id}")
+    return row
 
 
 def workers(deployment_id: str) -> list[Worker]:
@@ -111,7 +122,7 @@ def active_count(teams: Iterable[str] | None) -> int:
 
 def metrics(teams: Iterable[str] | None) -> tuple[Family, ...]:
     """What distribution has done so far for these teams, for Prometheus."""
-    return figures.families(None if teams is None else list(teams))
+    return families(None if teams is None else list(teams))
 
 
 def may_watch(user: Any, deployment_id: str) -> bool:

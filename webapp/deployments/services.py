@@ -18,9 +18,11 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
-from webapp.deployments import mapping, planning, rollouts, seating, sharing
+from webapp.deployments import mapping
+from webapp.deployments.delivery import planning, seating, sharing
+from webapp.deployments.delivery.planning import Plan
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.planning import Plan
+from webapp.deployments.rollout import switching
 from webapp.deployments.values import ActivationReport, Manner, WorkerReport
 from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
@@ -52,11 +54,11 @@ def create(
         seat.node for seat in planned.forest.seats
     }  # those with an agent, which alone can switch a version
     able = [place for place in places if place.node in seated]
-    switching = rollouts.planned(manner, len(able))
+    rollout = switching.planned(manner, len(able))
     with transaction.atomic():
         row = _begin(actor, found, planned, source_url or found.manifest.source_url, manner)
-        if switching is not None:
-            rollouts.begin(actor, row, switching, able)
+        if rollout is not None:
+            switching.begin(actor, row, rollout, able)
         return row
 
 
@@ -156,7 +158,7 @@ def report(node_id: str, said: WorkerReport) -> None:
 
 def observe_activations(node_id: str, reports: Sequence[ActivationReport]) -> None:
     """Everything that an agent has made active."""
-    rollouts.observe(node_id, reports)
+    switching.observe(node_id, reports)
 
 
 def cancel(actor: Actor, deployment_id: str) -> Deployment:
@@ -198,7 +200,7 @@ def retry(actor: Actor, deployment_id: str) -> None:
             raise TrainmasterError("not_found", what=f"deployment {deployment_id}")
         permissions.require(actor, "deployment.create", row.team_id, what=f"deployment {deployment_id}")
         _step(row, core.RetryRequested(at_ms=now_ms(), actor=actor.name, cause="retry"))
-        rollouts.retry(actor, row)
+        switching.retry(actor, row)
 
 
 def node_lost(row: Deployment, node_id: str) -> None:
@@ -241,7 +243,7 @@ def _step(row: Deployment, event: core.Event) -> None:
     _keep(row, event, before, after, [(b, a) for _, b, a in changed])
     stand = [new.node for _, old, new in changed if _stands(old) != _stands(new)]
     if stand or after.state is DeploymentState.CANCELLED:
-        rollouts.follow(row, stand)
+        switching.follow(row, stand)
 
 
 def _stands(worker: core.Worker) -> tuple[WorkerState, bool]:

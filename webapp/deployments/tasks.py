@@ -1,9 +1,10 @@
 from celery import shared_task
 
-from webapp.deployments import coordination, rollouts
+from webapp.deployments import coordination
+from webapp.deployments.rollout import switching
 
 
 @shared_task(name="deployments.coordinate")
 def coordinate() -> None:
     coordination.coordinate()
-    rollouts.coordinate()
+    switching.coordinate()

@@ -18,7 +18,8 @@ from trainmaster_wire.agent.v1 import session_pb2
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node
-from webapp.deployments import coordination, queries, seating, services
+from webapp.deployments import coordination, queries, services
+from webapp.deployments.delivery import pacing, seating
 from webapp.deployments.models import Deployment, Worker
 from webapp.live import lease
 from webapp.live.queries import story
@@ -39,9 +40,9 @@ def says(deployment: Deployment, worker: Worker, done: int, state: str = "RECEIV
 
 def four_seconds_pass(deployment: Deployment) -> None:
     row = Deployment.objects.get(id=deployment.id)
-    row.pacing["at_ms"] -= coordination.MEASURE_MS
+    row.pacing["at_ms"] -= pacing.MEASURE_MS
     for seen in row.pacing["seen"].values():
-        seen[0] -= coordination.MEASURE_MS
+        seen[0] -= pacing.MEASURE_MS
     row.save()
 
 
@@ -172,7 +173,8 @@ def test_what_nodes_hold_is_rebuilt_from_what_their_agents_say(deployment: Deplo
 STUCK = """
 import django, signal
 django.setup()
-from webapp.deployments import coordination, seating, services
+from webapp.deployments import coordination, services
+from webapp.deployments.delivery import pacing, seating
 reseat = seating.reseat
 def stuck(*arguments):
     reseat(*arguments)

@@ -13,8 +13,8 @@ from rest_framework.views import APIView
 from platform_core.errors import TrainmasterError
 from webapp.clusters import services as clusters
 from webapp.clusters.values import Registration
-from webapp.deployments import agentless
-from webapp.deployments.agentless import Said
+from webapp.deployments.delivery import agentless
+from webapp.deployments.delivery.agentless import Said
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 STATES = ("idle", "receiving", "verifying", "complete", "failed")

@@ -1,21 +1,102 @@
-"""Deployments over REST."""
+"""Deployments and their rollouts as REST takes and tells them."""
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
-from rest_framework.request import Request
-from rest_framework.response import Response
-from rest_framework.views import APIView
 
-from platform_core.errors import TrainmasterError
-from webapp.accounts import permissions
-from webapp.accounts.queries import actor_of
-from webapp.deployments import keeping, queries, rollout_serializers, services, sharing
-from webapp.deployments.models import Deployment
-from webapp.deployments.planning import STRATEGIES
-from webapp.deployments.rollout_serializers import RolloutIn, RolloutOut
-from webapp.deployments.values import Manner
+from platform_core.distribution.canaries import (
+    DEFAULT_COMMAND_SECONDS,
+    LONGEST_COMMAND_SECONDS,
+    LONGEST_HOLD_MS,
+)
+from platform_core.distribution.rollout import hold_ends_ms
+from platform_core.distribution.rollout_states import MemberState
+from webapp.deployments import queries
+from webapp.deployments.delivery.planning import STRATEGIES
+from webapp.deployments.mapping import rollout_value
+from webapp.deployments.models import Deployment, Rollout
+from webapp.deployments.rollout import activity
+from webapp.deployments.values import RolloutWish
+
+
+class RolloutIn(serializers.Serializer[Any]):
+    """How the nodes shall switch to the version. Without it they only get the bytes."""
+
+    activate = serializers.BooleanField(required=False, default=True, help_text="false: the bytes alone")
+    canary = serializers.CharField(
+        max_length=20, required=False, default="", allow_blank=True, help_text="how many go first: 3 or 10%"
+    )
+    hold_seconds = serializers.IntegerField(
+        required=False, default=None, allow_null=True, min_value=0, max_value=LONGEST_HOLD_MS // 1000,
+        help_text="for how long the canaries are watched; null: until somebody promotes",
+    )  # fmt: skip
+    health_check = serializers.CharField(
+        max_length=100, required=False, default="", allow_blank=True,
+        help_text="command of the canaries' folder of hooks",
+    )  # fmt: skip
+    hook = serializers.CharField(
+        max_length=100, required=False, default="", allow_blank=True, help_text="command after each switch"
+    )
+    wait_for_all = serializers.BooleanField(
+        required=False, default=False, help_text="nobody switches before every node holds the version"
+    )
+    command_seconds = serializers.IntegerField(
+        required=False, default=DEFAULT_COMMAND_SECONDS, min_value=1, max_value=LONGEST_COMMAND_SECONDS
+    )
+
+
+class CheckOut(serializers.Serializer[Any]):
+    node = serializers.CharField()
+    exit_code = serializers.IntegerField()
+    output = serializers.CharField()
+
+
+class RolloutOut(serializers.Serializer[Any]):
+    state = serializers.CharField()
+    reason = serializers.CharField()
+    replaced_by = serializers.IntegerField(
+        allow_null=True, help_text="a later version that was promoted since"
+    )
+    nodes = serializers.IntegerField()
+    nodes_active = serializers.IntegerField()
+    nodes_failed = serializers.IntegerField(help_text="their hook failed, their link went back")
+    canaries = serializers.ListField(child=serializers.CharField(), help_text="hostnames")
+    hold_ends_ms = serializers.IntegerField(allow_null=True)
+    checks = CheckOut(many=True, help_text="the newest of each canary")
+
+
+def rollout_wish(data: dict[str, Any] | None) -> RolloutWish | None:
+    if data is None:
+        return None
+    given = dict(data)
+    return RolloutWish(**given) if given.pop("activate") else None
+
+
+def rollout_told(row: Deployment) -> dict[str, Any] | None:
+    rollout = Rollout.objects.filter(deployment=row).first()
+    if rollout is None:
+        return None
+    members = list(rollout.members.select_related("node").order_by("position"))
+    states = [member.state for member in members]
+    canaries = [member for member in members if member.canary]
+    return RolloutOut(
+        {
+            "state": rollout.state,
+            "reason": rollout.reason,
+            "replaced_by": activity.replaced_by(rollout),
+            "nodes": len(members),
+            "nodes_active": states.count(MemberState.ACTIVE),
+            "nodes_failed": states.count(MemberState.FAILED),
+            "canaries": [member.node.hostname for member in canaries],
+            "hold_ends_ms": hold_ends_ms(rollout_value(rollout, members)),
+            "checks": [
+                {"node": m.node.hostname, "exit_code": m.check_exit_code, "output": m.check_output}
+                for m in canaries
+                if m.check_exit_code is not None
+            ],
+        }
+    ).data
 
 
 class NewDeployment(serializers.Serializer[Any]):
@@ -80,7 +161,7 @@ class DeploymentOut(serializers.Serializer[Deployment]):
 
     @extend_schema_field(RolloutOut(allow_null=True))
     def get_rollout(self, row: Deployment) -> dict[str, Any] | None:
-        return rollout_serializers.told(row)
+        return rollout_told(row)
 
     def get_estimated_time_seconds(self, row: Deployment) -> float:
         return row.estimated_ms / 1000
@@ -120,65 +201,3 @@ class OneDeploymentOut(DeploymentOut):
 
     def get_rate(self, row: Deployment) -> int:
         return queries.rate_in(row)
-
-
-def deployment_for(request: Any, deployment_id: str) -> Deployment:
-    row = queries.find(deployment_id)
-    if row is None:
-        raise TrainmasterError("not_found", what=f"deployment {deployment_id}")
-    permissions.require(actor_of(request), "deployment.view", row.team_id, what=f"deployment {deployment_id}")
-    return row
-
-
-class Deployments(APIView):
-    @extend_schema(responses={200: DeploymentOut(many=True)})
-    def get(self, request: Request) -> Response:
-        """The newest hundred deployments you may see."""
-        rows = queries.visible(actor_of(request).sees)[:100]
-        return Response({"results": DeploymentOut(rows, many=True).data})  # type: ignore[arg-type]
-
-    @extend_schema(request=NewDeployment, responses={201: DeploymentOut})
-    def post(self, request: Request) -> Response:
-        """Bring a model version to nodes."""
-        wanted = NewDeployment(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        data = dict(wanted.validated_data)
-        rollout = rollout_serializers.wish(data.pop("rollout"))
-        manner = Manner(data.pop("strategy"), data.pop("preheat"), data.pop("pin"), rollout,
-                        data.pop("priority", 0), data.pop("rate_cap"))  # fmt: skip
-        model, version = data.pop("model_id"), data.pop("version")
-        row = services.create(actor_of(request), model, version, manner=manner, **data)
-        return Response(DeploymentOut(queries.find(row.id)).data, status=201)
-
-
-class DeploymentDetail(APIView):
-    @extend_schema(responses={200: OneDeploymentOut})
-    def get(self, request: Request, deployment_id: str) -> Response:
-        return Response(OneDeploymentOut(deployment_for(request, deployment_id)).data)
-
-    @extend_schema(request=Change, responses={200: OneDeploymentOut})
-    def patch(self, request: Request, deployment_id: str) -> Response:
-        """Pin it on its nodes, or let it go for room again; another priority or cap, while it is under way too."""
-        change = Change(data=request.data)
-        change.is_valid(raise_exception=True)
-        wanted = dict(change.validated_data)
-        if "pin" in wanted:
-            keeping.pin(actor_of(request), deployment_id, wanted.pop("pin"))
-        if wanted:
-            sharing.change(actor_of(request), deployment_id, **wanted)
-        return Response(OneDeploymentOut(deployment_for(request, deployment_id)).data)
-
-    @extend_schema(responses={200: OneDeploymentOut})
-    def delete(self, request: Request, deployment_id: str) -> Response:
-        """Cancel: the nodes remove what they had received."""
-        services.cancel(actor_of(request), deployment_id)
-        return Response(OneDeploymentOut(deployment_for(request, deployment_id)).data)
-
-
-class Retry(APIView):
-    @extend_schema(request=None, responses={200: DeploymentOut})
-    def post(self, request: Request, deployment_id: str) -> Response:
-        """The nodes that failed try again; what they have verified they keep."""
-        deployment_for(request, deployment_id)
-        services.retry(actor_of(request), deployment_id)
-        return Response(DeploymentOut(deployment_for(request, deployment_id)).data)

@@ -19,8 +19,9 @@ from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
-from webapp.deployments import rollout_events, rollout_mapping
+from webapp.deployments import mapping
 from webapp.deployments.models import Deployment, Rollout, RolloutMember, Worker
+from webapp.deployments.rollout import story
 from webapp.deployments.values import ActivationReport, Manner
 from webapp.live import services as live
 from webapp.live.identity import now_ms
@@ -58,7 +59,7 @@ def begin(actor: Actor, row: Deployment, plan: RolloutPlan, places: Sequence[Pla
         why = f"that of version {version} ({other.pk}) is {other.state}; promote it or roll it back first"
         raise TrainmasterError("request_invalid", what=f"A rollout of {model}", why=why)
     value = core.begin(row.id, plan, spread(places))
-    columns = rollout_mapping.rollout_columns(value) | rollout_mapping.plan_columns(plan)
+    columns = mapping.rollout_columns(value) | mapping.plan_columns(plan)
     try:
         with transaction.atomic():
             rollout = Rollout.objects.create(deployment=row, model=model, **columns)
@@ -67,11 +68,11 @@ def begin(actor: Actor, row: Deployment, plan: RolloutPlan, places: Sequence[Pla
         raise TrainmasterError("request_invalid", what=f"A rollout of {model}", why=why) from error
     RolloutMember.objects.bulk_create(
         RolloutMember(
-            rollout=rollout, node_id=member.node, position=position, **rollout_mapping.member_columns(member)
+            rollout=rollout, node_id=member.node, position=position, **mapping.member_columns(member)
         )
         for position, member in enumerate(value.members)
     )
-    rollout_events.begun(row, value, actor.name)
+    story.begun(row, value, actor.name)
 
 
 def follow(row: Deployment, nodes: Sequence[str] | None = None) -> None:
@@ -218,7 +219,7 @@ def _advance(row: Deployment, events: Sequence[said.Event]) -> None:
     rollout = Rollout.objects.get(deployment=row)
     members = RolloutMember.objects.filter(rollout=rollout).order_by("position")
     rows: list[Any] = list(members.values_list(named=True))  # a thousand are read at each word of a node
-    value = first = rollout_mapping.rollout_value(rollout, rows)
+    value = first = mapping.rollout_value(rollout, rows)
     told: set[str] = set()
     for event in events:
         try:
@@ -227,12 +228,12 @@ def _advance(row: Deployment, events: Sequence[said.Event]) -> None:
             if isinstance(event, said.NodeEvent | said.HoldOver):
                 continue  # a late word
             raise
-        rollout_events.tell(row, value, step.rollout, event)
+        story.tell(row, value, step.rollout, event)
         value = step.rollout
         told |= set(step.tell)
     if value == first:
         return
-    columns = rollout_mapping.rollout_columns(value)
+    columns = mapping.rollout_columns(value)
     reason = cluster_queries.with_hostnames(value.reason)
     Rollout.objects.filter(pk=rollout.pk, version=first.version).update(**columns | {"reason": reason})
     _save([row.id for row in rows], first.members, value.members)
@@ -243,4 +244,4 @@ def _advance(row: Deployment, events: Sequence[said.Event]) -> None:
 def _save(ids: Sequence[int], before: Sequence[Member], after: Sequence[Member]) -> None:
     for key, old, new in zip(ids, before, after, strict=True):
         if old != new:
-            RolloutMember.objects.filter(id=key).update(**rollout_mapping.member_columns(new))
+            RolloutMember.objects.filter(id=key).update(**mapping.member_columns(new))

@@ -11,9 +11,9 @@ from django.test import Client
 from tests.webapp.conftest import Cast
 from webapp.accounts.models import User
 from webapp.clusters.models import Node
-from webapp.deployments import history
-from webapp.deployments.history import DAY_MS, Question
 from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.pages import history
+from webapp.deployments.pages.history import DAY_MS, Question
 from webapp.live import services as live
 from webapp.live.identity import now_ms
 from webapp.registry.models import ModelVersion

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from webapp.deployments import presentation, queries, rollout_page
+from webapp.deployments import queries
 from webapp.deployments.models import Deployment
+from webapp.deployments.pages import presentation, rollout
 
 if TYPE_CHECKING:
     from webapp.registry.models import Model
@@ -26,5 +27,5 @@ def of_model(model: Model) -> dict[str, list[dict[str, Any]]]:
             "state": presentation.shown_state(row, told),
             "label": f"{told.workers_complete} of {told.workers} nodes",
         }
-        found.setdefault(row.model_version_id, []).append(line | {"rollout": rollout_page.badge(row)})
+        found.setdefault(row.model_version_id, []).append(line | {"rollout": rollout.badge(row)})
     return found

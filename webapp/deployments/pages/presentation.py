@@ -8,9 +8,9 @@ from django.conf import settings
 from platform_core.distribution.deployment import ACTIVE, DESCRIPTION, DeploymentState, WorkerState
 from platform_core.distribution.progress import Progress, progress, remaining_ms
 from platform_core.units import format_bytes, format_duration_ms
-from webapp.deployments import movement, rollout_page
 from webapp.deployments.mapping import deployment_value
 from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.pages import movement, rollout
 from webapp.deployments.queries import workers as workers_of
 
 _PHASES = ("init", "downloading", "distributing", "verifying", "complete")
@@ -225,7 +225,7 @@ def line(row: Deployment, now_ms: int) -> dict[str, Any]:
         "user": row.user.username,
         "state": shown_state(row, told),
         "marks": [mark for mark, there in (("preheat", row.preheat), ("pinned", row.pinned)) if there],
-        "rollout": rollout_page.badge(row),
+        "rollout": rollout.badge(row),
         "percent": told.percent,
         "workers": told.workers,
         "workers_complete": told.workers_complete,

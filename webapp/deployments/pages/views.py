@@ -1,32 +1,23 @@
-"""The pages of deployments: the list, and one deployment node by node."""
+"""The pages of deployments: the list, one deployment node by node, what is past, and the plan in the form."""
 
 from typing import Any
 
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_POST
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
 
 from platform_core.distribution.deployment import ACTIVE, DeploymentState, WorkerState
-from platform_core.distribution.tiling import MIB
+from platform_core.distribution.history import by_model
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
-from webapp.deployments import (
-    keeping,
-    movement,
-    planning,
-    presentation,
-    queries,
-    rollout_page,
-    rollout_views,
-    services,
-)
-from webapp.deployments.api import deployment_for
-from webapp.deployments.values import Manner
+from webapp.deployments import queries, services
+from webapp.deployments.delivery import planning
+from webapp.deployments.pages import history, movement, presentation, rollout
+from webapp.deployments.pages.history import Question
 from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.live.queries import story
@@ -34,6 +25,7 @@ from webapp.registry import queries as registry
 
 PAGE = 50
 WORKERS_SHOWN = 50
+PAST_SHOWN = 50
 
 
 @login_required
@@ -62,7 +54,7 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_GET
 def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
-    row = deployment_for(request, deployment_id)
+    row = queries.seen_by(actor_of(request), deployment_id)
     actor = actor_of(request)
     now = now_ms()
     workers = queries.workers(row.id)
@@ -71,7 +63,7 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
     owner = row.user.username
     states = {worker.state for worker in workers}
     context: dict[str, Any] = {
-        "rollout": rollout_page.panel(row, actor, now),
+        "rollout": rollout.panel(row, actor, now),
         "deployment": presentation.head(row, workers),
         "answer": presentation.answer(row, workers, now),
         "phases": presentation.phases(row, workers),
@@ -97,28 +89,8 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
 @require_GET
 def chunks(request: HttpRequest, deployment_id: str) -> JsonResponse:
     """For the heat map: which node has which chunk."""
-    row = deployment_for(request, deployment_id)
+    row = queries.seen_by(actor_of(request), deployment_id)
     return JsonResponse(movement.chunk_map(row, queries.workers(row.id)))
-
-
-@login_required
-@require_POST
-def retry(request: HttpRequest, deployment_id: str) -> HttpResponse:
-    deployment_for(request, deployment_id)
-    services.retry(actor_of(request), deployment_id)
-    messages.success(request, "The nodes fetch it again; what they have verified they keep.")
-    return redirect("deployments:detail", deployment_id=deployment_id)
-
-
-@login_required
-@require_POST
-def pin(request: HttpRequest, deployment_id: str) -> HttpResponse:
-    deployment_for(request, deployment_id)
-    pinned = request.POST.get("pin") == "1"
-    keeping.pin(actor_of(request), deployment_id, pinned)
-    told = "No node gives it up for room." if pinned else "It may go when a node needs room."
-    messages.success(request, told)
-    return redirect("deployments:detail", deployment_id=deployment_id)
 
 
 @login_required
@@ -140,38 +112,27 @@ def plan(request: HttpRequest) -> HttpResponse:
 
 
 @login_required
-@require_POST
-def create(request: HttpRequest) -> HttpResponse:
-    version = registry.version(request.POST.get("model_version", ""))
-    if version is None:
-        raise TrainmasterError("not_found", what="model version")
-    model = str(version.model)
-    given = request.POST
-    if not (targets := given.getlist("targets")):  # over REST none means all, but here somebody unticked them
-        raise TrainmasterError("request_invalid", what="The deployment", why="choose at least one node")
-    manner = Manner(
-        given.get("strategy") or "mesh", "preheat" in given, "pin" in given, rollout_views.wish(given),
-        _number(given.get("priority", "")), _number(given.get("rate_cap_mib", "")) * MIB,
-    )  # fmt: skip
-    row = services.create(
-        actor_of(request),
-        model,
-        version.version,
-        target_workers=targets,
-        manner=manner,
+@require_GET
+def past(request: HttpRequest) -> HttpResponse:
+    actor, given = actor_of(request), request.GET
+    days = given.get("days", "")
+    known = days.isdecimal() and int(days) in history.PERIODS
+    question = Question(
+        given.get("team", ""), given.get("model", ""), int(days) if known else Question().days
     )
-    messages.success(request, f"{model} version {version.version} is on its way.")
-    return redirect("deployments:detail", deployment_id=row.id)
-
-
-def _number(text: str) -> int:
-    return int(text) if text.strip().isdecimal() else 0
-
-
-@login_required
-@require_POST
-def cancel(request: HttpRequest, deployment_id: str) -> HttpResponse:
-    deployment_for(request, deployment_id)
-    services.cancel(actor_of(request), deployment_id)
-    messages.success(request, "The deployment is cancelled; the nodes remove what they had received.")
-    return redirect("deployments:detail", deployment_id=deployment_id)
+    found = history.records(actor.sees, question, now_ms())
+    models = history.models(actor.sees)
+    context = {
+        "filters": {"team": question.team, "model": question.model, "days": question.days},
+        "filtered": bool(models),
+        "models": models,
+        "teams": [view.slug for view in team_views(actor.sees)],
+        "periods": history.PERIODS,
+        "kpis": history.kpis(found),
+        "charts": history.charts(found),
+        "by_model": by_model(found),
+        "deployments": history.lines(found)[:PAST_SHOWN],
+        "total": len(found),
+        "most": history.MOST,
+    }
+    return render(request, "deployment_history.html", context)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.webapp.deployments.rollouts.acting import CHECKED, Agents, new_version, rounds, state
+from tests.webapp.deployments.rollout.acting import CHECKED, Agents, new_version, rounds, state
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node

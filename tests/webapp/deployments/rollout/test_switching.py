@@ -5,12 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from platform_core.errors import IllegalTransition, TrainmasterError
-from tests.webapp.deployments.rollouts.acting import SIZE, Agents, new_version, rounds, state
+from tests.webapp.deployments.rollout.acting import SIZE, Agents, new_version, rounds, state
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node
-from webapp.deployments import queries, rollouts, services
+from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
+from webapp.deployments.rollout import switching
 from webapp.deployments.values import Manner, RolloutWish, WorkerReport
 from webapp.live.queries import story
 from webapp.registry.models import ModelVersion
@@ -23,7 +24,7 @@ def test_a_canary_is_checked_and_then_the_others_follow(
     agents.hold(row)
     rounds(agents)
     assert (state(row), agents.active()) == ("holding", {"node-0": "2", "node-1": "1", "node-2": "1"})
-    rollouts.promote(actor_of(owner), row.id)
+    switching.promote(actor_of(owner), row.id)
     assert state(row) == "holding", "the canary is checked once more"
     rounds(agents)
     assert (state(row), set(agents.active().values())) == ("active", {"2"})
@@ -48,7 +49,7 @@ def test_after_a_failed_check_nobody_follows_and_it_is_said_why(
     assert (state(row), agents.active()["node-1"]) == ("failed", "1")
     assert Rollout.objects.get(deployment=row).reason == "node-0: check-model ended with 7"
     with pytest.raises(IllegalTransition):
-        rollouts.promote(actor_of(owner), row.id)
+        switching.promote(actor_of(owner), row.id)
     told = [event.cause for event in story(f"deployment:{row.id}") if event.kind == "HealthCheckFailed"]
     assert told == ["node-0 is not well: check-model ended with 7: perplexity 9"]
     agents.health = 0
@@ -64,17 +65,17 @@ def test_back_in_one_call_to_what_each_node_ran(
     agents.hold(row)
     rounds(agents)
     assert set(agents.active().values()) == {"2"}
-    rollouts.roll_back(actor_of(owner), row.id)
+    switching.roll_back(actor_of(owner), row.id)
     rounds(agents)
     assert (state(row), set(agents.active().values())) == ("rolled_back", {"1"})
     assert set(RolloutMember.objects.filter(rollout=row.id).values_list("state", flat=True)) == {"returned"}
-    rollouts.roll_back(actor_of(owner), row.id)  # twice is once
+    switching.roll_back(actor_of(owner), row.id)  # twice is once
 
 
 def test_without_a_version_before_nothing_is_active_afterwards(
     first: Deployment, agents: Agents, owner: User
 ) -> None:
-    rollouts.roll_back(actor_of(owner), first.id)
+    switching.roll_back(actor_of(owner), first.id)
     rounds(agents)
     assert agents.active() == {}
 
@@ -86,7 +87,7 @@ def test_a_rollback_that_a_hook_does_not_like_is_told(
     agents.hold(row)
     rounds(agents)
     agents.hook = {"node-1": 3}
-    rollouts.roll_back(actor_of(owner), row.id)
+    switching.roll_back(actor_of(owner), row.id)
     rounds(agents)
     assert set(agents.active().values()) == {"1"}
     told = [event.cause for event in story(f"deployment:{row.id}") if event.kind == "VersionReturned"]
@@ -111,10 +112,10 @@ def test_only_one_rollout_of_a_model_at_a_time(
     with pytest.raises(TrainmasterError, match=rf"that of version 2 \({second.id}\) is distributing"):
         deploy(3)
     deploy(3, None)  # bringing the bytes is not a rollout
-    rollouts.roll_back(actor_of(owner), second.id)
+    switching.roll_back(actor_of(owner), second.id)
     assert state(deploy(3)) == "distributing"
     with pytest.raises(IllegalTransition, match=r"Version 3 .* roll that one back first"):
-        rollouts.roll_back(actor_of(owner), first.id)
+        switching.roll_back(actor_of(owner), first.id)
 
 
 def test_what_is_active_and_what_was_before_stay_wanted_whatever_is_brought_later(
@@ -149,7 +150,7 @@ def test_after_a_rollback_the_version_before_is_fetched_again_for_the_next_one(
         agents.hold(row)
         rounds(agents)
     assert {each.version for each in queries.wanted_on(node)} == {"2", "3"}, "1 may go"
-    rollouts.roll_back(actor_of(owner), row.id)
+    switching.roll_back(actor_of(owner), row.id)
     rounds(agents)
     services.report(node, WorkerReport(first.id, "receiving", 10, SIZE, b"", 0, 0, "", "", "", 0))
     assert "1" in {each.version for each in queries.wanted_on(node)}
@@ -201,11 +202,11 @@ def test_a_hold_ends_by_the_clock(
     row = deploy(2, RolloutWish(canary="1", hold_seconds=600))
     agents.hold(row)
     rounds(agents)
-    rollouts.coordinate()
+    switching.coordinate()
     assert state(row) == "holding"
     later = Rollout.objects.get(deployment=row).holding_since_ms + 600_000
-    monkeypatch.setattr(rollouts, "now_ms", lambda: later)
-    rollouts.coordinate()
+    monkeypatch.setattr(switching, "now_ms", lambda: later)
+    switching.coordinate()
     rounds(agents)
     assert state(row) == "active"
 
@@ -217,11 +218,11 @@ def test_a_node_that_is_lost_while_it_switches_is_passed_by_and_follows_when_it_
     agents.hold(row)
     agents.act("node-0", "node-1")
     Node.objects.filter(hostname="node-2").update(state="lost")
-    rollouts.coordinate()
+    switching.coordinate()
     assert state(row) == "active"
     assert Rollout.objects.get(deployment=row).reason == "node-2 has no copy: its node is lost"
     Node.objects.filter(hostname="node-2").update(state="ready")
-    rollouts.coordinate()
+    switching.coordinate()
     agents.act()
     assert (len(agents.active()), Rollout.objects.get(deployment=row).reason) == (3, "")
 

@@ -6,12 +6,12 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from tests.webapp.deployments.rollouts.acting import Agents, rounds
+from tests.webapp.deployments.rollout.acting import Agents, rounds
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node
-from webapp.deployments import rollouts
 from webapp.deployments.models import Deployment, Rollout
+from webapp.deployments.rollout import switching
 from webapp.registry.models import ModelVersion
 
 
@@ -101,7 +101,7 @@ def test_a_version_that_another_has_replaced_is_not_called_active(
     rounds(agents)
     client = browser(owner)
     assert "Version 2 came after it." in client.get(f"/deployments/{first.id}/").content.decode()
-    rollouts.promote(actor_of(owner), row.id)
+    switching.promote(actor_of(owner), row.id)
     rounds(agents)
     page = client.get(f"/deployments/{first.id}/").content.decode()
     assert "Replaced by v2" in page
@@ -110,7 +110,7 @@ def test_a_version_that_another_has_replaced_is_not_called_active(
     assert listed.count("replaced by v2") == 1
     told = client.get(f"/api/v1/deployments/{first.id}").json()["rollout"]
     assert (told["state"], told["replaced_by"]) == ("active", 2)
-    rollouts.roll_back(actor_of(owner), row.id)
+    switching.roll_back(actor_of(owner), row.id)
     assert "replaced by" not in client.get("/deployments/").content.decode()
 
 

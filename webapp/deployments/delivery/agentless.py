@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.errors import TrainmasterError
 from webapp.deployments import services
-from webapp.deployments.keeping import kept
+from webapp.deployments.delivery.keeping import kept
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.values import WorkerReport
 

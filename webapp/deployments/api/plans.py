@@ -9,8 +9,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from webapp.accounts.queries import actor_of
-from webapp.deployments import planning, services
-from webapp.deployments.planning import STRATEGIES
+from webapp.deployments import services
+from webapp.deployments.delivery import planning
+from webapp.deployments.delivery.planning import STRATEGIES
 
 
 class Wish(serializers.Serializer[Any]):

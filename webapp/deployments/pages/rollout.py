@@ -10,9 +10,9 @@ from platform_core.distribution.rollout_states import Rollout as Value
 from platform_core.units import format_duration_ms
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
-from webapp.deployments import activity
+from webapp.deployments.mapping import rollout_value
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
-from webapp.deployments.rollout_mapping import rollout_value
+from webapp.deployments.rollout import activity
 
 SHOWN = 50
 SAID = 5  # of the commands that failed, in full

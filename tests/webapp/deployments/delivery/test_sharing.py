@@ -12,7 +12,8 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node
-from webapp.deployments import queries, sharing
+from webapp.deployments import queries
+from webapp.deployments.delivery import sharing
 from webapp.deployments.models import Deployment, TeamCap
 from webapp.live.queries import story
 from webapp.registry.models import ModelVersion

@@ -4,8 +4,8 @@ from collections import defaultdict
 
 from platform_core.distribution.rollout import active_on, order_for
 from platform_core.distribution.rollout_states import TOLD, MemberState, RolloutState
+from webapp.deployments.mapping import rollout_value
 from webapp.deployments.models import Rollout, RolloutMember
-from webapp.deployments.rollout_mapping import rollout_value
 from webapp.deployments.values import ActivationWanted
 
 

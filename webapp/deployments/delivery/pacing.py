@@ -1,0 +1,56 @@
+"""Who became slower or quicker than it counts, by what the lanes of a deployment got in the last seconds."""
+
+from typing import Any
+
+from platform_core.distribution.deployment import WorkerState
+from platform_core.distribution.pace import USUAL, Seen, Watch, look
+from webapp.clusters import queries as clusters
+from webapp.deployments.delivery import seating
+from webapp.deployments.models import Deployment, Worker
+from webapp.live import services as live
+
+MEASURE_MS = 4_000  # over which rates are judged
+JITTER_MS = 250  # of what a lane gets may be missed by when it was counted
+
+
+def judge(row: Deployment, now: int) -> None:
+    """Inside the caller's transaction, which holds the row: each window anew; whose pace changed is seated anew."""
+    if now - row.pacing.get("at_ms", 0) < MEASURE_MS:
+        return
+    workers = list(Worker.objects.filter(deployment=row, seated=True).select_related("node"))
+    seen = {
+        worker.node_id: Seen(worker.seen_ms, tuple(worker.held))
+        for worker in workers
+        if worker.state == WorkerState.RECEIVING and worker.held and not worker.verifying
+    }
+    watch, changed = look(_watch(row.pacing), seen, map(seating.seat, workers), JITTER_MS)
+    Deployment.objects.filter(id=row.id).update(pacing=_document(watch, now))
+    if changed:
+        seating.reseat(row, changed)
+    for node, pace in changed.items():
+        _tell(row, node, pace)
+
+
+def _tell(row: Deployment, node: str, pace: int) -> None:
+    if pace == USUAL:
+        kind, cause = "WorkerQuickAgain", "takes as much as the others again, and has its place among them"
+    else:
+        kind, cause = (
+            "WorkerSlow",
+            f"takes {pace} % of what the others do; it goes on below them, so nobody waits for it",
+        )
+    live.record(
+        kind, f"deployment:{row.id}", actor="system", team=row.team_id,
+        cause=f"{clusters.with_hostnames(node)} {cause}", data={"name": str(row.model_version)},
+        notify=(f"deployments:{row.team_id}",),
+    )  # fmt: skip
+
+
+def _watch(document: dict[str, Any]) -> Watch:
+    seen = {node: Seen(at_ms, tuple(held)) for node, (at_ms, held) in document.get("seen", {}).items()}
+    return Watch(seen, document.get("usual", 0.0), document.get("doubts", {}))
+
+
+def _document(watch: Watch, now: int) -> dict[str, Any]:
+    seen = {node: [each.at_ms, each.held] for node, each in watch.seen.items()}
+    return {"at_ms": now, "seen": seen, "usual": watch.usual, "doubts": dict(watch.doubts)}

@@ -40,10 +40,21 @@ def usage_shares(
     1.0 is exactly its share, 2.0 twice of it, 0.0 when it used nothing. Weights are usually the guaranteed
     GPUs of one type; the uses are of that type too. Teams that are not in `weights` do not count.
     """
-    used = dict.fromkeys(weights, 0.0)
+    return shares_of(decayed_by_team(uses, weights, now_ms, half_life_ms), weights)
+
+
+def decayed_by_team(
+    uses: Iterable[Use], teams: Iterable[str], now_ms: int, half_life_ms: int = HALF_LIFE_MS
+) -> dict[str, float]:
+    """Slot-milliseconds of each of these teams, the older the less."""
+    used = dict.fromkeys(teams, 0.0)
     for use in uses:
         if use.team in used:
             used[use.team] += decayed(use, now_ms, half_life_ms)
+    return used
+
+
+def shares_of(used: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
     all_used, all_weights = math.fsum(used.values()), math.fsum(weights.values())
     return {team: _share(used[team], all_used, weights[team], all_weights) for team in weights}
 

@@ -68,6 +68,7 @@ def pages() -> Iterator[Row]:
     yield Row("get", "", SIGNED_IN)
     yield Row("get", "audit/", SIGNED_IN)
     yield Row("get", "report/", SIGNED_IN)
+    yield Row("get", "shares/", SIGNED_IN)
     yield Row("get", "metrics", SIGNED_IN.replace("L", "A"))
     yield Row("get", "search/", SIGNED_IN, "search/?q=bytelm")
     yield from accounts_rows()

@@ -11,10 +11,12 @@ class ClustersConfig(AppConfig):
         from webapp.accounts import contributions
         from webapp.clusters import queries
         from webapp.live import subjects
+        from webapp.quotas import contributions as books
 
         def everybody(user: Any, subject_id: str) -> bool:
             return bool(user.is_authenticated)
 
         subjects.register("node", everybody)
         subjects.register("cluster", everybody)
+        books.register_capacity(queries.slots_by_type)
         contributions.count_in_frame("nodes", lambda actor: queries.count())

@@ -213,6 +213,12 @@ def last_seen(nodes: dict[str, int]) -> dict[str, int]:
     return {node_id: max(durable_ms, heard.get(node_id, 0)) for node_id, durable_ms in nodes.items()}
 
 
+def slots_by_type() -> dict[str, int]:
+    """GPU type → slots on nodes that take work."""
+    rows = Slot.objects.filter(node__state=NodeState.READY, node__revoked_ms=None)
+    return dict(rows.order_by().values_list("node__gpu_type").annotate(slots=Count("id")))
+
+
 def capacity() -> dict[str, Capacity]:
     """gpu type → how much of it there is, for the job form and "cannot ever fit"."""
     takes_work = Q(node__state=NodeState.READY, attempt_id=None)

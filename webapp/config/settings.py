@@ -265,6 +265,7 @@ CELERY_BEAT_SCHEDULE = {
     "coordinate-deployments": {"task": "deployments.coordinate", "schedule": 2.0, "options": {"expires": 2}},
     "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},
     "retain-checkpoints": {"task": "checkpoints.retain", "schedule": 60.0, "options": {"expires": 60}},
+    "sample-shares": {"task": "quotas.sample_shares", "schedule": 60.0, "options": {"expires": 60}},
     "sample-utilisation": {"task": "monitoring.sample", "schedule": 15.0, "options": {"expires": 15}},
 }
 

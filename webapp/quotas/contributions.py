@@ -1,4 +1,4 @@
-"""What there is to say of a job that the books know by id. The jobs app, which stands above, registers it."""
+"""What the apps above know of the books: of a job by its id, what waits, and how many slots there are."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,8 +13,11 @@ class JobFact:
 Describe = Callable[[Iterable[str]], Mapping[str, JobFact]]  # job ids → name and state
 Queued = Callable[[str], Mapping[str, int]]  # team slug → {gpu type: GPUs its waiting jobs ask for}
 
+Capacity = Callable[[], Mapping[str, int]]  # gpu type → slots there are on nodes that take work
+
 _DESCRIBE: list[Describe] = []
 _QUEUED: list[Queued] = []
+_CAPACITY: list[Capacity] = []
 
 
 def register(describe: Describe, queued: Queued) -> None:
@@ -29,3 +32,11 @@ def describe(job_ids: Iterable[str]) -> Mapping[str, JobFact]:
 
 def queued(team: str) -> Mapping[str, int]:
     return _QUEUED[0](team) if _QUEUED else {}
+
+
+def register_capacity(capacity: Capacity) -> None:
+    _CAPACITY[:] = [capacity]
+
+
+def capacity() -> Mapping[str, int]:
+    return _CAPACITY[0]() if _CAPACITY else {}

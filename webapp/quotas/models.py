@@ -53,3 +53,23 @@ class LedgerEntry(models.Model):
             models.Index(fields=["team", "started_ms"]),
             models.Index(fields=["job_id"]),
         ]
+
+
+class ShareSample(models.Model):
+    """How a team stood at one moment. It holds until the next one of the same team and type."""
+
+    at_ms = models.BigIntegerField()
+    team = models.ForeignKey("accounts.Team", models.CASCADE)
+    gpu_type = models.SlugField(max_length=60)
+    weight = models.PositiveIntegerField()
+    guaranteed = models.PositiveIntegerField()
+    deserved = models.PositiveIntegerField()
+    held = models.PositiveIntegerField()
+    borrowed = models.PositiveIntegerField()
+    lent = models.PositiveIntegerField()
+    usage_share = models.FloatField(help_text="recent use over what its weight deserves; 1 is its share")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "gpu_type", "at_ms"], name="one_share_a_moment")
+        ]

@@ -22,7 +22,7 @@ from platform_core.cluster.invariants import LedgerEntry as Booked
 from platform_core.cluster.snapshot import TeamShare
 from platform_core.quotas.admission import Admitted, Refused, Request, admit
 from platform_core.quotas.cost import cost_micro_dollars
-from platform_core.quotas.fair_share import HALF_LIFE_MS, Use, usage_shares
+from platform_core.quotas.fair_share import HALF_LIFE_MS, Use, decayed_by_team, shares_of
 from platform_core.quotas.limits import Limits, Usage
 from webapp.accounts import queries as accounts
 from webapp.quotas import mapping
@@ -30,7 +30,7 @@ from webapp.quotas.models import LedgerEntry, Price, Quota
 
 REMEMBERED_MS = 4 * HALF_LIFE_MS  # older use weighs less than a sixteenth
 SHARES_SECONDS = 30  # a share that fades over days need not be summed up at every tick
-SHARES_KEY = "quotas:shares"
+SHARES_KEY = "quotas:recent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,17 @@ class Holder:
     job_id: str
     team: str
     user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """What a team has used lately, the older the less."""
+
+    share: float  # of all use, over the part that its weight deserves
+    gpu_ms: int
+
+
+NO_USE = Recent(0.0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +240,7 @@ def _priced(rows: QuerySet[LedgerEntry], from_ms: int, to_ms: int, *keys: str) -
 
 def team_shares(now_ms: int) -> tuple[TeamShare, ...]:
     """Every quota as the scheduler's snapshot wants it. The share may be half a minute old, the rest is not."""
-    weights = {view.slug: float(view.weight) for view in accounts.teams()}
+    weights = _weights()
     rows = list(Quota.objects.order_by("team_id", "gpu_type"))
     used = {
         (team, gpu_type): slots
@@ -237,10 +248,7 @@ def team_shares(now_ms: int) -> tuple[TeamShare, ...]:
         .values_list("team_id", "gpu_type")
         .annotate(slots=Sum("slots"))
     }
-    shares = cache.get(SHARES_KEY)
-    if shares is None:
-        shares = _shares(rows, weights, now_ms)
-        cache.set(SHARES_KEY, shares, SHARES_SECONDS)
+    recent = _recent_use(rows, weights, now_ms)
     return tuple(
         TeamShare(
             team=row.team_id,
@@ -249,24 +257,42 @@ def team_shares(now_ms: int) -> tuple[TeamShare, ...]:
             maximum=row.maximum,
             used=used.get((row.team_id, row.gpu_type), 0),
             weight=weights[row.team_id],
-            usage_share=shares.get((row.team_id, row.gpu_type), 0.0),
+            usage_share=recent.get((row.team_id, row.gpu_type), NO_USE).share,
         )
         for row in rows
     )
 
 
-def _shares(rows: list[Quota], weights: dict[str, float], now_ms: int) -> dict[tuple[str, str], float]:
+def recent_use(now_ms: int) -> dict[tuple[str, str], Recent]:
+    """(team, GPU type) → what has not faded yet of its use; at most half a minute old."""
+    return _recent_use(list(Quota.objects.all()), _weights(), now_ms)
+
+
+def _weights() -> dict[str, float]:
+    return {view.slug: float(view.weight) for view in accounts.teams()}
+
+
+def _recent_use(rows: list[Quota], weights: dict[str, float], now_ms: int) -> dict[tuple[str, str], Recent]:
+    found = cache.get(SHARES_KEY)
+    if found is None:
+        found = _recent(rows, weights, now_ms)
+        cache.set(SHARES_KEY, found, SHARES_SECONDS)
+    return found
+
+
+def _recent(rows: list[Quota], weights: dict[str, float], now_ms: int) -> dict[tuple[str, str], Recent]:
     uses: dict[str, list[Use]] = defaultdict(list)
     recent = LedgerEntry.objects.filter(Q(ended_ms=None) | Q(ended_ms__gt=now_ms - REMEMBERED_MS))
     fields = ("gpu_type", "team_id", "slots", "started_ms", "ended_ms")
     for gpu_type, team, slots, started_ms, ended_ms in recent.values_list(*fields):
         uses[gpu_type].append(Use(team, slots, started_ms, ended_ms))
-    shares: dict[tuple[str, str], float] = {}
+    found: dict[tuple[str, str], Recent] = {}
     for gpu_type in {row.gpu_type for row in rows}:
         teams = {row.team_id: weights[row.team_id] for row in rows if row.gpu_type == gpu_type}
-        for slug, share in usage_shares(uses[gpu_type], teams, now_ms).items():
-            shares[slug, gpu_type] = share
-    return shares
+        used = decayed_by_team(uses[gpu_type], teams, now_ms)
+        for slug, share in shares_of(used, teams).items():
+            found[slug, gpu_type] = Recent(share, round(used[slug]))
+    return found
 
 
 def books() -> tuple[Booked, ...]:

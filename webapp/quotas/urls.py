@@ -1,9 +1,10 @@
 from django.urls import path
 
-from webapp.quotas import views
+from webapp.quotas import shares_page, views
 
 app_name = "quotas"
 urlpatterns = [
+    path("shares/", shares_page.shares, name="shares"),
     path("teams/<slug:slug>/quota/", views.edit, name="edit"),
     path("teams/<slug:slug>/use.json", views.use, name="use"),
 ]

@@ -1,0 +1,156 @@
+"""Fair share: what each team deserves, holds, borrows and lends, and how that came about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from platform_core.quotas.fair_share import HALF_LIFE_MS
+from platform_core.units import DAY_MS
+from webapp.accounts.permissions import require
+from webapp.accounts.queries import actor_of
+from webapp.live import fragments
+from webapp.live.identity import now_ms
+from webapp.quotas import contributions, sharing
+from webapp.quotas.sharing import Standing
+
+PERIODS = {  # name: length, points of a plot, words
+    "day": (DAY_MS, 360, "last 24 hours"),
+    "week": (7 * DAY_MS, 336, "last 7 days"),
+    "month": (30 * DAY_MS, 360, "last 30 days"),
+}
+_SUMMED = ("guaranteed", "maximum", "deserved", "held", "borrowed", "lent", "recent_gpu_ms")
+_CHARTS = (  # id, title, unit, series as (figure, its name)
+    (
+        "held",
+        "Allocated against deserved",
+        "slots",
+        (("held", "allocated"), ("deserved", "deserved"), ("guaranteed", "guaranteed")),
+    ),
+    (
+        "borrowed",
+        "Borrowed and lent",
+        "slots",
+        (("borrowed", "borrowed above its guarantee"), ("lent", "lent to others")),
+    ),
+    ("usage", "Used lately, of its share", "times its share", (("usage_share", "used lately"),)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the address says, with what stands in for what it does not say."""
+
+    gpu_type: str
+    period: str
+    team: str
+
+
+@login_required
+@require_safe
+def shares(request: HttpRequest) -> HttpResponse:
+    """Everybody sees the own teams and the others as one sum; admins see all."""
+    actor = actor_of(request)
+    require(actor, "cluster.view")
+    now = now_ms()
+    standings = sharing.standings(now)
+    seen = actor.sees
+    own = {
+        gpu_type: [each for each in of_type if seen is None or each.quota.team in seen]
+        for gpu_type, of_type in standings.items()
+    }
+    chosen = _chosen(request, own)
+    of_type = standings.get(chosen.gpu_type, ())
+    teams = own.get(chosen.gpu_type, [])
+    shown = next((each for each in teams if each.quota.team == chosen.team), None)
+    context = {
+        "chosen": chosen,
+        "types": tuple(standings),
+        "periods": {name: words for name, (_, _, words) in PERIODS.items()},
+        "period": PERIODS[chosen.period][2],
+        "half_life_days": HALF_LIFE_MS // DAY_MS,
+        "teams": [_row(each) for each in teams],
+        "others": _sum([each for each in of_type if each not in teams]),
+        "all": _sum(of_type),
+        "capacity": contributions.capacity().get(chosen.gpu_type, 0),
+        "answer": _answer(shown) if shown else None,
+        "charts": (lambda: _charts(chosen, now)) if shown else [],
+    }
+    return fragments.render(request, "shares.html", context)
+
+
+def _chosen(request: HttpRequest, own: dict[str, list[Standing]]) -> Chosen:
+    asked = request.GET
+    with_teams = [gpu_type for gpu_type, teams in own.items() if teams]
+    gpu_type = asked.get("gpu_type", "")
+    if gpu_type not in own:
+        gpu_type = next(iter(with_teams or own), "")
+    teams = [each.quota.team for each in own.get(gpu_type, [])]
+    team = asked.get("team", "")
+    return Chosen(
+        gpu_type,
+        asked.get("period", "") if asked.get("period", "") in PERIODS else "day",
+        team if team in teams else next(iter(teams), ""),
+    )
+
+
+def _row(standing: Standing) -> dict[str, Any]:
+    quota, share = standing.quota, standing.share
+    return {
+        "team": quota.team,
+        "weight": f"{quota.weight:g}",
+        "guaranteed": quota.guaranteed,
+        "maximum": quota.maximum,
+        "deserved": share.deserved,
+        "held": quota.used,
+        "borrowed": share.borrowed,
+        "lent": share.lent,
+        "usage_share": f"{quota.usage_share:.2f} ×",
+        "recent_gpu_ms": standing.recent_gpu_ms,
+    }
+
+
+def _sum(standings: Sequence[Standing]) -> dict[str, Any]:
+    rows = [_row(each) for each in standings]
+    return {"teams": len(rows), **{name: sum(row[name] for row in rows) for name in _SUMMED}}
+
+
+def _answer(standing: Standing) -> dict[str, str]:
+    quota, share = standing.quota, standing.share
+    team, held, guaranteed = quota.team, quota.used, quota.guaranteed
+    if share.borrowed:
+        head = f"{team} holds {held}: {guaranteed} of its own and {share.borrowed} borrowed"
+        told = "Preemptible jobs on borrowed slots give way when their owner asks for them."
+        return {"tone": "run", "head": head, "told": told}
+    if share.lent:
+        head = f"{team} holds {held} of its {guaranteed}; others use {share.lent} of the rest"
+        told = "It has them back as soon as it asks: preemptible jobs of the borrowers save and stop."
+        return {"tone": "wait", "head": head, "told": told}
+    head = f"{team} holds {held} of its {guaranteed}" if guaranteed else f"{team} is guaranteed nothing here"
+    told = f"It may borrow up to {quota.maximum} while others leave them."
+    if quota.maximum == guaranteed:
+        told = "Its guarantee is also the most that it may hold."
+    return {"tone": "ok" if held else "off", "head": head, "told": told}
+
+
+def _charts(chosen: Chosen, now: int) -> list[dict[str, Any]]:
+    length_ms, points, _ = PERIODS[chosen.period]
+    past = sharing.history(chosen.team, chosen.gpu_type, now - length_ms, now, points)
+    return [
+        {"id": f"chart-{key}", "title": title, "data": _chart(past, unit, series)}
+        for key, title, unit, series in _CHARTS
+    ]
+
+
+def _chart(
+    past: dict[str, list[float | None]], unit: str, series: Sequence[tuple[str, str]]
+) -> dict[str, Any]:
+    return {
+        "x": {"kind": "time", "title": "time"},
+        "y": {"title": unit, "min": 0},
+        "series": [{"name": name, "key": figure, "x": past["at_ms"], "y": past[figure]} for figure, name in series],
+        "marks": [],
+    }  # fmt: skip

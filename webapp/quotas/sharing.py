@@ -1,0 +1,106 @@
+"""How the cluster is shared: what each team deserves, holds, borrows and lends, now and in the last month."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from platform_core.cluster.snapshot import TeamShare
+from platform_core.quotas.shares import Claim, Share, shares
+from platform_core.units import DAY_MS, HOUR_MS
+from webapp.live.identity import now_ms
+from webapp.quotas import contributions, queries
+from webapp.quotas.models import ShareSample
+
+KEPT_MS = 31 * DAY_MS
+AT_LEAST_EVERY_MS = HOUR_MS  # a row that is older than that says nothing: the platform was away
+_FIGURES = ("weight", "guaranteed", "deserved", "held", "borrowed", "lent", "usage_share")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One team and one GPU type at this moment."""
+
+    quota: TeamShare
+    share: Share
+    recent_gpu_ms: int
+
+
+def standings(at_ms: int) -> dict[str, tuple[Standing, ...]]:
+    """GPU type → every team with a quota of it, by name."""
+    capacity, recent = contributions.capacity(), queries.recent_use(at_ms)
+    by_type: dict[str, list[TeamShare]] = defaultdict(list)
+    for quota in queries.team_shares(at_ms):
+        by_type[quota.gpu_type].append(quota)
+    return {
+        gpu_type: tuple(
+            Standing(quota, share, recent.get((quota.team, gpu_type), queries.NO_USE).gpu_ms)
+            for quota, share in zip(quotas, _shares(capacity.get(gpu_type, 0), quotas), strict=True)
+        )
+        for gpu_type, quotas in sorted(by_type.items())
+    }
+
+
+def _shares(capacity: int, quotas: Iterable[TeamShare]) -> tuple[Share, ...]:
+    claims = [
+        Claim(quota.team, quota.guaranteed, quota.maximum, quota.weight, quota.used) for quota in quotas
+    ]
+    return shares(capacity, claims)
+
+
+def sample() -> None:
+    """Keep where each team stands, if that has changed; what is older than a month goes."""
+    now = now_ms()
+    wanted = [_row(standing, now) for of_type in standings(now).values() for standing in of_type]
+    newest = ShareSample.objects.order_by("team_id", "gpu_type", "-at_ms").distinct("team_id", "gpu_type")
+    known = {
+        (row.team_id, row.gpu_type): _figures(row)
+        for row in newest.filter(at_ms__gt=now - AT_LEAST_EVERY_MS + 1)
+    }
+    with transaction.atomic():
+        ShareSample.objects.bulk_create(
+            [row for row in wanted if known.get((row.team_id, row.gpu_type)) != _figures(row)],
+            ignore_conflicts=True,
+        )
+        ShareSample.objects.filter(at_ms__lt=now - KEPT_MS).delete()
+
+
+def _row(standing: Standing, at_ms: int) -> ShareSample:
+    quota, share = standing.quota, standing.share
+    return ShareSample(
+        at_ms=at_ms, team_id=quota.team, gpu_type=quota.gpu_type, weight=round(quota.weight),
+        guaranteed=quota.guaranteed, deserved=share.deserved, held=quota.used, borrowed=share.borrowed,
+        lent=share.lent, usage_share=round(quota.usage_share, 2),
+    )  # fmt: skip
+
+
+def _figures(row: ShareSample) -> tuple[float, ...]:
+    return tuple(getattr(row, name) for name in _FIGURES)
+
+
+def history(team: str, gpu_type: str, from_ms: int, to_ms: int, points: int) -> dict[str, list[float | None]]:
+    """at_ms and each figure at so many moments at most; None where the platform was away and nobody knows.
+
+    Each row holds until the next, so the first may come from before the period.
+    """
+    rows = list(
+        ShareSample.objects.filter(
+            team=team, gpu_type=gpu_type, at_ms__gt=from_ms - AT_LEAST_EVERY_MS, at_ms__lte=to_ms
+        )
+        .order_by("at_ms")
+        .values_list("at_ms", *_FIGURES)
+    )
+    step = max(1, (to_ms - from_ms) // points)
+    found: dict[str, list[float | None]] = {name: [] for name in ("at_ms", *_FIGURES)}
+    place = -1
+    for at_ms in range(from_ms, to_ms + 1, step):
+        while place + 1 < len(rows) and rows[place + 1][0] <= at_ms:
+            place += 1
+        holds = place >= 0 and at_ms - rows[place][0] <= AT_LEAST_EVERY_MS + step
+        if not holds and not found["at_ms"]:
+            continue  # nothing was recorded yet
+        found["at_ms"].append(at_ms)
+        for position, name in enumerate(_FIGURES, start=1):
+            found[name].append(rows[place][position] if holds else None)
+    return found

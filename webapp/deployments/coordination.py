@@ -16,6 +16,7 @@ from platform_core.distribution.deployment import WorkerState
 from webapp.deployments import services
 from webapp.deployments.delivery import pacing, seating
 from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.rollout import switching
 from webapp.live import lease
 from webapp.live.identity import now_ms
 from webapp.live.lease import Leadership
@@ -32,6 +33,8 @@ def coordinate() -> bool:
         active = Deployment.objects.filter(state__in=list(core.ACTIVE)).order_by("id")
         for deployment_id in active.values_list("id", flat=True):
             look_after(deployment_id, leadership)
+        for rollout_id in switching.looked_after():
+            look_after_rollout(rollout_id, leadership)
     except lease.LostLease as lost:
         log.info("round dropped: %s", lost)
     finally:
@@ -56,3 +59,10 @@ def look_after(deployment_id: str, leadership: Leadership) -> None:
             services.node_lost(row, node)
         seating.reseat(row)
         pacing.judge(row, now_ms())
+
+
+def look_after_rollout(rollout_id: str, leadership: Leadership) -> None:
+    """A hold that is over, and nodes that were lost or came back since; LostLease as above."""
+    with transaction.atomic():
+        lease.check(leadership)
+        switching.look_after(rollout_id)

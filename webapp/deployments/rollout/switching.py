@@ -181,15 +181,18 @@ def retry(actor: Actor, row: Deployment) -> None:
         _advance(row, [said.RetryRequested(now_ms(), actor.name)])
 
 
-def coordinate() -> None:
-    """Holds that are over, and nodes that were lost or came back since."""
+def looked_after() -> list[str]:
+    """The rollouts in which something may happen that nobody reports."""
     late = Q(state=RolloutState.ACTIVE, members__state=MemberState.WAITING) & ~Q(members__node__state="lost")
-    looked_after = Rollout.objects.filter(Q(state__in=core.UNSETTLED) | late).distinct()
-    for rollout_id in looked_after.values_list("pk", flat=True):
-        with transaction.atomic():
-            row = _locked(rollout_id)
-            follow(row)
-            _advance(row, [said.HoldOver(now_ms(), "system")])
+    found = Rollout.objects.filter(Q(state__in=core.UNSETTLED) | late).order_by("pk").distinct()
+    return list(found.values_list("pk", flat=True))
+
+
+def look_after(rollout_id: str) -> None:
+    """Inside the coordinator's transaction: a hold that is over, nodes that were lost or came back since."""
+    row = _locked(rollout_id)
+    follow(row)
+    _advance(row, [said.HoldOver(now_ms(), "system")])
 
 
 # -- inside

@@ -9,10 +9,11 @@ from tests.webapp.deployments.rollout.acting import SIZE, Agents, new_version, r
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node
-from webapp.deployments import queries, services
+from webapp.deployments import coordination, queries, services
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
 from webapp.deployments.rollout import switching
 from webapp.deployments.values import Manner, RolloutWish, WorkerReport
+from webapp.live import lease
 from webapp.live.queries import story
 from webapp.registry.models import ModelVersion
 
@@ -202,13 +203,35 @@ def test_a_hold_ends_by_the_clock(
     row = deploy(2, RolloutWish(canary="1", hold_seconds=600))
     agents.hold(row)
     rounds(agents)
-    switching.coordinate()
+    coordination.coordinate()
     assert state(row) == "holding"
     later = Rollout.objects.get(deployment=row).holding_since_ms + 600_000
     monkeypatch.setattr(switching, "now_ms", lambda: later)
-    switching.coordinate()
+    coordination.coordinate()
     rounds(agents)
     assert state(row) == "active"
+
+
+def test_only_the_coordinator_that_leads_ends_a_hold(
+    deploy: Callable[..., Deployment], agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = deploy(2, RolloutWish(canary="1", hold_seconds=600))
+    agents.hold(row)
+    rounds(agents)
+    later = Rollout.objects.get(deployment=row).holding_since_ms + 600_000
+    monkeypatch.setattr(switching, "now_ms", lambda: later)
+    old = lease.acquire("deployments", "this-machine:1")
+    assert old is not None
+    lease.release(old)
+    newer = lease.acquire("deployments", "another-machine:1")
+    assert newer is not None
+    before = Rollout.objects.values().get(deployment=row)
+    assert coordination.coordinate() is False
+    with pytest.raises(lease.LostLease):
+        coordination.look_after_rollout(row.id, old)
+    assert Rollout.objects.values().get(deployment=row) == before
+    coordination.look_after_rollout(row.id, newer)
+    assert Rollout.objects.get(deployment=row).released
 
 
 def test_a_node_that_is_lost_while_it_switches_is_passed_by_and_follows_when_it_is_back(
@@ -218,11 +241,11 @@ def test_a_node_that_is_lost_while_it_switches_is_passed_by_and_follows_when_it_
     agents.hold(row)
     agents.act("node-0", "node-1")
     Node.objects.filter(hostname="node-2").update(state="lost")
-    switching.coordinate()
+    coordination.coordinate()
     assert state(row) == "active"
     assert Rollout.objects.get(deployment=row).reason == "node-2 has no copy: its node is lost"
     Node.objects.filter(hostname="node-2").update(state="ready")
-    switching.coordinate()
+    coordination.coordinate()
     agents.act()
     assert (len(agents.active()), Rollout.objects.get(deployment=row).reason) == (3, "")
 

@@ -11,12 +11,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from platform_core.distribution.canaries import RolloutPlan
+from platform_core.distribution.rollout_checks import (
+    all_passed,
+    answered,
+    asked,
+    has_failed,
+    next_check_ms,
+    reason,
+    rolls_back,
+)
 from platform_core.distribution.rollout_states import (
     TOLD,
-    Check,
     CheckEnded,
     Event,
-    HoldOver,
     Member,
     MemberState,
     NodeHolds,
@@ -29,9 +36,7 @@ from platform_core.distribution.rollout_states import (
     Rollout,
     RolloutState,
     SwitchFailed,
-    all_passed,
-    has_failed,
-    reason,
+    TimePassed,
 )
 from platform_core.errors import IllegalTransition
 
@@ -50,8 +55,8 @@ _TARGETS: dict[tuple[RolloutState, type[Event]], set[RolloutState]] = {
     (_S.CANARY, RetryRequested): {_S.CANARY},
     (_S.HOLDING, NodeHolds): {_S.HOLDING},
     (_S.HOLDING, NodeLacks): _BEFORE,
-    (_S.HOLDING, CheckEnded): {_S.HOLDING, _S.FAILED, *_AFTER},
-    (_S.HOLDING, HoldOver): {_S.HOLDING, *_AFTER},
+    (_S.HOLDING, CheckEnded): {_S.HOLDING, _S.FAILED, _S.ROLLED_BACK, *_AFTER},
+    (_S.HOLDING, TimePassed): {_S.HOLDING, *_AFTER},
     (_S.HOLDING, PromoteRequested): {_S.HOLDING, *_AFTER},
     (_S.HOLDING, RetryRequested): {_S.HOLDING},
     (_S.PROMOTING, NodeHolds): {_S.PROMOTING},
@@ -141,10 +146,9 @@ def _not_switched(rollout: Rollout, event: SwitchFailed) -> Rollout:
 
 
 def _checked(rollout: Rollout, event: CheckEnded) -> Rollout:
-    if event.round != rollout.round:
-        return rollout  # overtaken by a newer round
-    check = Check(event.round, event.exit_code, event.output)
-    return _with(rollout, event.node, {_M.ACTIVE}, check=check)
+    rollout = answered(rollout, event)
+    why = rolls_back(rollout) if rollout.state is _S.HOLDING else ""
+    return _back(rollout, why) if why else rollout
 
 
 def _returned(rollout: Rollout, event: NodeReturned) -> Rollout:
@@ -152,19 +156,21 @@ def _returned(rollout: Rollout, event: NodeReturned) -> Rollout:
     return _with(rollout, event.node, {_M.RETURNING}, state=_M.RETURNED, **told)
 
 
-def _hold_over(rollout: Rollout, event: HoldOver) -> Rollout:
-    ends = hold_ends_ms(rollout)
-    return _released(rollout) if ends is not None and event.at_ms >= ends else rollout
+def _time_passed(rollout: Rollout, event: TimePassed) -> Rollout:
+    ends, next_check = hold_ends_ms(rollout), next_check_ms(rollout)
+    if ends is not None and event.at_ms >= ends:
+        return _released(rollout, event.at_ms)
+    return asked(rollout, event.at_ms) if next_check is not None and event.at_ms >= next_check else rollout
 
 
 def _promote(rollout: Rollout, event: PromoteRequested) -> Rollout:
-    return rollout if rollout.released else _released(rollout)
+    return rollout if rollout.released else _released(rollout, event.at_ms)
 
 
-def _released(rollout: Rollout) -> Rollout:
+def _released(rollout: Rollout, at_ms: int) -> Rollout:
     """A check that was passed a while ago is repeated; one under way decides."""
     again = bool(rollout.plan.health_check) and all_passed(rollout)
-    return replace(rollout, released=True, round=rollout.round + again)
+    return replace(asked(rollout, at_ms) if again else rollout, released=True)
 
 
 def _retried(rollout: Rollout, event: RetryRequested) -> Rollout:
@@ -182,14 +188,11 @@ def _retried(rollout: Rollout, event: RetryRequested) -> Rollout:
     )  # fmt: skip
 
 
-def _rolled_back(rollout: Rollout, event: RollBackRequested) -> Rollout:
+def _back(rollout: Rollout, why: str = "") -> Rollout:
     if rollout.state is _S.ROLLED_BACK:
         return rollout
-    members = tuple(
-        replace(member, state=_M.RETURNING, check=None) if member.told else member
-        for member in rollout.members
-    )
-    return replace(rollout, members=members, state=_S.ROLLED_BACK)
+    members = tuple(replace(m, state=_M.RETURNING) if m.told else m for m in rollout.members)
+    return replace(rollout, members=members, state=_S.ROLLED_BACK, reason=why)
 
 
 _AFTER_EVENT: dict[type[Event], Callable[[Rollout, Any], Rollout]] = {
@@ -199,10 +202,10 @@ _AFTER_EVENT: dict[type[Event], Callable[[Rollout, Any], Rollout]] = {
     SwitchFailed: _not_switched,
     CheckEnded: _checked,
     NodeReturned: _returned,
-    HoldOver: _hold_over,
+    TimePassed: _time_passed,
     PromoteRequested: _promote,
     RetryRequested: _retried,
-    RollBackRequested: _rolled_back,
+    RollBackRequested: lambda rollout, event: _back(rollout),
 }
 
 
@@ -227,7 +230,7 @@ def _with(
 def _settled(rollout: Rollout, at_ms: int) -> Rollout:
     """Whoever may switch now is told to, and the state is what they are in together."""
     if rollout.state is _S.ROLLED_BACK:
-        return replace(rollout, reason="")
+        return rollout
     if not (rollout.promoted or rollout.stopped):
         rollout = _before_the_rest(rollout, at_ms)
     if rollout.promoted:
@@ -252,7 +255,7 @@ def _before_the_rest(rollout: Rollout, at_ms: int) -> Rollout:
     if not (canaries and all(member.state is _M.ACTIVE for member in rollout.canaries)):
         return replace(rollout, holding_since_ms=None, released=rollout.plan.hold_ms == 0)
     if rollout.holding_since_ms is None:
-        rollout = replace(rollout, holding_since_ms=at_ms, round=rollout.round + 1)
+        rollout = replace(asked(rollout, at_ms), holding_since_ms=at_ms)
     return replace(rollout, promoted=rollout.released and all_passed(rollout))
 
 

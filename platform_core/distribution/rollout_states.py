@@ -85,8 +85,8 @@ class NodeReturned(_Event):
 
 
 @dataclass(frozen=True, slots=True)
-class HoldOver(_Event):
-    """So much time has passed; too early it changes nothing."""
+class TimePassed(_Event):
+    """It is so late: a hold may be over, a check due; too early it changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class RollBackRequested(_Event):
 
 
 NodeEvent = NodeHolds | NodeLacks | NodeSwitched | SwitchFailed | CheckEnded | NodeReturned
-Event = NodeEvent | HoldOver | PromoteRequested | RetryRequested | RollBackRequested
+Event = NodeEvent | TimePassed | PromoteRequested | RetryRequested | RollBackRequested
 
 _S, _M = RolloutState, MemberState
 TOLD = frozenset({_M.SWITCHING, _M.ACTIVE})
@@ -135,6 +135,7 @@ class Check:
     round: int
     exit_code: int
     output: str = ""
+    failures: int = 0  # in a row, with this one
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,7 @@ class Rollout:
     state: RolloutState = RolloutState.DISTRIBUTING
     version: int = 1
     round: int = 0  # of health checks
+    asked_ms: int | None = None  # when the canaries were asked for it
     holding_since_ms: int | None = None
     stopped: bool = False  # a canary failed
     released: bool = False  # the hold is over, or somebody said so
@@ -173,33 +175,3 @@ class Rollout:
     @property
     def canaries(self) -> tuple[Member, ...]:
         return tuple(member for member in self.members if member.canary)
-
-
-def all_passed(rollout: Rollout) -> bool:
-    if not rollout.plan.health_check:
-        return True
-    return all(
-        member.check is not None and (member.check.round, member.check.exit_code) == (rollout.round, 0)
-        for member in rollout.canaries
-    )
-
-
-def has_failed(rollout: Rollout, member: Member) -> bool:
-    return member.state is _M.FAILED or (member.check is not None and member.check.exit_code != 0)
-
-
-def reason(rollout: Rollout) -> str:
-    """What stands in the way, with the node's name."""
-    hooks = [m for m in rollout.members if m.state is _M.FAILED]
-    checks = [m for m in rollout.canaries if m.check is not None and m.check.exit_code != 0]
-    missing = [m for m in rollout.members if m.state is _M.WAITING and m.why]
-    if hooks:
-        what = f"{hooks[0].node}: {rollout.plan.hook or 'the switch'} ended with {hooks[0].exit_code}"
-    elif checks and checks[0].check is not None and not rollout.promoted:
-        what = f"{checks[0].node}: {rollout.plan.health_check} ended with {checks[0].check.exit_code}"
-    elif missing and (rollout.promoted or rollout.plan.wait_for_all or not rollout.canaries):
-        what = f"{missing[0].node} has no copy: {missing[0].why}"
-    else:
-        return ""
-    others = len(hooks or checks or missing) - 1
-    return f"{what}; {others} more" if others else what

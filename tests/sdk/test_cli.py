@@ -316,6 +316,10 @@ def test_a_version_is_switched_on_promoted_and_rolled_back(
         "1",
         "--hold",
         "600",
+        "--check-every",
+        "5",
+        "--roll-back-after",
+        "3",
         "--health-check",
         "check-model",
         "--hook",
@@ -327,7 +331,8 @@ def test_a_version_is_switched_on_promoted_and_rolled_back(
     trainmaster("deploy", "vision/bytelm", "2")
     full, bare, none = (one.json for one in platform.requests("POST", "deployments"))
     assert full["rollout"] == {
-        "canary": "1", "hold_seconds": 600, "health_check": "check-model", "hook": "reload", "wait_for_all": True,
+        "canary": "1", "check_every_seconds": 5, "roll_back_after": 3, "hold_seconds": 600,
+        "health_check": "check-model", "hook": "reload", "wait_for_all": True,
     }  # fmt: skip
     assert (bare["rollout"], "rollout" in none) == ({}, False)
     platform.answer("POST deployments/dep-2/promote", begun)

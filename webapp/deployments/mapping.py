@@ -69,6 +69,8 @@ def rollout_value(row: models.Rollout, members: Iterable[Any]) -> Rollout:
             canaries=row.canaries,
             hold_ms=row.hold_ms,
             health_check=row.health_check,
+            check_every_ms=row.check_every_ms,
+            roll_back_after=row.roll_back_after,
             hook=row.hook,
             wait_for_all=row.wait_for_all,
             command_seconds=row.command_seconds,
@@ -77,6 +79,7 @@ def rollout_value(row: models.Rollout, members: Iterable[Any]) -> Rollout:
         state=RolloutState(row.state),
         version=row.version,
         round=row.round,
+        asked_ms=row.asked_ms,
         holding_since_ms=row.holding_since_ms,
         stopped=row.stopped,
         released=row.released,
@@ -86,13 +89,15 @@ def rollout_value(row: models.Rollout, members: Iterable[Any]) -> Rollout:
 
 
 def _member(row: Any) -> Member:
-    checked = row.check_round is not None and row.check_exit_code is not None
+    check = None
+    if row.check_round is not None and row.check_exit_code is not None:
+        check = Check(row.check_round, row.check_exit_code, row.check_output, row.check_failures)
     return Member(
         node=row.node_id,
         state=MemberState(row.state),
         canary=row.canary,
         revision=row.revision,
-        check=Check(row.check_round, row.check_exit_code, row.check_output) if checked else None,
+        check=check,
         exit_code=row.exit_code,
         output=row.output,
         why=row.why,
@@ -104,6 +109,8 @@ def plan_columns(plan: RolloutPlan) -> dict[str, Any]:
         "canaries": plan.canaries,
         "hold_ms": plan.hold_ms,
         "health_check": plan.health_check,
+        "check_every_ms": plan.check_every_ms,
+        "roll_back_after": plan.roll_back_after,
         "hook": plan.hook,
         "wait_for_all": plan.wait_for_all,
         "command_seconds": plan.command_seconds,
@@ -115,6 +122,7 @@ def rollout_columns(value: Rollout) -> dict[str, Any]:
         "state": value.state,
         "version": value.version,
         "round": value.round,
+        "asked_ms": value.asked_ms,
         "holding_since_ms": value.holding_since_ms,
         "stopped": value.stopped,
         "released": value.released,
@@ -132,6 +140,7 @@ def member_columns(value: Member) -> dict[str, Any]:
         "check_round": check.round if check else None,
         "check_exit_code": check.exit_code if check else None,
         "check_output": check.output if check else "",
+        "check_failures": check.failures if check else 0,
         "exit_code": value.exit_code,
         "output": value.output,
         "why": value.why,

@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from platform_core.distribution.canaries import DEFAULT_COMMAND_SECONDS
+from platform_core.distribution.canaries import DEFAULT_CHECK_SECONDS, DEFAULT_COMMAND_SECONDS
 from platform_core.distribution.sharing import USUAL, Share
 from webapp.artifacts.values import ArtifactReference
 
@@ -33,6 +33,8 @@ class RolloutWish:
     canary: str = ""  # a number or a percentage; none: nobody goes first
     hold_seconds: int | None = None  # none: until somebody promotes
     health_check: str = ""
+    check_every_seconds: int = DEFAULT_CHECK_SECONDS  # 0: at both ends of the hold alone
+    roll_back_after: int = 0  # failed checks in a row; 0: the first one stops the rollout where it is
     hook: str = ""
     wait_for_all: bool = False
     command_seconds: int = DEFAULT_COMMAND_SECONDS

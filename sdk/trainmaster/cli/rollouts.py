@@ -22,6 +22,14 @@ _OPTIONS = (
         help="Watch the canaries for so long, then go on; else until somebody promotes.",
     ),
     click.option("--health-check", default="", metavar="COMMAND", help="The canaries must pass it."),
+    click.option(
+        "--check-every", metavar="SECONDS", type=click.IntRange(0),
+        help="Repeat it so often while they are held; 30 if not said, 0 at both ends of the hold alone.",
+    ),
+    click.option(
+        "--roll-back-after", metavar="N", type=click.IntRange(1),
+        help="So many failures in a row take every node back at once; else the first one stops the rollout.",
+    ),
     click.option("--hook", default="", metavar="COMMAND", help="Runs on a node after its switch."),
     click.option("--wait-for-all", is_flag=True, help="Nobody switches before every node holds the version."),
 )  # fmt: skip
@@ -36,6 +44,8 @@ def rollout_options(command: Callable[..., None]) -> Callable[..., None]:
         canary: str,
         hold: int | None,
         health_check: str,
+        check_every: int | None,
+        roll_back_after: int | None,
         hook: str,
         wait_for_all: bool,
         **more: Any,
@@ -47,7 +57,12 @@ def rollout_options(command: Callable[..., None]) -> Callable[..., None]:
             "wait_for_all": wait_for_all,
         }
         wish = {name: value for name, value in asked.items() if value}
-        wish |= {} if hold is None else {"hold_seconds": hold}
+        numbers = {
+            "hold_seconds": hold,
+            "check_every_seconds": check_every,
+            "roll_back_after": roll_back_after,
+        }
+        wish |= {name: value for name, value in numbers.items() if value is not None}
         command(rollout=wish if activate or wish else None, **more)
 
     for option in reversed(_OPTIONS):

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.distribution import rollout as r
+from platform_core.distribution import rollout_checks as c
 from platform_core.distribution import rollout_states as s
-from platform_core.distribution.canaries import RolloutPlan, canary_count, spread
-from platform_core.distribution.planners.routes import Place
-from platform_core.errors import IllegalTransition, TrainmasterError
+from platform_core.distribution.canaries import RolloutPlan
+from platform_core.errors import IllegalTransition
 
 S, M = s.RolloutState, s.MemberState
 NODES = ("n0", "n1", "n2")
@@ -92,10 +92,57 @@ def test_a_failed_check_stops_it_and_is_said_with_its_code() -> None:
 def test_a_hold_ends_by_the_clock_and_not_before() -> None:
     rollout = after(all_hold(replace(CHECKED, hold_ms=1_000)), switched("n0"), checked("n0"))
     assert r.hold_ends_ms(rollout) == 1_002
-    assert after(rollout, s.HoldOver(1_001, "system")) == rollout
-    due = after(rollout, s.HoldOver(1_002, "system"))
+    assert after(rollout, s.TimePassed(1_001, "system")) == rollout
+    due = after(rollout, s.TimePassed(1_002, "system"))
     assert (due.state, due.round) == (S.HOLDING, 2)
     assert after(due, checked("n0", round=2)).state is S.PROMOTING
+
+
+WATCHED = replace(CHECKED, hold_ms=60_000, check_every_ms=10_000, roll_back_after=2)
+
+
+def passed_at(at_ms: int) -> s.Event:
+    return s.TimePassed(at_ms, "system")
+
+
+def test_the_check_is_repeated_as_long_as_the_canaries_are_held() -> None:
+    rollout = after(all_hold(WATCHED), switched("n0"))
+    assert after(rollout, passed_at(30_000)) == rollout, "nobody is asked again before it has answered"
+    rollout = after(rollout, checked("n0"))
+    assert c.next_check_ms(rollout) == 10_002
+    assert after(rollout, passed_at(10_001)) == rollout
+    step = r.advance(rollout, passed_at(10_002))
+    assert (step.rollout.state, step.rollout.round, step.tell) == (S.HOLDING, 2, ("n0",))
+    once = after(step.rollout, checked("n0", round=2))
+    assert c.next_check_ms(once) == 20_002
+    assert (
+        c.next_check_ms(
+            after(
+                all_hold(replace(WATCHED, check_every_ms=0, roll_back_after=1)), switched("n0"), checked("n0")
+            )
+        )
+        is None
+    )
+
+
+def test_so_many_failures_in_a_row_take_every_node_back_at_once() -> None:
+    rollout = after(all_hold(WATCHED), switched("n0"), checked("n0", 7))
+    assert (rollout.state, rollout.stopped) == (S.HOLDING, False)
+    assert rollout.reason == "n0: check-model ended with 7, 1 of 2 in a row that take it back"
+    assert after(rollout, checked("n0", 7)) == rollout, "the same word twice is one failure"
+    well = after(rollout, passed_at(10_002), checked("n0", 0, 2), passed_at(20_002), checked("n0", 7, 3))
+    assert well.state is S.HOLDING, "one that passed in between counts anew"
+    step = r.advance(after(rollout, passed_at(10_002)), checked("n0", 7, 2))
+    assert (step.rollout.state, step.tell) == (S.ROLLED_BACK, ("n0",))
+    assert step.rollout.reason == "n0: check-model ended with 7, 2 times in a row"
+    back = after(step.rollout, s.NodeReturned(5, "system", "n0"))
+    assert (states(back)["n0"], back.reason) == ("returned", step.rollout.reason)
+
+
+def test_a_failure_that_is_counted_holds_up_the_promotion_until_the_check_is_passed() -> None:
+    rollout = after(all_hold(WATCHED), switched("n0"), checked("n0"), PROMOTE, checked("n0", 7, 2))
+    assert rollout.state is S.HOLDING
+    assert after(rollout, passed_at(10_009), checked("n0", 0, 3)).state is S.PROMOTING
 
 
 def test_without_a_hold_the_check_alone_decides() -> None:
@@ -153,13 +200,24 @@ def test_back_in_one_step_and_twice_is_once() -> None:
     assert states(after(step.rollout, s.NodeReturned(5, "system", "n0")))["n0"] == "returned"
 
 
-PLANS = st.builds(
-    RolloutPlan,
-    canaries=st.integers(1, 3),
-    hold_ms=st.sampled_from([None, 0, 5]),
-    health_check=st.sampled_from(["", "check-model"]),
-    wait_for_all=st.booleans(),
-) | st.builds(RolloutPlan, wait_for_all=st.booleans())
+PLANS = (
+    st.builds(
+        RolloutPlan,
+        canaries=st.integers(1, 3),
+        hold_ms=st.sampled_from([None, 0, 5]),
+        health_check=st.sampled_from(["", "check-model"]),
+        wait_for_all=st.booleans(),
+    )
+    | st.builds(
+        RolloutPlan,
+        canaries=st.integers(1, 3),
+        hold_ms=st.sampled_from([None, 0, 5]),
+        health_check=st.just("check-model"),
+        check_every_ms=st.just(1000),
+        roll_back_after=st.integers(1, 3),
+    )
+    | st.builds(RolloutPlan, wait_for_all=st.booleans())
+)
 ANY_NODE = st.sampled_from(NODES)
 EVENTS = st.one_of(
     st.builds(holds, ANY_NODE),
@@ -168,7 +226,7 @@ EVENTS = st.one_of(
     st.builds(not_switched, ANY_NODE, st.integers(1, 3)),
     st.builds(checked, ANY_NODE, st.integers(0, 1), st.integers(1, 3)),
     st.builds(s.NodeReturned, st.just(4), st.just("system"), ANY_NODE),
-    st.builds(s.HoldOver, st.integers(0, 20), st.just("system")),
+    st.builds(s.TimePassed, st.integers(0, 20) | st.integers(1000, 5000), st.just("system")),
     st.sampled_from([PROMOTE, AGAIN, BACK]),
 )
 HAPPY = [*(holds(node) for node in NODES), *(switched(node, n) for n in (1, 2) for node in NODES)]
@@ -263,10 +321,11 @@ def test_the_table_allows_exactly_what_can_happen() -> None:
     nodes = NODES[:2]
     reports = [f(node) for f in (holds, lacks, switched, not_switched) for node in nodes]
     reports += [lacks(node, "lost") for node in nodes] + [s.NodeReturned(4, "system", node) for node in nodes]
-    asked = [PROMOTE, AGAIN, BACK, s.HoldOver(99, "system")]
+    asked = [PROMOTE, AGAIN, BACK, s.TimePassed(99, "system")]
     plans = [replace(CHECKED, canaries=n, hold_ms=hold, health_check=check)
              for n in (1, 2) for hold in (0, 5) for check in ("", "check-model")]  # fmt: skip
     plans += [RolloutPlan(wait_for_all=wait) for wait in (False, True)]
+    plans.append(replace(CHECKED, hold_ms=5, roll_back_after=1))
     todo = [fresh(plan, nodes) for plan in plans]
     found: dict[tuple[S, type], set[S]] = {}
     seen = set(todo)
@@ -289,54 +348,13 @@ def _alike(rollout: s.Rollout) -> s.Rollout:
     """Without what only counts upwards: an order is always the first, a round too; older checks decide nothing."""
 
     def first(check: s.Check | None) -> s.Check | None:
-        return replace(check, round=1, output="") if check and check.round == rollout.round else None
+        current = check is not None and check.round == rollout.round
+        return (
+            replace(check, round=1, output="", failures=min(1, check.failures)) if check and current else None
+        )
 
     members = tuple(replace(m, revision=1, output="", check=first(m.check)) for m in rollout.members)
-    since = rollout.holding_since_ms and 1
     return replace(
-        rollout, members=members, version=1, round=min(rollout.round, 1), reason="", holding_since_ms=since
-    )
-
-
-def test_canaries_are_spread_over_racks_and_blocks() -> None:
-    places = [Place(f"n{i:02}", f"rack-{i // 3}", f"block-{i // 6}") for i in range(12)]
-    assert spread(places)[:4] == ["n00", "n06", "n03", "n09"]
-    assert spread(reversed(places)) == spread(places)
-    assert sorted(spread(places)) == sorted(place.node for place in places)
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30))
-def test_the_first_canaries_never_share_a_rack_while_another_has_none(where: list[tuple[int, int]]) -> None:
-    places = [Place(f"n{i:02}", f"r{rack}", f"b{block}") for i, (rack, block) in enumerate(where)]
-    of = {place.node: (place.block, place.rack) for place in places}
-    racks = len(set(of.values()))
-    assert len({of[node] for node in spread(places)[:racks]}) == racks
-
-
-@pytest.mark.parametrize(
-    ("wanted", "nodes", "count"), [("1", 3, 1), ("10%", 3, 1), ("50 %", 10, 5), ("0", 3, 0)]
-)
-def test_canaries_by_number_and_by_share(wanted: str, nodes: int, count: int) -> None:
-    assert canary_count(wanted, nodes) == count
-
-
-@pytest.mark.parametrize("wanted", ["4", "101%", "-1", "some", "", "٣"])
-def test_canaries_that_cannot_be_meant(wanted: str) -> None:
-    with pytest.raises(TrainmasterError, match="canary is not valid"):
-        canary_count(wanted, 3)
-
-
-@pytest.mark.parametrize(
-    ("fields", "why"),
-    [
-        ({"health_check": "x"}, "are for canaries"),
-        ({"hold_ms": None}, "are for canaries"),
-        ({"canaries": 1, "hold_ms": -1}, "can be held"),
-        ({"hook": "../../bin/sh"}, "no name of a command"),
-        ({"hook": "reload; rm -rf /"}, "no name of a command"),
-        ({"command_seconds": 0}, "must be 1 to 3600"),
-    ],
-)
-def test_plans_that_cannot_be_meant(fields: dict[str, object], why: str) -> None:
-    with pytest.raises(TrainmasterError, match=why):
-        RolloutPlan(**fields)  # type: ignore[arg-type]
+        rollout, members=members, version=1, round=min(rollout.round, 1), reason="",
+        holding_since_ms=rollout.holding_since_ms and 1, asked_ms=rollout.asked_ms and 1,
+    )  # fmt: skip

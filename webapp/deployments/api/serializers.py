@@ -6,11 +6,14 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from platform_core.distribution.canaries import (
+    DEFAULT_CHECK_SECONDS,
     DEFAULT_COMMAND_SECONDS,
     LONGEST_COMMAND_SECONDS,
     LONGEST_HOLD_MS,
+    MOST_FAILURES,
 )
 from platform_core.distribution.rollout import hold_ends_ms
+from platform_core.distribution.rollout_checks import next_check_ms
 from platform_core.distribution.rollout_states import MemberState
 from webapp.deployments import queries
 from webapp.deployments.delivery.planning import STRATEGIES
@@ -35,6 +38,15 @@ class RolloutIn(serializers.Serializer[Any]):
         max_length=100, required=False, default="", allow_blank=True,
         help_text="command of the canaries' folder of hooks",
     )  # fmt: skip
+    check_every_seconds = serializers.IntegerField(
+        required=False, default=DEFAULT_CHECK_SECONDS, min_value=0, max_value=LONGEST_HOLD_MS // 1000,
+        help_text="the check is repeated so often while the canaries are held; 0: at both ends of the hold alone",
+    )  # fmt: skip
+    roll_back_after = serializers.IntegerField(
+        required=False, default=0, min_value=0, max_value=MOST_FAILURES,
+        help_text="so many failed checks of a canary in a row take every node back at once; "
+        "0: the first one stops the rollout where it is",
+    )  # fmt: skip
     hook = serializers.CharField(
         max_length=100, required=False, default="", allow_blank=True, help_text="command after each switch"
     )
@@ -50,6 +62,7 @@ class CheckOut(serializers.Serializer[Any]):
     node = serializers.CharField()
     exit_code = serializers.IntegerField()
     output = serializers.CharField()
+    failures = serializers.IntegerField(help_text="in a row")
 
 
 class RolloutOut(serializers.Serializer[Any]):
@@ -63,6 +76,8 @@ class RolloutOut(serializers.Serializer[Any]):
     nodes_failed = serializers.IntegerField(help_text="their hook failed, their link went back")
     canaries = serializers.ListField(child=serializers.CharField(), help_text="hostnames")
     hold_ends_ms = serializers.IntegerField(allow_null=True)
+    check_round = serializers.IntegerField(help_text="how often the canaries were asked")
+    next_check_ms = serializers.IntegerField(allow_null=True)
     checks = CheckOut(many=True, help_text="the newest of each canary")
 
 
@@ -80,6 +95,7 @@ def rollout_told(row: Deployment) -> dict[str, Any] | None:
     members = list(rollout.members.select_related("node").order_by("position"))
     states = [member.state for member in members]
     canaries = [member for member in members if member.canary]
+    value = rollout_value(rollout, members)
     return RolloutOut(
         {
             "state": rollout.state,
@@ -89,9 +105,16 @@ def rollout_told(row: Deployment) -> dict[str, Any] | None:
             "nodes_active": states.count(MemberState.ACTIVE),
             "nodes_failed": states.count(MemberState.FAILED),
             "canaries": [member.node.hostname for member in canaries],
-            "hold_ends_ms": hold_ends_ms(rollout_value(rollout, members)),
+            "hold_ends_ms": hold_ends_ms(value),
+            "check_round": rollout.round,
+            "next_check_ms": next_check_ms(value),
             "checks": [
-                {"node": m.node.hostname, "exit_code": m.check_exit_code, "output": m.check_output}
+                {
+                    "node": m.node.hostname,
+                    "exit_code": m.check_exit_code,
+                    "output": m.check_output,
+                    "failures": m.check_failures,
+                }
                 for m in canaries
                 if m.check_exit_code is not None
             ],

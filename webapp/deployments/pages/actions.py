@@ -8,6 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
+from platform_core.distribution.canaries import DEFAULT_CHECK_SECONDS
 from platform_core.distribution.tiling import MIB
 from platform_core.errors import TrainmasterError
 from webapp.accounts.queries import actor_of
@@ -48,17 +49,35 @@ def _rollout(given: Mapping[str, str]) -> RolloutWish | None:
     fields = ("activate", "canary", "hold_minutes", "health_check", "hook", "wait_for_all")
     if not any(given.get(field, "").strip() for field in fields):
         return None
-    minutes = given.get("hold_minutes", "").strip()
-    if minutes and not (minutes.isascii() and minutes.isdigit() and len(minutes) < 7):
-        why = f'"{minutes}" is no number of minutes; leave it empty to promote by hand'
-        raise TrainmasterError("request_invalid", what="The hold", why=why)
+    minutes = _entered(
+        given, "hold_minutes", "The hold", "no number of minutes; leave it empty to promote by hand"
+    )
+    every = _entered(given, "check_every", "The health check", "no number of seconds; 0 does not repeat it")
+    failures = _entered(
+        given,
+        "roll_back_after",
+        "Roll back after",
+        "no number of failures; leave it empty to decide yourself",
+    )
     return RolloutWish(
         canary=given.get("canary", "").strip(),
-        hold_seconds=int(minutes) * 60 if minutes else None,
+        hold_seconds=None if minutes is None else minutes * 60,
         health_check=given.get("health_check", "").strip(),
+        check_every_seconds=DEFAULT_CHECK_SECONDS if every is None else every,
+        roll_back_after=failures or 0,
         hook=given.get("hook", "").strip(),
         wait_for_all="wait_for_all" in given,
     )
+
+
+def _entered(given: Mapping[str, str], field: str, what: str, why: str) -> int | None:
+    """None where the field is empty."""
+    text = given.get(field, "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 7):
+        raise TrainmasterError("request_invalid", what=what, why=f'"{text}" is {why}')
+    return int(text)
 
 
 def _number(text: str) -> int:

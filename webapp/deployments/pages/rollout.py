@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from platform_core.distribution.rollout import active_on, hold_ends_ms
+from platform_core.distribution.rollout_checks import next_check_ms
 from platform_core.distribution.rollout_states import DESCRIPTION, MemberState, RolloutState
 from platform_core.distribution.rollout_states import Rollout as Value
 from platform_core.units import format_duration_ms
@@ -13,6 +14,7 @@ from webapp.accounts.permissions import Actor
 from webapp.deployments.mapping import rollout_value
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
 from webapp.deployments.rollout import activity
+from webapp.deployments.rollout.story import watch
 
 SHOWN = 50
 SAID = 5  # of the commands that failed, in full
@@ -94,6 +96,9 @@ def _answer(value: Value, newer: str, now_ms: int) -> dict[str, str]:
                 "wait",
                 f"{_canaries(canaries)} {verb} it; {_until(value, now_ms)}",
             )
+            detail = " ".join(
+                filter(None, (value.reason and f"{value.reason}.", detail, _checks(value, now_ms)))
+            )
         case _S.PROMOTING:
             tone, headline = "run", f"Active on {active} of {total} nodes"
         case _S.ACTIVE:
@@ -105,6 +110,7 @@ def _answer(value: Value, newer: str, now_ms: int) -> dict[str, str]:
         case _:  # rolled back
             back, going = _count(value, _M.RETURNED), _count(value, _M.RETURNING)
             tone, headline = "off", f"Rolled back: {back} of {back + going} nodes run what they ran before"
+            detail = f"By itself. {value.reason}." if value.reason else detail
     return {"tone": tone, "headline": headline, "detail": detail}
 
 
@@ -124,6 +130,19 @@ def _until(value: Value, now_ms: int) -> str:
     if ends is None:
         return "promote it, or roll it back"
     return f"the others follow in {format_duration_ms(max(0, ends - now_ms))}"
+
+
+def _checks(value: Value, now_ms: int) -> str:
+    """How often the canaries were asked, and when they are asked again."""
+    if not value.plan.health_check:
+        return ""
+    rounds = f"{value.round} round{'s' if value.round != 1 else ''} of checks so far"
+    due = next_check_ms(value)
+    return (
+        f"{rounds}; the next in {format_duration_ms(max(0, due - now_ms))}."
+        if due is not None
+        else f"{rounds}."
+    )
 
 
 def _steps(value: Value, now_ms: int) -> list[dict[str, Any]]:
@@ -176,7 +195,7 @@ def _plan(value: Value) -> str:
         )
         parts.append(f"{_canaries(plan.canaries)} first" + (f", held {hold}" if plan.hold_ms != 0 else ""))
     if plan.health_check:
-        parts.append(f"health check {plan.health_check}")
+        parts.append(watch(plan))
     if plan.hook:
         parts.append(f"hook {plan.hook}")
     if plan.wait_for_all:
@@ -200,11 +219,16 @@ def _line(member: RolloutMember, rollout: Rollout, before: str, replaced: str) -
         "before": before,
         "note": hook or member.why,
         "said": member.output if member.exit_code else member.check_output if check else "",
-        "check": "" if check is None else ("passed" if check == 0 else f"ended with {check}"),
+        "check": "" if check is None else ("passed" if check == 0 else _failed_check(member)),
         "failed": bool(check),
         "check_state": "good" if check == 0 else "failed",
         "check_output": member.check_output,
     }
+
+
+def _failed_check(member: RolloutMember) -> str:
+    often = f", {member.check_failures} times in a row" if member.check_failures > 1 else ""
+    return f"ended with {member.check_exit_code}{often}"
 
 
 def _before(row: Deployment, members: Sequence[RolloutMember]) -> dict[str, str]:

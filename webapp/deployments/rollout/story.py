@@ -1,7 +1,9 @@
 """The story of a rollout: a sentence for everything that a person will ask about afterwards."""
 
 from platform_core.distribution import rollout_states as said
+from platform_core.distribution.canaries import RolloutPlan
 from platform_core.distribution.rollout_states import DESCRIPTION, Member, MemberState, Rollout, RolloutState
+from platform_core.units import format_duration_ms
 from webapp.clusters import queries as clusters
 from webapp.deployments.models import Deployment
 from webapp.live import services as live
@@ -19,9 +21,22 @@ def begun(row: Deployment, value: Rollout, actor: str) -> None:
     parts = [f"version {row.model_version.version} will be made active"]
     if plan.canaries:
         parts.append(f"on {plan.canaries} of {len(value.members)} nodes first")
+    if plan.health_check:
+        parts.append(watch(plan))
     if plan.wait_for_all:
         parts.append("when every node holds it")
     _record(row, "RolloutPlanned", actor, ", ".join(parts))
+
+
+def watch(plan: RolloutPlan) -> str:
+    """The health check in words."""
+    told = f"health check {plan.health_check}"
+    if plan.check_every_ms and plan.hold_ms != 0:
+        told += f" every {format_duration_ms(plan.check_every_ms)}"
+    if plan.roll_back_after:
+        failures = f"{plan.roll_back_after} failures in a row take"
+        told += f", {failures if plan.roll_back_after > 1 else 'the first failure takes'} every node back"
+    return told
 
 
 def tell(row: Deployment, before: Rollout, after: Rollout, event: said.Event) -> None:
@@ -29,7 +44,7 @@ def tell(row: Deployment, before: Rollout, after: Rollout, event: said.Event) ->
     match event:
         case said.PromoteRequested() if after != before:
             _record(row, "PromotionRequested", event.actor, "the canaries have been watched long enough")
-        case said.HoldOver() if after != before:
+        case said.TimePassed() if after.released and not before.released:
             _record(row, "HoldOver", event.actor, "the canaries have been watched for the time that was set")
         case said.RetryRequested() if after != before:
             _record(row, "RolloutRetryRequested", event.actor, "what failed is tried again")
@@ -61,11 +76,12 @@ def _member(row: Deployment, after: Rollout, old: Member, new: Member) -> list[t
             )
             told.append(("VersionReturned", f"runs what it ran before version {version}{trouble}"))
     if new.check is not None and old.check != new.check:
-        check, command = new.check, after.plan.health_check
-        if check.exit_code == 0:
-            told.append(("HealthCheckSucceeded", f"passed {command}"))
-        else:
-            why = f"{command} ended with {check.exit_code}{_last_line(check.output)}"
+        check, command, most = new.check, after.plan.health_check, after.plan.roll_back_after
+        if check.exit_code == 0 and (after.released or old.check is None or old.check.exit_code):
+            told.append(("HealthCheckSucceeded", f"passed {command}"))  # once, not every few seconds
+        elif check.exit_code:
+            often = f"; {check.failures} of {most} in a row" if most > 1 else ""
+            why = f"{command} ended with {check.exit_code}{_last_line(check.output)}{often}"
             told.append(("HealthCheckFailed", f"is not well: {why}"))
     return told
 

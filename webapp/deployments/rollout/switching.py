@@ -41,12 +41,14 @@ def planned(manner: Manner, nodes: int) -> RolloutPlan | None:
     watched = canaries or wish.hold_seconds is not None or wish.health_check
     hold_ms = None if wish.hold_seconds is None else wish.hold_seconds * 1000
     return RolloutPlan(
-        canaries,
-        hold_ms if watched else 0,
-        wish.health_check,
-        wish.hook,
-        wish.wait_for_all,
-        wish.command_seconds,
+        canaries=canaries,
+        hold_ms=hold_ms if watched else 0,
+        health_check=wish.health_check,
+        check_every_ms=wish.check_every_seconds * 1000,
+        roll_back_after=wish.roll_back_after,
+        hook=wish.hook,
+        wait_for_all=wish.wait_for_all,
+        command_seconds=wish.command_seconds,
     )
 
 
@@ -189,10 +191,11 @@ def looked_after() -> list[str]:
 
 
 def look_after(rollout_id: str) -> None:
-    """Inside the coordinator's transaction: a hold that is over, nodes that were lost or came back since."""
+    """Inside the coordinator's transaction: a hold that is over, checks that are due, nodes that were lost or came back
+    since."""
     row = _locked(rollout_id)
     follow(row)
-    _advance(row, [said.HoldOver(now_ms(), "system")])
+    _advance(row, [said.TimePassed(now_ms(), "system")])
 
 
 # -- inside
@@ -228,7 +231,7 @@ def _advance(row: Deployment, events: Sequence[said.Event]) -> None:
         try:
             step = core.advance(value, event)
         except IllegalTransition:
-            if isinstance(event, said.NodeEvent | said.HoldOver):
+            if isinstance(event, said.NodeEvent | said.TimePassed):
                 continue  # a late word
             raise
         story.tell(row, value, step.rollout, event)

@@ -29,7 +29,8 @@ def test_rollouts_over_rest(
     told = client.get(f"/api/v1/deployments/{row.id}").json()["rollout"]
     assert (told["state"], told["nodes_active"], told["nodes"]) == ("holding", 2, 3)
     assert told["checks"] == [
-        {"node": name, "exit_code": 0, "output": "a\nperplexity 9"} for name in ("node-0", "node-1")
+        {"node": name, "exit_code": 0, "output": "a\nperplexity 9", "failures": 0}
+        for name in ("node-0", "node-1")
     ]
     told = client.post(f"/api/v1/deployments/{row.id}/promote").json()["rollout"]
     assert told["state"] == "holding"

@@ -1,9 +1,11 @@
 """Switching nodes to a version: canaries, health checks, promotion and the way back; agents are played by hand."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from platform_core.distribution.rollout_states import DESCRIPTION, RolloutState
 from platform_core.errors import IllegalTransition, TrainmasterError
 from tests.webapp.deployments.rollout.acting import SIZE, Agents, new_version, rounds, state
 from webapp.accounts.models import User
@@ -210,6 +212,54 @@ def test_a_hold_ends_by_the_clock(
     coordination.coordinate()
     rounds(agents)
     assert state(row) == "active"
+
+
+WATCHED = RolloutWish(
+    canary="1", hold_seconds=600, health_check="check-model", check_every_seconds=20, roll_back_after=2
+)
+
+
+def test_canaries_are_checked_again_as_long_as_they_are_held_and_go_back_after_two_failures(
+    first: Deployment,
+    deploy: Callable[..., Deployment],
+    agents: Agents,
+    monkeypatch: pytest.MonkeyPatch,
+    browser: Callable[..., Any],
+    owner: User,
+) -> None:
+    row = deploy(2, WATCHED)
+    agents.hold(row)
+    rounds(agents)
+    began = Rollout.objects.get(deployment=row).asked_ms
+    for number in range(1, 4):
+        monkeypatch.setattr(switching, "now_ms", lambda: began + number * 20_000)  # noqa: B023
+        agents.health = 7 if number > 1 else 0
+        coordination.coordinate()
+        rounds(agents, 1)
+        if number == 2:
+            told = browser(owner).get(f"/api/v1/deployments/{row.id}").json()["rollout"]
+            assert (told["state"], told["check_round"], told["checks"][0]["failures"]) == ("holding", 3, 1)
+            page = browser(owner).get(f"/deployments/{row.id}/").content.decode()
+            assert "node-0: check-model ended with 7, 1 of 2 in a row that take it back." in page
+            assert "3 rounds of checks so far; the next in" in page
+    rounds(agents)
+    assert (state(row), set(agents.active().values())) == ("rolled_back", {"1"})
+    events = [
+        (event.kind, event.cause)
+        for event in story(f"deployment:{row.id}")
+        if "Check" in event.kind or "Roll" in event.kind
+    ]
+    assert events[1:] == [
+        ("RolloutCanary", "The canaries switch."),
+        ("RolloutHolding", DESCRIPTION[RolloutState.HOLDING]),
+        ("HealthCheckSucceeded", "node-0 passed check-model"),
+        ("HealthCheckFailed", "node-0 is not well: check-model ended with 7: perplexity 9; 1 of 2 in a row"),
+        ("HealthCheckFailed", "node-0 is not well: check-model ended with 7: perplexity 9; 2 of 2 in a row"),
+        ("RolloutRolledBack", "node-0: check-model ended with 7, 2 times in a row"),
+    ]
+    page = browser(owner).get(f"/deployments/{row.id}/").content.decode()
+    assert "By itself. node-0: check-model ended with 7, 2 times in a row." in page
+    assert "every 20 s, 2 failures in a row take every node back" in page
 
 
 def test_only_the_coordinator_that_leads_ends_a_hold(

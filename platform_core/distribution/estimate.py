@@ -11,6 +11,9 @@ from platform_core.distribution.forest import STORE, Forest, depths, most_childr
 from platform_core.distribution.planners import binary_tree, chain, mesh, pipelines, sequential
 from platform_core.distribution.planners.routes import Link, Place, crossings
 
+# What the mesh may take longer, by estimate, before another strategy is worth what failures and slow nodes cost there.
+MESH_TIMES, MESH_MS = 1.1, 1_000
+
 Planner = Callable[[tuple[Place, ...]], tuple[Link, ...]]
 STRATEGIES: Mapping[str, Planner] = {
     "chain": chain.plan,
@@ -55,9 +58,14 @@ def compare(places: tuple[Place, ...], conditions: Conditions) -> tuple[Estimate
 
 
 def choose(places: tuple[Place, ...], conditions: Conditions) -> str:
-    """The strategy meant by `auto`: the quickest of those that take one copy from the store."""
-    best = [each.strategy for each in compare(places, conditions) if each.store_copies <= 1]
-    return best[0] if best else "chain"
+    """The strategy meant by `auto`: the quickest of those that take one copy from the store. The estimates know of no
+    failures, so it is the mesh unless another is quicker by more than a tenth and more than a second."""
+    best = [each for each in compare(places, conditions) if each.store_copies <= 1]
+    if not best:
+        return "mesh"
+    enough = max(MESH_TIMES * best[0].time_ms, best[0].time_ms + MESH_MS)
+    alike = {each.strategy for each in best if each.time_ms <= enough}
+    return "mesh" if "mesh" in alike else best[0].strategy
 
 
 def estimate(

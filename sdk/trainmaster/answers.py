@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self
 
 FINISHED = frozenset({"succeeded", "failed", "cancelled"})
-DEPLOYED = frozenset({"complete", "failed", "cancelled"})
+DEPLOYED = frozenset({"complete", "failed", "cancelled", "evicted"})
 
 
 class UnexpectedAnswer(Exception):
@@ -123,6 +123,7 @@ class Deployment(Answer):
     workers_failed: int = 0
     workers_evicted: int = 0  # were complete, gave it up for room since
     strategy: str = ""
+    strategies: Sequence[Mapping[str, Any]] = ()  # what each would have taken, the quickest first
     preheat: bool = False
     pinned: bool = False
     bytes_done: int = 0  # on all workers together

@@ -238,12 +238,15 @@ def test_a_model_is_registered_and_deployed(trainmaster: Trainmaster, platform: 
     platform.answer("POST models/bytelm/versions", version, 201)
     platform.answer("GET models", {"results": [version]})
     deployed = {"id": "dep-1", "status": "complete", "progress": 1.0, "workers": 2, "workers_complete": 2}
-    platform.answer("POST deployments", {**deployed, "estimated_time_seconds": 1.5}, 201)
+    planned = [{"strategy": "mesh", "time_seconds": 1.5}, {"strategy": "chain", "time_seconds": 2}]
+    estimate = {"estimated_time_seconds": 1.5, "strategy": "mesh", "strategies": planned}
+    platform.answer("POST deployments", {**deployed, **estimate}, 201)
     platform.answer("GET deployments", {"results": [deployed]})
     assert trainmaster("register", "bytelm", "--checkpoint", "ckpt-1").stdout == "vision/bytelm version 1\n"
     assert "2 KiB" in trainmaster("models").stdout
     told = trainmaster("deploy", "bytelm", "1", "--nodes", "n1, n2", "--watch")
     assert told.stdout == "dep-1\n"
+    assert "It takes about 1.5 s by mesh (chain 2 s)." in told.stderr
     assert "complete  100%  2 of 2 workers complete" in told.stderr
     [asked] = platform.requests("POST", "deployments")
     assert asked.json == {"model_id": "vision/bytelm", "version": 1, "target_workers": ["n1", "n2"]}
@@ -294,14 +297,17 @@ def test_a_model_is_preheated_and_pinned(trainmaster: Trainmaster, platform: Pla
     platform.answer("PATCH deployments/dep-2", {**begun, "pinned": True})
     platform.answer("PATCH deployments/dep-2", {**begun, "pinned": False})
     listed = {**begun, "status": "complete", "pinned": True, "workers_evicted": 1, "workers": 2}
-    platform.answer("GET deployments", {"results": [listed]})
+    nowhere = {**begun, "id": "dep-1", "status": "evicted", "workers_evicted": 2, "workers": 2}
+    platform.answer("GET deployments", {"results": [listed, nowhere]})
     assert trainmaster("preheat", "vision/bytelm", "3", "--strategy", "auto").stdout == "dep-2\n"
     [asked] = platform.requests("POST", "deployments")
     assert (asked.json["preheat"], asked.json["strategy"]) == (True, "auto")
     assert "dep-2 is pinned" in trainmaster("pin", "dep-2").stdout
     assert "not pinned any more" in trainmaster("pin", "dep-2", "--off").stdout
     assert [one.json for one in platform.requests("PATCH")] == [{"pin": True}, {"pin": False}]
-    assert "complete (preheated, pinned, 1 gave it up)" in trainmaster("deployments").stdout
+    told = trainmaster("deployments").stdout
+    assert "complete (preheated, pinned, 1 gave it up)" in told
+    assert "evicted (preheated, 2 gave it up)" in told
 
 
 def test_a_version_is_switched_on_promoted_and_rolled_back(

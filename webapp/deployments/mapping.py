@@ -1,10 +1,12 @@
 """Between the rows of deployments and rollouts and the core's values of them."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from platform_core.distribution.canaries import RolloutPlan
 from platform_core.distribution.deployment import Deployment, DeploymentState, Worker, WorkerState
+from platform_core.distribution.estimate import Estimate
 from platform_core.distribution.rollout_states import Check, Member, MemberState, Rollout, RolloutState
 from webapp.deployments import models
 
@@ -59,6 +61,14 @@ def worker_columns(value: Worker) -> dict[str, Any]:
         "started_ms": value.started_ms,
         "finished_ms": value.finished_ms,
     }
+
+
+def estimate_document(value: Estimate) -> dict[str, Any]:
+    return asdict(value)
+
+
+def estimate_value(document: dict[str, Any]) -> Estimate:
+    return Estimate(**document)
 
 
 def rollout_value(row: models.Rollout, members: Iterable[Any]) -> Rollout:

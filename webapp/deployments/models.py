@@ -30,6 +30,9 @@ class Deployment(models.Model):
         default=False, help_text="fetched and verified before anybody needs it, never activated"
     )
     pinned = models.BooleanField(default=False, help_text="no node gives it up for room")
+    estimates = models.JSONField(
+        default=list, help_text="what each strategy would have taken, as planned; the quickest first"
+    )
     estimated_ms = models.BigIntegerField()
     bound_ms = models.BigIntegerField(default=0, help_text="the least that any strategy could take")
     created_ms = models.BigIntegerField()

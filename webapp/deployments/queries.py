@@ -52,6 +52,21 @@ def progress_of(row: Deployment) -> Progress:
     return progress(deployment_value(row, workers(row.id)))
 
 
+def shown_state(row: Deployment, told: Progress) -> str:
+    """Complete, and on no node any more, is told apart from complete: evicted."""
+    gone = row.state == DeploymentState.COMPLETE and told.workers_evicted and not told.workers_complete
+    return str(WorkerState.EVICTED) if gone else row.state
+
+
+def reason(row: Deployment, told: Progress) -> str:
+    """Why it is not, or not everywhere any more, what it was asked for."""
+    if row.reason or not told.workers_evicted:
+        return row.reason
+    given_up = Worker.objects.filter(deployment=row, state=WorkerState.EVICTED).order_by("position")
+    first = given_up.values_list("node__hostname", "error").first()
+    return f"{first[0]} gave it up: {first[1]}" if first else ""
+
+
 def rate_in(row: Deployment) -> int:
     """Bytes per second that come into all of its nodes together."""
     receiving = Worker.objects.filter(deployment=row, state=WorkerState.RECEIVING)

@@ -77,7 +77,7 @@ class Manner:
     `pin`: never to go for room. `priority` weighs where deployments share a link, 0 is the usual one; `rate_cap` in
     bytes per second holds on each node, in and out, 0 is none."""
 
-    strategy: str = "mesh"  # one of planning.STRATEGIES
+    strategy: str = "auto"  # one of planning.STRATEGIES
     preheat: bool = False
     pin: bool = False
     rollout: RolloutWish | None = None  # none: the bytes alone

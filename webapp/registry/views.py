@@ -83,7 +83,7 @@ def detail(request: HttpRequest, team: str, name: str) -> HttpResponse:
         "subjects": f"models:{team} deployments:{team}",
         "versions": [_version(version, deployed.get(version.id, [])) for version in versions],
         "targets": _targets(),
-        "strategies": (*NAMES, AUTO),
+        "strategies": (AUTO, *NAMES),
         "may": {"deploy": permissions.may(actor, "deployment.create", team)},
     }
     return fragments.render(request, "model.html", context)

@@ -23,8 +23,8 @@ _NODES = click.option(
 _SOURCE = click.option("--source-url", default="", help="Another place where the same bytes lie.")
 _STRATEGY = click.option(
     "--strategy",
-    type=click.Choice([*NAMES, AUTO]),
-    help="How it goes from node to node; auto takes what is predicted to be the quickest. Default mesh.",
+    type=click.Choice([AUTO, *NAMES]),
+    help="How it goes from node to node; auto, the default, takes what is predicted to be the quickest.",
 )
 _PIN = click.option("--pin", is_flag=True, help="No node gives it up for room.")
 _PRIORITY = click.option(
@@ -211,4 +211,10 @@ def _duration(seconds: float) -> str:
 def _tell_estimate(deployment: Deployment) -> None:
     seconds = deployment.estimated_time_seconds
     if seconds:
-        click.echo(f"It takes about {_duration(seconds)}.", err=True)
+        others = ", ".join(
+            f"{one['strategy']} {_duration(one['time_seconds'])}"
+            for one in deployment.strategies
+            if one["strategy"] != deployment.strategy
+        )
+        by = f" by {deployment.strategy}{f' ({others})' if others else ''}" if deployment.strategy else ""
+        click.echo(f"It takes about {_duration(seconds)}{by}.", err=True)

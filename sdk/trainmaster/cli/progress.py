@@ -64,7 +64,8 @@ class Line:
 def words(deployment: Deployment) -> str:
     """What changes seldom enough for a log: no rates."""
     failed = f", {deployment.workers_failed} failed" if deployment.workers_failed else ""
-    workers = f"{deployment.workers_complete} of {deployment.workers} workers complete{failed}"
+    gone = f", {deployment.workers_evicted} gave it up" if deployment.workers_evicted else ""
+    workers = f"{deployment.workers_complete} of {deployment.workers} workers complete{failed}{gone}"
     return f"{deployment.status}  {deployment.progress:.0%}  {workers}"
 
 

@@ -83,6 +83,22 @@ def test_the_mesh_beats_what_the_original_design_could_do() -> None:
     assert choose(HUNDRED, ORIGINAL) == "mesh"
 
 
+def test_auto_is_the_mesh_unless_another_is_clearly_quicker() -> None:
+    four = tuple(Place(f"n{n}", "r0") for n in range(4))
+    few_pieces, many, slow = 16 << 20, 2 << 30, 12_500_000
+    assert choose(four, Conditions(many, 4 << 20, slow, slow)) == "mesh", (
+        "some pieces more than a chain, of 512"
+    )
+    assert choose(four, Conditions(few_pieces, 4 << 20, GBPS_10, GBPS_10)) == "mesh", (
+        "a second decides nothing"
+    )
+    conditions = Conditions(few_pieces, 4 << 20, slow, slow)
+    best = compare(four, conditions)[0]
+    assert best.strategy != "mesh"
+    assert choose(four, conditions) == best.strategy
+    assert choose((), conditions) == "mesh"
+
+
 def test_a_chain_takes_one_copy_from_the_store_and_crosses_into_each_rack_once() -> None:
     seen = {each.strategy: each for each in compare(HUNDRED, ORIGINAL)}["chain"]
     assert (seen.store_copies, seen.cross_rack_copies, seen.most_sent_copies) == (1, 9, 1)
@@ -114,7 +130,7 @@ def test_a_thin_uplink_slows_those_behind_it() -> None:
 
 def test_a_short_file_for_very_many_nodes_is_better_in_a_tree() -> None:
     places = tuple(Place(f"n{n:04}") for n in range(2000))
-    assert choose(places, Conditions(4 << 20, 4 << 20, GBPS_10, GBPS_10)) == "binary_tree"
+    assert choose(places, Conditions(4 << 20, 4 << 20, GBPS_10 // 100, GBPS_10 // 100)) == "binary_tree"
 
 
 def test_nobody_and_nothing_take_no_time() -> None:

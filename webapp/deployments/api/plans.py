@@ -10,6 +10,7 @@ from rest_framework.views import APIView
 
 from webapp.accounts.queries import actor_of
 from webapp.deployments import services
+from webapp.deployments.api.serializers import EstimateOut
 from webapp.deployments.delivery import planning
 from webapp.deployments.delivery.planning import STRATEGIES
 
@@ -24,18 +25,6 @@ class Wish(serializers.Serializer[Any]):
         help_text="nodes; none: every ready one",
     )
     strategy = serializers.ChoiceField(choices=STRATEGIES, required=False, default="auto")
-
-
-class EstimateOut(serializers.Serializer[Any]):
-    strategy = serializers.CharField()
-    time_seconds = serializers.SerializerMethodField()
-    ratio = serializers.FloatField(help_text="of the least that any strategy could take")
-    store_copies = serializers.IntegerField()
-    cross_rack_copies = serializers.IntegerField()
-    most_sent_copies = serializers.IntegerField(help_text="by the busiest node")
-
-    def get_time_seconds(self, estimate: Any) -> float:
-        return float(estimate.time_ms) / 1000
 
 
 class PlanOut(serializers.Serializer[Any]):

@@ -17,7 +17,7 @@ from platform_core.distribution.rollout_checks import next_check_ms
 from platform_core.distribution.rollout_states import MemberState
 from webapp.deployments import queries
 from webapp.deployments.delivery.planning import STRATEGIES
-from webapp.deployments.mapping import rollout_value
+from webapp.deployments.mapping import estimate_value, rollout_value
 from webapp.deployments.models import Deployment, Rollout
 from webapp.deployments.rollout import activity
 from webapp.deployments.values import RolloutWish
@@ -132,7 +132,10 @@ class NewDeployment(serializers.Serializer[Any]):
         default=list,
         help_text="nodes; none: every ready one",
     )
-    strategy = serializers.ChoiceField(choices=STRATEGIES, required=False, default="mesh")
+    strategy = serializers.ChoiceField(
+        choices=STRATEGIES, required=False, default="auto",
+        help_text="auto takes what is predicted to be the quickest of those that read one copy from the store",
+    )  # fmt: skip
     preheat = serializers.BooleanField(
         required=False, default=False, help_text="fetch and verify, never activate, make room first"
     )
@@ -160,24 +163,44 @@ class Change(serializers.Serializer[Any]):
     rate_cap = serializers.IntegerField(required=False, min_value=0, help_text="bytes per second; 0: no cap")
 
 
+class EstimateOut(serializers.Serializer[Any]):
+    strategy = serializers.CharField()
+    time_seconds = serializers.SerializerMethodField()
+    ratio = serializers.FloatField(help_text="of the least that any strategy could take")
+    store_copies = serializers.IntegerField()
+    cross_rack_copies = serializers.IntegerField()
+    most_sent_copies = serializers.IntegerField(help_text="by the busiest node")
+
+    def get_time_seconds(self, estimate: Any) -> float:
+        return float(estimate.time_ms) / 1000
+
+
 class DeploymentOut(serializers.Serializer[Deployment]):
     id = serializers.CharField()
     model = serializers.CharField(source="model_version.model.__str__")
     version = serializers.IntegerField(source="model_version.version")
-    status = serializers.CharField(source="state")
+    status = serializers.SerializerMethodField(
+        help_text="init, downloading, distributing, verifying, complete, failed, cancelled, "
+        "or evicted: it was complete, and no node has it any more"
+    )
     estimated_time_seconds = serializers.SerializerMethodField()
     progress = serializers.SerializerMethodField(help_text="0 to 1")
     workers = serializers.SerializerMethodField()
     workers_complete = serializers.SerializerMethodField()
     workers_failed = serializers.SerializerMethodField()
     workers_evicted = serializers.SerializerMethodField(help_text="were complete, gave it up for room since")
-    strategy = serializers.CharField()
+    strategy = serializers.CharField(help_text="that was taken")
+    strategies = serializers.SerializerMethodField(
+        help_text="what each strategy would have taken, as planned; the quickest first"
+    )
     preheat = serializers.BooleanField()
     pinned = serializers.BooleanField()
     priority = serializers.IntegerField()
     rate_cap = serializers.IntegerField(help_text="bytes per second in, and out, at each node; 0: no cap")
     rollout = serializers.SerializerMethodField(help_text="null: it only brings the bytes")
-    reason = serializers.CharField()
+    reason = serializers.SerializerMethodField(
+        help_text="why it failed or was cancelled, or its nodes gave it up"
+    )
     created_ms = serializers.IntegerField()
     started_ms = serializers.IntegerField()
     finished_ms = serializers.IntegerField()
@@ -186,6 +209,10 @@ class DeploymentOut(serializers.Serializer[Deployment]):
     def get_rollout(self, row: Deployment) -> dict[str, Any] | None:
         return rollout_told(row)
 
+    @extend_schema_field(EstimateOut(many=True))
+    def get_strategies(self, row: Deployment) -> Any:
+        return EstimateOut([estimate_value(each) for each in row.estimates], many=True).data
+
     def get_estimated_time_seconds(self, row: Deployment) -> float:
         return row.estimated_ms / 1000
 
@@ -193,6 +220,12 @@ class DeploymentOut(serializers.Serializer[Deployment]):
         if not hasattr(row, "_progress"):
             row._progress = queries.progress_of(row)  # type: ignore[attr-defined]
         return row._progress  # type: ignore[attr-defined]
+
+    def get_status(self, row: Deployment) -> str:
+        return queries.shown_state(row, self._progress(row))
+
+    def get_reason(self, row: Deployment) -> str:
+        return queries.reason(row, self._progress(row))
 
     def get_progress(self, row: Deployment) -> float:
         told = self._progress(row)

@@ -13,7 +13,7 @@ from platform_core.errors import TrainmasterError
 from webapp.clusters import queries as clusters
 from webapp.deployments import queries
 
-STRATEGIES = (*strategies.NAMES, strategies.AUTO)
+STRATEGIES = (strategies.AUTO, *strategies.NAMES)
 
 
 @dataclass(frozen=True, slots=True)

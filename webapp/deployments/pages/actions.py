@@ -30,7 +30,7 @@ def create(request: HttpRequest) -> HttpResponse:
     if not (targets := given.getlist("targets")):  # over REST none means all, but here somebody unticked them
         raise TrainmasterError("request_invalid", what="The deployment", why="choose at least one node")
     manner = Manner(
-        given.get("strategy") or "mesh", "preheat" in given, "pin" in given, _rollout(given),
+        given.get("strategy") or "auto", "preheat" in given, "pin" in given, _rollout(given),
         _number(given.get("priority", "")), _number(given.get("rate_cap_mib", "")) * MIB,
     )  # fmt: skip
     row = services.create(

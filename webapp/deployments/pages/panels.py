@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from webapp.deployments import queries
 from webapp.deployments.models import Deployment
-from webapp.deployments.pages import presentation, rollout
+from webapp.deployments.pages import rollout
 
 if TYPE_CHECKING:
     from webapp.registry.models import Model
@@ -24,7 +24,7 @@ def of_model(model: Model) -> dict[str, list[dict[str, Any]]]:
         told = queries.progress_of(row)
         line = {
             "id": row.id,
-            "state": presentation.shown_state(row, told),
+            "state": queries.shown_state(row, told),
             "label": f"{told.workers_complete} of {told.workers} nodes",
         }
         found.setdefault(row.model_version_id, []).append(line | {"rollout": rollout.badge(row)})

@@ -11,6 +11,7 @@ from platform_core.units import format_bytes, format_duration_ms
 from webapp.deployments.mapping import deployment_value
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.pages import movement, rollout
+from webapp.deployments.queries import shown_state
 from webapp.deployments.queries import workers as workers_of
 
 _PHASES = ("init", "downloading", "distributing", "verifying", "complete")
@@ -85,12 +86,6 @@ def _given_up(told: Progress, workers: Sequence[Worker]) -> dict[str, str]:
         "headline": f"{left}: {gone}",
         "detail": f"{why}. Fetch it again, or pin it once it is there.",
     }
-
-
-def shown_state(row: Deployment, told: Progress) -> str:
-    """Complete, and on no node any more, is told apart from complete."""
-    gone = row.state == DeploymentState.COMPLETE and told.workers_evicted and not told.workers_complete
-    return str(WorkerState.EVICTED) if gone else row.state
 
 
 def phases(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:

@@ -106,7 +106,7 @@ def plan(request: HttpRequest) -> HttpResponse:
         return render(request, "parts/plan.html", {"why": "Choose the nodes that shall have it."})
     found, places = services.what_and_where(actor, str(version.model), version.version, targets)
     assert found.manifest is not None, "a version that is ready has one"
-    document, strategy = found.manifest.document, request.GET.get("strategy") or "mesh"
+    document, strategy = found.manifest.document, request.GET.get("strategy") or "auto"
     planned = planning.plan(places, found.manifest.total_bytes, document["piece_size"], strategy)
     return render(request, "parts/plan.html", {"plan": planned, "nodes": len(places)})
 

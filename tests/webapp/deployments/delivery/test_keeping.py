@@ -71,6 +71,7 @@ def test_what_a_node_gave_up_is_not_wanted_of_it_any_more_and_nothing_has_failed
     assert (told["status"], told["workers_complete"], told["workers_evicted"], told["workers_failed"]) == (
         "complete", 3, 1, 0,
     )  # fmt: skip
+    assert told["reason"] == f"{Node.objects.get(id=gone).hostname} gave it up: {REASON}"
     shown = page(browser, owner, f"/deployments/{complete.id}/")
     assert "Still on 3 of 4 nodes: 1 gave it up for room" in shown
     assert "more than 90 %" in shown
@@ -79,9 +80,12 @@ def test_what_a_node_gave_up_is_not_wanted_of_it_any_more_and_nothing_has_failed
 
 
 def test_a_model_that_is_on_no_node_any_more_is_shown_as_evicted(
-    complete: Deployment, owner: User, browser: Callable[[User], Client]
+    complete: Deployment, owner: User, browser: Callable[[User], Client], api: Callable[..., APIClient]
 ) -> None:
     give_up(complete, 4)
+    told = api(owner).get(f"/api/v1/deployments/{complete.id}").json()
+    assert (told["status"], told["workers_evicted"]) == ("evicted", 4)
+    assert REASON in told["reason"]
     assert "On no node any more: all gave it up for room" in page(
         browser, owner, f"/deployments/{complete.id}/"
     )
@@ -224,7 +228,7 @@ def test_the_plan_compares_the_strategies_and_moves_nothing(
     times = [one["time_seconds"] for one in told["strategies"]]
     assert times == sorted(times)
     assert min(times) >= told["bound_seconds"] > 0
-    assert told["strategy"] == next(one["strategy"] for one in told["strategies"] if one["store_copies"] == 1)
+    assert told["strategy"] == "mesh", "so little takes less than a second whatever is chosen"
     same = api(owner).get("/api/v1/deployments/plan", {**body, "strategy": "auto"}).json()
     assert same == told
     assert (

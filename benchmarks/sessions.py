@@ -58,7 +58,7 @@ def node(index: int) -> enrolment_pb2.NodeDescription:
     return enrolment_pb2.NodeDescription(
         hostname=f"bench-{index}", rack=f"rack-{index // 16}", gpu_type="bench", slots=slots, cpus=64,
         memory_bytes=2**39, disk_bytes=2**41, agent_version="bench", address="127.0.0.1",
-        transfer_port=1, rendezvous_port_low=1, rendezvous_port_high=2,
+        transfer_port=1, rendezvous_port_low=20000, rendezvous_port_high=20999,
     )  # fmt: skip
 
 

@@ -120,9 +120,10 @@ def revisions(node_ids: Sequence[str]) -> dict[str, tuple[int, bool]]:
     return {node_id: (revision, revoked_ms is not None) for node_id, revision, revoked_ms in rows}
 
 
-def rendezvous(node_id: str) -> Rendezvous:
-    row = Node.objects.values_list("address", "rendezvous_port_low", "rendezvous_port_high").get(id=node_id)
-    return Rendezvous(*row)
+def rendezvous(node_ids: Iterable[str]) -> dict[str, Rendezvous]:
+    rows = Node.objects.filter(id__in=list(node_ids))
+    fields = ("id", "address", "rendezvous_port_low", "rendezvous_port_high")
+    return {node_id: Rendezvous(*row) for node_id, *row in rows.values_list(*fields)}
 
 
 def count() -> int:
@@ -280,6 +281,10 @@ _NODE_ID = re.compile(r"node-[0-9a-hjkmnp-tv-z]{16}")
 
 def with_hostnames(text: str) -> str:
     """A sentence for people: its node ids replaced by hostnames."""
-    ids = set(_NODE_ID.findall(text))
+    return all_with_hostnames([text])[0]
+
+
+def all_with_hostnames(texts: Sequence[str]) -> list[str]:
+    ids = {node_id for text in texts for node_id in _NODE_ID.findall(text)}
     names = hostnames(ids) if ids else {}
-    return _NODE_ID.sub(lambda found: names.get(found[0], found[0]), text)
+    return [_NODE_ID.sub(lambda found: names.get(found[0], found[0]), text) for text in texts]

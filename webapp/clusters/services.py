@@ -1,6 +1,6 @@
 """What happens to nodes and their slots. The gateway, the jobs app and operators call these."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from django.db import transaction
 from django.db.models import F
@@ -20,23 +20,14 @@ from webapp.clusters.notices import give_notice, heard_notice, is_back
 from webapp.clusters.values import NodeDescription, Registration, Telemetry
 from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
+from webapp.live.rows import update_each
 
 __all__ = [
-    "SlotsTaken", "assign_slots", "authenticate", "book_maintenance", "cancel_maintenance",
+    "assign_slots", "authenticate", "book_maintenance", "cancel_maintenance",
     "create_bootstrap_token", "drain", "give_notice", "heard_notice", "heartbeat", "hello", "join",
     "listening", "mark", "node_authority", "read_labels", "readmit", "register", "release_slots", "resume",
     "revoke", "revoke_bootstrap_token", "sweep", "touch", "turn_maintenance", "worker_heard",
 ]  # fmt: skip
-
-
-class SlotsTaken(TrainmasterError):
-    """The slots, or the node, are not as the plan had them. Code stale_version."""
-
-    def __init__(self, node_id: str, slots: Sequence[int]) -> None:
-        numbers = ", ".join(map(str, slots))
-        super().__init__(
-            "stale_version", f"Slots {numbers} of {node_id} are no longer all free on a ready node"
-        )
 
 
 # Enrolment and sessions: called by the gateway
@@ -200,22 +191,34 @@ def readmit(actor: Actor, node_id: str) -> None:
 # Slots and wanted state: called by jobs and deployments inside their transactions
 
 
-def assign_slots(attempt_id: str, node_id: str, slots: Sequence[int]) -> None:
-    """The attempt holds these slots of the node, all of them; otherwise SlotsTaken, and the caller rolls back."""
+Seats = Sequence[tuple[str, Sequence[int]]]  # (node, slots of it)
+
+
+def assign_slots(wanted: Mapping[str, Seats]) -> frozenset[str]:
+    """attempt → its seats. Which of them hold all of theirs from now on; the others hold none, the plan was old."""
+    nodes = {node_id for seats in wanted.values() for node_id, _ in seats}
     # No join here: Django would move "is empty" into a subquery, which PostgreSQL does not look at again after it has
     # waited for another transaction that took the same slot.
-    ready = Node.objects.filter(id=node_id, state=NodeState.READY, revoked_ms=None)
-    empty = Slot.objects.filter(node__in=ready, index__in=slots, attempt_id=None)
-    if empty.update(attempt_id=attempt_id) != len(slots):
-        raise SlotsTaken(node_id, slots)
+    ready = Node.objects.filter(id__in=nodes, state=NodeState.READY, revoked_ms=None)
+    rows = Slot.objects.select_for_update(no_key=True).filter(node__in=ready, attempt_id=None).order_by("id")
+    empty = {(node_id, index): key for key, node_id, index in rows.values_list("id", "node_id", "index")}
+    given: dict[int, dict[str, str]] = {}
+    seated = set()
+    for attempt_id, seats in wanted.items():
+        asked = [(node_id, slot) for node_id, slots in seats for slot in slots]
+        if empty.keys() >= set(asked):
+            given |= {empty.pop(slot): {"attempt_id": attempt_id} for slot in asked}
+            seated.add(attempt_id)
+    update_each(Slot, given)
+    return frozenset(seated)
 
 
-def release_slots(attempt_id: str, node_id: str | None = None) -> int:
-    """The attempt holds nothing on this node (or anywhere) any more. Returns how many slots became free."""
-    held = Slot.objects.filter(attempt_id=attempt_id)
-    if node_id is not None:
-        held = held.filter(node=node_id)
-    return held.update(attempt_id=None)
+def release_slots(held: Collection[tuple[str, str]]) -> int:
+    """These (attempt, node) hold nothing there any more. Returns how many slots became free."""
+    attempts = {attempt_id for attempt_id, _ in held}
+    rows = Slot.objects.filter(attempt_id__in=attempts).values_list("id", "attempt_id", "node_id")
+    slots = [key for key, *holder in rows if tuple(holder) in held]
+    return Slot.objects.filter(id__in=slots, attempt_id__in=attempts).update(attempt_id=None)
 
 
 def touch(node_ids: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """Reads of jobs: for pages and the API, for reports, and for the nodes' wanted state."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,11 +43,13 @@ class MemberSeen:
     drained: bool
 
 
-def members_of(node_id: str, attempt_ids: Iterable[str]) -> dict[str, MemberSeen]:
-    """Attempt id → what is known of its member on the node, for attempts that have one there."""
-    rows = Member.objects.filter(node=node_id, attempt__in=list(attempt_ids))
-    columns = ("attempt_id", "attempt__job_id", "attempt__number", "phase", "drained")
-    return {attempt_id: MemberSeen(*known) for attempt_id, *known in rows.values_list(*columns)}
+def members(seats: Collection[tuple[str, str]]) -> dict[tuple[str, str], MemberSeen]:
+    """(attempt, node) → what is known of that member, for those that were placed there."""
+    rows = Member.objects.filter(
+        attempt__in={attempt for attempt, _ in seats}, node__in={node for _, node in seats}
+    )
+    columns = ("attempt_id", "node_id", "attempt__job_id", "attempt__number", "phase", "drained")
+    return {(attempt, node): MemberSeen(*known) for attempt, node, *known in rows.values_list(*columns)}
 
 
 def wanted_on(node_id: str) -> list[MemberWanted]:

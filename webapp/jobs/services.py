@@ -1,13 +1,12 @@
 """The verbs of a job's life. Each is one short transaction around the core's `advance`."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Sum
 
 from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.jobs import events
@@ -20,17 +19,19 @@ from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
-from webapp.jobs import hints, stepping
+from webapp.jobs import hints, queries, stepping
 from webapp.jobs.models import Job, Member
-from webapp.jobs.placing import place
+from webapp.jobs.placing import Placing, place
 from webapp.jobs.signals import submitted
 from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
+from webapp.live.rows import update_each
 from webapp.quotas import services as quotas
 
 log = logging.getLogger(__name__)
 
 __all__ = [
+    "Placing",
     "WaitReason",
     "cancel",
     "change_priority",
@@ -85,15 +86,14 @@ def _same_submission(actor: Actor, spec: JobSpec, key: str) -> Job | None:
 
 def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any], cloned_from: str) -> Job:
     check_references(spec)
-    waiting = Job.objects.filter(
-        team=spec.team, gpu_type=spec.gpu_type, state__in=[JobState.PENDING, JobState.PREEMPTED]
-    ).aggregate(gpus=Sum("num_gpus"))["gpus"]
-    quotas.admit(spec.team, spec.gpu_type, spec.num_gpus, waiting or 0)
+    quotas.admit(
+        spec.team, spec.gpu_type, spec.num_gpus, lambda: queries.queued_gpus(spec.team, spec.gpu_type)
+    )
     now = now_ms()
     job = Job.objects.create(
         id=new_id("job"),
         team_id=spec.team,
-        user_id=accounts.user_key(actor.username),
+        user=accounts.user(actor.username),
         name=spec.name,
         project=spec.project,
         spec=specification.as_mapping(spec),
@@ -108,7 +108,7 @@ def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any
         priority=spec.priority,
     )
     event = events.Submitted(at_ms=now, actor=f"user:{actor.username}")
-    stepping.keep(job, event)
+    stepping.keep([(job, event, JobState.PENDING)])
     submitted.send(Job, job=job, spec=spec)
     hints.tick()
     return job
@@ -174,32 +174,55 @@ def change_priority(actor: Actor, job_id: str, priority: int) -> Job:
 
 def observe(job_id: str, event: events.JobEvent) -> None:
     """A node or a script told something about an attempt; a repeated or late word changes nothing."""
-    try:
-        stepping.step(job_id, event)
-    except IllegalTransition as error:
-        log.info("%s of %s came too late: %s", type(event).__name__, job_id, error.sentence)
+    observe_all([(job_id, event)])
 
 
-def mark_drained(attempt_id: str, node_id: str) -> bool:
-    """The agent has sent everything it had of this member. True the first time."""
-    return bool(Member.objects.filter(attempt=attempt_id, node=node_id, drained=False).update(drained=True))
+def observe_all(told: Sequence[tuple[str, events.JobEvent]]) -> None:
+    """What many nodes told, in this order, in one transaction."""
+    if not told:
+        return
+    with transaction.atomic():
+        batch = stepping.Batch(job_id for job_id, _ in told)
+        for job_id, event in told:
+            if job_id not in batch.jobs:
+                continue
+            try:
+                batch.advance(job_id, event)
+            except IllegalTransition as error:
+                log.info("%s of %s came too late: %s", type(event).__name__, job_id, error.sentence)
+        batch.write()
+
+
+def mark_drained(ended: Collection[tuple[str, str]]) -> list[str]:
+    """The agents have sent everything they had of these (attempt, node). The nodes of which that is new."""
+    rows = Member.objects.filter(attempt__in={attempt_id for attempt_id, _ in ended}, drained=False)
+    members = {
+        key: node
+        for key, attempt, node in rows.values_list("id", "attempt_id", "node_id")
+        if (attempt, node) in ended
+    }
+    Member.objects.filter(id__in=members).update(drained=True)
+    return list(members.values())
 
 
 def reconcile_node(node_id: str, has: set[str], at_ms: int) -> None:
     """A node said all it has. A gang member that was running there and is no longer known there is gone for good."""
     members = Member.objects.filter(node_id=node_id, phase__in=["preparing", "running"])
-    for member in members.exclude(attempt_id__in=has).select_related("attempt"):
-        gone = events.MemberObserved(
-            at_ms=at_ms,
-            actor=f"node:{node_id}",
-            attempt=member.attempt.number,
-            node=node_id,
-            phase=MemberPhase.EXITED,
-            exit_code=-1,
-            reason="infrastructure: the node came back without it (its data folder is new?)",
-        )
-        observe(member.attempt.job_id, gone)
-        mark_drained(member.attempt_id, node_id)
+    missing = list(members.exclude(attempt_id__in=has).select_related("attempt").order_by("attempt_id"))
+    observe_all([(member.attempt.job_id, _gone(member, at_ms)) for member in missing])
+    mark_drained({(member.attempt_id, node_id) for member in missing})
+
+
+def _gone(member: Member, at_ms: int) -> events.MemberObserved:
+    return events.MemberObserved(
+        at_ms=at_ms,
+        actor=f"node:{member.node_id}",
+        attempt=member.attempt.number,
+        node=member.node_id,
+        phase=MemberPhase.EXITED,
+        exit_code=-1,
+        reason="infrastructure: the node came back without it (its data folder is new?)",
+    )
 
 
 def node_lost(node_id: str, at_ms: int) -> None:
@@ -243,22 +266,21 @@ class WaitReason:
 
 def explain_waits(reasons: Sequence[WaitReason]) -> None:
     """Keep why each job waits; only what changed is written and told."""
-    rows = {
-        row.id: row for row in Job.objects.filter(id__in=[r.job_id for r in reasons], state__in=list(WAITING))
-    }
-    changed = []
-    for reason in reasons:
-        row = rows.get(reason.job_id)
-        if row is None or (row.wait_sentence, row.queue_position) == (reason.sentence, reason.position):
-            continue
-        row.wait_code, row.wait_sentence = reason.code, reason.sentence
-        row.wait_numbers, row.queue_position = reason.numbers, reason.position
-        changed.append(row)
-    fields = ["wait_code", "wait_sentence", "wait_numbers", "queue_position"]
-    Job.objects.bulk_update(changed, fields, batch_size=500)
-    for row in changed:
-        live.publish(f"job:{row.id}")
-    for team in {row.team_id for row in changed}:
+    waiting = Job.objects.select_for_update(no_key=True).filter(state__in=list(WAITING)).order_by("id")
+    fields = ("id", "team_id", "wait_sentence", "queue_position")
+    known = {job_id: told for job_id, *told in waiting.values_list(*fields)}
+    changed = {
+        each.job_id: {
+            "wait_code": each.code, "wait_sentence": each.sentence, "wait_numbers": each.numbers,
+            "queue_position": each.position,
+        }
+        for each in reasons
+        if each.job_id in known and known[each.job_id][1:] != [each.sentence, each.position]
+    }  # fmt: skip
+    update_each(Job, changed)
+    for job_id in changed:
+        live.publish(f"job:{job_id}")
+    for team in {known[job_id][0] for job_id in changed}:
         live.publish(f"jobs:{team}")
 
 

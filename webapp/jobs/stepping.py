@@ -1,12 +1,18 @@
-"""One step of a job: load it, let the core advance it, write what changed, keep the event, carry out the effects."""
+"""Steps of jobs: load them, let the core advance them, write what changed, keep the events, carry out the effects.
 
-from dataclasses import asdict
+In as many statements for a thousand jobs as for one.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 
 from platform_core.jobs import effects, events, transitions
+from platform_core.jobs.effects import Effect
 from platform_core.jobs.job import Job as JobValue
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from webapp.clusters import queries as cluster_queries
@@ -15,7 +21,14 @@ from webapp.jobs import hints
 from webapp.jobs.mapping import job_columns, job_value
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.live import services as live
+from webapp.live.rows import update_each
+from webapp.live.services import Happening
 from webapp.quotas import services as quotas
+
+NO_WAIT: dict[str, Any] = {"wait_code": "", "wait_sentence": "", "wait_numbers": {}, "queue_position": None}
+_KEPT_APART = {"at_ms", "actor", "cause"}
+
+Step = tuple[events.JobEvent, JobState, tuple[Effect, ...]]  # what happened, where it led, what follows
 
 
 def job_of(attempt_id: str) -> str | None:
@@ -31,79 +44,187 @@ def jobs_on(node_id: str) -> list[str]:
 def step(job_id: str, event: events.JobEvent) -> JobValue | None:
     """Advance one job by one event. None when there is no such job; raises IllegalTransition when it cannot."""
     with transaction.atomic():
-        row = Job.objects.select_for_update(of=("self",)).filter(id=job_id).first()
-        if row is None:
+        batch = Batch([job_id])
+        if job_id not in batch.jobs:
             return None
-        attempt = Attempt.objects.filter(job=row, number=row.attempt).first()
-        members = list(Member.objects.filter(attempt=attempt)) if attempt else []
-        before = job_value(row, members)
-        result = transitions.advance(before, event, max_restarts=settings.MAX_RESTARTS)
-        after = result.job
-        if after == before and not result.effects:
-            return before
-        write(row, after, attempt, members, event.at_ms)
-        keep(row, event)
-        for effect in result.effects:
-            _carry_out(effect, after, attempt, event)
+        after = batch.advance(job_id, event)
+        batch.write()
         return after
 
 
-def write(row: Job, after: JobValue, attempt: Attempt | None, members: list[Member], at_ms: int) -> None:
-    """Put the core's value back into the rows; the caller holds the row's lock."""
-    columns: dict[str, Any] = job_columns(after)
-    columns["reason"] = cluster_queries.with_hostnames(after.reason)
-    if after.state in WAITING and row.state not in WAITING:
-        columns["waiting_since_ms"] = at_ms
-    if after.state in TERMINAL:
-        columns |= {"wait_code": "", "wait_sentence": "", "wait_numbers": {}, "queue_position": None}
-    Job.objects.filter(id=row.id).update(**columns)
-    for name, value in columns.items():
-        setattr(row, name, value)
-    if attempt is None or attempt.number != after.attempt:
-        return  # just placed: the members of the new attempt are new rows already
-    by_node = {member.node: member for member in after.members}
-    for member_row in members:
-        value = by_node.get(member_row.node_id)
-        if value is not None and (value.phase != member_row.phase or value.exit_code != member_row.exit_code):
-            Member.objects.filter(id=member_row.id).update(
-                phase=value.phase, exit_code=value.exit_code, reason=value.reason
+@dataclass
+class Advancing:
+    """A job's rows, its value, and what has happened to it since they were read."""
+
+    row: Job
+    attempt: Attempt | None
+    members: list[Member]
+    before: JobValue
+    value: JobValue
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        return self.value != self.before
+
+
+class Batch:
+    """Jobs that are advanced together, inside the caller's transaction. Their rows are locked in the order of ids."""
+
+    def __init__(self, job_ids: Iterable[str]) -> None:
+        rows = Job.objects.select_for_update(of=("self",)).filter(id__in=set(job_ids)).order_by("id")
+        locked = {row.id: row for row in rows}
+        newest = Attempt.objects.filter(job__in=locked, number=F("job__attempt"))
+        attempts = {attempt.job_id: attempt for attempt in newest}
+        members: dict[str, list[Member]] = {attempt.id: [] for attempt in attempts.values()}
+        for member in Member.objects.filter(attempt__in=members):
+            members[member.attempt_id].append(member)
+        self.jobs: dict[str, Advancing] = {}
+        for row in locked.values():
+            attempt = attempts.get(row.id)
+            its = members[attempt.id] if attempt else []
+            value = job_value(row, its)
+            self.jobs[row.id] = Advancing(row, attempt, its, value, value)
+
+    def advance(self, job_id: str, event: events.JobEvent) -> JobValue:
+        """The job after the event. Raises IllegalTransition, and then nothing has happened to it."""
+        job = self.jobs[job_id]
+        result = transitions.advance(job.value, event, max_restarts=settings.MAX_RESTARTS)
+        if result.job != job.value or result.effects:
+            job.value = result.job
+            job.steps.append((event, result.job.state, result.effects))
+        return result.job
+
+    def keep_only(self, job_ids: Iterable[str]) -> None:
+        """Whatever has happened to the others has not."""
+        self.jobs = {job_id: self.jobs[job_id] for job_id in job_ids}
+
+    def write(self) -> None:
+        """Put the values back into the rows, with the events that led there and what follows from them."""
+        moved = [job for job in self.jobs.values() if job.steps]
+        if not moved:
+            return
+        _write_jobs([job for job in moved if job.changed])
+        _write_members([job for job in moved if job.changed])
+        _write_attempts(moved)
+        keep([(job.row, event, state) for job in moved for event, state, _ in job.steps])
+        _carry_out(moved)
+
+
+def _write_jobs(changed: Sequence[Advancing]) -> None:
+    reasons = cluster_queries.all_with_hostnames([job.value.reason for job in changed])
+    rows = {}
+    for job, reason in zip(changed, reasons, strict=True):
+        columns: dict[str, Any] = job_columns(job.value) | {"reason": reason}
+        columns |= {name: getattr(job.row, name) for name in ("waiting_since_ms", *NO_WAIT)}
+        if (since := _waits_since(job)) is not None:
+            columns["waiting_since_ms"] = since
+        if job.value.state in TERMINAL:
+            columns |= NO_WAIT
+        rows[job.row.id] = columns
+    update_each(Job, rows)
+
+
+def _waits_since(job: Advancing) -> int | None:
+    """When it came back into the queue, if these steps took it there."""
+    waited, since = job.before.state in WAITING, None
+    for event, state, _ in job.steps:
+        if state in WAITING and not waited:
+            since = event.at_ms
+        waited = state in WAITING
+    return since if waited else None
+
+
+def _write_members(changed: Sequence[Advancing]) -> None:
+    """Not those of a gang that has just been placed: they are new rows already."""
+    rows = {}
+    for job in changed:
+        if job.attempt is None or job.attempt.number != job.value.attempt:
+            continue
+        by_node = {member.node: member for member in job.value.members}
+        for row in job.members:
+            value = by_node.get(row.node_id)
+            if value is not None and (value.phase != row.phase or value.exit_code != row.exit_code):
+                rows[row.pk] = {"phase": value.phase, "exit_code": value.exit_code, "reason": value.reason}
+    update_each(Member, rows)
+
+
+def _write_attempts(moved: Sequence[Advancing]) -> None:
+    rows: dict[str, dict[str, Any]] = {}
+    for job in moved:
+        if job.attempt is not None:
+            rows[job.attempt.id] = _attempt_columns(job.attempt, job.steps)
+    outcomes = cluster_queries.all_with_hostnames([columns["outcome"] for columns in rows.values()])
+    for columns, outcome in zip(rows.values(), outcomes, strict=True):
+        columns["outcome"] = outcome[:200]
+    update_each(Attempt, rows)
+
+
+def _attempt_columns(attempt: Attempt, steps: Sequence[Step]) -> dict[str, Any]:
+    running_ms, ended_ms, outcome = attempt.running_ms, attempt.ended_ms, attempt.outcome
+    for event, state, following in steps:
+        if running_ms is None and state == JobState.RUNNING:
+            running_ms = event.at_ms
+        for effect in following:
+            if isinstance(effect, effects.GangEnded):
+                ended_ms, outcome = event.at_ms, f"{effect.outcome}: {effect.sentence}"
+    return {"running_ms": running_ms, "ended_ms": ended_ms, "outcome": outcome}
+
+
+def keep(happened: Sequence[tuple[Job, events.JobEvent, JobState]]) -> None:
+    """The events' rows, in the same transaction as what they changed. People read hostnames, so these stand in them."""
+    actors = cluster_queries.all_with_hostnames([event.actor for _, event, _ in happened])
+    causes = cluster_queries.all_with_hostnames([events.describe(event) for _, event, _ in happened])
+    live.record_all(
+        [
+            Happening(
+                _kind(event),
+                f"job:{row.id}",
+                actor,
+                row.team_id,
+                cause,
+                event.at_ms,
+                {**_particulars(event), "name": row.name, "state": state},
+                (f"jobs:{row.team_id}", "cluster"),
             )
-    if attempt.running_ms is None and after.state == JobState.RUNNING:
-        Attempt.objects.filter(id=attempt.id).update(running_ms=at_ms)
-
-
-def keep(row: Job, event: events.JobEvent) -> None:
-    """The event's row, in the same transaction as what it changed. People read hostnames, so these stand in it."""
-    data = {key: value for key, value in asdict(event).items() if key not in {"at_ms", "actor", "cause"}}
-    kind = type(event).__name__
-    if isinstance(event, events.MemberObserved):
-        kind = f"Member{event.phase.title()}"
-    live.record(
-        kind,
-        f"job:{row.id}",
-        actor=cluster_queries.with_hostnames(event.actor),
-        team=row.team_id,
-        cause=cluster_queries.with_hostnames(events.describe(event)),
-        at_ms=event.at_ms,
-        data={**data, "name": row.name, "state": row.state},
-        notify=(f"jobs:{row.team_id}", "cluster"),
+            for (row, event, state), actor, cause in zip(happened, actors, causes, strict=True)
+        ]
     )
 
 
-def _carry_out(
-    effect: effects.Effect, job: JobValue, attempt: Attempt | None, event: events.JobEvent
-) -> None:
-    match effect:
-        case effects.StopMembers(nodes=nodes):
-            clusters.touch(list(nodes))  # their wanted state now says stop
-        case effects.ReleaseSlots(nodes=nodes) if attempt is not None:
-            for node in nodes:
-                clusters.release_slots(attempt.id, node)
-                quotas.close_entry(attempt.id, node, event.at_ms)
-        case effects.GangEnded(outcome=outcome, sentence=sentence) if attempt is not None:
-            Attempt.objects.filter(id=attempt.id).update(
-                ended_ms=event.at_ms, outcome=cluster_queries.with_hostnames(f"{outcome}: {sentence}")[:200]
-            )
-            hints.tick()
-        case effects.HintScheduler():
-            hints.tick()
+def _kind(event: events.JobEvent) -> str:
+    if isinstance(event, events.MemberObserved):
+        return f"Member{event.phase.title()}"
+    return type(event).__name__
+
+
+def _particulars(event: events.JobEvent) -> dict[str, Any]:
+    return {key: value for key, value in asdict(event).items() if key not in _KEPT_APART}
+
+
+def _carry_out(moved: Sequence[Advancing]) -> None:
+    stopping: set[str] = set()
+    released: dict[tuple[str, str], int] = {}
+    asks = False
+    for attempt_id, event, effect in _effects(moved):
+        match effect:
+            case effects.StopMembers(nodes=nodes):
+                stopping.update(nodes)  # their wanted state now says stop
+            case effects.ReleaseSlots(nodes=nodes):
+                released |= {(attempt_id, node): event.at_ms for node in nodes}
+            case effects.GangEnded() | effects.HintScheduler():
+                asks = True
+    if released:
+        clusters.release_slots(released.keys())
+        quotas.close_entries(released)
+    clusters.touch(stopping)
+    if asks:
+        hints.tick()
+
+
+def _effects(moved: Sequence[Advancing]) -> Iterator[tuple[str, events.JobEvent, Effect]]:
+    for job in moved:
+        attempt_id = job.attempt.id if job.attempt else ""
+        for event, _, following in job.steps:
+            for effect in following:
+                yield attempt_id, event, effect

@@ -93,7 +93,7 @@ def held(team: str, gpu_type: str) -> int:
 
 
 def quotas(team: str) -> tuple[QuotaView, ...]:
-    prices = dict(Price.objects.values_list("gpu_type", "micro_dollars_per_hour"))
+    price_of = prices()
     open_entries = LedgerEntry.objects.filter(team=team, ended_ms=None)
     in_use = dict(open_entries.values_list("gpu_type").annotate(slots=Sum("slots")))
     return tuple(
@@ -105,7 +105,7 @@ def quotas(team: str) -> tuple[QuotaView, ...]:
             queue_beyond=row.queue_beyond,
             version=row.version,
             held=in_use.get(row.gpu_type, 0),
-            price_hour=prices.get(row.gpu_type, 0),
+            price_hour=price_of.get(row.gpu_type, 0),
         )
         for row in Quota.objects.filter(team=team).order_by("gpu_type")
     )
@@ -119,6 +119,11 @@ def would_admit(team: str, gpu_type: str, gpus: int, queued_gpus: int) -> Admitt
     """What `services.admit` would say at this moment, without a lock: for the form while it is filled in."""
     usage = Usage(held=held(team, gpu_type), queued=queued_gpus)
     return admit(Request(team=team, gpu_type=gpu_type, gpus=gpus), usage, limits(team, gpu_type))
+
+
+def prices() -> dict[str, int]:
+    """GPU type → micro-dollars for one slot for one hour; what nobody has priced costs nothing and is not in it."""
+    return dict(Price.objects.values_list("gpu_type", "micro_dollars_per_hour"))
 
 
 def price(gpu_type: str) -> int:

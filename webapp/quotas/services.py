@@ -1,18 +1,21 @@
 """The gate at the door of the queue, the books of what was held, and the editing of quotas."""
 
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.core.cache import cache
 from django.db import transaction
 
 from platform_core.errors import TrainmasterError
-from platform_core.quotas.admission import Admitted, Refused, Request
+from platform_core.quotas.admission import Refused, Request
 from platform_core.quotas.admission import admit as decide
 from platform_core.quotas.limits import Usage
 from platform_core.units import format_micro_dollars
 from webapp.accounts.permissions import Actor, require
 from webapp.live import services as live
+from webapp.live.rows import update_each
 from webapp.quotas import mapping, queries
 from webapp.quotas.models import LedgerEntry, Price, Quota
 from webapp.quotas.signals import limits_changed
@@ -21,54 +24,67 @@ MOST = 1_000_000
 GPU_TYPE = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 
 
-def admit(team_slug: str, gpu_type: str, gpus: int, queued_gpus: int) -> Admitted:
+def admit(team_slug: str, gpu_type: str, gpus: int, queued_gpus: Callable[[], int]) -> None:
     """Let a job of this size into the queue, or raise quota_exceeded with the numbers.
 
-    Belongs inside the caller's transaction: the quota row stays locked until the job is kept, so two jobs
-    submitted at once are counted one by one. `queued_gpus` is what the team's waiting jobs ask for.
+    Belongs inside the caller's transaction: where what the team has counts, the quota row stays locked until the job is
+    kept, so two jobs submitted at once are counted one by one. `queued_gpus` counts what its waiting jobs ask for.
     """
-    row = Quota.objects.select_for_update().filter(team=team_slug, gpu_type=gpu_type).first()
+    quota = Quota.objects.filter(team=team_slug, gpu_type=gpu_type)
     request = Request(team=team_slug, gpu_type=gpu_type, gpus=gpus)
-    usage = Usage(held=queries.held(team_slug, gpu_type), queued=queued_gpus)
-    decision = decide(request, usage, mapping.limits(row))
+    limits = mapping.limits(quota.first())
+    if limits is not None and limits.queue_beyond and gpus <= limits.maximum:
+        return  # what is beyond the maximum waits: whatever the team has, it is let in
+    limits = mapping.limits(quota.select_for_update().first())
+    usage = Usage(held=queries.held(team_slug, gpu_type), queued=queued_gpus())
+    decision = decide(request, usage, limits)
     if isinstance(decision, Refused):
         raise TrainmasterError("quota_exceeded", decision.sentence, **dict(decision.numbers))
-    return decision
 
 
-def open_entry(
-    *,
-    attempt_id: str,
-    job_id: str,
-    node_id: str,
-    team: str,
-    user_id: int,
-    gpu_type: str,
-    slots: int,
-    at_ms: int,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """So many slots of one node, held by an attempt."""
+
+    attempt_id: str
+    job_id: str
+    node_id: str
+    team: str
+    user_id: int
+    gpu_type: str
+    slots: int
+
+
+def open_entries(holdings: Sequence[Holding], at_ms: int) -> None:
     """These slots are held from now on. Belongs in the transaction that assigns them; repeating it is no harm."""
-    LedgerEntry.objects.get_or_create(
-        attempt_id=attempt_id,
-        node_id=node_id,
-        defaults={
-            "job_id": job_id,
-            "team_id": team,
-            "user_id": user_id,
-            "gpu_type": gpu_type,
-            "slots": slots,
-            "started_ms": at_ms,
-            "micro_dollars_per_hour": queries.price(gpu_type),
-        },
+    prices = queries.prices()
+    entries = [
+        LedgerEntry(
+            attempt_id=each.attempt_id,
+            node_id=each.node_id,
+            job_id=each.job_id,
+            team_id=each.team,
+            user_id=each.user_id,
+            gpu_type=each.gpu_type,
+            slots=each.slots,
+            started_ms=at_ms,
+            micro_dollars_per_hour=prices.get(each.gpu_type, 0),
+        )
+        for each in holdings
+    ]
+    LedgerEntry.objects.bulk_create(entries, ignore_conflicts=True)
+
+
+def close_entries(ends: Mapping[tuple[str, str], int]) -> int:
+    """(attempt, node) → when it let go of its slots there. Returns how many entries were closed."""
+    living = LedgerEntry.objects.select_for_update(no_key=True).filter(
+        attempt_id__in={attempt_id for attempt_id, _ in ends}, ended_ms=None
     )
-
-
-def close_entry(attempt_id: str, node_id: str | None, at_ms: int) -> int:
-    """The attempt holds the slots of this node (or of all) no more. Returns how many entries were closed."""
-    entries = LedgerEntry.objects.filter(attempt_id=attempt_id, ended_ms=None)
-    if node_id is not None:
-        entries = entries.filter(node_id=node_id)
-    return entries.update(ended_ms=at_ms)
+    rows = living.order_by("id").values_list("id", "attempt_id", "node_id")
+    closed = {
+        key: {"ended_ms": ends[attempt, node]} for key, attempt, node in rows if (attempt, node) in ends
+    }
+    return update_each(LedgerEntry, closed)
 
 
 @transaction.atomic

@@ -1,5 +1,10 @@
 """What an agent observes, told to the apps that own it."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
 from platform_core.jobs.events import MemberObserved
 from platform_core.jobs.job import MemberPhase
 from trainmaster_wire.agent.v1 import session_pb2
@@ -18,41 +23,67 @@ _PHASES = {
 }
 
 
-def observe(node_id: str, observed: session_pb2.Observed, complete: bool) -> None:
-    """Everything the node has. `complete` (a Hello) also means: what is wanted there and not named has not begun."""
-    known = job_queries.members_of(node_id, [attempt.attempt_id for attempt in observed.attempts])
-    for attempt in observed.attempts:
-        if (member := known.get(attempt.attempt_id)) is not None:
-            _attempt(node_id, attempt, member)
-    for deployment in observed.deployments:
-        deployments.report(node_id, _worker(deployment))
-    deployments.observe_activations(node_id, [_activation(each) for each in observed.activations])
-    if complete:
-        jobs.reconcile_node(node_id, {attempt.attempt_id for attempt in observed.attempts}, now_ms())
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Everything a node has. `complete` (a Hello) also means: what is wanted there and not named has not begun."""
+
+    node_id: str
+    observed: session_pb2.Observed
+    complete: bool
 
 
-def _attempt(node_id: str, attempt: session_pb2.AttemptObserved, member: MemberSeen) -> None:
+def observe(heard: Heard) -> None:
+    attempts([heard])
+    the_rest(heard)
+
+
+def attempts(batch: Sequence[Heard]) -> None:
+    """What nodes said of their attempts, in this order: all of it in one transaction."""
+    now = now_ms()
+    said = [(heard.node_id, attempt) for heard in batch for attempt in heard.observed.attempts]
+    known = job_queries.members([(attempt.attempt_id, node_id) for node_id, attempt in said])
+    news, ended = [], set()
+    for node_id, attempt in said:
+        member = known.get((attempt.attempt_id, node_id))
+        if member is not None and (event := _news(node_id, attempt, member, now)) is not None:
+            news.append((member.job_id, event))
+            if event.phase is MemberPhase.EXITED:
+                ended.add((attempt.attempt_id, node_id))
+    with transaction.atomic():
+        jobs.observe_all(news)
+        clusters.touch(
+            jobs.mark_drained(ended)
+        )  # nothing of these is wanted any more: their agents may clean up
+
+
+def the_rest(heard: Heard) -> None:
+    """What a node said of its deployments, and what follows from a Hello."""
+    for deployment in heard.observed.deployments:
+        deployments.report(heard.node_id, _worker(deployment))
+    deployments.observe_activations(heard.node_id, [_activation(each) for each in heard.observed.activations])
+    if heard.complete:
+        jobs.reconcile_node(heard.node_id, {each.attempt_id for each in heard.observed.attempts}, now_ms())
+
+
+def _news(
+    node_id: str, attempt: session_pb2.AttemptObserved, member: MemberSeen, now: int
+) -> MemberObserved | None:
     phase = _PHASES.get(attempt.phase)
     exited = phase is MemberPhase.EXITED
     if phase is None or (exited and not attempt.uplink_drained):
-        return  # the last metrics and the checkpoint are still on their way; recovery shall see them
+        return None  # the last metrics and the checkpoint are still on their way; recovery shall see them
     if phase == member.phase and (member.drained or not exited):
-        return  # an agent tells everything it has whenever anything changes: most of it is known
+        return None  # an agent tells everything it has whenever anything changes: most of it is known
     reason = f"infrastructure: {attempt.reason}" if attempt.infrastructure else attempt.reason
-    jobs.observe(
-        member.job_id,
-        MemberObserved(
-            at_ms=now_ms(),
-            actor=f"node:{node_id}",
-            attempt=member.attempt,
-            node=node_id,
-            phase=phase,
-            exit_code=attempt.exit_code if exited else None,
-            reason=reason if exited else "",
-        ),
+    return MemberObserved(
+        at_ms=now,
+        actor=f"node:{node_id}",
+        attempt=member.attempt,
+        node=node_id,
+        phase=phase,
+        exit_code=attempt.exit_code if exited else None,
+        reason=reason if exited else "",
     )
-    if exited and jobs.mark_drained(attempt.attempt_id, node_id):
-        clusters.touch([node_id])  # nothing of it is wanted any more: the agent may clean up
 
 
 def _worker(deployment: session_pb2.DeploymentObserved) -> WorkerReport:

@@ -13,6 +13,8 @@ from webapp.clusters import services as clusters
 from webapp.rpc import observing, wanted
 from webapp.rpc.conversion import description, telemetry
 from webapp.rpc.database import in_database
+from webapp.rpc.inbox import Inbox
+from webapp.rpc.observing import Heard
 from webapp.rpc.status import bearer, errors_become_status
 from webapp.rpc.watching import Watcher
 
@@ -22,6 +24,7 @@ log = logging.getLogger(__name__)
 class SessionServicer(session_pb2_grpc.AgentSessionServicer):
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
+        self._inbox = Inbox()
 
     async def Connect(
         self, request_iterator: AsyncIterator[session_pb2.FromAgent], context: Any
@@ -31,7 +34,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
             changed = self._watcher.watch(node_id)
             outgoing: asyncio.Queue[session_pb2.FromServer] = asyncio.Queue(maxsize=64)
             tasks = [
-                asyncio.create_task(_listen(node_id, request_iterator, outgoing, changed)),
+                asyncio.create_task(_listen(node_id, request_iterator, outgoing, changed, self._inbox)),
                 asyncio.create_task(self._tell(node_id, outgoing, changed)),
             ]
             try:
@@ -65,12 +68,13 @@ async def _listen(
     messages: AsyncIterator[session_pb2.FromAgent],
     outgoing: asyncio.Queue[session_pb2.FromServer],
     changed: asyncio.Event,
+    inbox: Inbox,
 ) -> None:
     async for message in messages:
         match message.WhichOneof("message"):
             case "hello":
                 await in_database(clusters.hello, node_id, description(message.hello.node))
-                await in_database(observing.observe, node_id, message.hello.observed, complete=True)
+                await _observed(inbox, Heard(node_id, message.hello.observed, complete=True))
                 welcome = session_pb2.Welcome(
                     node_id=node_id,
                     heartbeat_seconds=settings.HEARTBEAT_SECONDS,
@@ -88,7 +92,13 @@ async def _listen(
                 ack = session_pb2.HeartbeatAck(sequence=heartbeat.sequence)
                 await outgoing.put(session_pb2.FromServer(heartbeat_ack=ack))
             case "observed":
-                await in_database(observing.observe, node_id, message.observed, complete=False)
+                await _observed(inbox, Heard(node_id, message.observed, complete=False))
+
+
+async def _observed(inbox: Inbox, heard: Heard) -> None:
+    if heard.observed.attempts:
+        await inbox.heard(heard)
+    await in_database(observing.the_rest, heard)
 
 
 async def _next(

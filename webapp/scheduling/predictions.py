@@ -1,5 +1,7 @@
 """Forecasts of starts: made for the waiting jobs every few seconds, kept beside what came."""
 
+from collections.abc import Collection
+
 from django.db import transaction
 
 from platform_core.scheduling.forecast import forecast
@@ -49,5 +51,5 @@ def _alike(then_ms: int, now_told_ms: int, now: int) -> bool:
     return abs(then_ms - now_told_ms) <= max(5_000, (now_told_ms - now) // 10)
 
 
-def started(job_ids: list[str], at_ms: int) -> None:
+def started(job_ids: Collection[str], at_ms: int) -> None:
     Prediction.objects.filter(job_id__in=job_ids, started_ms=None).update(started_ms=at_ms)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from django.db import transaction
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
-from platform_core.scheduling.decisions import Plan, Stop, StopKind, Wait
+from platform_core.scheduling.decisions import Placement, Plan, Stop, StopKind, Wait
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.wording import plural
 from webapp.clusters import services as clusters
@@ -84,26 +84,27 @@ def _cause(stop: Stop, victim: RunningJob, wanted: PendingJob | RunningJob) -> s
 
 
 def apply(decided: Plan, leadership: Leadership) -> None:
-    """Start what was placed, a transaction each; then tell the others why they wait.
+    """Start what was placed, all in one transaction; then tell the others why they wait.
 
-    A job may have been submitted after the round began, so it starts at the time of its own transaction.
+    A job may have been submitted after the round began, so it starts at the time of that transaction.
     """
-    started = []
-    for placement in decided.placements:
+    if decided.placements:
         with transaction.atomic():
             lease.check(leadership)
-            seats = [(seat.node, seat.rank, seat.slots) for seat in placement.members]
-            if jobs.place(placement.job_id, seats, placement.reason, now_ms()):
-                started.append(placement.job_id)
-            else:
-                log.info("placement of %s was stale; the next round plans it again", placement.job_id)
-    predictions.started(started, now_ms())
-    positions = {
-        job_id: index for index, job_id in enumerate((wait.job_id for wait in decided.waits), start=1)
-    }
+            started = jobs.place([_placing(each) for each in decided.placements], now_ms())
+            predictions.started(started, now_ms())
+        stale = [each.job_id for each in decided.placements if each.job_id not in started]
+        if stale:
+            log.info("placements were stale, the next round plans again: %s", ", ".join(stale))
+    waits = [_wait(wait, position) for position, wait in enumerate(decided.waits, start=1)]
     with transaction.atomic():
         lease.check(leadership)
-        jobs.explain_waits([_wait(wait, positions[wait.job_id]) for wait in decided.waits])
+        jobs.explain_waits(waits)
+
+
+def _placing(placement: Placement) -> jobs.Placing:
+    seats = tuple((seat.node, seat.rank, seat.slots) for seat in placement.members)
+    return jobs.Placing(placement.job_id, seats, placement.reason)
 
 
 def _wait(wait: Wait, position: int) -> jobs.WaitReason:

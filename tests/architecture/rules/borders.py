@@ -15,6 +15,7 @@ PUBLIC = {"services", "queries", "values", "signals", "contributions"}
 ALSO_PUBLIC = {
     "webapp.live.identity": "ids for new rows of every app",
     "webapp.live.lease": "leadership by a lease is the same for every coordinator",
+    "webapp.live.rows": "many rows change in one statement, whatever app they belong to",
     "webapp.live.fragments": "every view renders its page or one block of it with this",
     "webapp.live.subjects": "every app registers who may watch its subjects",
     "webapp.accounts.permissions": "the one place that decides who may do what",

@@ -106,10 +106,10 @@ def test_the_hello_describes_the_node_anew() -> None:
 
 def test_a_slot_that_is_gone_stays_while_an_attempt_holds_it(node: Callable[..., Node]) -> None:
     one = node(slots=2)
-    services.assign_slots("att-1", one.id, [1])
+    services.assign_slots({"att-1": [(one.id, [1])]})
     services.hello(one.id, description(slots=1))
     assert one.slots.count() == 2
-    services.release_slots("att-1")
+    services.release_slots({("att-1", one.id)})
     services.hello(one.id, description(slots=1))
     assert one.slots.count() == 1
 

@@ -11,6 +11,7 @@ from webapp.clusters import queries, services
 from webapp.clusters.models import Node
 from webapp.clusters.values import SlotTelemetry, Telemetry
 from webapp.quotas import services as quotas
+from webapp.quotas.services import Holding
 
 Join = Callable[..., Node]
 Browser = Callable[[User], Client]
@@ -20,11 +21,8 @@ Browser = Callable[[User], Client]
 def busy(cast: Cast, node: Join, vision: Team) -> Node:
     """A node on which a job of alice holds one of two slots."""
     one = node("node-1", slots=2)
-    services.assign_slots("att-1", one.id, [0])
-    quotas.open_entry(
-        attempt_id="att-1", job_id="job-secret", node_id=one.id, team="vision", user_id=cast.owner.pk, gpu_type="cpu",
-        slots=1, at_ms=0,
-    )  # fmt: skip
+    services.assign_slots({"att-1": [(one.id, [0])]})
+    quotas.open_entries([Holding("att-1", "job-secret", one.id, "vision", cast.owner.pk, "cpu", 1)], at_ms=0)
     slots = (SlotTelemetry(0, 0.9, temperature_celsius=61.4, ecc_corrected=2), SlotTelemetry(1, 0.1))
     asyncio.run(services.heartbeat(one.id, Telemetry(5 * 2**30, 2**30, slots)))
     return one
@@ -129,7 +127,7 @@ def test_the_list_costs_the_same_for_many_nodes(
 ) -> None:
     for index in range(12):
         one = node(f"node-{index}")
-        services.assign_slots(f"att-{index}", one.id, [0])
+        services.assign_slots({f"att-{index}": [(one.id, [0])]})
     client = browser(cast.member)
     with django_assert_max_num_queries(16):  # type: ignore[attr-defined]
         client.get("/nodes/")

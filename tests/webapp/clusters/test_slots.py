@@ -19,27 +19,35 @@ def held(node: Node) -> dict[int, str | None]:
 
 def test_an_attempt_gets_all_the_slots_or_the_plan_was_stale(node: Join) -> None:
     one = node(slots=4)
-    services.assign_slots("att-1", one.id, [0, 1])
-    with pytest.raises(services.SlotsTaken) as refusal, transaction.atomic():
-        services.assign_slots("att-2", one.id, [1, 2])
-    assert refusal.value.code == "stale_version"
+    services.assign_slots({"att-1": [(one.id, [0, 1])]})
+    assert services.assign_slots({"att-2": [(one.id, [1, 2])]}) == set()
     assert held(one) == {0: "att-1", 1: "att-1", 2: None, 3: None}
 
 
 def test_slots_that_do_not_exist_are_not_given(node: Join) -> None:
-    with pytest.raises(services.SlotsTaken):
-        services.assign_slots("att-1", node(slots=1).id, [0, 7])
+    assert services.assign_slots({"att-1": [(node(slots=1).id, [0, 7])]}) == set()
+
+
+def test_of_many_attempts_each_gets_all_its_slots_or_none(node: Join) -> None:
+    one, two = node("node-1", slots=2), node("node-2", slots=2)
+    wanted = {
+        "att-1": [(one.id, [0, 1]), (two.id, [0])],
+        "att-2": [(two.id, [0, 1])],  # one of them is the first's
+        "att-3": [(two.id, [1])],
+    }
+    assert services.assign_slots(wanted) == {"att-1", "att-3"}
+    assert (held(one), held(two)) == ({0: "att-1", 1: "att-1"}, {0: "att-1", 1: "att-3"})
 
 
 def test_released_slots_are_free_for_the_next(node: Join) -> None:
     one, two = node("node-1"), node("node-2")
     for each in (one, two):
-        services.assign_slots("att-1", each.id, [0, 1])
-    assert services.release_slots("att-1", one.id) == 2
-    assert services.release_slots("att-1", one.id) == 0
+        services.assign_slots({"att-1": [(each.id, [0, 1])]})
+    assert services.release_slots({("att-1", one.id)}) == 2
+    assert services.release_slots({("att-1", one.id)}) == 0
     assert (held(one), held(two)) == ({0: None, 1: None}, {0: "att-1", 1: "att-1"})
-    assert services.release_slots("att-1") == 2
-    services.assign_slots("att-2", two.id, [0])
+    assert services.release_slots({("att-1", two.id)}) == 2
+    services.assign_slots({"att-2": [(two.id, [0])]})
 
 
 def test_of_two_schedulers_at_once_one_gets_the_slot(node: Join, transactional_db: None) -> None:
@@ -50,22 +58,19 @@ def test_of_two_schedulers_at_once_one_gets_the_slot(node: Join, transactional_d
         taken.wait(10)
         try:
             with transaction.atomic():
-                services.assign_slots("att-2", one.id, [0])
-            outcome.append("given")
-        except services.SlotsTaken:
-            outcome.append("taken")
+                outcome.append(services.assign_slots({"att-2": [(one.id, [0])]}))
         finally:
             connection.close()
 
     thread = threading.Thread(target=second)
     thread.start()
     with transaction.atomic():
-        services.assign_slots("att-1", one.id, [0])
+        services.assign_slots({"att-1": [(one.id, [0])]})
         taken.set()
         thread.join(0.3)  # the other one waits for the row
         assert thread.is_alive()
     thread.join(10)
-    assert outcome == ["taken"]
+    assert outcome == [set()]
     assert held(one) == {0: "att-1"}
 
 
@@ -95,7 +100,7 @@ def test_the_scheduler_sees_every_node_in_three_queries(
     one = node("node-1", slots=4, rack="rack-7")
     for index in range(2, 8):
         node(f"node-{index}")
-    services.assign_slots("att-1", one.id, [0, 2])
+    services.assign_slots({"att-1": [(one.id, [0, 2])]})
     with django_assert_num_queries(3):  # type: ignore[attr-defined]
         views = {view.hostname: view for view in queries.snapshot_nodes()}
     assert (views["node-1"].slots, views["node-1"].free_slots, views["node-1"].rack) == (4, (1, 3), "rack-7")
@@ -106,7 +111,7 @@ def test_the_scheduler_sees_every_node_in_three_queries(
 def test_capacity_counts_what_is_there_and_what_is_free(node: Join) -> None:
     one = node("node-1", slots=4)
     node("node-2", slots=8, gpu_type="h100")
-    services.assign_slots("att-1", one.id, [0])
+    services.assign_slots({"att-1": [(one.id, [0])]})
     found = queries.capacity()
     assert (found["cpu"].slots, found["cpu"].free, found["h100"].free) == (4, 3, 8)
 

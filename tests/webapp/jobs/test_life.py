@@ -13,6 +13,7 @@ from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node, Slot
 from webapp.jobs import services
 from webapp.jobs.models import Attempt, Job, Member
+from webapp.jobs.services import Placing
 from webapp.live.queries import story
 from webapp.quotas.models import LedgerEntry, Quota
 
@@ -155,11 +156,14 @@ def test_references_to_what_the_team_does_not_have_are_refused_together(owner: U
 
 def test_a_plan_made_from_an_old_look_starts_nothing(submit: Submit, cluster: list[Node]) -> None:
     job = submit(num_gpus=2)
-    seats = [(cluster[0].id, 0, (0, 1))]
-    assert services.place(job.id, seats, "first", 10**13)
+    seats = ((cluster[0].id, 0, (0, 1)),)
+    assert services.place([Placing(job.id, seats, "first")], 10**13) == {job.id}
     other = submit(num_gpus=2)
-    assert not services.place(other.id, seats, "from an old snapshot", 10**13)
-    assert not services.place(job.id, [(cluster[1].id, 0, (0, 1))], "it runs already", 10**13)
+    stale = [
+        Placing(other.id, seats, "from an old snapshot"),
+        Placing(job.id, ((cluster[1].id, 0, (0, 1)),), "it runs already"),
+    ]
+    assert services.place(stale, 10**13) == set()
     assert Attempt.objects.count() == 1
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from webapp.accounts.models import Team, User
 from webapp.quotas import services
+from webapp.quotas.services import Holding
 
 
 @pytest.fixture
@@ -23,18 +24,10 @@ def hold() -> Callable[..., None]:
     ) -> None:  # fmt: skip
         book.count += 1  # type: ignore[attr-defined]
         attempt = f"att-{book.count}"  # type: ignore[attr-defined]
-        services.open_entry(
-            attempt_id=attempt,
-            job_id=job or f"job-{attempt}",
-            node_id=node,
-            team=team.slug,
-            user_id=user.pk,
-            gpu_type=gpu_type,
-            slots=slots,
-            at_ms=at_ms,
-        )
+        holding = Holding(attempt, job or f"job-{attempt}", node, team.slug, user.pk, gpu_type, slots)
+        services.open_entries([holding], at_ms)
         if until_ms is not None:
-            services.close_entry(attempt, node, until_ms)
+            services.close_entries({(attempt, node): until_ms})
 
     book.count = 0  # type: ignore[attr-defined]
     return book

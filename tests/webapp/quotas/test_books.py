@@ -11,6 +11,7 @@ from webapp.accounts.models import Team, User
 from webapp.accounts.permissions import SYSTEM
 from webapp.quotas import queries, services
 from webapp.quotas.models import LedgerEntry, Quota
+from webapp.quotas.services import Holding
 
 Give = Callable[..., Quota]
 Hold = Callable[..., None]
@@ -19,29 +20,25 @@ DOLLAR = 1_000_000
 
 def test_opening_the_same_entry_twice_books_it_once(cast: Cast, owner: User) -> None:
     for _ in range(2):
-        services.open_entry(
-            attempt_id="att-1", job_id="job-1", node_id="node-1", team="vision", user_id=owner.pk, gpu_type="cpu",
-            slots=2, at_ms=5,
-        )  # fmt: skip
+        services.open_entries([Holding("att-1", "job-1", "node-1", "vision", owner.pk, "cpu", 2)], at_ms=5)
     assert queries.held("vision", "cpu") == 2
 
 
 def test_closing_twice_keeps_the_first_end(cast: Cast, vision: Team, owner: User, hold: Hold) -> None:
     hold(vision, owner, slots=2, at_ms=0, until_ms=1000)
-    assert services.close_entry("att-1", None, 9000) == 0
+    assert services.close_entries({("att-1", "node-1"): 9000}) == 0
     assert LedgerEntry.objects.get().ended_ms == 1000
 
 
 def test_an_attempt_lets_go_of_one_node_at_a_time(cast: Cast, owner: User) -> None:
-    for node in ("node-1", "node-2"):
-        services.open_entry(
-            attempt_id="att-1", job_id="job-1", node_id=node, team="vision", user_id=owner.pk, gpu_type="cpu",
-            slots=2, at_ms=0,
-        )  # fmt: skip
-    services.close_entry("att-1", "node-1", 10)
+    nodes = ("node-1", "node-2")
+    services.open_entries(
+        [Holding("att-1", "job-1", node, "vision", owner.pk, "cpu", 2) for node in nodes], at_ms=0
+    )
+    services.close_entries({("att-1", "node-1"): 10, ("att-2", "node-2"): 10})
     assert queries.held("vision", "cpu") == 2
     assert queries.holders(["att-1", "att-2"]) == {"att-1": queries.Holder("job-1", "vision", "alice")}
-    services.close_entry("att-1", None, 20)
+    services.close_entries({("att-1", node): 20 for node in nodes})
     assert queries.held("vision", "cpu") == 0
 
 

@@ -36,6 +36,7 @@ from trainmaster.store.file import disk_error
 _IN_MEMORY = getattr(os, "RWF_NOWAIT", 0)  # Linux
 # Kept in memory to be passed on, whichever is more.
 JUST_CAME_BYTES, JUST_CAME_PIECES = 16 << 20, 16
+HASHED_AT_ONCE = 512 << 10  # bytes, about 0.3 ms: to wake a thread and to be woken by it takes as long
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -61,7 +62,8 @@ class Landing:
         self.on_piece: Callable[[int, Sequence[memoryview]], None] | None = None
         self._books: dict[int, LaneBook] = {}
         self._bitmap: Bitmap | None = None
-        self._arrivals: dict[int, asyncio.Event] = {}
+        self._verified: dict[int, asyncio.Event] = {}
+        self._counted: dict[int, asyncio.Event] = {}
         self._just_came: OrderedDict[int, Sequence[memoryview]] = OrderedDict()
         self._just_came_bytes = 0
         self._just_came_most = max(JUST_CAME_BYTES, JUST_CAME_PIECES * manifest.piece_size)
@@ -90,9 +92,10 @@ class Landing:
     def close(self) -> None:
         """Wakes everyone who waits for a piece; what is on disk stays."""
         self.closed = True
-        for event in self._arrivals.values():
-            event.set()
-        self._arrivals.clear()
+        for events in (self._verified, self._counted):
+            for event in events.values():
+                event.set()
+            events.clear()
         self._just_came.clear()
         self._note_change()
         if self._bitmap is not None:
@@ -135,15 +138,17 @@ class Landing:
                 bits[index // 8] |= 1 << index % 8
         return bytes(bits)
 
+    def can_pass_on(self, number: int) -> bool:
+        """It is verified; on disk, or on its way there and still in memory."""
+        return number in self._just_came or self.has(number)
+
+    async def verified(self, number: int, seconds: float) -> bool:
+        """Waits until this piece can be passed on; False when it cannot after that time."""
+        return await self._within(self._verified, self.can_pass_on, number, seconds)
+
     async def arrived(self, number: int, seconds: float) -> bool:
-        """Waits for this piece; False when it is not here after that time."""
-        if self.has(number) or self.closed:
-            return self.has(number)
-        event = self._arrivals.setdefault(number, asyncio.Event())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await event.wait()
-        return self.has(number)
+        """Waits until this piece is on disk and counted; False when it is not after that time."""
+        return await self._within(self._counted, self.has, number, seconds)
 
     async def change(self, seconds: float) -> None:
         """Until another piece is here, or it is closed; at most that long."""
@@ -153,27 +158,36 @@ class Landing:
 
     # -- bytes
 
-    async def keep(self, number: int, parts: Sequence[memoryview]) -> bool:
-        """Verifies, writes, then counts the piece. False when the bytes are not what the manifest says."""
-        if self.has(number):
-            return True
+    async def verify(self, number: int, parts: Sequence[memoryview]) -> bool:
+        """Whether the bytes are what the manifest says; from then on they are passed on. `write` is to follow."""
         piece = self.piece_at(number)
-        if not await asyncio.to_thread(self._verify_and_write, piece, parts):
-            return False
-        if self._bitmap is not None and not self.closed and not self.has(number):
-            self._bitmap.set(number)
-            self._left[piece.chunk] -= 1
-            self.bytes_done += piece.size
-            self.received.count(piece.size)
-            for book in self._books.values():
-                book.add(number)
+        if piece.size <= HASHED_AT_ONCE:
+            right = _is_right(piece, parts)
+        else:
+            right = await asyncio.to_thread(_is_right, piece, parts)
+        if right and not self.closed:
             self._remember(number, parts, piece.size)
-            if self.on_piece is not None:
-                self.on_piece(number, parts)
-            if (event := self._arrivals.pop(number, None)) is not None:
-                event.set()
-            self._note_change()
-        return True
+            _wake(self._verified, number)
+        return right
+
+    async def write(self, number: int, parts: Sequence[memoryview]) -> None:
+        """Writes a verified piece and counts it."""
+        if self.has(number):
+            return
+        piece = self.piece_at(number)
+        await asyncio.to_thread(self._write, piece, parts)
+        if self._bitmap is None or self.closed or self.has(number):
+            return
+        self._bitmap.set(number)
+        self._left[piece.chunk] -= 1
+        self.bytes_done += piece.size
+        self.received.count(piece.size)
+        for book in self._books.values():
+            book.add(number)
+        if self.on_piece is not None:
+            self.on_piece(number, parts)
+        _wake(self._counted, number)
+        self._note_change()
 
     def just_came(self, number: int, start: int, size: int) -> memoryview | None:
         """These bytes of a piece, where they are still in memory and in one part."""
@@ -261,28 +275,36 @@ class Landing:
 
     # -- inside
 
+    async def _within(
+        self, events: dict[int, asyncio.Event], there: Callable[[int], bool], number: int, seconds: float
+    ) -> bool:
+        if not (there(number) or self.closed):
+            event = events.setdefault(number, asyncio.Event())
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await event.wait()
+        return there(number)
+
     def _remember(self, number: int, parts: Sequence[memoryview], size: int) -> None:
-        """Followers want it next, as a rule at once."""
+        """Followers want it next, as a rule at once. What is not yet on disk stays."""
+        if number in self._just_came:
+            return
         self._just_came[number] = parts
         self._just_came_bytes += size
         while self._just_came_bytes > self._just_came_most:
-            _, oldest = self._just_came.popitem(last=False)
-            self._just_came_bytes -= sum(len(part) for part in oldest)
+            oldest = next(iter(self._just_came))
+            if not self.has(oldest):
+                return
+            self._just_came_bytes -= sum(len(part) for part in self._just_came.pop(oldest))
 
     def _note_change(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _verify_and_write(self, piece: Piece, parts: Sequence[memoryview]) -> bool:
-        digest = hashlib.sha256()
-        for part in parts:
-            digest.update(part)
-        if sum(len(part) for part in parts) != piece.size or digest.hexdigest() != piece.sha256:
-            return False
+    def _write(self, piece: Piece, parts: Sequence[memoryview]) -> None:
         entry = self.manifest.files[self.manifest.chunks[piece.chunk].file]
         with _disk_errors(self.folder, self.bytes_missing):
             self._writer.write(self._directory, entry.path, piece.offset, parts)
-        return True
 
     def _make_files(self) -> bool:
         """False when a file was not there at its full size: the bitmap is then not to be trusted."""
@@ -331,6 +353,18 @@ class Landing:
 
     def _write_homes(self, homes: list[str]) -> None:
         write_atomically(self.folder / "homes.json", json.dumps({"homes": homes}).encode(), durable=True)
+
+
+def _is_right(piece: Piece, parts: Sequence[memoryview]) -> bool:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return sum(len(part) for part in parts) == piece.size and digest.hexdigest() == piece.sha256
+
+
+def _wake(events: dict[int, asyncio.Event], number: int) -> None:
+    if (event := events.pop(number, None)) is not None:
+        event.set()
 
 
 def _link(source: str, target: str) -> None:

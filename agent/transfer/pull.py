@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ from platform_core.errors import TrainmasterError
 
 log = logging.getLogger(__name__)
 
+UNWRITTEN_PIECES = 4  # of a lane
 LOOK_AGAIN_SECONDS = 0.5
 STALLED_SECONDS = 2.0
 OTHERS_AFTER_SECONDS = 10.0
@@ -264,35 +266,43 @@ class Pull:
         self._news.set()
 
     async def _receive(self, source: Source, lane: int, numbers: range) -> None:
-        """While a piece is hashed and written the next one is fetched. One at a time: pieces that were counted out of
-        their order would look like a gap, which the swarm would have filled by somebody else."""
-        keeping: asyncio.Task[None] | None = None
+        """A piece is passed on as soon as it is verified; the disk may be a few behind. They are counted one after the
+        other: out of their order they would look like a gap, which the swarm would have filled by somebody else."""
+        writing: deque[asyncio.Task[None]] = deque()
         try:
             async with aclosing(source.pieces(self._landing, numbers)) as pieces:
                 async for number, parts in pieces:
-                    await self._means.link.take(self._landing.manifest.id, sum(len(part) for part in parts))
-                    if keeping is not None:
-                        await keeping
-                    keeping = asyncio.create_task(self._keep(source, lane, number, parts))
-            if keeping is not None:
-                await keeping
+                    size = sum(len(part) for part in parts)
+                    await self._means.link.take(self._landing.manifest.id, size)
+                    if not await self._landing.verify(number, parts):
+                        raise self._damaged(source, number, size)
+                    if len(writing) == UNWRITTEN_PIECES:
+                        await writing.popleft()
+                    before = writing[-1] if writing else None
+                    writing.append(asyncio.create_task(self._write(source, lane, number, parts, before)))
+            for task in writing:
+                await task
         finally:
             # What is here whole is kept: another source need not send it again.
-            if keeping is not None:
-                await asyncio.gather(keeping, return_exceptions=True)
+            await asyncio.gather(*writing, return_exceptions=True)
 
-    async def _keep(self, source: Source, lane: int, number: int, parts: Sequence[memoryview]) -> None:
-        if not await self._landing.keep(number, parts):
-            piece = self._landing.piece_at(number)
-            path = self._landing.manifest.files[self._landing.manifest.chunks[piece.chunk].file].path
-            where = f"{path}, chunk {piece.chunk}, piece {piece.index}"
-            sentence = f"{source.name} sent damaged bytes ({where}); they were thrown away"
-            raise DamagedPiece(sentence, sum(len(part) for part in parts))
+    async def _write(
+        self, source: Source, lane: int, number: int, parts: Sequence[memoryview], before: asyncio.Task[None] | None
+    ) -> None:  # fmt: skip
+        if before is not None:
+            await before
+        await self._landing.write(number, parts)
         self._progressed[lane] = asyncio.get_running_loop().time()
         if source.name == STORE_NAME:
             self._store_tries = 0
             self._link_works()
         self._came(source.name, sum(len(part) for part in parts))
+
+    def _damaged(self, source: Source, number: int, size: int) -> DamagedPiece:
+        piece = self._landing.piece_at(number)
+        path = self._landing.manifest.files[self._landing.manifest.chunks[piece.chunk].file].path
+        where = f"{path}, chunk {piece.chunk}, piece {piece.index}"
+        return DamagedPiece(f"{source.name} sent damaged bytes ({where}); they were thrown away", size)
 
     def _link_works(self) -> None:
         """Whoever was missed by the fault of our own link need not be waited for."""
@@ -307,4 +317,5 @@ async def fill_from(source: Source, landing: Landing) -> None:
     """All that another model on this node has of it."""
     async with aclosing(source.pieces(landing, range(landing.count))) as pieces:
         async for number, parts in pieces:
-            await landing.keep(number, parts)
+            if await landing.verify(number, parts):
+                await landing.write(number, parts)

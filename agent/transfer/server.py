@@ -85,7 +85,7 @@ class ChunkServer:
             elif number >= landing.count:
                 await _not_here(context, f"the model has {landing.count} pieces")
                 return None
-            elif await landing.arrived(number, SIGN_OF_LIFE_SECONDS):
+            elif await landing.verified(number, SIGN_OF_LIFE_SECONDS):
                 return landing
             elif not landing.closed:
                 await context.write(_WAITING)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import threading
+from typing import Any
 
 import pytest
 
 from agent.transfer.neighbour import Patience
 from agent.transfer.progress import STORE, TransferState
 from agent.transfer.pull import Trying
+from agent.transfer.writing import Writer
 from platform_core.distribution.manifest import Manifest
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import (
@@ -52,6 +56,27 @@ async def test_a_node_forwards_what_it_has_verified_while_it_still_receives(
     assert nodes[0].reports[-1].bytes_done < manifest.total_bytes
     store.open()
     assert completed(await nodes[3].ended())
+
+
+async def test_a_disk_that_stands_still_holds_up_no_follower(
+    nodes: list[Node], store: GatedStore, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, write = threading.Event(), Writer.write
+
+    def stalls(writer: Writer, directory: int, *rest: Any) -> None:
+        if os.readlink(f"/proc/self/fd/{directory}").startswith(str(nodes[0].data)):
+            assert goes_on.wait(20)
+        write(writer, directory, *rest)
+
+    monkeypatch.setattr(Writer, "write", stalls)
+    store.open()
+    begin_chain(nodes, manifest, store.url)
+    await nodes[3].until(lambda progress: progress.bytes_done >= 3 * PIECE)
+    landing = nodes[0].holdings.landing(manifest.id)
+    assert landing is not None
+    assert landing.bytes_done == 0
+    goes_on.set()
+    assert all([completed(await node.ended()) for node in nodes])
 
 
 async def test_a_dead_predecessor_is_skipped_and_no_second_copy_leaves_the_store(

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+ONE_PLATFORM = "tests/e2e/"  # started once for all that come in by a browser
+
 
 @pytest.fixture(scope="session", autouse=True)
 def only_marked_tests_reach_the_database(django_db_blocker: Any) -> Iterator[None]:
@@ -14,3 +16,14 @@ def only_marked_tests_reach_the_database(django_db_blocker: Any) -> Iterator[Non
         return
     with django_db_blocker.block():
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run side by side, a file stays together, and the one long line of tests goes first."""
+    if not hasattr(config, "workerinput"):
+        return
+    items.sort(key=lambda item: not item.nodeid.startswith(ONE_PLATFORM))
+    for item in items:
+        file, _, _ = item.nodeid.partition("::")
+        item.add_marker(pytest.mark.xdist_group(ONE_PLATFORM if file.startswith(ONE_PLATFORM) else file))

@@ -9,8 +9,8 @@ from tests.e2e.people import LONG, People, kpi, moves, stay, stayed
 from tests.e2e.site import Site
 
 # Steps that cost something: however slow the machine is, the page gets its turn between them.
-STEPS = 60
-SETTINGS = f"steps={STEPS}\nlayers=2\nbatch=16\neval_batch=16\neval_every=20\nwarmup=5"
+STEPS = 150
+SETTINGS = f"steps={STEPS}\nlayers=2\nbatch=16\neval_batch=16\neval_every=50\nwarmup=5"
 
 
 def test_a_member_submits_watches_it_live_and_compares_it_with_a_second_run(

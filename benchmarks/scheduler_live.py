@@ -3,8 +3,9 @@
 Starts a platform without agents and joins simulated ones over real gRPC sessions: they run nothing, and say of each
 attempt that it is prepared, runs, and has ended after `--work` seconds. Jobs of 1 to 64 GPUs are submitted over REST.
 JSON lines: submissions_per_s, submit_to_start_p50_ms and _p99_ms (from before the request until the first agent was
-told), starts_per_s, and whether the books agree afterwards. First a few jobs one by one on the free cluster, where
-the bound of a second holds; then all at once, where the cluster is full and most wait for others.
+told), starts_per_s, the processor time of a job in each kind of process, and whether the books agree afterwards. First
+a few jobs one by one on the free cluster, where the bound of a second holds; then all at once, where the cluster is
+full and most wait for others.
 """
 
 import asyncio
@@ -14,12 +15,14 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
 import grpc.aio
 import httpx
+import psutil
 
 from benchmarks.sessions import OPTIONS, join, node
 from trainmaster_wire.agent.v1 import session_pb2, session_pb2_grpc
@@ -137,7 +140,25 @@ def waits(seen: Seen, jobs: list[str]) -> dict[str, float]:
     }
 
 
-async def load(url: str, address: str, token: str, credentials: list[str], jobs: int, work_s: float) -> None:
+PROCESSES = {"web": "uvicorn", "worker": "worker", "gateway": "gateway", "database": "postgres"}
+
+
+def processor_s(platform: PlatformProcess) -> dict[str, float]:
+    """What each kind of process has used so far; of the database also what its processes that have ended used."""
+    used = dict.fromkeys(PROCESSES, 0.0)
+    for process in psutil.Process(platform.process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            words, times = {Path(word).name for word in process.cmdline()}, process.cpu_times()
+            for kind, word in PROCESSES.items():
+                if word in words or any(each.startswith(f"{word}:") for each in words):
+                    used[kind] += times.user + times.system
+                    used[kind] += times.children_user + times.children_system if word in words else 0
+    return used
+
+
+async def load(
+    platform: PlatformProcess, address: str, token: str, credentials: list[str], jobs: int, work_s: float
+) -> None:
     seen = Seen()
     agents = [Agent(index, work_s, seen) for index in range(len(credentials))]
     sessions = []
@@ -147,7 +168,7 @@ async def load(url: str, address: str, token: str, credentials: list[str], jobs:
     await asyncio.sleep(2 * HEARTBEAT_S)
     headers = {"Authorization": f"Bearer {token}"}
     rng = random.Random(7)
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=platform.url, headers=headers, timeout=60) as client:
         for number in range(ALONE):
             await submit(client, number, rng.choice(GPUS), seen)
             await until(number + 1, seen, 60)
@@ -159,10 +180,11 @@ async def load(url: str, address: str, token: str, credentials: list[str], jobs:
             async with gate:
                 await submit(client, number, gpus, seen)
 
-        begun = time.perf_counter()
+        before, begun = processor_s(platform), time.perf_counter()
         await asyncio.gather(*(one(ALONE + number, rng.choice(GPUS)) for number in range(jobs)))
         submitted_s = time.perf_counter() - begun
         await until(ALONE + jobs, seen, 600)
+        after = processor_s(platform)
     crowd = [job for job in seen.submitted if job not in alone]
     whole_s = max(seen.told[job] for job in crowd) - begun
     click.echo(
@@ -171,6 +193,7 @@ async def load(url: str, address: str, token: str, credentials: list[str], jobs:
                 "cluster": "crowded", "jobs": jobs, "nodes": len(agents),
                 "submissions_per_s": round(jobs / submitted_s, 1), "starts_per_s": round(jobs / whole_s, 1),
                 **waits(seen, crowd),
+                "cpu_ms_per_job": {kind: round(1000 * (after[kind] - before[kind]) / jobs, 1) for kind in after},
             }
         )
     )  # fmt: skip
@@ -191,7 +214,7 @@ def main(jobs: int, nodes: int, work: float) -> None:
         token = platform.manage("shell", "--no-imports", "-c", PREPARE).strip()
         address = environment["TRAINMASTER_GATEWAY_LISTEN"]
         credentials = asyncio.run(join(address, environment["TRAINMASTER_BOOTSTRAP_TOKEN"], nodes))
-        asyncio.run(load(platform.url, address, token, credentials, jobs, work))
+        asyncio.run(load(platform, address, token, credentials, jobs, work))
         click.echo(json.dumps({"books": platform.manage("check_books").strip()}))
     finally:
         platform.stop()

@@ -7,8 +7,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.config.settings")
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
+from django.conf import settings
 from django.core.asgi import get_asgi_application
+from django.core.cache import caches
 from django.urls import path
+
+# A request runs in a thread and a context of its own, and would open connections of its own. So those to the database
+# come from a pool, and the cache's client is made here, once, for all contexts that follow from this one.
+settings.DATABASES["default"] |= {"CONN_MAX_AGE": 0, "OPTIONS": {"pool": {"min_size": 2, "max_size": 24}}}
+caches["default"]
 
 http = get_asgi_application()  # loads the apps, so the consumers are imported after it
 

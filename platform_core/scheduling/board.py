@@ -25,6 +25,7 @@ class Board:
         self.quota = QuotaLedger(snapshot.teams)
         self.reservations = Reservations(self.site, snapshot, self.counts)
         self.stops: list[Stop] = []
+        self.too_dear: list[Stop] = []  # moves for the first in order that would win less than they lose
         self.stopping: set[str] = set()  # running jobs that this round stops
         self.resizable = [job for job in snapshot.running if job.asks is not None and job.preemptible]
         self.hopeless: set[tuple[str, Demand, int]] = (

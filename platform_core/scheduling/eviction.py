@@ -82,6 +82,7 @@ class Eviction:
         if not offers and self._moves:
             each, offers = self._with_moves(areas, demand, job, key)
             if _lost(offers) * GAIN_OF_A_MOVE > remaining_ms(job) * job.num_gpus:
+                self._board.too_dear = self._board.too_dear or [stop for _, stop in _stops(job, offers)]
                 if guarded:  # most that could be stopped may not be: looking again costs more than it finds
                     self._failed.add((demand, runtime_ms))
                 return 0, []  # a longer one of the same demand may be worth it
@@ -153,14 +154,20 @@ class Eviction:
         return smaller and held.job.priority >= job.priority and ran_ms >= LEAST_RUN_BEFORE_A_MOVE_MS
 
     def _stop(self, job: PendingJob, each: int, offers: Sequence[Offer]) -> None:
-        for held in {held.job.id: held for offer in offers for held in offer.stopped}.values():
-            kind = StopKind.MOVED if held.deserving else StopKind.EVICTED
-            self._board.stops.append(Stop(held.job.id, job.id, kind, held.lost_gpu_ms))
-            self._board.stopping.add(held.job.id)
-            if kind is StopKind.EVICTED:
+        for held, stop in _stops(job, offers):
+            self._board.stops.append(stop)
+            self._board.stopping.add(stop.job_id)
+            if stop.kind is StopKind.EVICTED:
                 self._board.gives_up(held.job)
         for position, slots in self._offers.take(offers, each):
             self._board.take(position, slots)
+
+
+def _stops(job: PendingJob, offers: Sequence[Offer]) -> list[tuple[Held, Stop]]:
+    """Each job once, however many of the nodes it is on."""
+    stopped = {held.job.id: held for offer in offers for held in offer.stopped}.values()
+    kinds = {True: StopKind.MOVED, False: StopKind.EVICTED}
+    return [(held, Stop(held.job.id, job.id, kinds[held.deserving], held.lost_gpu_ms)) for held in stopped]
 
 
 def _is_its_own(held: Held, job: PendingJob, key: OrderKey) -> bool:

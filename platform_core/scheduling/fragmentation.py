@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from platform_core.cluster.snapshot import NodeView
@@ -10,9 +10,9 @@ from platform_core.cluster.snapshot import NodeView
 
 @dataclass(frozen=True, slots=True)
 class Fragmentation:
-    """Of one type of GPU. Nodes that take no work count with nothing free."""
+    """Of one type of GPU, or of a rack. Nodes that take no work count with nothing free."""
 
-    gpu_type: str
+    name: str
     free: int
     free_nodes: int  # nodes with at least one free slot
     whole_nodes: int  # of these, those that are free altogether
@@ -29,11 +29,12 @@ def fragmentation(nodes: Iterable[NodeView]) -> tuple[Fragmentation, ...]:
     by_type: dict[str, list[NodeView]] = {}
     for node in nodes:
         by_type.setdefault(node.gpu_type, []).append(node)
-    return tuple(_of_type(gpu_type, members) for gpu_type, members in sorted(by_type.items()))
+    return tuple(measured(gpu_type, members) for gpu_type, members in sorted(by_type.items()))
 
 
-def _of_type(gpu_type: str, nodes: list[NodeView]) -> Fragmentation:
+def measured(name: str, nodes: Sequence[NodeView]) -> Fragmentation:
+    """Of these nodes together, whatever their type."""
     free = [(len(node.free_slots), node.slots) for node in nodes if node.takes_work and node.free_slots]
     whole = [count for count, slots in free if count == slots]
     total = sum(count for count, _ in free)
-    return Fragmentation(gpu_type, total, len(free), len(whole), total - sum(whole))
+    return Fragmentation(name, total, len(free), len(whole), total - sum(whole))

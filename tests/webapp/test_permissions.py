@@ -66,9 +66,10 @@ def _filled(value: Any, world: World) -> Any:
 def pages() -> Iterator[Row]:
     yield Row("get", "healthz", EVERYBODY)
     yield Row("get", "", SIGNED_IN)
-    yield Row("get", "audit/", SIGNED_IN)
-    yield Row("get", "report/", SIGNED_IN)
-    yield Row("get", "shares/", SIGNED_IN)
+    for page in ("audit", "report", "shares", "nodes", "nodes/map"):
+        yield Row("get", f"{page}/", SIGNED_IN)
+    for page in ("queue", "queue/next-move", "queue/what-if"):
+        yield Row("get", f"{page}/", SIGNED_IN)
     yield Row("get", "metrics", SIGNED_IN.replace("L", "A"))
     yield Row("get", "search/", SIGNED_IN, "search/?q=bytelm")
     yield from accounts_rows()
@@ -133,7 +134,6 @@ def accounts_rows() -> Iterator[Row]:
 
 
 def cluster_rows() -> Iterator[Row]:
-    yield Row("get", "nodes/", SIGNED_IN)
     yield Row("get", "nodes/<str:node_id>/", SIGNED_IN, "nodes/{node}/")
     for verb in ("drain", "resume", "revoke", "readmit", "mark", "notice"):
         yield Row("post", f"nodes/<str:node_id>/{verb}/", OPERATORS, f"nodes/{{node}}/{verb}/")
@@ -156,8 +156,6 @@ def job_rows() -> Iterator[Row]:
     yield Row("post", "jobs/check/", "L Y F Y Y Y Y", body=job_mapping())
     yield Row("get", "jobs/<str:job_id>/", OF_TEAM, "jobs/{job}/")
     yield Row("post", "jobs/<str:job_id>/cancel/", OWN_OR_LEAD, "jobs/{job}/cancel/")
-    yield Row("get", "queue/", SIGNED_IN)
-    yield Row("get", "queue/what-if/", SIGNED_IN)
     question = {"gpu_type": "cpu", "order": "first_come"}
     yield Row("post", "queue/what-if/", SIGNED_IN, body=question)
     yield Row("post", "queue/<str:job_id>/priority/", LEADS, "queue/{job}/priority/", body={"priority": "40"})

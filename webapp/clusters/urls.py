@@ -1,10 +1,11 @@
 from django.urls import path
 
-from webapp.clusters import maintenance_page, views
+from webapp.clusters import maintenance_page, map_page, views
 
 app_name = "clusters"
 urlpatterns = [
     path("nodes/", views.nodes, name="nodes"),
+    path("nodes/map/", map_page.cluster_map, name="map"),
     path("nodes/tokens/", views.tokens, name="tokens"),
     path("nodes/tokens/<int:token_id>/revoke/", views.token_revoke, name="token_revoke"),
     path("nodes/maintenance/", maintenance_page.maintenance, name="maintenance"),

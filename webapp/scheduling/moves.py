@@ -1,0 +1,86 @@
+"""What would be moved next against fragmentation: asked of the planner while somebody looks at the map."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.core.cache import cache
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from platform_core.cluster.snapshot import Snapshot
+from platform_core.scheduling import next_move as core
+from platform_core.scheduling.eviction import GAIN_OF_A_MOVE
+from platform_core.scheduling.next_move import NextMove, NoMove
+from webapp.accounts.permissions import Actor, may, require
+from webapp.accounts.queries import actor_of
+from webapp.live import fragments
+from webapp.live.identity import now_ms
+from webapp.scheduling import situation
+
+KEPT_SECONDS = (
+    10  # a round over a large cluster takes a quarter of a second: not once for everybody who looks
+)
+KEY = "scheduling:next-move"
+
+
+@login_required
+@require_safe
+def next_move(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    require(actor, "cluster.view")
+    found = cache.get(KEY)
+    if found is None:
+        found = _found(situation.load(now_ms()))
+        cache.set(KEY, found, KEPT_SECONDS)
+    context = _told(actor, *found)
+    return fragments.render(
+        request, "next_move.html", {"move": context, "allowed": settings.SCHEDULING_PREEMPTION}
+    )
+
+
+def _found(snapshot: Snapshot) -> tuple[NextMove | NoMove, dict[str, tuple[str, int, str]]]:
+    """The answer, and of each job that would be moved its team, its slots and where it runs."""
+    found = core.next_move(snapshot, situation.policy())
+    if isinstance(found, NoMove):
+        return found, {}
+    stopped = {stop.job_id for stop in found.stops}
+    names = {node.id: node.hostname for node in snapshot.nodes}
+    where = {
+        job.id: (job.team, job.held, ", ".join(names.get(node, node) for node, _ in job.placement))
+        for job in snapshot.running
+        if job.id in stopped
+    }
+    return found, where
+
+
+def _told(actor: Actor, found: NextMove | NoMove, where: dict[str, tuple[str, int, str]]) -> dict[str, Any]:
+    if isinstance(found, NoMove):
+        return {"why": found.sentence}
+    job = found.job
+    return {
+        "pays": found.pays,
+        "job": job.id if may(actor, "job.view", job.team) else "",
+        "team": job.team,
+        "gpus": job.num_gpus,
+        "gpu_type": job.gpu_type,
+        "cost_gpu_s": found.cost_gpu_ms // 1000,
+        "gain_gpu_s": found.gain_gpu_ms // 1000,
+        "times": found.gain_gpu_ms / found.cost_gpu_ms if found.cost_gpu_ms else None,
+        "least": GAIN_OF_A_MOVE,
+        "stops": [_stop(actor, stop.job_id, stop.kind, stop.lost_gpu_ms, where) for stop in found.stops],
+    }
+
+
+def _stop(
+    actor: Actor, job_id: str, kind: str, lost_gpu_ms: int, where: dict[str, tuple[str, int, str]]
+) -> dict[str, Any]:
+    team, slots, nodes = where.get(job_id, ("", 0, ""))
+    return {
+        "job": job_id if may(actor, "job.view", team) else "",
+        "team": team,
+        "slots": slots,
+        "nodes": nodes,
+        "kind": kind,
+        "lost_gpu_s": lost_gpu_ms // 1000,
+    }

@@ -11,6 +11,7 @@ import csv
 import json
 import random
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,6 +40,7 @@ CONTESTANTS = {
     "skip": Contestant(Policy("first_come")),
     "easy": Contestant(Policy("first_come", reservations=1)),
     "las": Contestant(Policy("least_attained_service", evicts=True)),
+    "las_8h": Contestant(Policy("least_attained_service_8h", evicts=True)),
     "sjf": Contestant(Policy("shortest_remaining", skip_ahead=False), Knowledge.EXACT),
     "srtf": Contestant(Policy("shortest_remaining", evicts=True), Knowledge.EXACT),
     "ours": Contestant(Policy("size_and_wait", reservations=1, evicts=True, moves=True)),
@@ -119,6 +121,32 @@ def replay(name: str, jobs: list[TraceJob], nodes: list[NodeView]) -> dict[str, 
     return {"policy": name, **numbers, "rounds": watch.rounds, "plan_s_per_round": round(each, 6)}
 
 
+def lines(
+    trace: Path,
+    nodes: int,
+    policies: Iterable[str],
+    *,
+    gpus_per_node: int = 8,
+    window: str = "",
+    speedup: float = 1.0,
+    estimates: str = "factor:1-5",
+    seed: int = 1,
+) -> Iterator[dict[str, object]]:
+    """What each policy makes of the trace, as it comes."""
+    jobs = read_trace(trace, window, estimates, seed, speedup)
+    fitting = [job for job in jobs if job.gpus <= nodes * gpus_per_node]
+    about = {
+        "trace": trace.stem,
+        "window": window,
+        "nodes": nodes,
+        "estimates": estimates,
+        "seed": seed,
+        "too_large": len(jobs) - len(fitting),
+    }
+    for name in policies:
+        yield {**replay(name, fitting, cluster_of(nodes, gpus_per_node)), **about}
+
+
 @click.command()
 @click.option("--trace", required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--nodes", default=8, show_default=True)
@@ -139,19 +167,18 @@ def main(
     seed: int,
 ) -> None:
     """Replay a trace under one policy or all of them."""
-    jobs = read_trace(trace, window, estimates, seed, speedup)
-    fitting = [job for job in jobs if job.gpus <= nodes * gpus_per_node]
-    for name in CONTESTANTS if policies == "all" else policies.split(","):
-        line = replay(name, fitting, cluster_of(nodes, gpus_per_node))
-        about = {
-            "trace": trace.stem,
-            "window": window,
-            "nodes": nodes,
-            "estimates": estimates,
-            "seed": seed,
-            "too_large": len(jobs) - len(fitting),
-        }
-        print(json.dumps({**line, **about}), flush=True)
+    told = lines(
+        trace,
+        nodes,
+        CONTESTANTS if policies == "all" else policies.split(","),
+        gpus_per_node=gpus_per_node,
+        window=window,
+        speedup=speedup,
+        estimates=estimates,
+        seed=seed,
+    )
+    for line in told:
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

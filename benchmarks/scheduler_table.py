@@ -7,16 +7,18 @@ Replays every case below under every policy, which takes about an hour; with `--
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import click
 
+from benchmarks.scheduler import CONTESTANTS, lines
+
 Line = dict[str, Any]
 Case = tuple[str, str, int]  # trace, window of days, nodes
+Task = tuple[str, str, int, str, str]  # and estimates, policy
 CASES: tuple[Case, ...] = (
     ("muri_trace1", "", 8),
     ("muri_trace3", "", 8),
@@ -25,6 +27,7 @@ CASES: tuple[Case, ...] = (
     ("philly_2017_09_10", "27:58", 80),
     ("philly_2017_09_10", "0:27", 64),
 )
+WITHOUT_LIMITS = ("las", "las_8h", "ours")  # what is the same without limits is not replayed twice
 BASELINES = ("fifo", "skip", "easy", "las")  # those that do not know durations
 COLUMNS = ("trace", "nodes", "estimates", "policy", "mean", "p99 queue", "mean above 8 GPUs", "preemptions")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
@@ -125,45 +128,64 @@ def plot(lines: Sequence[Line]) -> str:
     return "\n".join([head, title, *bars, "</svg>"]) + "\n"
 
 
-def replayed(traces: Path) -> list[Line]:
-    lines: list[Line] = []
-    for trace, window, nodes in CASES:
-        for estimates in ("factor:1-5", "none"):
-            policies = "all" if estimates != "none" else "las,ours"
-            command = [sys.executable, "-m", "benchmarks.scheduler", "--trace", str(traces / f"{trace}.csv")]
-            command += [
-                "--window",
-                window,
-                "--nodes",
-                str(nodes),
-                "--estimates",
-                estimates,
-                "--policy",
-                policies,
-            ]
-            told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-            lines.extend(json.loads(text) for text in told.splitlines())
-    return lines
+def tasks() -> list[Task]:
+    """Every case under every policy, and without limits those that the goals compare."""
+    return [
+        (*case, estimates, policy)
+        for case in CASES
+        for estimates, policies in (("factor:1-5", tuple(CONTESTANTS)), ("none", WITHOUT_LIMITS))
+        for policy in policies
+    ]
+
+
+def task_of(line: Line) -> Task:
+    return (line["trace"], line["window"], line["nodes"], line["estimates"], line["policy"])
+
+
+def replayed(traces: Path, task: Task) -> Line:
+    trace, window, nodes, estimates, policy = task
+    [line] = lines(traces / f"{trace}.csv", nodes, [policy], window=window, estimates=estimates)
+    return line
+
+
+def replay_all(traces: Path, kept: Path, processes: int | None) -> None:
+    """Each line is kept as it comes; those that are kept already are not replayed again."""
+    done = {task_of(line) for line in read(kept)}
+    missing = [task for task in tasks() if task not in done]
+    with ProcessPoolExecutor(processes) as pool, kept.open("a") as file:
+        for future in as_completed([pool.submit(replayed, traces, task) for task in missing]):
+            print(text := json.dumps(future.result()), flush=True)
+            print(text, file=file, flush=True)
+
+
+def read(kept: Path) -> list[Line]:
+    """In the order of the cases."""
+    texts = kept.read_text().splitlines() if kept.exists() else []
+    by_task = {task_of(line): line for line in map(json.loads, filter(None, texts))}
+    return [by_task[task] for task in tasks() if task in by_task]
 
 
 @click.command()
 @click.option("--traces", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--lines", "saved", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-def main(traces: Path | None, saved: Path | None) -> None:
-    """Write what was measured into docs/scheduling.md and the plot beside it."""
-    if saved is not None:
-        lines = [json.loads(text) for text in saved.read_text().splitlines() if text.strip()]
-    elif traces is not None:
-        lines = replayed(traces)
-    else:
-        raise click.UsageError(
-            "give --traces DIR to replay, or --lines FILE with lines of benchmarks.scheduler"
-        )
+@click.option(
+    "--lines",
+    "kept",
+    default="scheduler_lines.jsonl",
+    show_default=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where lines are kept; a run that was interrupted goes on with it.",
+)
+@click.option("--processes", type=int, help="As many as there are cores by default.")
+def main(traces: Path | None, kept: Path, processes: int | None) -> None:
+    """Replay what is missing, and write what was measured into docs/scheduling.md and the plot beside it."""
+    if traces is not None:
+        replay_all(traces, kept, processes)
+    told = read(kept)
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    told = [*table(lines), "", *ratios(lines), "", *ratios_without_limits(lines)]
-    PAGE.write_text("\n".join([before + BEGIN, "", *told, "", END]) + after)
-    PLOT.write_text(plot(lines))
+    page = [*table(told), "", *ratios(told), "", *ratios_without_limits(told)]
+    PAGE.write_text("\n".join([before + BEGIN, "", *page, "", END]) + after)
+    PLOT.write_text(plot(told))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from platform_core.cluster.health import NodeState
 from platform_core.jobs.constraints import ANYWHERE, Constraints
@@ -78,11 +78,11 @@ class RunningJob:
     saves_when_stopped: bool = False  # does it write a checkpoint when it is told to stop?
     asks: PendingJob | None = None  # of an elastic job: what it would ask for if it waited
     stopping: bool = False  # it was told to stop and gives its slots within a minute or so
+    held: int = field(init=False, compare=False, repr=False)  # slots; an elastic job may ask for more
 
-    @property
-    def held(self) -> int:
-        """Slots held now; an elastic job may have asked for more."""
-        return sum(len(slots) for _, slots in self.placement)
+    def __post_init__(self) -> None:
+        # Counted once: a round asks for it several times of each job.
+        object.__setattr__(self, "held", sum([len(slots) for _, slots in self.placement]))
 
 
 @dataclass(frozen=True, slots=True)

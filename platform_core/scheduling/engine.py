@@ -16,11 +16,13 @@ from platform_core.scheduling import elastic
 from platform_core.scheduling.board import Board
 from platform_core.scheduling.decisions import Placement, Plan, Stop, Wait
 from platform_core.scheduling.estimates import with_gpus
-from platform_core.scheduling.eviction import Eviction, Ranked, as_if_waiting
+from platform_core.scheduling.eviction import Eviction, Ranked
 from platform_core.scheduling.explain import Explainer
 from platform_core.scheduling.lending import reclaim_for
-from platform_core.scheduling.ordering import HELD, ORDERS
+from platform_core.scheduling.ordering import ORDERS
+from platform_core.scheduling.ordering.keys import BY_KEY
 from platform_core.scheduling.policy import Policy
+from platform_core.scheduling.reservations import Reservation
 from platform_core.scheduling.stopping import expect_the_leaving, promise
 
 
@@ -30,14 +32,20 @@ class Decisions:
 
     started: list[tuple[PendingJob, Placement]]
     waiting: list[PendingJob]
-    order: tuple[str, ...]
+    ranked: list[Ranked]
     stops: tuple[Stop, ...]
     board: Board
+    unkept: list[PendingJob]  # see keep_places
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return tuple([job.id for _, job in self.ranked])
 
 
 def plan(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
     policy = policy or Policy()
     decided = decide(snapshot, policy)
+    keep_places(decided, policy)
     return Plan(
         placements=tuple(placement for _, placement in decided.started),
         waits=_explained(decided, policy),
@@ -48,38 +56,53 @@ def plan(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
 
 def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     """The decisions of a round without their explanations, for those who replay thousands of rounds."""
-    key = ORDERS[policy.order](snapshot)
-    ranked = sorted([(key(job), job) for job in snapshot.pending], key=lambda each: each[0])
+    keys = ORDERS[policy.order].keys(snapshot)
+    ranked = sorted([(keys.waiting(job), job) for job in snapshot.pending], key=BY_KEY)
     board = Board(snapshot, spread=policy.spread)
     expect_the_leaving(board)
-    eviction = _eviction(policy, board, ranked)
+    eviction = Eviction(board, ranked, keys.running, moves=policy.moves) if policy.evicts else None
     if eviction is not None:
         # The room made for one is not for those who would be evicted.
-        ranked.sort(key=lambda each: eviction.is_undeserving(each[1]))
+        ranked = eviction.deserving_first(ranked)
     ahead, behind = _put_first(ranked, board, policy)
     ranked = [*ahead, *behind]
     started: list[tuple[PendingJob, Placement]] = []
     waiting: list[PendingJob] = []
     deserving = eviction is not None
+    unkept: list[PendingJob] = []
     for number, (rank, job) in enumerate(ranked):
         if deserving and eviction is not None and number >= len(ahead) and eviction.is_undeserving(job):
             deserving = False  # all rooms are made: what is left can be promised
-            _reserve(board, policy, eviction.without_room)
+            unkept = eviction.without_room
+        if not deserving and _nothing_left(board, policy):
+            rest = [later for _, later in ranked[number:]]
+            waiting.extend(rest)
+            unkept = [*unkept, *rest]
+            break
+        if unkept:
+            _reserve(board, policy, unkept)
+            unkept = []
         placement = _seated(board, job)
         if placement is not None:
             started.append((job, placement))
             continue
         waiting.append(job)
-        if _make_room(board, policy, job, eviction):
+        if _may_make_room(board, policy) and _make_room(board, policy, job, eviction):
             continue
         if deserving and eviction is not None and not eviction.is_undeserving(job):
             eviction.make_room(job, rank)
-        elif not _reserve(board, policy, [job]) and (not policy.skip_ahead or _nothing_left(board, policy)):
-            waiting.extend(later for _, later in ranked[number + 1 :])  # nobody after this one can start
+        elif not _reserve(board, policy, [job]) and not policy.skip_ahead:
+            waiting.extend(later for _, later in ranked[number + 1 :])
             break
     if policy.elastic:
         elastic.grow(board, waiting)
-    return Decisions(started, waiting, tuple(job.id for _, job in ranked), tuple(board.stops), board)
+    return Decisions(started, waiting, ranked, tuple(board.stops), board, unkept)
+
+
+def keep_places(decided: Decisions, policy: Policy) -> list[Reservation]:
+    """All that are kept, with those that nobody could take in this round anyway: they only say when one will start."""
+    _reserve(decided.board, policy, decided.unkept)
+    return decided.board.reservations.made
 
 
 def _put_first(
@@ -147,11 +170,15 @@ def _make_room(board: Board, policy: Policy, job: PendingJob, eviction: Eviction
 
 
 def _nothing_left(board: Board, policy: Policy) -> bool:
-    """No free slot, and none that anybody could be made to give up."""
-    could_make_room = (policy.elastic and board.resizable) or (
-        policy.reclaims and board.quota.promises_anything
-    )
-    return board.is_full() and not could_make_room and not board.reservations.coming
+    """No free slot, and none that anybody could be made to give up, other than by eviction."""
+    return board.is_full() and not _may_make_room(board, policy)
+
+
+def _may_make_room(board: Board, policy: Policy) -> bool:
+    """Cheap: whether there is anybody at all who gives up slots, or could be made to without an eviction."""
+    if board.reservations.coming or (policy.elastic and board.resizable):
+        return True
+    return policy.reclaims and board.quota.promises_anything
 
 
 def _reserve(board: Board, policy: Policy, jobs: Sequence[PendingJob]) -> bool:
@@ -161,16 +188,6 @@ def _reserve(board: Board, policy: Policy, jobs: Sequence[PendingJob]) -> bool:
             return False
         board.reserve(job)
     return True
-
-
-def _eviction(policy: Policy, board: Board, ranked: Sequence[Ranked]) -> Eviction | None:
-    if not policy.evicts:
-        return None
-    snapshot = board.snapshot
-    if policy.order in HELD:
-        return Eviction(board, ranked, HELD[policy.order](snapshot), moves=policy.moves)
-    key, now_ms = ORDERS[policy.order](snapshot), snapshot.now_ms
-    return Eviction(board, ranked, lambda job: key(as_if_waiting(job, now_ms)), moves=policy.moves)
 
 
 def _explained(decided: Decisions, policy: Policy) -> tuple[Wait, ...]:

@@ -35,8 +35,9 @@ def expected_end_ms(job: RunningJob, now_ms: int) -> int:
     """Never in the past: a job over its estimate is taken to need another tenth of what it has run."""
     if job.expected_end_ms is None:
         return now_ms + FOREVER_MS
-    overrun = now_ms + max(1, (now_ms - job.started_ms) // _OVERRUN_PARTS)
-    return job.expected_end_ms if job.expected_end_ms > now_ms else overrun
+    if job.expected_end_ms > now_ms:
+        return job.expected_end_ms
+    return now_ms + max(1, (now_ms - job.started_ms) // _OVERRUN_PARTS)
 
 
 def lost_by_stopping_ms(job: RunningJob, now_ms: int) -> int:

@@ -10,16 +10,16 @@ and find them elsewhere. Room that was made is used in the round after they have
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
-from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.board import Board
 from platform_core.scheduling.decisions import Stop, StopKind
 from platform_core.scheduling.estimates import lost_by_stopping_ms, remaining_ms
 from platform_core.scheduling.lending import may_all_stop
 from platform_core.scheduling.node_index import Demand
 from platform_core.scheduling.offers import Held, Offer, Offers
-from platform_core.scheduling.ordering.keys import KeyOfHeld, OrderKey
+from platform_core.scheduling.ordering.keys import BY_KEY, KeyOfHeld, OrderKey
 
 LEAST_RUN_BEFORE_A_MOVE_MS = 30 * 60_000
 GAIN_OF_A_MOVE = 10  # GPU time of the job that gets the room, over the GPU time lost
@@ -32,15 +32,33 @@ class Eviction:
     def __init__(self, board: Board, queue: Sequence[Ranked], held_key: KeyOfHeld, *, moves: bool) -> None:
         self.without_room: list[PendingJob] = []  # deserving, and yet nobody can be stopped for them
         self._board, self._moves = board, moves
-        self._deserving, held = _divided(board, queue, held_key)
-        # First those who deserve no slots; in each part the last in order.
-        self._offers = Offers(board.counts, sorted(held, key=_is_deserving))
-        self._nodes_of_team: dict[str, int] = {}
-        if board.quota.promises_anything:
-            for each in held:
-                nodes = board.index.bits(node for node, _ in each.job.placement)
-                self._nodes_of_team[each.job.team] = self._nodes_of_team.get(each.job.team, 0) | nodes
+        self._running = sorted(
+            [(held_key(job), job) for job in board.snapshot.running if job.preemptible], key=BY_KEY
+        )
+        self._deserving = _deserving(board, sorted([*queue, *self._running], key=BY_KEY))
         self._failed: set[tuple[Demand, int]] = set()  # whoever comes later in order may stop fewer
+
+    @cached_property
+    def _offers(self) -> Offers:
+        """First those who deserve no slots; in each part the last in order. Most rounds need none."""
+        held = [
+            _held(self._board, key, job, deserving=job.id in self._deserving)
+            for key, job in reversed(self._running)
+        ]
+        return Offers(self._board.counts, sorted(held, key=_is_deserving))
+
+    @cached_property
+    def _nodes_of_team(self) -> dict[str, int]:
+        nodes: dict[str, int] = {}
+        for _, job in self._running:
+            mine = self._board.index.bits(node for node, _ in job.placement)
+            nodes[job.team] = nodes.get(job.team, 0) | mine
+        return nodes
+
+    def deserving_first(self, queue: Sequence[Ranked]) -> list[Ranked]:
+        deserving = self._deserving
+        first = [each for each in queue if each[1].id in deserving]
+        return [*first, *[each for each in queue if each[1].id not in deserving]]
 
     def is_undeserving(self, job: PendingJob) -> bool:
         return job.id not in self._deserving
@@ -189,31 +207,22 @@ def _lost(offers: Sequence[Offer]) -> int:
     return sum(stopped.values())
 
 
-def _divided(board: Board, queue: Sequence[Ranked], held_key: KeyOfHeld) -> tuple[set[str], list[Held]]:
-    """Ids of the waiting jobs that deserve slots, and the running jobs that may be stopped, the last first."""
-    left: dict[str, int] = {}
-    for node in board.index.members(board.site.ready):
-        left[node.gpu_type] = left.get(node.gpu_type, 0) + node.slots
-    contenders: list[tuple[OrderKey, PendingJob | RunningJob]] = list(queue)
+def _deserving(board: Board, contenders: Sequence[tuple[OrderKey, PendingJob | RunningJob]]) -> set[str]:
+    """Ids of those who are within the capacity, besides what may not be stopped; they come in order."""
+    left = {
+        gpu_type: board.site.capacity.total(board.index.of_type(gpu_type) & board.site.ready)
+        for gpu_type in board.index.gpu_types
+    }
     for job in board.snapshot.running:
-        if job.preemptible:
-            contenders.append((held_key(job), job))
-        else:
+        if not job.preemptible:
             left[job.gpu_type] = left.get(job.gpu_type, 0) - job.held
-    contenders.sort(key=lambda contender: contender[0])
-    waiting: set[str] = set()
-    held: list[Held] = []
-    for key, contender in contenders:
-        gpus = contender.held if isinstance(contender, RunningJob) else contender.num_gpus
-        deserving = gpus <= left.get(contender.gpu_type, 0)
-        if deserving:
-            left[contender.gpu_type] -= gpus
-        if isinstance(contender, RunningJob):
-            held.append(_held(board, key, contender, deserving=deserving))
-        elif deserving:
-            waiting.add(contender.id)
-    held.reverse()
-    return waiting, held
+    deserving: set[str] = set()
+    for _, each in contenders:
+        gpus = each.held if isinstance(each, RunningJob) else each.num_gpus
+        if gpus <= left.get(each.gpu_type, 0):
+            left[each.gpu_type] -= gpus
+            deserving.add(each.id)
+    return deserving
 
 
 def _held(board: Board, key: OrderKey, job: RunningJob, *, deserving: bool) -> Held:
@@ -221,26 +230,3 @@ def _held(board: Board, key: OrderKey, job: RunningJob, *, deserving: bool) -> H
     seats = tuple((position_of[node], len(slots)) for node, slots in job.placement if node in position_of)
     lost_gpu_ms = lost_by_stopping_ms(job, board.snapshot.now_ms) * job.held
     return Held(job, key, seats, job.held, lost_gpu_ms, deserving)
-
-
-def as_if_waiting(job: RunningJob, now_ms: int) -> PendingJob:
-    """The running job as it would stand in the queue if it were stopped now."""
-    return PendingJob(
-        id=job.id,
-        team=job.team,
-        user="",
-        num_gpus=job.held,
-        min_gpus=job.min_gpus,
-        gpu_type=job.gpu_type,
-        priority=job.priority,
-        submitted_ms=job.submitted_ms,
-        excluded_nodes=(),
-        preemptible=job.preemptible,
-        max_runtime_ms=job.max_runtime_ms,
-        waiting_since_ms=now_ms,
-        cpus_per_gpu=0,
-        memory_per_gpu_bytes=0,
-        strategy=Strategy.CUSTOM,
-        attained_gpu_ms=job.attained_gpu_ms + max(0, now_ms - job.started_ms) * job.held,
-        expected_runtime_ms=None if job.expected_end_ms is None else max(0, job.expected_end_ms - now_ms),
-    )

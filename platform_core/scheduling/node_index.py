@@ -132,10 +132,12 @@ class SlotCounts:
     """How many slots each node has to give. `at_least(n)` is the set of nodes with n or more."""
 
     def __init__(self, index: NodeIndex, slots_of: Callable[[NodeView], int]) -> None:
-        self._levels = [0] * (index.most_slots + 2)
+        levels = [0] * (index.most_slots + 2)
         for position, node in enumerate(index.nodes):
-            for level in range(slots_of(node) + 1):
-                self._levels[level] |= 1 << position
+            levels[slots_of(node)] |= 1 << position
+        for level in range(index.most_slots, 0, -1):
+            levels[level - 1] |= levels[level]
+        self._levels = levels
 
     def copy(self) -> SlotCounts:
         twin = SlotCounts.__new__(SlotCounts)
@@ -149,26 +151,34 @@ class SlotCounts:
         return self._levels[count] & ~self._levels[count + 1]
 
     def total(self, nodes: int) -> int:
-        return sum((level & nodes).bit_count() for level in self._levels[1:])
+        return sum([(level & nodes).bit_count() for level in self._levels[1:]])
+
+    def suffice(self, nodes: int, splits: Iterable[int], gpus: int) -> bool:
+        """Whether these nodes could take so many in one of the splits, were it not for other conditions."""
+        levels = self._levels
+        return any((levels[gpus // count] & nodes).bit_count() >= count for count in splits)
 
     def most_on_one(self, nodes: int) -> int:
         return max((count for count, level in enumerate(self._levels) if level & nodes), default=0)
 
     def at(self, position: int) -> int:
-        bit = 1 << position
-        return sum(1 for level in self._levels[1:] if level & bit)
+        bit, free = 1 << position, 0
+        while self._levels[free + 1] & bit:
+            free += 1
+        return free
 
     def take(self, position: int, slots: int) -> None:
         free = self.at(position)
         if slots > free:
             raise ValueError(f"node {position} has {free} free slots, {slots} were to be taken")
+        bit = 1 << position
         for count in range(free - slots + 1, free + 1):
-            self._levels[count] ^= 1 << position
+            self._levels[count] ^= bit
 
     def give(self, position: int, slots: int) -> None:
-        free = self.at(position)
+        free, bit = self.at(position), 1 << position
         for count in range(free + 1, free + slots + 1):
-            self._levels[count] ^= 1 << position
+            self._levels[count] ^= bit
 
     def without(self, nodes: int) -> SlotCounts:
         """Nothing on these nodes."""

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from platform_core.cluster.snapshot import RunningJob
 from platform_core.scheduling.node_index import SlotCounts, positions
 from platform_core.scheduling.ordering.keys import OrderKey
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """A running job and what stopping it would mean."""
 
     job: RunningJob
@@ -34,8 +33,7 @@ Cost = tuple[int, int, int]  # GPU time lost, slots that stay free, position
 MayStop = Callable[[Held], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     cost: Cost
     stopped: tuple[Held, ...]
 
@@ -88,7 +86,7 @@ class Offers:
         for held in {held.job.id: held for offer in offers for held in offer.stopped}.values():
             for position, slots in held.seats:
                 self._coming[position] = self._coming.get(position, 0) + slots
-                self._on[position].remove(held)
+                self._on[position] = [each for each in self._on[position] if each is not held]
                 for (nodes, _), heap in self._sorted.items():
                     if nodes >> position & 1:
                         heapq.heappush(heap, (0, 0, position))  # cheaper than it was: count again

@@ -63,19 +63,19 @@ class Reservations:
 
     def reserve(self, job: PendingJob) -> Reservation | None:
         """The earliest time and place for the whole run of the job, or None when no end makes room."""
-        demand, runtime_ms = self._site.demand(job), remaining_ms(job)
-        allowed = self._site.allowed(demand)
+        site, demand, runtime_ms = self._site, self._site.demand(job), remaining_ms(job)
+        allowed, splits = site.allowed(demand), site.splits(demand)
         counts = self._counts.copy()
         changes = self._changes()
-        for number, (at_ms, position, slots) in enumerate(changes):
-            if slots > 0:
-                counts.give(position, slots)
+        for number, (at_ms, fewer, position) in enumerate(changes):
+            if fewer < 0:
+                counts.give(position, -fewer)
             else:
-                counts.take(position, -slots)
+                counts.take(position, fewer)
             last_of_its_time = number + 1 == len(changes) or changes[number + 1][0] > at_ms
-            if not last_of_its_time or counts.total(allowed) < demand.gpus:
+            if not last_of_its_time or not counts.suffice(allowed, splits, demand.gpus):
                 continue
-            place = self._site.place(self._least(counts, at_ms, runtime_ms), demand)
+            place = site.place(self._least(counts, at_ms, runtime_ms), demand)
             if place is not None:
                 return self._keep(Reservation(job.id, at_ms, at_ms + runtime_ms, place, counts))
         return None
@@ -98,28 +98,30 @@ class Reservations:
         return counts
 
     def _changes(self) -> list[tuple[int, int, int]]:
-        """(time, position, slots that become free) of all that is known to start or end; starts are negative.
+        """(time, slots fewer, position) of all that is known to start or end; what becomes free is negative.
         The end of a window frees none, but nodes may be used from then on.
 
         At one time the ends come first: who starts then may use what has just become free.
         """
         now_ms, position_of = self._snapshot.now_ms, self._site.index.position_of
         changes = [
-            (expected_end_ms(job, now_ms), position_of[node], len(slots))
+            (end_ms, -len(slots), position_of[node])
             for job in self._snapshot.running
             if job.id not in self._stopped
+            for end_ms in (expected_end_ms(job, now_ms),)
             for node, slots in job.placement
             if node in position_of
         ]
-        changes.extend((now_ms, position, slots) for position, slots in self.coming.items() if slots)
-        changes.extend((end_ms, 0, 0) for _, end_ms, _ in self._site.windows if end_ms > now_ms)
+        changes.extend([(now_ms, -slots, position) for position, slots in self.coming.items() if slots])
+        changes.extend([(end_ms, 0, 0) for _, end_ms, _ in self._site.windows if end_ms > now_ms])
         for end_ms, place in self._started:
-            changes.extend((end_ms, position, place.slots_each) for position in place.nodes)
+            changes.extend([(end_ms, -place.slots_each, position) for position in place.nodes])
         for kept in self.made:
             each = kept.place.slots_each
             for position in kept.place.nodes:
-                changes.extend([(kept.start_ms, position, -each), (kept.end_ms, position, each)])
-        return sorted(changes, key=lambda change: (change[0], -change[2], change[1]))
+                changes.extend([(kept.start_ms, each, position), (kept.end_ms, -each, position)])
+        changes.sort()
+        return changes
 
 
 def _take(counts: SlotCounts, place: Place) -> None:

@@ -8,7 +8,6 @@ those that are evicted, and charge every resume its restart cost.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,7 +19,7 @@ from platform_core.scheduling.elastic import LEAST_RUN_BEFORE_GROWING_MS
 from platform_core.scheduling.engine import Decisions, decide
 from platform_core.scheduling.estimates import with_gpus
 from platform_core.scheduling.lending import LEAST_RUN_BEFORE_RECLAIM_MS
-from platform_core.scheduling.ordering import CHANGES
+from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.policy import Policy
 from platform_core.simulation.ledger import Ledger
 from platform_core.simulation.workload import Departure, Knowledge, TraceJob, restart_ms
@@ -65,13 +64,13 @@ class Cluster:
         self._lives = {job.id: _Life(job) for job in workload}
         self._pending: dict[str, PendingJob] = {}
         self._running: dict[str, RunningJob] = {}
+        self._held = 0
         self._gpu_type = next(iter(self._nodes.values())).gpu_type
         teams = sorted({job.team for job in workload})
-        self._shares = tuple(shares) or tuple(
-            TeamShare(team, self._gpu_type, 0, _PLENTY, 0, 1.0, 1.0) for team in teams
-        )
+        each_may = shares or [TeamShare(team, self._gpu_type, 0, _PLENTY, 0, 1.0, 1.0) for team in teams]
+        self._shares = {share.team: replace(share, used=0) for share in each_may}
         self._watch_rounds = watch
-        self._next_change = CHANGES.get(policy.order)
+        self._next_change = ORDERS[policy.order].next_change_ms
         self._elastic = policy.elastic and any(job.min_gpus for job in workload)
         self.ledger = Ledger(tuple(self._nodes.values()), [job.submit_ms for job in workload])
         self._events = [(job.submit_ms, job.id, 0) for job in workload]  # start number 0: its arrival
@@ -91,7 +90,7 @@ class Cluster:
         """The same, where some may never start."""
         while self._events:
             now_ms = self._events[0][0]
-            self.ledger.advance(now_ms, self._nodes.values(), self._held())
+            self.ledger.advance(now_ms, self._nodes.values(), self._held)
             due = False
             while self._events and self._events[0][0] == now_ms:
                 _, job_id, start = heapq.heappop(self._events)
@@ -99,7 +98,7 @@ class Cluster:
             if due:
                 self._settle(now_ms)
                 if self._watch_rounds:
-                    self._watch_rounds(now_ms, self._held(), len(self._pending))
+                    self._watch_rounds(now_ms, self._held, len(self._pending))
         return self.ledger
 
     @property
@@ -156,14 +155,7 @@ class Cluster:
 
     def snapshot(self, now_ms: int) -> Snapshot:
         nodes, pending = tuple(self._nodes.values()), tuple(self._pending.values())
-        used = Counter[str]()
-        for job in self._running.values():
-            used[job.team] += job.held
-        shares = tuple(replace(share, used=used[share.team]) for share in self._shares)
-        return Snapshot(now_ms, nodes, pending, tuple(self._running.values()), shares)
-
-    def _held(self) -> int:
-        return sum(job.held for job in self._running.values())
+        return Snapshot(now_ms, nodes, pending, tuple(self._running.values()), tuple(self._shares.values()))
 
     def _waiting(self, life: _Life, now_ms: int) -> PendingJob:
         job, resume_ms = life.job, restart_ms(life.job.gpus) if life.starts else 0
@@ -207,6 +199,7 @@ class Cluster:
         if not waiting.min_gpus <= running.held <= waiting.num_gpus:
             raise RuntimeError(f"{running.id} asked for {life.job.gpus} slots and got {running.held}")
         self._running[running.id] = running
+        self._use(running.team, running.held)
         heapq.heappush(self._events, (self._end_ms(running, life), running.id, life.starts))
         self._watch(running, life, now_ms)
 
@@ -238,8 +231,15 @@ class Cluster:
         self.ledger.stopped(stop, life.job, ran_ms)
         self._pending[running.id] = self._waiting(life, now_ms)
 
+    def _use(self, team: str, slots: int) -> None:
+        self._held += slots
+        if team in self._shares:
+            share = self._shares[team]
+            self._shares[team] = replace(share, used=share.used + slots)
+
     def _release(self, running: RunningJob) -> None:
         del self._running[running.id]
+        self._use(running.team, -running.held)
         for node_id, slots in running.placement:
             node = self._nodes[node_id]
             self._nodes[node_id] = replace(node, free_slots=tuple(sorted((*node.free_slots, *slots))))

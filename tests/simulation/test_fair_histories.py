@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from platform_core.cluster.snapshot import Snapshot, TeamShare
 from platform_core.scheduling.decisions import StopKind
-from platform_core.scheduling.engine import Decisions, decide
+from platform_core.scheduling.engine import Decisions, decide, keep_places
 from platform_core.scheduling.policy import Policy
 from platform_core.simulation.cluster import Cluster
 from platform_core.simulation.workload import TraceJob
@@ -151,7 +151,7 @@ def test_a_place_that_is_kept_for_the_first_is_never_put_off(story: Story) -> No
     def watch(snapshot: Snapshot, decided: Decisions) -> None:
         for job, _ in decided.started:
             started[job.id] = snapshot.now_ms
-        for kept in decided.board.reservations.made:
+        for kept in keep_places(decided, policy):
             assert kept.start_ms <= told.get(kept.job_id, kept.start_ms)
             told[kept.job_id] = kept.start_ms
 

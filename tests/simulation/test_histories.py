@@ -111,9 +111,12 @@ def test_a_node_that_fails_without_notice_costs_the_work_since_the_start() -> No
     assert ledger.lost_gpu_ms == 8 * (100_000 + 30_000)
 
 
-def test_attained_service_lets_a_newcomer_pass_after_eight_hours_of_gpu_time() -> None:
+@pytest.mark.parametrize(
+    ("order", "new_ends"), [("least_attained_service", 1_685), ("least_attained_service_8h", 14_460)]
+)
+def test_attained_service_lets_a_newcomer_pass_after_the_first_queue(order: str, new_ends: int) -> None:
     jobs = [job("old", 0, 2, 40_000), job("new", 100, 2, 60)]
-    assert ends(Policy("least_attained_service", evicts=True), cluster(2), *jobs)["new"] == 14_460
+    assert ends(Policy(order, evicts=True), cluster(2), *jobs)["new"] == new_ends
 
 
 def test_limits_are_all_that_the_scheduler_sees_unless_it_is_an_oracle() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from platform_core.cluster.snapshot import PendingJob, Snapshot
-from platform_core.scheduling.ordering.keys import KeyOfJob, OrderKey
+from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
+from platform_core.scheduling.ordering.keys import Keys, OrderKey
 
 
-def key_for(snapshot: Snapshot) -> KeyOfJob:
-    return _key
+def keys(snapshot: Snapshot) -> Keys:
+    return Keys(_key, _key)
 
 
-def _key(job: PendingJob) -> OrderKey:
+def _key(job: PendingJob | RunningJob) -> OrderKey:
     return (0.0, job.submitted_ms, job.id)

@@ -1,27 +1,36 @@
 """Two queues by GPU time already had: newcomers first, in each queue the oldest submission first.
 
-Nothing is known of durations; a job that has had eight hours of GPU time is taken for a long one (Tiresias,
+Nothing is known of durations; a job that has had more than a little GPU time is taken for a long one (Tiresias,
 NSDI'19). Two queues instead of a continuous scale, so that long jobs do not evict each other in turns.
 """
 
 from __future__ import annotations
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
-from platform_core.scheduling.ordering.keys import KeyOfJob, OrderKey
+from platform_core.scheduling.ordering.keys import Keys, Ordering, OrderKey
 
-FIRST_QUEUE_GPU_MS = 8 * 3_600_000
-
-
-def key_for(snapshot: Snapshot) -> KeyOfJob:
-    return _key
+PUBLISHED_GPU_MS = 3_250_000  # the first queue in the simulator that Tiresias was published with
 
 
-def _key(job: PendingJob) -> OrderKey:
-    return (float(job.attained_gpu_ms >= FIRST_QUEUE_GPU_MS), job.submitted_ms, job.id)
+def two_queues(first_gpu_ms: int) -> Ordering:
+    """With so much GPU time a job leaves the first queue."""
 
+    def keys(snapshot: Snapshot) -> Keys:
+        now_ms = snapshot.now_ms
 
-def next_change_ms(job: RunningJob, now_ms: int) -> int | None:
-    """When the job falls into the second queue, if it has not yet."""
-    missing = FIRST_QUEUE_GPU_MS - job.attained_gpu_ms
-    falls_ms = job.started_ms + -(-missing // job.held)
-    return falls_ms if missing > 0 and falls_ms > now_ms else None
+        def waiting(job: PendingJob) -> OrderKey:
+            return (float(job.attained_gpu_ms >= first_gpu_ms), job.submitted_ms, job.id)
+
+        def running(job: RunningJob) -> OrderKey:
+            had_gpu_ms = job.attained_gpu_ms + max(0, now_ms - job.started_ms) * job.held
+            return (float(had_gpu_ms >= first_gpu_ms), job.submitted_ms, job.id)
+
+        return Keys(waiting, running)
+
+    def next_change_ms(job: RunningJob, now_ms: int) -> int | None:
+        """When the job falls into the second queue, if it has not yet."""
+        missing = first_gpu_ms - job.attained_gpu_ms
+        falls_ms = job.started_ms + -(-missing // job.held)
+        return falls_ms if missing > 0 and falls_ms > now_ms else None
+
+    return Ordering(keys, next_change_ms)

@@ -7,7 +7,7 @@ won for ten minutes of waiting, at most 20: a patient job passes its neighbours,
 from __future__ import annotations
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
-from platform_core.scheduling.ordering.keys import KeyOfJob, OrderKey
+from platform_core.scheduling.ordering.keys import Keys, OrderKey, as_if_it_waited
 
 OVERUSE_POINTS = 50.0
 MINUTES_A_POINT = 10.0
@@ -15,7 +15,7 @@ MOST_WAIT_POINTS = 20.0
 _MINUTE_MS = 60_000
 
 
-def key_for(snapshot: Snapshot) -> KeyOfJob:
+def keys(snapshot: Snapshot) -> Keys:
     penalty = {
         (team.team, team.gpu_type): max(0.0, (team.usage_share - 1.0) * OVERUSE_POINTS)
         for team in snapshot.teams
@@ -28,4 +28,4 @@ def key_for(snapshot: Snapshot) -> KeyOfJob:
         rank = job.priority + penalty.get((job.team, job.gpu_type), 0.0) - bonus
         return (rank, job.submitted_ms, job.id)
 
-    return key
+    return Keys(key, as_if_it_waited(key, now_ms))

@@ -6,14 +6,23 @@ good as they are.
 
 from __future__ import annotations
 
-from platform_core.cluster.snapshot import PendingJob, Snapshot
-from platform_core.scheduling.estimates import remaining_ms
-from platform_core.scheduling.ordering.keys import KeyOfJob, OrderKey
+from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
+from platform_core.scheduling.estimates import FOREVER_MS, remaining_ms
+from platform_core.scheduling.ordering.keys import Keys, OrderKey
 
 
-def key_for(snapshot: Snapshot) -> KeyOfJob:
-    return _key
+def keys(snapshot: Snapshot) -> Keys:
+    now_ms = snapshot.now_ms
+
+    def running(job: RunningJob) -> OrderKey:
+        if job.expected_end_ms is None:
+            left_ms = job.max_runtime_ms or FOREVER_MS
+        else:
+            left_ms = max(0, job.expected_end_ms - now_ms)
+        return (float(left_ms), job.submitted_ms, job.id)
+
+    return Keys(_waiting, running)
 
 
-def _key(job: PendingJob) -> OrderKey:
+def _waiting(job: PendingJob) -> OrderKey:
     return (float(remaining_ms(job)), job.submitted_ms, job.id)

@@ -20,7 +20,7 @@ from math import log2, sqrt
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.estimates import expected_end_ms, lost_by_stopping_ms, remaining_ms
-from platform_core.scheduling.ordering.keys import KeyOfHeld, KeyOfJob, OrderKey
+from platform_core.scheduling.ordering.keys import Keys, OrderKey
 
 HALF_LIFE_PART = 0.09  # of the backlog
 LEAST_LARGE_MS = 86_400_000  # nothing below it is large
@@ -61,31 +61,27 @@ class Scale:
         return priority * PRIORITY_STEP + log2(counted_ms + LEAST_SIZE_MS) - waited_ms / self.half_life_ms
 
 
-def key_for(snapshot: Snapshot) -> KeyOfJob:
+def keys(snapshot: Snapshot) -> Keys:
     scale = Scale.of(snapshot)
+    now_ms = scale.now_ms
 
-    def key(job: PendingJob) -> OrderKey:
+    def waiting(job: PendingJob) -> OrderKey:
         had_ms = job.attained_gpu_ms // job.num_gpus
         size_ms = expected_ms(job) * sqrt(job.num_gpus)
-        waited_ms = scale.now_ms - job.submitted_ms - had_ms
+        waited_ms = now_ms - job.submitted_ms - had_ms
         return (scale.rank(job.priority, scale.counted_ms(size_ms), waited_ms), job.submitted_ms, job.id)
 
-    return key
-
-
-def held_key_for(snapshot: Snapshot) -> KeyOfHeld:
-    """Where a running job stands among those that wait: better than if it waited, so that few are stopped."""
-    scale = Scale.of(snapshot)
-
-    def key(job: RunningJob) -> OrderKey:
-        gpus, ran_ms = job.held, scale.now_ms - job.started_ms
+    def running(job: RunningJob) -> OrderKey:
+        """Better than if it waited, so that few are stopped."""
+        gpus, ran_ms = job.held, now_ms - job.started_ms
         waited_ms = job.started_ms - job.submitted_ms - job.attained_gpu_ms // gpus
-        worth_ms = expected_of_running_ms(job, scale.now_ms) - lost_by_stopping_ms(job, scale.now_ms)
-        settled = ran_ms >= LEAST_RUN_MS
-        counted_ms = scale.counted_ms(max(0.0, worth_ms) * sqrt(gpus)) * HELD_PART if settled else 0.0
+        counted_ms = 0.0
+        if ran_ms >= LEAST_RUN_MS:
+            worth_ms = expected_of_running_ms(job, now_ms) - lost_by_stopping_ms(job, now_ms)
+            counted_ms = scale.counted_ms(max(0.0, worth_ms) * sqrt(gpus)) * HELD_PART
         return (scale.rank(job.priority, counted_ms, waited_ms), job.submitted_ms, job.id)
 
-    return key
+    return Keys(waiting, running)
 
 
 def next_change_ms(job: RunningJob, now_ms: int) -> int | None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from platform_core.cluster.snapshot import NodeView, RunningJob, Snapshot
 from platform_core.scheduling.decisions import Plan
 from platform_core.scheduling.engine import plan
-from platform_core.scheduling.eviction import as_if_waiting
+from platform_core.scheduling.ordering.keys import as_if_waiting
 from platform_core.scheduling.policy import Policy
 from tests.core.scheduling.clusters import snapshots
 from tests.core.scheduling.situations import MINUTE_MS, NOW_MS, node, pending, running, snapshot, team

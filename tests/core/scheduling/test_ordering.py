@@ -9,6 +9,8 @@ from hypothesis import given
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.scheduling.engine import plan
+from platform_core.scheduling.ordering import ORDERS
+from platform_core.scheduling.ordering.keys import as_if_it_waited
 from platform_core.scheduling.policy import Policy
 from tests.core.scheduling.clusters import snapshots
 from tests.core.scheduling.situations import MINUTE_MS, NOW_MS, node, pending, snapshot, team
@@ -83,11 +85,25 @@ def test_the_default_order_follows_its_formula(snapshot: Snapshot) -> None:
     assert list(plan(snapshot).order) == [job.id for job in sorted(snapshot.pending, key=key)]
 
 
-def test_least_attained_service_puts_jobs_with_eight_hours_of_gpu_time_behind_newcomers() -> None:
-    veteran = replace(pending("veteran", 4, submitted_ms=NOW_MS - 1), attained_gpu_ms=8 * 60 * MINUTE_MS)
-    young = replace(pending("young", 4, submitted_ms=NOW_MS - 2), attained_gpu_ms=8 * 60 * MINUTE_MS - 1)
+@pytest.mark.parametrize(
+    ("order", "first_queue_ms"),
+    [("least_attained_service", 3_250_000), ("least_attained_service_8h", 8 * 60 * MINUTE_MS)],
+)
+def test_least_attained_service_puts_whoever_has_had_its_first_queue_behind_newcomers(
+    order: str, first_queue_ms: int
+) -> None:
+    veteran = replace(pending("veteran", 4, submitted_ms=NOW_MS - 1), attained_gpu_ms=first_queue_ms)
+    young = replace(pending("young", 4, submitted_ms=NOW_MS - 2), attained_gpu_ms=first_queue_ms - 1)
     queue = [veteran, young, pending("new", 1)]
-    assert order_of(queue, Policy(order="least_attained_service")) == ["young", "new", "veteran"]
+    assert order_of(queue, Policy(order=order)) == ["young", "new", "veteran"]
+
+
+@pytest.mark.parametrize("order", sorted(ORDERS.keys() - {"size_and_wait"}))
+@given(snapshot=snapshots())
+def test_a_running_job_stands_where_it_would_if_it_were_stopped_now(order: str, snapshot: Snapshot) -> None:
+    keys = ORDERS[order].keys(snapshot)
+    as_waiting = as_if_it_waited(keys.waiting, snapshot.now_ms)
+    assert [keys.running(job) for job in snapshot.running] == [as_waiting(job) for job in snapshot.running]
 
 
 def test_shortest_remaining_trusts_an_estimate_more_than_the_limit() -> None:

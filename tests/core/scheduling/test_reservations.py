@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import given
@@ -9,9 +10,10 @@ from hypothesis import strategies as st
 
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import Plan, WaitCode
-from platform_core.scheduling.engine import Decisions, decide, plan
+from platform_core.scheduling.engine import Decisions, decide, keep_places, plan
 from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.policy import Policy
+from platform_core.scheduling.reservations import Reservation
 from tests.core.scheduling.clusters import snapshots
 from tests.core.scheduling.situations import MINUTE_MS, NOW_MS, node, pending, running, snapshot
 
@@ -69,8 +71,8 @@ def test_the_earliest_node_to_come_free_is_kept_and_others_stay_open() -> None:
 def test_the_second_reservation_does_not_delay_the_first() -> None:
     nodes, held = half_busy()
     queue = [first("big", 8, hours=3), first("bigger", 8), later("small", 1, hours=2)]
-    decided = decide(snapshot(nodes, queue, held=held), Policy("first_come", reservations=2))
-    one, two = decided.board.reservations.made
+    policy = Policy("first_come", reservations=2)
+    one, two = keep_places(decide(snapshot(nodes, queue, held=held), policy), policy)
     assert (one.start_ms, two.start_ms) == (NOW_MS + 2 * HOUR_MS, NOW_MS + 5 * HOUR_MS)
 
 
@@ -85,7 +87,7 @@ def test_a_job_over_its_estimate_is_expected_to_end_soon_but_not_now() -> None:
     nodes = [node("a", free=4)]
     held = [running("late", {"a": range(4)}, started_ms=NOW_MS - 10 * HOUR_MS, expected_end_ms=NOW_MS - 1)]
     decided = decide(snapshot(nodes, [first("big", 8)], held=held), EASY)
-    assert decided.board.reservations.made[0].start_ms == NOW_MS + HOUR_MS
+    assert keep_places(decided, EASY)[0].start_ms == NOW_MS + HOUR_MS
 
 
 def test_both_are_told_who_is_kept_a_place_and_for_how_long() -> None:
@@ -104,8 +106,9 @@ def test_started_running_and_reserved_jobs_never_exceed_a_node(
     snapshot: Snapshot, reservations: int, data: st.DataObject
 ) -> None:
     timed = with_times(snapshot, data)
-    decided = decide(timed, Policy("first_come", reservations=reservations))
-    spans = _spans(timed, decided)
+    policy = Policy("first_come", reservations=reservations)
+    decided = decide(timed, policy)
+    spans = _spans(timed, decided, keep_places(decided, policy))
     for node_view in timed.nodes:
         for at_ms in sorted({begin for _, begin, _, _ in spans}):
             used = sum(
@@ -120,10 +123,10 @@ def test_the_first_in_the_queue_starts_no_later_because_others_pass_it(
 ) -> None:
     timed = with_times(snapshot, data)
     decided = decide(timed, EASY)
-    for kept in decided.board.reservations.made:
+    for kept in keep_places(decided, EASY):
         ahead = decided.order[: decided.order.index(kept.job_id) + 1]
         alone = replace(timed, pending=tuple(job for job in timed.pending if job.id in ahead))
-        [kept_alone] = decide(alone, EASY).board.reservations.made
+        [kept_alone] = keep_places(decide(alone, EASY), EASY)
         assert kept.start_ms == kept_alone.start_ms
 
 
@@ -138,7 +141,9 @@ def with_times(snapshot: Snapshot, data: st.DataObject) -> Snapshot:
     )
 
 
-def _spans(timed: Snapshot, decided: Decisions) -> list[tuple[str, int, int, int]]:
+def _spans(
+    timed: Snapshot, decided: Decisions, places: Sequence[Reservation]
+) -> list[tuple[str, int, int, int]]:
     """(node, begin, end, slots) of all that runs, starts or is promised."""
     spans = [
         (name, NOW_MS, job.expected_end_ms or 0, len(slots))
@@ -149,7 +154,7 @@ def _spans(timed: Snapshot, decided: Decisions) -> list[tuple[str, int, int, int
         spans += [
             (seat.node, NOW_MS, NOW_MS + remaining_ms(job), len(seat.slots)) for seat in placement.members
         ]
-    for kept in decided.board.reservations.made:
+    for kept in places:
         nodes = [decided.board.index.nodes[position] for position in kept.place.nodes]
         spans += [(each.id, kept.start_ms, kept.end_ms, kept.place.slots_each) for each in nodes]
     return spans

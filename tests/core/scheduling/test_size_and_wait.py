@@ -17,7 +17,7 @@ from platform_core.scheduling.ordering.size_and_wait import (
     HALF_LIFE_PART,
     LEAST_SIZE_MS,
     backlog_ms,
-    key_for,
+    keys,
     next_change_ms,
 )
 from platform_core.scheduling.policy import Policy
@@ -156,7 +156,7 @@ def test_whoever_has_waited_for_twice_the_backlog_goes_before_every_newcomer(
     assert log2(hours * HOUR_MS * sqrt(gpus) / LEAST_SIZE_MS + 1) * HALF_LIFE_PART < 2
     patient = replace(patient, submitted_ms=NOW_MS - waited)
     now = replace(now, pending=(*others, newcomer, patient))
-    assert sorted(now.pending, key=key_for(now))[0] == patient
+    assert sorted(now.pending, key=keys(now).waiting)[0] == patient
 
 
 def test_among_jobs_that_are_large_beside_the_backlog_the_older_goes_first() -> None:

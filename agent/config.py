@@ -57,6 +57,7 @@ class AgentConfig:
     send_cap: int  # and going out to other nodes
     cache_high: int  # percent of the disk in use from which models that nobody needs go
     cache_low: int  # until it is this
+    store_silence: int  # seconds without a byte after which a range of the store is asked for anew
     upload_limit_seconds: int  # how long the last uploads of an ended attempt may take
     notice_url: str  # where the cloud says that it takes this machine away; '' means nobody says so
     notice_seconds: int  # how long it then has
@@ -120,6 +121,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         send_cap=source.number("send_cap_mib", 0, 0, 1 << 20) * MIB,
         cache_high=cache_high,
         cache_low=cache_low,
+        store_silence=source.number("store_silence_seconds", 5, 1, 3600),
         upload_limit_seconds=source.number("upload_limit_seconds", 300, 1, 86_400),
         notice_url=source.text("notice_url"),
         notice_seconds=source.number("notice_seconds", 120, 1, 86_400),

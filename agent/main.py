@@ -44,6 +44,12 @@ EXIT_CONFIG = 2
 )
 @click.option("--cache-low", metavar="PERCENT", type=int, help="Until the disk in use is this; 80.")
 @click.option(
+    "--store-silence-seconds",
+    metavar="N",
+    type=int,
+    help="Seconds without a byte after which a range of the store is asked for anew; 5.",
+)
+@click.option(
     "--hooks",
     metavar="FOLDER",
     type=click.Path(path_type=Path),

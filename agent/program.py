@@ -36,6 +36,7 @@ from agent.transfer.credentials import NodeCredentials
 from agent.transfer.deployments import Deployments, Trust
 from agent.transfer.hooks import Hooks
 from agent.transfer.neighbour import Security
+from agent.transfer.pull import Trying
 from agent.uplink.push import Pusher
 from agent.work_folder import WorkFolders
 
@@ -79,7 +80,8 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     hooks = Hooks(config.hooks, inherited_environment())
     activations = Activations(config.data, hooks, lambda *one: deployments.holds(*one), node.note_change)
     deployments = Deployments(
-        config.data, node.note_change, _trust(credentials, trusted), caps, marks=marks,
+        config.data, node.note_change, _trust(credentials, trusted), caps,
+        Trying(store_silence=config.store_silence), marks,
         in_use=activations.in_use, vacate=activations.vacate,
     )  # fmt: skip
     try:

@@ -13,6 +13,7 @@ from agent.transfer.landing import Landing
 from agent.transfer.neighbour import Neighbour, Patience, Peer, Security
 from agent.transfer.pacing import Link
 from agent.transfer.progress import STORE as STORE_NAME
+from agent.transfer.ranges import SILENCE_SECONDS
 from agent.transfer.sources import Source, SourceFailed
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
 from platform_core.distribution.runs import count
@@ -47,10 +48,11 @@ class Route:
 @dataclass(frozen=True, slots=True)
 class Trying:
     """`pauses`: before the store is asked again. When it fails once more after the last, and nobody else has what is
-    missing, the delivery has failed."""
+    missing, the delivery has failed. `store_silence`: how long a range of it may stay without a byte."""
 
     pauses: tuple[float, ...] = (1.0, 2.0, 4.0)
     patience: Patience = field(default_factory=Patience)
+    store_silence: float = SILENCE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

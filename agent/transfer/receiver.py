@@ -82,7 +82,7 @@ class Receiver:
 
     async def run(self, wanted: Delivery) -> None:
         async with self._turns.setdefault(wanted.manifest.id, asyncio.Lock()):
-            store = StoreSource(wanted.source_url, self._threads)
+            store = StoreSource(wanted.source_url, self._threads, self._trying.store_silence)
             means = Means(store, wanted.token, self._trying, self._security, self._link)
             transfer = _Transfer(wanted, self._holdings, means, self._report)
             self._running[wanted.deployment_id] = transfer

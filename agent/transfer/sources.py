@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from concurrent.futures import Executor
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from agent.transfer.holdings import Holdings
 from agent.transfer.landing import Landing
 from agent.transfer.progress import STORE
+from agent.transfer.ranges import BLOCK, SILENCE_SECONDS, Ranges, Silent
 from platform_core.errors import TrainmasterError
-from trainmaster.store import Store, open_store
+from trainmaster.store import Store, open_store, shown
 
 Pieces: TypeAlias = AsyncGenerator[tuple[int, list[memoryview]], None]
 
@@ -42,24 +44,27 @@ class StoreSource:
     """Ranges from the store. One is in flight at first, then more: so the first piece is here, and can go on to
     others, before many of them share the link."""
 
-    def __init__(self, url: str, executor: Executor) -> None:
+    def __init__(self, url: str, executor: Executor, silence: float = SILENCE_SECONDS) -> None:
+        """`silence`: after so many seconds without a byte a range is asked for anew, or the store is given up."""
         self.name = STORE
         self._url, self._executor = url, executor
+        self._fetching = Ranges(executor, silence)
         self._store: Store | None = None
         self._versions: dict[str, str] = {}  # ETags, seen before the first byte of each file
 
     async def pieces(self, landing: Landing, numbers: range) -> Pieces:
         loop = asyncio.get_running_loop()
-        under_way: deque[tuple[range, asyncio.Future[bytes]]] = deque()
+        under_way: deque[tuple[range, asyncio.Task[bytes]]] = deque()
         try:
             if self._store is None:
-                self._store = await loop.run_in_executor(self._executor, open_store, self._url)
+                opened = partial(open_store, self._url, silence=self._fetching.silence, attempts=1)
+                self._store = await loop.run_in_executor(self._executor, opened)
             ranges = _ranges(landing, numbers)
             allowed = 1
             most = OF_LARGE_PIECES if landing.manifest.piece_size >= LARGE_PIECE else RANGES_IN_FLIGHT
             while True:
                 while len(under_way) < allowed and (run := next(ranges, None)) is not None:
-                    under_way.append((run, self._read(self._store, landing, run)))
+                    under_way.append((run, asyncio.create_task(self._read(self._store, landing, run))))
                 if not under_way:
                     return
                 run, call = under_way[0]
@@ -73,27 +78,27 @@ class StoreSource:
                     start += size
         except TrainmasterError as error:
             raise SourceFailed(error.sentence) from error
+        except Silent as silent:
+            raise SourceFailed(f"The store {shown(self._url)} does not answer: {silent}") from silent
         finally:
             for _, call in under_way:
                 call.cancel()
-                # Its outcome is of no interest any more, and must not be reported as never retrieved.
-                call.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await asyncio.gather(*(call for _, call in under_way), return_exceptions=True)
 
-    def _read(self, store: Store, landing: Landing, run: range) -> asyncio.Future[bytes]:
+    async def _read(self, store: Store, landing: Landing, run: range) -> bytes:
         first, last = landing.piece_at(run[0]), landing.piece_at(run[-1])
         path = landing.manifest.files[landing.manifest.chunks[first.chunk].file].path
         size = last.offset + last.size - first.offset
-        loop = asyncio.get_running_loop()
-        return loop.run_in_executor(self._executor, self._read_pinned, store, path, first.offset, size)
+        return await self._fetching.fetch(partial(self._pinned, store, path), first.offset, size)
 
-    def _read_pinned(self, store: Store, path: str, offset: int, size: int) -> bytes:
+    def _pinned(self, store: Store, path: str, offset: int, size: int) -> Generator[bytes, None, None]:
         """All of a file from the same version of it: one that was replaced meanwhile is an error at once."""
         if path not in self._versions:
             try:
                 self._versions[path] = store.etag(path)
             except TrainmasterError:  # a server that answers ranges only; the pieces' digests still decide
                 self._versions[path] = ""
-        return store.read_range(path, offset, size, self._versions[path])
+        yield from store.stream_range(path, offset, size, self._versions[path], block=BLOCK)
 
 
 def _ranges(landing: Landing, numbers: range) -> Iterator[range]:

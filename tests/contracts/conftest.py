@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.stores import RangeHandler, Written
+from tests.contracts.stores import RangeHandler, StallingHandler, Written
 from trainmaster.store import open_store
 
 
@@ -48,6 +48,20 @@ def web(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture
+def stalling() -> Iterator[str]:
+    """The URL of a web server that falls silent in the middle of every answer."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), StallingHandler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    StallingHandler.end.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    StallingHandler.end.clear()
 
 
 @pytest.fixture(params=["file", "s3"])

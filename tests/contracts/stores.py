@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -37,6 +38,25 @@ class RangeHandler(http.server.SimpleHTTPRequestHandler):
         self.send_header("Last-Modified", self.date_time_string(int(os.path.getmtime(path))))
         self.end_headers()
         self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class StallingHandler(http.server.BaseHTTPRequestHandler):
+    """Half of what was asked for, and then nothing more, until the server is told to end."""
+
+    end = threading.Event()
+
+    def do_GET(self) -> None:
+        first, last = (int(n) for n in self.headers["Range"].removeprefix("bytes=").split("-"))
+        size = last - first + 1
+        self.send_response(206)
+        self.send_header("Content-Length", str(size))
+        self.end_headers()
+        self.wfile.write(b"x" * (size // 2))
+        self.wfile.flush()
+        self.end.wait(20)
 
     def log_message(self, format: str, *args: object) -> None:
         pass

@@ -153,3 +153,18 @@ def test_an_s3_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_bucket_that_is_not_there(s3: str) -> None:
     with pytest.raises(TrainmasterError, match="there is no such bucket"):
         open_store("s3://elsewhere").read_range("x", 0, 1)
+
+
+@pytest.mark.parametrize("scheme", ["http", "s3"])
+def test_a_range_that_stalls_fails_after_the_silence_that_was_set_with_what_came_before(
+    scheme: str, stalling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", stalling)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    store = open_store(stalling if scheme == "http" else "s3://models", silence=0.3, attempts=1)
+    blocks: list[bytes] = []
+    with pytest.raises(TrainmasterError, match="cannot be read"):
+        blocks.extend(store.stream_range("x", 0, 400_000, block=50_000))
+    assert len(b"".join(blocks)) >= 150_000

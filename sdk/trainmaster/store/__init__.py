@@ -5,13 +5,16 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from platform_core.errors import TrainmasterError
-from trainmaster.store.port import Entry, Store, shown
+from trainmaster.store.port import SILENCE_SECONDS, Entry, Store, shown
 
 __all__ = ["Entry", "Store", "open_store", "shown"]
 
 
-def open_store(url: str) -> Store:
-    """The store at this URL; nothing is contacted yet. boto3 (an extra) is imported only for s3://."""
+def open_store(url: str, silence: float = SILENCE_SECONDS, attempts: int = 3) -> Store:
+    """The store at this URL; nothing is contacted yet. boto3 (an extra) is imported only for s3://.
+
+    A call fails after so many seconds without a byte; those to S3 are tried so often when the server is busy.
+    """
     scheme = urlsplit(url).scheme
     if scheme == "file":
         from trainmaster.store.file import FileStore
@@ -23,10 +26,10 @@ def open_store(url: str) -> Store:
         except ModuleNotFoundError as error:
             why = "reading s3:// needs boto3; install trainmaster[agent]"
             raise TrainmasterError("request_invalid", what=shown(url), why=why) from error
-        return S3Store(url)
+        return S3Store(url, silence, attempts)
     if scheme in ("http", "https"):
         from trainmaster.store.http import HttpStore
 
-        return HttpStore(url)
+        return HttpStore(url, silence)
     why = "a store begins with file://, s3://, http:// or https://"
     raise TrainmasterError("request_invalid", what=f"the store URL {shown(url)!r}", why=why)

@@ -33,13 +33,15 @@ class FileStore:
     def read_range(self, path: str, offset: int, size: int, etag: str = "") -> bytes:
         return b"".join(self.stream_range(path, offset, size, etag))
 
-    def stream_range(self, path: str, offset: int, size: int, etag: str = "") -> Iterator[bytes]:
+    def stream_range(
+        self, path: str, offset: int, size: int, etag: str = "", block: int = BLOCK
+    ) -> Iterator[bytes]:
         target = self._path(path)
         with _clear_errors(target), target.open("rb") as file:
             if etag and etag != _etag(os.fstat(file.fileno())):
                 raise unavailable(str(target), "it has changed since its manifest was made")
             file.seek(offset)
-            blocks = iter(lambda: file.read(BLOCK), b"")
+            blocks = iter(lambda: file.read(block), b"")
             yield from whole(blocks, offset, size, str(target))
 
     def write(self, path: str, stream: Iterable[bytes], size: int | None = None) -> int:

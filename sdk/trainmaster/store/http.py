@@ -8,23 +8,34 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpx
 
-from trainmaster.store.port import BLOCK, Entry, checked, read_only, shown, unavailable, whole
+from trainmaster.store.port import (
+    BLOCK,
+    SILENCE_SECONDS,
+    Entry,
+    checked,
+    read_only,
+    shown,
+    unavailable,
+    whole,
+)
 
 
 class HttpStore:
     """The reading half of `Store`. The server must answer ranges; it cannot be listed."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, silence: float = SILENCE_SECONDS) -> None:
         self.url = url.rstrip("/")
         # Compressed answers would make the bytes of a range something else.
         headers = {"Accept-Encoding": "identity"}
-        timeout = httpx.Timeout(10, connect=5)  # without a byte
+        timeout = httpx.Timeout(silence, connect=min(5, silence))
         self._client = httpx.Client(headers=headers, timeout=timeout, follow_redirects=True)
 
     def read_range(self, path: str, offset: int, size: int, etag: str = "") -> bytes:
         return b"".join(self.stream_range(path, offset, size, etag))
 
-    def stream_range(self, path: str, offset: int, size: int, etag: str = "") -> Iterator[bytes]:
+    def stream_range(
+        self, path: str, offset: int, size: int, etag: str = "", block: int = BLOCK
+    ) -> Iterator[bytes]:
         url = self._address(path)
         if size == 0:
             return
@@ -35,7 +46,7 @@ class HttpStore:
                 raise unavailable(shown(url), "it has changed since its manifest was made")
             if answer.status_code != httpx.codes.PARTIAL_CONTENT and offset:
                 raise unavailable(shown(url), "the server does not answer ranges; put the file into a store")
-            yield from whole(answer.iter_raw(BLOCK), offset, size, shown(url))
+            yield from whole(answer.iter_raw(), offset, size, shown(url))
 
     def write(self, path: str, stream: Iterable[bytes], size: int | None = None) -> int:
         raise read_only(shown(self.url))

@@ -11,6 +11,7 @@ from platform_core.distribution.tiling import check_path
 from platform_core.errors import TrainmasterError
 
 BLOCK = 1 << 20  # how much is read at once
+SILENCE_SECONDS = 30.0  # without a byte, then a call fails; an upload's last answer may take a while
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,10 @@ class Store(Protocol):
     def read_range(self, path: str, offset: int, size: int, etag: str = "") -> bytes:
         """These bytes. With `etag`, only if the content is still the one that had this etag."""
 
-    def stream_range(self, path: str, offset: int, size: int, etag: str = "") -> Iterator[bytes]:
-        """The same in blocks of about a mebibyte, without holding them all."""
+    def stream_range(
+        self, path: str, offset: int, size: int, etag: str = "", block: int = BLOCK
+    ) -> Iterator[bytes]:
+        """The same in blocks of at most so many bytes, without holding them all."""
 
     def write(self, path: str, stream: Iterable[bytes], size: int | None = None) -> int:
         """Stores all of the stream and gives its length. `size`, when known, helps with very large files."""

@@ -21,21 +21,13 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from platform_core.errors import TrainmasterError
-from trainmaster.store.port import BLOCK, Entry, checked, unavailable, whole
+from trainmaster.store.port import BLOCK, SILENCE_SECONDS, Entry, checked, unavailable, whole
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 _PART = 16 << 20
 _MOST_PARTS = 10_000
-_CONFIG = Config(
-    retries={"mode": "standard", "max_attempts": 3},
-    connect_timeout=5,
-    read_timeout=30,
-    max_pool_connections=32,
-)
-
-
 _SESSION_LOCK = Lock()
 
 
@@ -48,7 +40,7 @@ def _session() -> boto3.session.Session:
 class S3Store:
     """Keeps the promises of `Store`: an object appears when its upload completes, a failed one is aborted."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, silence: float = SILENCE_SECONDS, attempts: int = 3) -> None:
         parts = urlsplit(url)
         if not parts.netloc:
             raise TrainmasterError(
@@ -57,13 +49,19 @@ class S3Store:
         self.url = url.rstrip("/")
         self._bucket = parts.netloc
         self._prefix = unquote(parts.path).strip("/")
+        config = Config(
+            retries={"mode": "standard", "total_max_attempts": attempts},
+            connect_timeout=min(5, silence), read_timeout=silence, max_pool_connections=32,
+        )  # fmt: skip
         with _clear_errors(self.url), _SESSION_LOCK:
-            self._client: S3Client = _session().client("s3", config=_CONFIG)
+            self._client: S3Client = _session().client("s3", config=config)
 
     def read_range(self, path: str, offset: int, size: int, etag: str = "") -> bytes:
         return b"".join(self.stream_range(path, offset, size, etag))
 
-    def stream_range(self, path: str, offset: int, size: int, etag: str = "") -> Iterator[bytes]:
+    def stream_range(
+        self, path: str, offset: int, size: int, etag: str = "", block: int = BLOCK
+    ) -> Iterator[bytes]:
         key = self._key(path)
         if size == 0:
             return
@@ -72,7 +70,7 @@ class S3Store:
             span = f"bytes={offset}-{offset + size - 1}"
             answer = self._client.get_object(Bucket=self._bucket, Key=key, Range=span, **pinned)  # type: ignore[arg-type]
             with closing(answer["Body"]) as body:
-                yield from whole(body.iter_chunks(BLOCK), offset, size, self._shown(key))
+                yield from whole(body.iter_chunks(block), offset, size, self._shown(key))
 
     def write(self, path: str, stream: Iterable[bytes], size: int | None = None) -> int:
         key = self._key(path)

@@ -1,0 +1,117 @@
+"""One range of the store: read in a thread, watched from the loop, cancelled and resumed when it is silent or slow."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Executor
+from contextlib import closing
+from statistics import median
+from threading import Lock
+from time import monotonic
+from typing import TypeAlias
+
+from platform_core.errors import TrainmasterError
+
+# What lies from there on, so many bytes; blocking.
+Stream: TypeAlias = Callable[[int, int], Generator[bytes, None, None]]
+
+SILENCE_SECONDS = 5.0
+BLOCK = 64 << 10  # less than this in the seconds of silence is as good as nothing
+SLOW = 8  # times slower than the others
+OTHERS = 3  # fewer say nothing about what is usual
+LOOKS = 4  # in the seconds of silence
+
+
+class Silent(Exception):
+    """The store said nothing for as long as it is waited for."""
+
+
+class _Reading:
+    """One request: appended to by a thread, until it is stopped."""
+
+    def __init__(self) -> None:
+        self.got = 0
+        self.began = self.heard = 0.0  # none before a thread has taken it up
+        self._parts: list[bytes] = []
+        self._stopped = False
+        self._lock = Lock()
+
+    def run(self, stream: Stream, start: int, size: int) -> None:
+        self.began = self.heard = monotonic()
+        with closing(stream(start, size)) as blocks:
+            for block in blocks:
+                if not self._keep(block):
+                    return
+
+    def _keep(self, block: bytes) -> bool:
+        with self._lock:
+            if not self._stopped:
+                self._parts.append(block)
+                self.got += len(block)
+                self.heard = monotonic()
+            return not self._stopped
+
+    def stop(self) -> list[bytes]:
+        """What came until now; nothing is added any more, though the thread may hang on for a while."""
+        with self._lock:
+            self._stopped = True
+            return self._parts
+
+    def rate(self, now: float) -> float:
+        return self.got / max(1e-3, now - self.began)
+
+
+class Ranges:
+    """The ranges of one source, which are measured by each other."""
+
+    def __init__(self, executor: Executor, silence: float = SILENCE_SECONDS) -> None:
+        self._executor, self.silence = executor, silence
+        self._running: set[_Reading] = set()
+        self._ended: deque[tuple[float, float]] = deque(maxlen=16)  # when, and at how many bytes a second
+
+    async def fetch(self, stream: Stream, offset: int, size: int) -> bytes:
+        """All of it, resumed where it stands as often as something came since; else what the store said, or Silent."""
+        parts: list[bytes] = []
+        left = size
+        while left:
+            reading = _Reading()
+            try:
+                await self._read(reading, stream, offset + size - left, left)
+            except (TrainmasterError, Silent):
+                if not reading.got:
+                    raise
+            finally:
+                parts += reading.stop()
+            left -= reading.got
+        return b"".join(parts)
+
+    async def _read(self, reading: _Reading, stream: Stream, start: int, size: int) -> None:
+        """Returns when all is here, or it had better be asked for anew."""
+        loop = asyncio.get_running_loop()
+        call = loop.run_in_executor(self._executor, reading.run, stream, start, size)
+        self._running.add(reading)
+        try:
+            while not (await asyncio.wait({call}, timeout=self.silence / LOOKS))[0]:
+                now = monotonic()
+                if reading.heard and now - reading.heard >= self.silence:
+                    raise Silent(f"nothing came for {self.silence:g} s")
+                if self._slow(reading, now):
+                    return
+            call.result()
+            now = monotonic()
+            self._ended.append((now, reading.rate(now)))
+        finally:
+            self._running.discard(reading)
+            call.cancel()
+            # Its outcome is of no interest any more, and must not be reported as never retrieved.
+            call.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _slow(self, reading: _Reading, now: float) -> bool:
+        """Others of the same time get many times as much: another connection is likely to as well."""
+        if not reading.began or now - reading.began < self.silence:
+            return False
+        others = [one.rate(now) for one in self._running if one is not reading and one.got]
+        others += [rate for ended, rate in self._ended if now - ended < self.silence]
+        return len(others) >= OTHERS and SLOW * reading.rate(now) < median(others)

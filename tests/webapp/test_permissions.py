@@ -153,7 +153,7 @@ def job_rows() -> Iterator[Row]:
     yield Row("get", "jobs/submit/", "L Y F Y Y Y Y")
     yield Row("get", "jobs/submit/", "L N F Y Y Y Y", "jobs/submit/?clone={job}")
     yield Row("post", "jobs/submit/", "L U F Y Y Y Y", body=job_mapping())
-    yield Row("post", "jobs/check/", "L Y F Y Y Y Y", body=job_mapping())
+    yield Row("post", "jobs/check/", SIGNED_IN, body=job_mapping())  # its panel says what one may not
     yield Row("get", "jobs/<str:job_id>/", OF_TEAM, "jobs/{job}/")
     yield Row("post", "jobs/<str:job_id>/cancel/", OWN_OR_LEAD, "jobs/{job}/cancel/")
     question = {"gpu_type": "cpu", "order": "first_come"}

@@ -26,7 +26,7 @@ from webapp.quotas import queries as quotas
 @login_required
 @require_http_methods(["GET", "POST"])
 def submit(request: HttpRequest) -> HttpResponse:
-    actor = actor_with_a_team(request)
+    actor = _submitter(request)
     if request.method == "GET":
         return fragments.render(request, "submit.html", _page(request, actor, *_start(request, actor)))
     form = request.POST.dict()
@@ -55,13 +55,14 @@ def submit(request: HttpRequest) -> HttpResponse:
 @require_POST
 def check(request: HttpRequest) -> HttpResponse:
     """The panel beside the form: quota left, cost, and why it would wait."""
-    actor = actor_with_a_team(request)
+    actor = accounts.actor_of(request)
     return fragments.render(request, "submit.html", {"check": _check(actor, request.POST.dict())})
 
 
-def actor_with_a_team(request: HttpRequest) -> Actor:
+def _submitter(request: HttpRequest) -> Actor:
+    """Whoever may submit for some team. An admin may for every team, also before there is one: the form says so."""
     actor = accounts.actor_of(request)
-    if not _teams(actor):
+    if not actor.is_admin and not _teams(actor):
         raise TrainmasterError(
             "not_allowed", what="submit jobs", whom="a lead, who can add you to a team as member"
         )
@@ -89,10 +90,11 @@ def _start(request: HttpRequest, actor: Actor) -> tuple[dict[str, Any], Any]:
 
 def _page(request: HttpRequest, actor: Actor, values: dict[str, Any], cloned: Any) -> dict[str, Any]:
     teams = _teams(actor)
+    problems = {} if teams else {"team": "There is no team yet. Make one in the administration first."}
     secret_names = sorted({secret.name for team in teams for secret in accounts.secrets(team)})
     return {
         "values": values,
-        "problems": {},
+        "problems": problems,
         "cloned": {"id": cloned.id, "name": cloned.name} if cloned else None,
         "teams": teams,
         "gpu_types": [

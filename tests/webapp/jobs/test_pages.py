@@ -60,6 +60,21 @@ def test_a_clone_comes_with_everything_filled_in(
         assert text in page
 
 
+def test_an_admin_of_no_team_is_told_what_a_teams_job_would_meet(
+    browser: Callable[[User], Client], admin: User
+) -> None:
+    check = browser(admin).post("/jobs/check/?block=check", FORM)
+    assert (check.status_code, "It would start at once" in check.content.decode()) == (200, True)
+    assert "<option>vision</option>" in browser(admin).get("/jobs/submit/").content.decode()
+
+
+def test_who_is_in_no_team_learns_nothing_of_one_from_the_check(
+    browser: Callable[[User], Client], outsider: User
+) -> None:
+    check = browser(outsider).post("/jobs/check/?block=check", FORM)
+    assert (check.status_code, "no team vision" in check.content.decode()) == (200, True)
+
+
 @pytest.mark.parametrize("tab", ["overview", "logs", "timeline", "checkpoints", "spec"])
 def test_every_tab_of_a_running_job_is_shown(
     tab: str, browser: Callable[[User], Client], owner: User, submit: Submit

@@ -57,6 +57,7 @@ def test_a_killed_worker_comes_back_and_fetches_only_what_it_lacks() -> None:
     assert killed["fetched_again"] < 0.9
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.skipif(not namespaces_are_allowed(), reason="network namespaces need root")
 def test_whatever_fails_the_others_get_the_model_and_the_story_is_told() -> None:
     faults = ("link_at_a_tenth", "disk_flips_bits", "disk_full", "coordinator_replaced", "store_stalls")
@@ -71,3 +72,9 @@ def test_whatever_fails_the_others_get_the_model_and_the_story_is_told() -> None
     assert told["disk_flips_bits"]["sender_named"]
     assert "is full" in told["disk_full"]["its_error"]
     assert told["coordinator_replaced"]["adopted_s"] > 0
+
+
+def test_ranges_of_a_store_are_measured_and_verified() -> None:
+    lines = run("store_ranges", "--bytes", str(40 << 20), "--repeat", "1")
+    assert [line["transport"] for line in lines][:1] == ["boto3"]
+    assert all(line["verified"] and line["gb_per_s"] > 0 < line["cpu_s_per_gb"] for line in lines)

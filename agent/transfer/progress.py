@@ -31,7 +31,7 @@ class Progress:
     source_peer: str = ""  # node id, or STORE: whence the last piece came
     store_bytes: int = 0  # of all, what came from the store; counted since the agent's start
     error_code: str = ""
-    error: str = ""
+    error: str = ""  # why it failed; before that, why it asked again last
     retries: int = 0
     held: tuple[int, ...] = ()  # bytes, by lane
     beats: int = 0  # grows while it is at work, so that the platform hears of it though nothing moves

@@ -211,7 +211,7 @@ class _Transfer:
         if isinstance(trouble, DamagedPiece):
             refused = self._progress.refused_bytes + trouble.size
             self._progress = replace(self._progress, refused_bytes=refused)
-        self._tell(retries=self._progress.retries + 1)
+        self._tell(retries=self._progress.retries + 1, error=str(trouble))
 
     def _no_source(self, troubles: str) -> TrainmasterError:
         if STORE in self._progress.distrusted:

@@ -1,4 +1,5 @@
 // Which node has which chunk: a line a node, a column a chunk. One canvas, so that a thousand by five hundred draw at once.
+// The map is read once; after that the socket brings what changed, and all of it is read again only after a break.
 
 const LINE_PX = [14, 8, 4, 2, 1]; // the tallest that keeps the map within a screen
 const MOST_PX = 480;
@@ -35,11 +36,30 @@ class Heat {
       if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
       const { chunks, rows } = await answer.json();
       this.chunks = chunks;
-      this.rows = rows.map((row) => ({ ...row, bits: Uint8Array.from(atob(row.bits), (c) => c.charCodeAt(0)) }));
+      this.rows = rows.map((row) => ({ ...row, bits: unpacked(row.bits, chunks) }));
+      this.lines = new Map(this.rows.map((row) => [row.position, row]));
       this.paint();
     } catch (error) {
       this.told.textContent = `The map could not be read: ${error.message}.`;
     }
+  }
+
+  // What a node has got since: [its position, its state, the numbers of its new chunks].
+  apply(changes) {
+    for (const [position, state, fresh] of changes) {
+      const row = this.lines?.get(position);
+      if (!row) continue;
+      row.state = state;
+      for (const chunk of fresh) row.bits[chunk >> 3] |= 1 << (chunk & 7);
+    }
+    this.paintSoon();
+  }
+
+  paintSoon() {
+    this.frame ??= requestAnimationFrame(() => {
+      this.frame = null;
+      this.paint();
+    });
   }
 
   paint() {
@@ -81,6 +101,12 @@ class Heat {
   }
 }
 
+function unpacked(text, chunks) {
+  const bits = new Uint8Array(Math.ceil(chunks / 8)); // a node that has nothing yet says nothing
+  bits.set(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).subarray(0, bits.length));
+  return bits;
+}
+
 function has(row, chunk) {
   return Boolean((row.bits[chunk >> 3] >> (chunk & 7)) & 1);
 }
@@ -94,9 +120,14 @@ function look() {
 export function startHeat() {
   look();
   document.addEventListener("htmx:afterSettle", look);
-  const all = (subject) => document.querySelectorAll("[data-heat]").forEach((canvas) => {
-    if (!subject || canvas.dataset.subject === subject) maps.get(canvas)?.later();
+  const shown = (subject) => [...document.querySelectorAll("[data-heat]")]
+    .filter((canvas) => !subject || canvas.dataset.subject === subject)
+    .flatMap((canvas) => maps.get(canvas) ?? []);
+  document.addEventListener("trainmaster:live", ({ detail: { subject, data } }) => {
+    for (const map of shown(subject)) {
+      if (data.map) map.later();
+      else if (data.chunks) map.apply(data.chunks);
+    }
   });
-  document.addEventListener("trainmaster:live", ({ detail: { subject } }) => all(subject));
-  document.addEventListener("trainmaster:catch-up", () => all(""));
+  document.addEventListener("trainmaster:catch-up", () => shown("").forEach((map) => map.later()));
 }

@@ -72,6 +72,7 @@ class Worker(models.Model):
         default=0, help_text="that ever came and were verified; never less than it was"
     )
     retries = models.PositiveIntegerField(default=0)
+    trouble = models.TextField(blank=True, help_text="why it asked again last")
     distrusted = models.JSONField(default=list, help_text="who sent it damaged bytes")
     store_bytes = models.BigIntegerField(default=0, help_text="pulled from the store by itself")
     refused_bytes = models.BigIntegerField(default=0, help_text="with another SHA-256, thrown away")

@@ -141,6 +141,9 @@ def report(node_id: str, said: WorkerReport) -> None:
             moved_bytes=worker.moved_bytes + max(0, said.bytes_done - worker.bytes_done),
         )  # fmt: skip
         _name_distrusted(row, worker, said.distrusted)
+        if said.retries > worker.retries and said.error:
+            Worker.objects.filter(id=worker.id).update(trouble=cluster_queries.with_hostnames(said.error))
+        _show_chunks(worker, said)
         verifying = said.state == "verifying"
         event = core.WorkerReported(
             node=node_id,
@@ -155,6 +158,16 @@ def report(node_id: str, said: WorkerReport) -> None:
             error=said.error,
         )
         _step(row, event)
+
+
+def _show_chunks(worker: Worker, said: WorkerReport) -> None:
+    """What changed of the map of chunks, for those who look at it: a few numbers, not the map."""
+    before, after = (int.from_bytes(bits, "little") for bits in (worker.chunks_done, said.chunks_done))
+    if before == after and worker.state == said.state:
+        return
+    fresh = [number for number in range(after.bit_length()) if (after & ~before) >> number & 1]
+    change = {"map": "read again"} if before & ~after else {"chunks": [[worker.position, said.state, fresh]]}
+    live.publish(f"deployment:{worker.deployment_id}", change)
 
 
 def observe_activations(node_id: str, reports: Sequence[ActivationReport]) -> None:

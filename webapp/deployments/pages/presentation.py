@@ -8,7 +8,7 @@ from django.conf import settings
 from platform_core.distribution.deployment import ACTIVE, DESCRIPTION, DeploymentState, WorkerState
 from platform_core.distribution.progress import Progress, progress, remaining_ms
 from platform_core.units import format_bytes, format_duration_ms
-from webapp.deployments.mapping import deployment_value
+from webapp.deployments.mapping import deployment_value, estimate_value
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.pages import movement, rollout
 from webapp.deployments.queries import shown_state
@@ -34,7 +34,7 @@ def head(row: Deployment, workers: Sequence[Worker]) -> dict[str, Any]:
         "pieces": sum(len(chunk["pieces"]) for chunk in document["chunks"]),
         "strategy": row.strategy,
         "started_ms": row.started_ms or row.created_ms,
-        "sentence": f"{row.strategy.title()} over {len(workers)} nodes by rack",
+        "estimates": [estimate_value(each) for each in row.estimates],
     }
 
 
@@ -186,11 +186,26 @@ def _line(worker: Worker, names: dict[str, str], chunks: int, now_ms: int) -> di
         "percent": movement.percent_here([worker]),
         "in_rate": int(worker.rate_in) if receiving else 0,
         "out_rate": int(worker.rate_out),
-        "source": names.get(worker.source, worker.source or "–"),
-        "note": worker.error or (f"{worker.retries} retries" if worker.retries else ""),
+        "bytes_done": worker.bytes_done,
+        "bytes_total": worker.bytes_total,
+        "sources": _sources(worker, names),
+        "note": worker.error or _retried(worker),
         "ready_ms": now_ms + left if receiving and left is not None else None,
         "runs": runs_of(worker, chunks),
     }
+
+
+def _sources(worker: Worker, names: dict[str, str]) -> list[str]:
+    """Whom it asks, lane by lane; before that, whence its last piece came."""
+    asked = [worker.source, *(lane[0] or "store" for lane in worker.lanes if lane)]
+    return [names.get(source, source) for source in dict.fromkeys(asked) if source]
+
+
+def _retried(worker: Worker) -> str:
+    if not worker.retries:
+        return ""
+    often = "once" if worker.retries == 1 else f"{worker.retries} times"
+    return f"asked again {often}{f'; last, {worker.trouble}' if worker.trouble else ''}"
 
 
 def runs_of(worker: Worker, chunks: int) -> list[tuple[int, int, str]]:

@@ -11,7 +11,8 @@ def worker(name: str, **changes: Any) -> Any:
     node = SimpleNamespace(hostname=name, rack=changes.pop("rack", "rack-1"))
     told = {
         "node": node, "node_id": name, "position": 0, "state": "receiving", "chunks_done": b"", "bytes_done": 0,
-        "bytes_total": 100, "rate_in": 0.0, "source": "", "store_bytes": 0, "started_ms": None, "finished_ms": None,
+        "bytes_total": 100, "rate_in": 0.0, "source": "", "lanes": [], "store_bytes": 0, "started_ms": None,
+        "finished_ms": None,
     }  # fmt: skip
     return SimpleNamespace(**{**told, **changes})
 
@@ -36,20 +37,24 @@ def test_a_thousand_nodes_by_five_hundred_chunks_are_a_small_answer() -> None:
     assert sum(len(row["bits"]) for row in told["rows"]) < 100_000
 
 
-def test_racks_add_up_what_came_from_the_store_and_from_other_racks() -> None:
+def test_racks_say_what_they_have_node_by_node_and_who_feeds_them() -> None:
     told = movement.racks(
         [
-            worker("a", bytes_done=50, rate_in=7.0, source="store", store_bytes=50),
-            worker("b", state="complete", bytes_done=100, store_bytes=25),
-            worker("c", rack="rack-2", source="a", bytes_done=10, rate_in=3.0),
+            worker("a", bytes_done=50, rate_in=7.0, lanes=[["", "c"], ["b", ""]], store_bytes=50),
+            worker("b", state="complete", bytes_done=100, lanes=[["a", ""], ["c", "a"]], store_bytes=25),
+            worker("c", rack="rack-2", lanes=[["a", ""], ["a", "b"]], bytes_done=10, rate_in=3.0),
         ]
     )
     assert [
-        (one["rack"], one["complete"], one["percent"], one["from_store"], one["from_abroad"]) for one in told
+        (one["rack"], one["complete"], one["percent"], one["from_store"], one["fed_by"]) for one in told
     ] == [
-        ("rack-1", 1, 75, 0.75, 0),
-        ("rack-2", 0, 10, 0.0, 1),
+        ("rack-1", 1, 75, 0.75, ["the store", "rack-2"]),
+        ("rack-2", 0, 10, 0.0, ["rack-1"]),
     ]
+    assert (told[0]["cells"], told[0]["label"]) == (
+        [(0, 1, "now"), (1, 1, "have")],
+        "1 complete, 1 receiving",
+    )
 
 
 def test_the_waterfall_shows_who_was_ready_last_first() -> None:

@@ -1,0 +1,74 @@
+"""What a page that is open hears of a deployment, and what it says of a node that had to ask again."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoCaptureOnCommitCallbacks
+
+from tests.webapp.deployments.conftest import SIZE
+from webapp.accounts.models import User
+from webapp.deployments import queries, services
+from webapp.deployments.models import Deployment
+from webapp.deployments.values import WorkerReport
+from webapp.live import outbox
+
+SAID = WorkerReport(
+    deployment_id="", state="receiving", bytes_done=10, bytes_total=SIZE, chunks_done=b"", rate_in=1e6, rate_out=0,
+    source="store", error_code="", error="", retries=0,
+)  # fmt: skip
+
+
+@pytest.fixture
+def heard(
+    deployment: Deployment,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> Iterator[Callable[..., list[dict[str, Any]]]]:
+    """What goes to the watchers of the deployment when a node says this."""
+    told: list[dict[str, Any]] = []
+    subject = f"deployment:{deployment.id}"
+    monkeypatch.setattr(outbox, "put", lambda to, data: told.append(data) if to == subject else None)
+
+    def say(node: str, **changes: Any) -> list[dict[str, Any]]:
+        told.clear()
+        with django_capture_on_commit_callbacks(execute=True):
+            services.report(node, replace(SAID, deployment_id=deployment.id, **changes))
+        return [data for data in told if data]
+
+    return say
+
+
+def test_the_socket_brings_new_chunks_only_and_the_map_is_read_again_when_some_are_gone(
+    deployment: Deployment, heard: Callable[..., list[dict[str, Any]]]
+) -> None:
+    worker = queries.workers(deployment.id)[1]
+    assert heard(worker.node_id, chunks_done=b"\x05") == [
+        {"chunks": [[worker.position, "receiving", [0, 2]]]}
+    ]
+    assert heard(worker.node_id, chunks_done=b"\x05", bytes_done=20) == [], (
+        "numbers alone are no news for the map"
+    )
+    assert heard(worker.node_id, chunks_done=b"\x85\x01") == [
+        {"chunks": [[worker.position, "receiving", [7, 8]]]}
+    ]
+    assert heard(worker.node_id, chunks_done=b"\x01") == [{"map": "read again"}]
+    (done,) = heard(worker.node_id, chunks_done=b"\x01", bytes_done=SIZE, state="complete")
+    assert done["chunks"] == [[worker.position, "complete", []]]
+
+
+def test_a_node_that_asked_again_says_how_often_and_why_and_what_it_has_from_whom(
+    deployment: Deployment,
+    heard: Callable[..., list[dict[str, Any]]],
+    owner: User,
+    browser: Callable[[User], Client],
+) -> None:
+    first, second, *_ = queries.workers(deployment.id)
+    why = f"{first.node_id} said nothing for 3 s"
+    heard(second.node_id, retries=2, error=why, bytes_done=SIZE // 2, source=first.node_id)
+    heard(second.node_id, retries=2, bytes_done=SIZE // 2, source=first.node_id)
+    page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
+    assert f"asked again 2 times; last, {first.node.hostname} said nothing for 3 s" in page
+    assert queries.workers(deployment.id)[1].state == "receiving"

@@ -146,10 +146,13 @@ class Eviction:
     def _with_moves(
         self, areas: Areas, demand: Demand, job: PendingJob, key: OrderKey
     ) -> tuple[int, list[Offer]]:
+        asked_by = (job.num_gpus, job.priority)  # they decide which deserving jobs make way
         for count in self._board.site.splits(demand):
             each = demand.gpus // count
             found = [
-                self._offers.cheapest_of_all(area, each, count, lambda held: self._makes_way(held, job, key))
+                self._offers.cheapest(
+                    area, each, count, lambda held: self._makes_way(held, job, key), asked_by
+                )
                 for area in areas
             ]
             if any(found):

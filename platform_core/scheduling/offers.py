@@ -1,7 +1,8 @@
 """What each node can give to a waiting job, and at whose cost.
 
-A round may look for the cheapest nodes hundreds of times. Between two looks a node only becomes dearer, unless a job
-on it was stopped: so nodes stay sorted by what they cost when last looked at, and only the first are counted again.
+A round may look for the cheapest nodes hundreds of times. Between two looks a node hardly ever becomes cheaper, unless
+a job on it was stopped: so nodes stay sorted by what they cost when last looked at, and only the first are counted
+again. One that has become cheaper otherwise (it fits more tightly, or another job on it is moved) is seen late.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Held(NamedTuple):
 
 Cost = tuple[int, int, int]  # GPU time lost, slots that stay free, position
 MayStop = Callable[[Held], bool]
+AskedBy = tuple[int, ...]
+FEW_NODES = 8
 
 
 class Offer(NamedTuple):
@@ -53,24 +56,44 @@ class Offers:
             for position, _ in each.seats:
                 self._on.setdefault(position, []).append(each)
         self._coming: dict[int, int] = {}
-        self._sorted: dict[tuple[int, int], list[Cost]] = {}  # heaps by (nodes, slots wanted)
+        self._sorted: dict[tuple[int, int, AskedBy], list[Cost]] = {}  # heaps, by nodes and slots wanted
 
-    def cheapest(self, nodes: int, wanted: int, count: int, may_stop: MayStop) -> list[Offer]:
-        """For callers that may stop fewer jobs from one call to the next; [] where too few nodes can give so much."""
-        if (nodes, wanted) not in self._sorted:
-            self._sorted[(nodes, wanted)] = [(0, 0, position) for position in positions(nodes)]
-        heap = self._sorted[(nodes, wanted)]
+    def cheapest(
+        self, nodes: int, wanted: int, count: int, may_stop: MayStop, asked_by: AskedBy = ()
+    ) -> list[Offer]:
+        """[] where too few nodes can give so much.
+
+        For callers that may stop fewer jobs from one call to the next with the same `asked_by`.
+        """
+        among = self._among(nodes, wanted, asked_by)
+        heap = self._sorted[among, wanted, asked_by]
         chosen: dict[int, Offer] = {}
+        elsewhere: list[Cost] = []
         while heap and len(chosen) < count:
             cost = heapq.heappop(heap)
-            offer = self._offer(cost[2], wanted, may_stop) if cost[2] not in chosen else None
+            position = cost[2]
+            if among != nodes and not nodes >> position & 1:
+                elsewhere.append(cost)
+                continue
+            offer = self._offer(position, wanted, may_stop) if position not in chosen else None
             if offer is not None and offer.cost > cost:
                 heapq.heappush(heap, offer.cost)
             elif offer is not None:
-                chosen[offer.position] = offer
-        for offer in chosen.values():
-            heapq.heappush(heap, offer.cost)
+                chosen[position] = offer
+        for cost in (*elsewhere, *(offer.cost for offer in chosen.values())):
+            heapq.heappush(heap, cost)
         return list(chosen.values()) if len(chosen) == count else []
+
+    def _among(self, nodes: int, wanted: int, asked_by: AskedBy) -> int:
+        """These nodes, or a few more that are sorted already: many jobs exclude a node or two."""
+        if (nodes, wanted, asked_by) in self._sorted:
+            return nodes
+        for sorted_nodes, slots, other in self._sorted:
+            same = (slots, other) == (wanted, asked_by) and not nodes & ~sorted_nodes
+            if same and (sorted_nodes & ~nodes).bit_count() <= FEW_NODES:
+                return sorted_nodes
+        self._sorted[nodes, wanted, asked_by] = [(0, 0, position) for position in positions(nodes)]
+        return nodes
 
     def cheapest_of_all(self, nodes: int, wanted: int, count: int, may_stop: MayStop) -> list[Offer]:
         """The same for any caller, by looking at each node."""
@@ -87,7 +110,7 @@ class Offers:
             for position, slots in held.seats:
                 self._coming[position] = self._coming.get(position, 0) + slots
                 self._on[position] = [each for each in self._on[position] if each is not held]
-                for (nodes, _), heap in self._sorted.items():
+                for (nodes, _, _), heap in self._sorted.items():
                     if nodes >> position & 1:
                         heapq.heappush(heap, (0, 0, position))  # cheaper than it was: count again
         free_now: list[tuple[int, int]] = []

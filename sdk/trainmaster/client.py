@@ -197,9 +197,18 @@ class Client:
         """Failed nodes fetch again; failed hooks and health checks run again."""
         return Deployment.of(self._call("POST", f"deployments/{_part(deployment_id)}/retry"))
 
-    def plan(self, model: str, version: int, *, nodes: Sequence[str] = (), strategy: str = "auto") -> Plan:
+    def plan(
+        self,
+        model: str,
+        version: int,
+        *,
+        nodes: Sequence[str] = (),
+        strategy: str = "auto",
+        rate_cap: int = 0,
+    ) -> Plan:
         """What each strategy would take; nothing moves."""
         body = {"model_id": model, "version": version, "target_workers": list(nodes), "strategy": strategy}
+        body |= {"rate_cap": rate_cap} if rate_cap else {}
         return Plan.of(self._call("POST", "deployments/plan", json=body))
 
     def pin_deployment(self, deployment_id: str, pinned: bool) -> Deployment:

@@ -74,8 +74,8 @@ def rate_in(row: Deployment) -> int:
 
 
 def usual_rate() -> int | None:
-    """Bytes per second along the chain, over the last complete deployments; None before the first."""
-    recent = Deployment.objects.filter(state=DeploymentState.COMPLETE, started_ms__isnull=False)
+    """Bytes per second along the chain, over the last complete deployments without a cap; None before the first."""
+    recent = Deployment.objects.filter(state=DeploymentState.COMPLETE, started_ms__isnull=False, rate_cap=0)
     rates = sorted(
         row.model_version.manifest.total_bytes * 1000 // max(1, row.finished_ms - row.started_ms)
         for row in recent.select_related("model_version__manifest").order_by("-finished_ms")[:20]

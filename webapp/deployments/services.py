@@ -49,7 +49,8 @@ def create(
     if source_url:
         registry_services.check_source(source_url)
     document = found.manifest.document
-    planned = planning.plan(places, found.manifest.total_bytes, document["piece_size"], manner.strategy)
+    size, piece = found.manifest.total_bytes, document["piece_size"]
+    planned = planning.plan(places, size, piece, manner.strategy, manner.rate_cap)
     seated = {
         seat.node for seat in planned.forest.seats
     }  # those with an agent, which alone can switch a version

@@ -65,7 +65,9 @@ def deploy(
     with connect() as client:
         named, targets = _named(client, model), _targets(nodes)
         if planning:
-            _tell_plan(client.plan(named, version, nodes=targets, strategy=strategy or AUTO), as_json)
+            cap = rate_cap_mib << 20
+            plan = client.plan(named, version, nodes=targets, strategy=strategy or AUTO, rate_cap=cap)
+            _tell_plan(plan, as_json)
             return
         made = client.deploy(
             named, version, nodes=targets, source_url=source_url, strategy=strategy or "", pin=pin,

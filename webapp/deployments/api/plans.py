@@ -25,6 +25,9 @@ class Wish(serializers.Serializer[Any]):
         help_text="nodes; none: every ready one",
     )
     strategy = serializers.ChoiceField(choices=STRATEGIES, required=False, default="auto")
+    rate_cap = serializers.IntegerField(
+        required=False, default=0, min_value=0, help_text="bytes per second at each node; 0: no cap"
+    )
 
 
 class PlanOut(serializers.Serializer[Any]):
@@ -43,7 +46,9 @@ class Plans(APIView):
     def get(self, request: Request) -> Response:
         """What each strategy would take, before anything moves."""
         given = request.query_params
-        asked = {name: given[name] for name in ("model_id", "version", "strategy") if name in given}
+        asked = {
+            name: given[name] for name in ("model_id", "version", "strategy", "rate_cap") if name in given
+        }
         return _answer(request, asked | {"target_workers": given.getlist("target_workers")})
 
     @extend_schema(request=Wish, responses={200: PlanOut})
@@ -61,7 +66,8 @@ def _answer(request: Request, asked: Any) -> Response:
     )
     assert found.manifest is not None, "a version that is ready has one"
     size = found.manifest.total_bytes
-    planned = planning.plan(places, size, found.manifest.document["piece_size"], data["strategy"])
+    piece = found.manifest.document["piece_size"]
+    planned = planning.plan(places, size, piece, data["strategy"], data["rate_cap"])
     return Response(
         PlanOut(
             {

@@ -1,5 +1,6 @@
 """Who will receive from whom, and how long it would take with each strategy: said before anything moves."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,16 +33,18 @@ class Plan:
         return next(each for each in self.estimates if each.strategy == self.strategy)
 
 
-def plan(places: Sequence[Place], total_bytes: int, piece_size: int, strategy: str) -> Plan:
-    """`strategy` is one of STRATEGIES; `auto` takes the quickest of those that take one copy from the store."""
+def plan(
+    places: Sequence[Place], total_bytes: int, piece_size: int, strategy: str, rate_cap: int = 0
+) -> Plan:
+    """`strategy` is one of STRATEGIES, `auto` what the estimates choose; `rate_cap` holds on each node, 0 is none."""
     if strategy not in STRATEGIES:
         why = f'"{strategy}" is none of {", ".join(STRATEGIES)}'
         raise TrainmasterError("request_invalid", what="strategy", why=why)
-    rate = queries.usual_rate() or settings.NETWORK_BYTES_PER_SECOND
+    link, cap = settings.NETWORK_BYTES_PER_SECOND, rate_cap or math.inf
+    rate, wire = (int(min(each, cap)) for each in (queries.usual_rate() or link, link))
     alone = clusters.without_agent([place.node for place in places])
     there = tuple(place for place in places if place.node not in alone)
     seen = Conditions(total_bytes, piece_size, rate, rate)
-    wire = settings.NETWORK_BYTES_PER_SECOND
     if strategy == strategies.AUTO:
         strategy = estimate.choose(there, seen)
     return Plan(

@@ -31,7 +31,7 @@ def create(request: HttpRequest) -> HttpResponse:
         raise TrainmasterError("request_invalid", what="The deployment", why="choose at least one node")
     manner = Manner(
         given.get("strategy") or "auto", "preheat" in given, "pin" in given, _rollout(given),
-        _number(given.get("priority", "")), _number(given.get("rate_cap_mib", "")) * MIB,
+        _number(given.get("priority", "")), rate_cap(given),
     )  # fmt: skip
     row = services.create(
         actor_of(request),
@@ -78,6 +78,11 @@ def _entered(given: Mapping[str, str], field: str, what: str, why: str) -> int |
     if not (text.isascii() and text.isdigit() and len(text) < 7):
         raise TrainmasterError("request_invalid", what=what, why=f'"{text}" is {why}')
     return int(text)
+
+
+def rate_cap(given: Mapping[str, str]) -> int:
+    """Bytes per second."""
+    return _number(given.get("rate_cap_mib", "")) * MIB
 
 
 def _number(text: str) -> int:

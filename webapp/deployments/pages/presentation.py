@@ -151,7 +151,7 @@ def kpis(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[s
 
 
 def _against_the_bound(row: Deployment, workers: int, elapsed_ms: int) -> dict[str, Any]:
-    rate = settings.NETWORK_BYTES_PER_SECOND
+    rate = min(settings.NETWORK_BYTES_PER_SECOND, row.rate_cap or settings.NETWORK_BYTES_PER_SECOND)
     least_ms = movement.bound_ms(row, workers, rate)
     kpi = {
         "label": "Least possible",
@@ -190,7 +190,7 @@ def _line(worker: Worker, names: dict[str, str], chunks: int, now_ms: int) -> di
         "bytes_total": worker.bytes_total,
         "sources": _sources(worker, names),
         "note": worker.error or _retried(worker),
-        "ready_ms": now_ms + left if receiving and left is not None else None,
+        "left_ms": left if receiving else None,
         "runs": runs_of(worker, chunks),
     }
 

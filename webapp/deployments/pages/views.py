@@ -17,6 +17,7 @@ from webapp.accounts.queries import teams as team_views
 from webapp.deployments import queries, services
 from webapp.deployments.delivery import planning
 from webapp.deployments.pages import history, movement, presentation, rollout
+from webapp.deployments.pages.actions import rate_cap
 from webapp.deployments.pages.history import Question
 from webapp.live import fragments
 from webapp.live.identity import now_ms
@@ -107,7 +108,9 @@ def plan(request: HttpRequest) -> HttpResponse:
     found, places = services.what_and_where(actor, str(version.model), version.version, targets)
     assert found.manifest is not None, "a version that is ready has one"
     document, strategy = found.manifest.document, request.GET.get("strategy") or "auto"
-    planned = planning.plan(places, found.manifest.total_bytes, document["piece_size"], strategy)
+    planned = planning.plan(
+        places, found.manifest.total_bytes, document["piece_size"], strategy, rate_cap(request.GET)
+    )
     return render(request, "parts/plan.html", {"plan": planned, "nodes": len(places)})
 
 

@@ -10,10 +10,14 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import User
+from webapp.accounts.queries import actor_of
+from webapp.clusters.models import Node
 from webapp.deployments import queries, services
-from webapp.deployments.models import Deployment
-from webapp.deployments.values import WorkerReport
+from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.values import Manner, WorkerReport
 from webapp.live import outbox
+from webapp.live.identity import now_ms
+from webapp.registry.models import ModelVersion
 
 SAID = WorkerReport(
     deployment_id="", state="receiving", bytes_done=10, bytes_total=SIZE, chunks_done=b"", rate_in=1e6, rate_out=0,
@@ -71,4 +75,27 @@ def test_a_node_that_asked_again_says_how_often_and_why_and_what_it_has_from_who
     heard(second.node_id, retries=2, bytes_done=SIZE // 2, source=first.node_id)
     page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
     assert f"asked again 2 times; last, {first.node.hostname} said nothing for 3 s" in page
+    assert "5 MiB of 10 MiB" in page
     assert queries.workers(deployment.id)[1].state == "receiving"
+
+
+def test_a_cap_counts_for_the_estimate_and_for_the_bound(
+    version: ModelVersion, nodes: list[Node], owner: User, browser: Callable[[User], Client]
+) -> None:
+    row = services.create(actor_of(owner), "vision/bytelm", version.version, manner=Manner(rate_cap=1 << 20))
+    assert 10_000 <= row.bound_ms <= row.estimated_ms <= 30_000, "10 MiB at 1 MiB/s"
+    page = browser(owner).get(f"/deployments/{row.id}/").content.decode()
+    assert "with 1 MiB/s on every link" in page
+
+
+def test_how_long_a_node_still_takes_is_said_as_a_time(
+    deployment: Deployment,
+    heard: Callable[..., list[dict[str, Any]]],
+    owner: User,
+    browser: Callable[[User], Client],
+) -> None:
+    first, *_ = queries.workers(deployment.id)
+    heard(first.node_id, bytes_done=1)
+    Worker.objects.filter(id=first.id).update(started_ms=now_ms() - 3_600_000, bytes_done=SIZE // 2)
+    page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
+    assert '<td class="n">1 h</td>' in page

@@ -156,6 +156,19 @@ def api() -> Callable[..., APIClient]:
 
 
 @pytest.fixture
+def admin_api() -> Callable[[User], APIClient]:
+    """A program with an admin's token of the scope admin."""
+
+    def with_token(user: User) -> APIClient:
+        token = tokens.create_admin_token(account_queries.actor_of(user), "operations", 1)
+        client = APIClient()
+        client.credentials(HTTP_AUTHORIZATION=f"Bearer {token.text}")
+        return client
+
+    return with_token
+
+
+@pytest.fixture
 def quota() -> Callable[..., Quota]:
     """What a team may hold: quota(vision, "cpu", guaranteed=4, maximum=8)."""
 

@@ -33,7 +33,9 @@ MEMBERS = "L N F Y Y Y Y"
 OWN_OR_LEAD = "L N F F Y Y Y"
 LEADS = "L N F F F Y Y"
 OPERATORS = "L F F F F F Y"
-TOKENS_NEVER = "F F F F F F"  # a token is of a team; even an admin's operates nothing
+TOKENS_NEVER = (
+    "F F F F F F"  # a token is of a team; even an admin's operates nothing unless it was made for that
+)
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,7 @@ class ApiTokenAdmin(ReadOnly):
     list_display = (
         "name",
         "user",
+        "scope",
         "team",
         "prefix",
         "created_ms",

@@ -11,7 +11,9 @@ from webapp.accounts.queries import actor_of
 
 class Me(serializers.Serializer):
     username = serializers.CharField()
-    admin = serializers.BooleanField(help_text="a platform admin; never with a token")
+    admin = serializers.BooleanField(
+        help_text="a platform admin; with a token only if it has the scope admin"
+    )
     teams = serializers.DictField(child=serializers.CharField(), help_text="team → role")
     token_team = serializers.CharField(allow_null=True, help_text="the team that the token used is for")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from webapp.accounts.models import Role, User
+from webapp.accounts.models import Role, Scope, User
 from webapp.accounts.tokens import MAX_DAYS
 
 
@@ -21,8 +21,15 @@ class ProfileForm(forms.ModelForm):
 
 class TokenForm(forms.Form):
     name = forms.CharField(max_length=80)
-    team = forms.SlugField(max_length=60)
+    scope = forms.ChoiceField(choices=Scope.choices, initial=Scope.TEAM, required=False)
+    team = forms.SlugField(max_length=60, required=False)
     days = forms.IntegerField(min_value=1, max_value=MAX_DAYS)
+
+    def clean(self) -> dict[str, Any]:
+        given = dict(super().clean() or {})
+        if given.get("scope") != Scope.ADMIN and not given.get("team"):
+            self.add_error("team", "Team is missing.")
+        return given
 
 
 class MemberForm(forms.Form):

@@ -34,11 +34,19 @@ class Membership(models.Model):
         constraints = [models.UniqueConstraint(fields=["user", "team"], name="one_membership_a_team")]
 
 
+class Scope(models.TextChoices):
+    """What a token opens: its person's part in one team, or, for a platform admin who asked for that, the platform."""
+
+    TEAM = "team"
+    ADMIN = "admin"
+
+
 class ApiToken(models.Model):
-    """A personal token for one team. Only its digest is kept; the text is shown once."""
+    """A personal token. Only its digest is kept; the text is shown once."""
 
     user = models.ForeignKey(User, models.CASCADE)
-    team = models.ForeignKey(Team, models.CASCADE)
+    scope = models.CharField(max_length=10, choices=Scope.choices, default=Scope.TEAM)
+    team = models.ForeignKey(Team, models.CASCADE, null=True, help_text="none for the scope admin")
     name = models.CharField(max_length=80)
     prefix = models.CharField(max_length=12, help_text="first characters, so that a person recognises it")
     digest = models.CharField(max_length=64, unique=True)
@@ -46,6 +54,15 @@ class ApiToken(models.Model):
     expires_ms = models.BigIntegerField()
     last_used_ms = models.BigIntegerField(null=True)
     revoked_ms = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(scope=Scope.TEAM, team__isnull=False)
+                | models.Q(scope=Scope.ADMIN, team__isnull=True),
+                name="a_team_or_the_platform",
+            )
+        ]
 
 
 class TeamSecret(models.Model):

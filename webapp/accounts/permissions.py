@@ -28,6 +28,7 @@ RULES: dict[str, Rule] = {
     "team.manage_members": Rule("change who belongs to this team", LEADS),
     "secret.manage": Rule("change the secrets of this team", LEADS),
     "token.create": Rule("make a token for this team", VIEWERS),
+    "token.create_admin": Rule("make a token that acts as a platform admin"),
     "quota.view": Rule("see the quota of this team", VIEWERS),
     "quota.edit": Rule("change the quota of this team", LEADS),
     "job.view": Rule("see this job", VIEWERS),
@@ -54,12 +55,13 @@ RULES: dict[str, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks. With an API token it is the person within the token's team only, and never an admin."""
+    """Who asks. With an API token it is the person within its team only; an admin only if the token was made so."""
 
     username: str
     roles: Mapping[str, Role] = field(default_factory=dict)  # team → role
     is_admin: bool = False
     token_team: str | None = None
+    by_token: bool = False
 
     @property
     def name(self) -> str:

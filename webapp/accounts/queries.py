@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from platform_core.errors import TrainmasterError
-from webapp.accounts.models import ApiToken, Membership, Role, Team, TeamSecret, User
+from webapp.accounts.models import ApiToken, Membership, Role, Scope, Team, TeamSecret, User
 from webapp.accounts.permissions import Actor, may
 from webapp.accounts.sealing import unseal
 
@@ -39,7 +39,8 @@ class SecretView:
 class TokenView:
     id: int
     name: str
-    team: str
+    scope: Scope
+    team: str | None  # None for the scope admin
     prefix: str
     created_ms: int
     expires_ms: int
@@ -70,7 +71,12 @@ def _of_person(user: User) -> Actor:
 
 
 def _of_token(token: ApiToken) -> Actor:
-    """An admin's token works as a lead of its team: a token that leaks never opens the platform."""
+    """An admin's token works as a lead of its team: one that leaks does not open the platform, unless it was made to.
+
+    What the person may no longer do, no token of theirs does: both are looked at now, not when it was made.
+    """
+    if token.scope == Scope.ADMIN:
+        return Actor(token.user.username, is_admin=token.user.is_superuser, by_token=True)
     role = (
         Membership.objects.filter(user=token.user_id, team=token.team_id)
         .values_list("role", flat=True)
@@ -78,8 +84,8 @@ def _of_token(token: ApiToken) -> Actor:
     )
     if role is None and token.user.is_superuser:
         role = Role.LEAD
-    roles = {} if role is None else {token.team_id: Role(role)}
-    return Actor(token.user.username, roles, token_team=token.team_id)
+    roles = {} if role is None else {str(token.team_id): Role(role)}
+    return Actor(token.user.username, roles, token_team=token.team_id, by_token=True)
 
 
 def may_watch_team(action: str) -> Callable[[Any, str], bool]:
@@ -161,5 +167,5 @@ def secret_values(team_slug: str, names: Iterable[str]) -> dict[str, str]:
 def tokens(username: str) -> tuple[TokenView, ...]:
     """The person's tokens that were not revoked, newest first; an expired one stays listed until then."""
     rows = ApiToken.objects.filter(user__username=username, revoked_ms=None).order_by("-created_ms", "-id")
-    fields = ("id", "name", "team_id", "prefix", "created_ms", "expires_ms", "last_used_ms")
+    fields = ("id", "name", "scope", "team_id", "prefix", "created_ms", "expires_ms", "last_used_ms")
     return tuple(TokenView(*row) for row in rows.values_list(*fields))

@@ -1,4 +1,5 @@
-"""Personal API tokens: one person, one team, until a day. The text is shown once, its digest is kept."""
+"""Personal API tokens: one person, one team or (an admin's choice) the platform, until a day. The text is shown once,
+its digest is kept."""
 
 from dataclasses import dataclass
 
@@ -6,13 +7,14 @@ from django.db import transaction
 
 from platform_core.errors import TrainmasterError
 from webapp.accounts.credentials import digest, new_text
-from webapp.accounts.models import ApiToken, User
+from webapp.accounts.models import ApiToken, Scope, User
 from webapp.accounts.permissions import Actor, may, require
 from webapp.live import services as live
 from webapp.live.identity import now_ms
 
 DAY_MS = 86_400_000
 MAX_DAYS = 365
+MAX_ADMIN_DAYS = 30  # whoever holds one holds the platform
 SEEN_EVERY_MS = (
     60_000  # "last used" is kept to the minute: a busy token must not mean a write for each request
 )
@@ -22,25 +24,37 @@ SEEN_EVERY_MS = (
 class NewToken:
     id: int
     name: str
-    team: str
     text: str
     expires_ms: int
 
 
-@transaction.atomic
 def create_token(actor: Actor, team: str, name: str, days: int) -> NewToken:
+    """It may what the person may in this team, as a lead at most."""
     require(actor, "token.create", team)
-    if actor.token_team is not None:
+    return _create(actor, Scope.TEAM, team, name, days, MAX_DAYS)
+
+
+def create_admin_token(actor: Actor, name: str, days: int) -> NewToken:
+    """It may what the admin may, for as long as they are one. Everything but making tokens."""
+    require(actor, "token.create_admin")
+    return _create(actor, Scope.ADMIN, None, name, days, MAX_ADMIN_DAYS)
+
+
+@transaction.atomic
+def _create(actor: Actor, scope: Scope, team: str | None, name: str, days: int, most_days: int) -> NewToken:
+    if actor.by_token:
         raise TrainmasterError("not_allowed", "A token cannot make tokens; log in to make one")
     if not name.strip() or len(name) > 80:
         raise TrainmasterError("request_invalid", what="The name", why="it must have 1 to 80 characters")
-    if not 1 <= days <= MAX_DAYS:
+    if not 1 <= days <= most_days:
+        whose = "an admin's token" if scope is Scope.ADMIN else "a token"
         raise TrainmasterError(
-            "request_invalid", what=f"{days} days", why=f"a token lives 1 to {MAX_DAYS} days"
+            "request_invalid", what=f"{days} days", why=f"{whose} lives 1 to {most_days} days"
         )
     text, now = new_text(), now_ms()
     token = ApiToken.objects.create(
         user=User.objects.get(username=actor.username),
+        scope=scope,
         team_id=team,
         name=name.strip(),
         prefix=text[:8],
@@ -49,14 +63,14 @@ def create_token(actor: Actor, team: str, name: str, days: int) -> NewToken:
         expires_ms=now + days * DAY_MS,
     )
     live.record(
-        "TokenCreated",
+        "AdminTokenCreated" if scope is Scope.ADMIN else "TokenCreated",
         f"token:{token.pk}",
         actor=actor.name,
-        team=team,
+        team=team or "",
         cause=f"{token.name}, {days} days",
-        data={"name": token.name, "days": days},
+        data={"name": token.name, "days": days, "scope": scope},
     )
-    return NewToken(token.pk, token.name, team, text, token.expires_ms)
+    return NewToken(token.pk, token.name, text, token.expires_ms)
 
 
 @transaction.atomic
@@ -71,9 +85,9 @@ def revoke_token(actor: Actor, token_id: int) -> None:
         "TokenRevoked",
         f"token:{token_id}",
         actor=actor.name,
-        team=token.team_id,
+        team=token.team_id or "",
         cause=token.name,
-        data={"name": token.name},
+        data={"name": token.name, "scope": token.scope},
     )
 
 

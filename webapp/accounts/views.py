@@ -17,7 +17,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from platform_core.errors import TrainmasterError
-from webapp.accounts import queries, services, team_page, tokens
+from webapp.accounts import permissions, queries, services, team_page, tokens
 from webapp.accounts.forms import (
     LoginForm,
     MemberForm,
@@ -27,7 +27,7 @@ from webapp.accounts.forms import (
     TokenForm,
     problems,
 )
-from webapp.accounts.models import Role
+from webapp.accounts.models import Role, Scope
 from webapp.live.identity import now_ms
 
 
@@ -100,6 +100,7 @@ def _settings(
                 "name": token.name,
                 "prefix": token.prefix,
                 "team": token.team,
+                "scope": token.scope,
                 "created_ms": token.created_ms,
                 "expires_ms": token.expires_ms,
                 "used_ms": token.last_used_ms,
@@ -107,6 +108,7 @@ def _settings(
             }
             for token in queries.tokens(actor.username)
         ],
+        "may_make_admin_tokens": permissions.may(actor, "token.create_admin"),
         "new_token": new_token,
         "problems": dict(refused or {}),
         "values": request.POST,
@@ -148,7 +150,11 @@ def token_create(request: HttpRequest) -> HttpResponse:
     form = TokenForm(request.POST)
     if not form.is_valid():
         return _settings(request, refused=problems(form), opened="token", status=422)
-    made = tokens.create_token(queries.actor_of(request), **form.cleaned_data)
+    actor, name, days = queries.actor_of(request), form.cleaned_data["name"], form.cleaned_data["days"]
+    if form.cleaned_data["scope"] == Scope.ADMIN:
+        made = tokens.create_admin_token(actor, name, days)
+    else:
+        made = tokens.create_token(actor, form.cleaned_data["team"], name, days)
     return _settings(request, new_token=made.text)
 
 

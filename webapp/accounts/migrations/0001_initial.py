@@ -167,8 +167,34 @@ class Migration(migrations.Migration):
                         on_delete=django.db.models.deletion.CASCADE, to=settings.AUTH_USER_MODEL
                     ),
                 ),
-                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="accounts.team")),
+                (
+                    "scope",
+                    models.CharField(
+                        choices=[("team", "Team"), ("admin", "Admin")], default="team", max_length=10
+                    ),
+                ),
+                (
+                    "team",
+                    models.ForeignKey(
+                        help_text="none for the scope admin",
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        to="accounts.team",
+                    ),
+                ),
             ],
+            options={
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("scope", "team"), ("team__isnull", False)),
+                            models.Q(("scope", "admin"), ("team__isnull", True)),
+                            _connector="OR",
+                        ),
+                        name="a_team_or_the_platform",
+                    )
+                ],
+            },
         ),
         migrations.AddField(
             model_name="user",

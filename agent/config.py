@@ -41,6 +41,7 @@ class AgentConfig:
     hostname: str
     gpu_type: str  # '' means: as the hardware says
     slots: int  # 0 means: the GPUs that NVML finds, else one CPU slot a core
+    island_slots: int  # so many neighbouring slots each are linked; 0 means: as NVML says
     address: str  # host or IP that other nodes reach
     transfer_port: int  # 0 takes a free one
     rendezvous_ports: tuple[int, int]
@@ -105,6 +106,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         hostname=hostname,
         gpu_type=source.text("gpu_type"),
         slots=source.number("slots", 0, 0, 4096),
+        island_slots=source.number("island_slots", 0, 0, 4096),
         address=source.text("address") or hostname,
         transfer_port=source.number("transfer_port", 0, 0, 65535),
         rendezvous_ports=_port_range(source.text("rendezvous_ports")),

@@ -29,6 +29,12 @@ EXIT_CONFIG = 2
 @click.option("--hostname", metavar="NAME", help="Name shown on the pages; the machine's by default.")
 @click.option("--slots", metavar="N", type=int, help="CPU slots to offer instead of what the hardware has.")
 @click.option(
+    "--island-slots",
+    metavar="N",
+    type=int,
+    help="So many neighbours each are linked, instead of what NVML says.",
+)
+@click.option(
     "--gpu-type", metavar="SLUG", help="Type of the slots, when the name from the driver does not do."
 )
 @click.option(

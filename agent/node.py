@@ -83,7 +83,11 @@ class Node:
             gpu_type=self._slots.gpu_type,
             slots=[
                 enrolment_pb2.SlotDescription(
-                    index=slot.index, name=slot.name, uuid=slot.uuid, memory_bytes=slot.memory_bytes
+                    index=slot.index,
+                    name=slot.name,
+                    uuid=slot.uuid,
+                    memory_bytes=slot.memory_bytes,
+                    island=slot.island,
                 )
                 for slot in self._slots.slots
             ],

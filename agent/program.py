@@ -66,7 +66,7 @@ async def run(config: AgentConfig) -> None:
 
 async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Executor) -> None:
     nvml = Nvml.open()
-    slots = find_slots(nvml, config.slots, config.gpu_type)
+    slots = find_slots(nvml, config.slots, config.gpu_type, config.island_slots)
     shown, trusted = peer_credentials(config)
     credentials = NodeCredentials(config.data) if trusted is None else None
     node = Node(config, slots, Probe(slots, nvml, config.data), credentials)

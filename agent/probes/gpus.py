@@ -6,7 +6,10 @@ import contextlib
 import logging
 import re
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
+
+from platform_core.cluster.topology import numbered
 
 log = logging.getLogger(__name__)
 
@@ -17,6 +20,7 @@ class Gpu:
     name: str
     uuid: str
     memory_bytes: int
+    island: int = 0  # GPUs of an equal number are linked by NVLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,9 @@ class Nvml:
     def gpus(self) -> tuple[Gpu, ...]:
         nvml = self._library
         found = []
-        for index in range(nvml.nvmlDeviceGetCount()):
-            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+        island = self._islands(handles)
+        for index, handle in enumerate(handles):
             memory = nvml.nvmlDeviceGetMemoryInfo(handle).total
             found.append(
                 Gpu(
@@ -60,9 +65,23 @@ class Nvml:
                     _text(nvml.nvmlDeviceGetName(handle)),
                     _text(nvml.nvmlDeviceGetUUID(handle)),
                     int(memory),
+                    island[index],
                 )
             )
         return tuple(found)
+
+    def _islands(self, handles: list[Any]) -> tuple[int, ...]:
+        """By NVLink from GPU to GPU, over switches or not; what a driver does not tell counts as no link."""
+        nvml = self._library
+        links = [
+            (one, other)
+            for one, other in combinations(range(len(handles)), 2)
+            if self._ask(
+                nvml.nvmlDeviceGetP2PStatus, handles[one], handles[other], nvml.NVML_P2P_CAPS_INDEX_NVLINK
+            )
+            == nvml.NVML_P2P_STATUS_OK
+        ]
+        return numbered(len(handles), links)
 
     def read(self, index: int) -> GpuReading:
         nvml = self._library

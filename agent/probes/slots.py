@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psutil
 
@@ -18,6 +18,7 @@ class Slot:
     name: str
     uuid: str  # of the GPU, empty for a CPU slot
     memory_bytes: int
+    island: int = 0  # slots of an equal number are linked with each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,22 @@ def usable_cpus() -> int:
     return os.cpu_count() or 1
 
 
-def find_slots(nvml: Nvml | None, count: int, gpu_type: str) -> Slots:
-    """`count` of CPU slots, or 0 for what the hardware has; `gpu_type` overrides the type's name."""
+def find_slots(nvml: Nvml | None, count: int, gpu_type: str, island_slots: int = 0) -> Slots:
+    """`count` of CPU slots, or 0 for what the hardware has; `gpu_type` overrides the type's name.
+
+    `island_slots` says how many neighbours each are linked, instead of what NVML says.
+    """
+    found = _find(nvml, count, gpu_type)
+    if not island_slots:
+        return found
+    slots = tuple(replace(slot, island=1 + place // island_slots) for place, slot in enumerate(found.slots))
+    return replace(found, slots=slots)
+
+
+def _find(nvml: Nvml | None, count: int, gpu_type: str) -> Slots:
     gpus = nvml.gpus() if nvml is not None and count == 0 else ()
     if gpus:
-        slots = tuple(Slot(gpu.index, gpu.name, gpu.uuid, gpu.memory_bytes) for gpu in gpus)
+        slots = tuple(Slot(gpu.index, gpu.name, gpu.uuid, gpu.memory_bytes, gpu.island) for gpu in gpus)
         return Slots(gpu_type or slug(gpus[0].name, gpus[0].memory_bytes), slots)
     count = count or usable_cpus()
     share = psutil.virtual_memory().total // count

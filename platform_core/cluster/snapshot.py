@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from platform_core.cluster.health import NodeState
+from platform_core.cluster.topology import Islands
 from platform_core.jobs.constraints import ANYWHERE, Constraints
 from platform_core.jobs.spec import Strategy
 
@@ -24,6 +25,7 @@ class NodeView:
     memory_bytes: int
     taints: tuple[str, ...] = ()  # keep away whoever does not tolerate them
     windows: tuple[tuple[int, int], ...] = ()  # (begin, end) of booked maintenance that is not over
+    islands: Islands = ()  # slots that are linked with each other; () where all are alike
 
     @property
     def takes_work(self) -> bool:

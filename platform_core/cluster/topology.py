@@ -1,7 +1,8 @@
-"""How far apart nodes are: the same node, rack, block, or further."""
+"""How far apart nodes are: the same node, rack, block, or further; and which slots of a node are linked."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -14,6 +15,9 @@ class Distance(IntEnum):
     SAME_RACK = 1
     SAME_BLOCK = 2
     FAR = 3
+
+
+Islands = tuple[tuple[int, ...], ...]  # slot indices, each in one of them, ascending
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +67,31 @@ def diameter(places: Iterable[Location]) -> Distance:
     if far.blocks > 1:
         return Distance.FAR
     return Distance.SAME_BLOCK if far.racks > 1 else Distance.SAME_RACK
+
+
+def islands(numbered: Iterable[tuple[int, int]]) -> Islands:
+    """Slots by the number of their island; 0 is a slot that is linked with no other.
+
+    () where there is nothing to choose: all are linked with each other, or none is.
+    """
+    of_slot = sorted(numbered)
+    if not any(number for _, number in of_slot):
+        return ()
+    members: dict[tuple[int, int], list[int]] = {}
+    for index, number in of_slot:
+        members.setdefault((number, 0 if number else index), []).append(index)
+    alike = len(members) <= 1 or all(len(indices) == 1 for indices in members.values())
+    return () if alike else tuple(sorted(tuple(indices) for indices in members.values()))
+
+
+def numbered(count: int, links: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """Of each of so many slots the number of its island, given which two are linked; 0 where it has no link."""
+    island = list(range(count))
+    for one, other in links:
+        low, high = sorted((island[one], island[other]))
+        island = [low if number == high else number for number in island]
+    sizes = Counter(island)
+    numbers = {
+        number: place for place, number in enumerate(sorted(n for n in sizes if sizes[n] > 1), start=1)
+    }
+    return tuple(numbers.get(number, 0) for number in island)

@@ -6,7 +6,7 @@ from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import Placement, Seat, Stop
 from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.node_index import Demand, SlotCounts
-from platform_core.scheduling.placement import Place
+from platform_core.scheduling.placement import LinkedRoom, Place, take_slots
 from platform_core.scheduling.quota_ledger import QuotaLedger
 from platform_core.scheduling.reservations import Reservation, Reservations
 from platform_core.scheduling.site import Site
@@ -37,6 +37,7 @@ class Board:
         self.owners: set[str] = set()  # waiting jobs within their team's guarantee
         self.promised: set[str] = set()  # waiting jobs that get what others are giving up already
         self._slots = [node.free_slots for node in self.index.nodes]
+        self._linked = LinkedRoom(self.index) if self.index.with_islands else None
         self._free = {
             gpu_type: self.counts.total(self.index.of_type(gpu_type) & self.site.ready)
             for gpu_type in self.index.gpu_types
@@ -62,7 +63,7 @@ class Board:
             return None
         free = self.reservations.free_through(runtime_ms)
         place = self.site.place(free, demand, self.index.bits(job.resize_on)) if job.resize_on else None
-        place = place or self.site.place(free, demand)
+        place = place or self.site.place(free, demand, linked=self._linked)
         if place is None:
             self._failed[demand] = runtime_ms
         return place
@@ -74,9 +75,11 @@ class Board:
     def seat(self, job: PendingJob, place: Place, *, fewer_than: int = 0) -> Placement:
         members: list[Seat] = []
         for rank, position in enumerate(place.nodes):
-            free = self._slots[position]
-            members.append(Seat(self.index.nodes[position].id, rank, free[: place.slots_each]))
-            self._slots[position] = free[place.slots_each :]
+            node = self.index.nodes[position]
+            slots, self._slots[position] = take_slots(self._slots[position], node.islands, place.slots_each)
+            members.append(Seat(node.id, rank, slots))
+            if self._linked is not None and node.islands:
+                self._linked.has(position, self._slots[position], node.islands)
             self.take(position, place.slots_each)
         self.reservations.start(place, remaining_ms(job))
         self.quota.take(job.team, job.gpu_type, job.num_gpus)

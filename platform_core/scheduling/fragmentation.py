@@ -17,6 +17,7 @@ class Fragmentation:
     free_nodes: int  # nodes with at least one free slot
     whole_nodes: int  # of these, those that are free altogether
     broken: int  # free slots on nodes that are not free altogether
+    off_island: int = 0  # of these, free slots in islands that are not free altogether either
 
     @property
     def share(self) -> float:
@@ -37,4 +38,10 @@ def measured(name: str, nodes: Sequence[NodeView]) -> Fragmentation:
     free = [(len(node.free_slots), node.slots) for node in nodes if node.takes_work and node.free_slots]
     whole = [count for count, slots in free if count == slots]
     total = sum(count for count, _ in free)
-    return Fragmentation(name, total, len(free), len(whole), total - sum(whole))
+    off_island = sum(_off_island(node) for node in nodes if node.takes_work)
+    return Fragmentation(name, total, len(free), len(whole), total - sum(whole), off_island)
+
+
+def _off_island(node: NodeView) -> int:
+    free = set(node.free_slots)
+    return sum(len(free.intersection(island)) for island in node.islands if not free.issuperset(island))

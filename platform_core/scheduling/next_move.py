@@ -60,9 +60,13 @@ def _why_none(decided: Decisions) -> str:
     for _, placement in decided.started:
         for seat in placement.members:
             free[board.index.nodes[board.index.position_of[seat.node]].gpu_type] -= len(seat.slots)
-    in_pieces = [job for job in decided.waiting if job.num_gpus <= free.get(job.gpu_type, 0)]
+    in_pieces = [
+        job
+        for job in decided.waiting
+        if job.num_gpus <= free.get(job.gpu_type, 0) and board.site.splits(board.site.demand(job))
+    ]
     if not in_pieces:
-        return "Whoever waits needs more slots than are free, however they lie."
+        return "Whoever waits needs more or other slots than are free, however they lie."
     if all(not board.in_quota(job) for job in in_pieces):
         return f"{plural(len(in_pieces), 'job')} would fit into what is free, but not into the team's quota."
     job = in_pieces[0]

@@ -51,11 +51,14 @@ class NodeIndex:
         self._of_type: dict[str, int] = {}
         self._labelled: dict[tuple[str, str], int] = {}
         self._tainted: dict[str, int] = {}
+        self.with_islands = 0
         racks: dict[tuple[str, str], int] = {}
         for position, node in enumerate(self.nodes):
             bit = 1 << position
             self._of_type[node.gpu_type] = self._of_type.get(node.gpu_type, 0) | bit
             racks[(node.block, node.rack)] = racks.get((node.block, node.rack), 0) | bit
+            if node.islands:
+                self.with_islands |= bit
             for label in node.labels:
                 self._labelled[label] = self._labelled.get(label, 0) | bit
             for taint in node.taints:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from platform_core.cluster.topology import Islands
 from platform_core.scheduling.node_index import NodeIndex, SlotCounts, positions
 
 
@@ -30,18 +31,21 @@ def find_place(
     splits: Sequence[int],
     gpus: int,
     max_racks: int = 0,
+    linked: LinkedRoom | None = None,
 ) -> Place | None:
     """The best place for the gang among the allowed nodes, or None when it does not fit whole.
 
-    `splits` are the numbers of nodes it may take, the most welcome first; `max_racks` 0 is any number.
+    `splits` are the numbers of nodes it may take, the most welcome first; `max_racks` 0 is any number. Of nodes that
+    are equally tight those are taken first that have enough within one island.
     """
     for node_count in splits:
         slots_each = gpus // node_count
         candidates = counts.at_least(slots_each) & allowed
+        preferred = linked.at_least(slots_each) if linked is not None else 0
         if candidates.bit_count() < node_count:
             continue
         if node_count == 1:
-            return Place((_tightest(counts, candidates, slots_each),), slots_each)
+            return Place((_tightest(counts, candidates, slots_each, preferred),), slots_each)
         parts = _nearest(index, candidates, node_count)
         if 0 < max_racks < len(parts):
             parts = _fewest([nodes for rack in index.racks if (nodes := rack & candidates)], node_count)
@@ -49,7 +53,7 @@ def find_place(
                 continue
         chosen: list[int] = []
         for nodes, wanted in parts:
-            chosen.extend(_tightest_of_rack(counts, nodes, slots_each, wanted))
+            chosen.extend(_tightest_of_rack(counts, nodes, slots_each, wanted, preferred))
         return Place(tuple(sorted(chosen)), slots_each)
     return None
 
@@ -62,17 +66,64 @@ def equal_splits(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ..
     return tuple(count for count in range(1, gpus + 1) if gpus % count == 0 and gpus // count <= most_slots)
 
 
-def _tightest(counts: SlotCounts, candidates: int, slots: int) -> int:
+class LinkedRoom:
+    """`at_least(n)` is the set of nodes that have n free slots within one island, among those that have islands."""
+
+    def __init__(self, index: NodeIndex) -> None:
+        self._levels = [0] * (index.most_slots + 1)
+        for position in positions(index.with_islands):
+            self.has(position, index.nodes[position].free_slots, index.nodes[position].islands)
+
+    def at_least(self, count: int) -> int:
+        return self._levels[count] if count < len(self._levels) else 0
+
+    def has(self, position: int, free: Sequence[int], islands: Islands) -> None:
+        """From now on these are free on it."""
+        bit, most = 1 << position, max(len(group) for group in _free_by_island(free, islands) or [()])
+        for count, nodes in enumerate(self._levels):
+            self._levels[count] = nodes | bit if count <= most else nodes & ~bit
+
+
+def take_slots(
+    free: tuple[int, ...], islands: Islands, count: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """So many of a node's free slots, and those that stay free.
+
+    All from one island where one has enough: the one with the least, so that whole islands stay free. Otherwise from
+    as few as can be.
+    """
+    if not islands:
+        return free[:count], free[count:]
+    groups = _free_by_island(free, islands)
+    taken: list[int] = []
+    while len(taken) < count:
+        wanted = count - len(taken)
+        suffice = [group for group in groups if len(group) >= wanted]
+        tightest = min(suffice, key=lambda group: (len(group), group in islands, group), default=None)
+        group = tightest or min(groups, key=lambda group: (-len(group), group))
+        taken.extend(group[:wanted])
+        groups.remove(group)
+    return tuple(sorted(taken)), tuple(slot for slot in free if slot not in taken)
+
+
+def _free_by_island(free: Sequence[int], islands: Islands) -> list[tuple[int, ...]]:
+    left = set(free)
+    return [group for island in islands if (group := tuple(slot for slot in island if slot in left))]
+
+
+def _tightest(counts: SlotCounts, candidates: int, slots: int, preferred: int) -> int:
     """The first node with the fewest free slots that suffice."""
     while not (fitting := counts.exactly(slots) & candidates):
         slots += 1
-    return next(positions(fitting))
+    return next(positions(fitting & preferred or fitting))
 
 
-def _tightest_of_rack(counts: SlotCounts, nodes: int, slots: int, wanted: int) -> list[int]:
+def _tightest_of_rack(counts: SlotCounts, nodes: int, slots: int, wanted: int, preferred: int) -> list[int]:
     chosen: list[int] = []
     while len(chosen) < wanted:
-        chosen.extend(list(positions(counts.exactly(slots) & nodes))[: wanted - len(chosen)])
+        fitting = counts.exactly(slots) & nodes
+        in_order = [*positions(fitting & preferred), *positions(fitting & ~preferred)]
+        chosen.extend(in_order[: wanted - len(chosen)])
         slots += 1
     return chosen
 

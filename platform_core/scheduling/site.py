@@ -8,7 +8,7 @@ from dataclasses import replace
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob
 from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts
-from platform_core.scheduling.placement import Place, equal_splits, find_place
+from platform_core.scheduling.placement import LinkedRoom, Place, equal_splits, find_place
 
 _IN_SERVICE = frozenset({NodeState.READY, NodeState.SUSPECT})  # a suspect node is expected back in seconds
 
@@ -47,9 +47,11 @@ class Site:
     def allowed(self, demand: Demand) -> int:
         return self.index.eligible(demand) & self.ready
 
-    def place(self, counts: SlotCounts, demand: Demand, within: int = -1) -> Place | None:
+    def place(
+        self, counts: SlotCounts, demand: Demand, within: int = -1, linked: LinkedRoom | None = None
+    ) -> Place | None:
         """The best place on ready nodes with these free slots; -1 is the set of all."""
-        return self._find(counts, self.allowed(demand) & within, self.splits(demand), demand)
+        return self._find(counts, self.allowed(demand) & within, self.splits(demand), demand, linked)
 
     def closed(self, from_ms: int, runtime_ms: int) -> int:
         """Nodes whose maintenance a run of that length would meet."""
@@ -81,8 +83,16 @@ class Site:
         """The best place on these nodes if nothing ran on them."""
         return self._find(self.capacity, nodes, self._all_splits(demand), demand)
 
-    def _find(self, counts: SlotCounts, nodes: int, splits: Sequence[int], demand: Demand) -> Place | None:
-        return find_place(self.index, counts, nodes, splits, demand.gpus, demand.constraints.max_racks)
+    def _find(
+        self,
+        counts: SlotCounts,
+        nodes: int,
+        splits: Sequence[int],
+        demand: Demand,
+        linked: LinkedRoom | None = None,
+    ) -> Place | None:
+        most = demand.constraints.max_racks
+        return find_place(self.index, counts, nodes, splits, demand.gpus, most, linked)
 
     def _without_vain_exclusions(self, asked: Demand) -> Demand:
         if self.empty_place(asked, self.index.eligible(asked)) is not None:

@@ -36,6 +36,7 @@ class Driver:
     """As much of pynvml as is asked for, with one GPU that has no ECC and one that fell off the bus."""
 
     NVML_TEMPERATURE_GPU, NVML_AGGREGATE_ECC = 0, 1
+    NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK = 2, 0
     NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 0, 1
 
     class NVMLError(Exception):
@@ -60,6 +61,11 @@ class Driver:
     def nvmlDeviceGetMemoryInfo(self, handle: int) -> Any:
         return SimpleNamespace(total=80 * GIB, used=3 * GIB)
 
+    linked: frozenset[frozenset[int]] = frozenset()
+
+    def nvmlDeviceGetP2PStatus(self, one: int, other: int, kind: int) -> int:
+        return 0 if frozenset((one, other)) in self.linked else 2
+
     def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:
         return SimpleNamespace(gpu=50)
 
@@ -78,6 +84,17 @@ def test_gpus_are_slots_and_what_they_do_not_measure_is_absent() -> None:
     assert nvml.read(0) == GpuReading(0.5, 3 * GIB, 61.0, None, None)
     driver.lost = True
     assert nvml.read(1) == GpuReading()
+
+
+def test_gpus_that_nvlink_joins_are_of_one_island() -> None:
+    driver = Driver()
+    assert [slot.island for slot in find_slots(Nvml(driver), 0, "").slots] == [0, 0]
+    driver.linked = frozenset([frozenset((0, 1))])
+    assert [slot.island for slot in find_slots(Nvml(driver), 0, "").slots] == [1, 1]
+
+
+def test_islands_can_be_stated() -> None:
+    assert [slot.island for slot in find_slots(None, 6, "", 4).slots] == [1, 1, 1, 1, 2, 2]
 
 
 def test_asking_for_cpu_slots_hides_the_gpus() -> None:

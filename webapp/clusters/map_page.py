@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView
 from platform_core.jobs.constraints import SPOT
-from platform_core.scheduling.fragmentation import measured
+from platform_core.scheduling.fragmentation import Fragmentation, measured
 from platform_core.scheduling.wording import plural
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
@@ -94,13 +94,17 @@ def _kpis(nodes: Sequence[NodeView], now: int) -> list[dict[str, Any]]:
         {"label": "Nodes free altogether", "value": f"{free.whole_nodes:,}", "note": _largest(nodes)},
         {
             "label": "Fragmentation", "value": f"{100 * free.share:.0f} %" if free.free else "–",
-            "note": f"{plural(free.broken, 'free slot')} on nodes in part in use",
+            "note": f"{plural(free.broken, 'free slot')} on nodes in part in use{_off_island(free, nodes)}",
         },
         {
             "label": "Take no work", "value": str(sum(away.values())), "note": _counted(away) or "every node is ready",
             "tone": "bad" if away[NodeState.LOST] else "wait" if away else "",
         },
     ]  # fmt: skip
+
+
+def _off_island(free: Fragmentation, nodes: Sequence[NodeView]) -> str:
+    return f", {free.off_island} in islands in part in use" if any(node.islands for node in nodes) else ""
 
 
 def _largest(nodes: Sequence[NodeView]) -> str:
@@ -176,13 +180,19 @@ def _cell(node: NodeView, now: int) -> dict[str, Any]:
     free, apart = len(node.free_slots), word(node, now)
     used = node.slots - free
     filled = -(-used * EIGHTHS // node.slots) if node.slots else EIGHTHS
-    text = str(free) if node.takes_work else ""
+    text = _by_island(node) if node.takes_work else ""
     said = f"{free} of {node.slots} free on {node.hostname}"
     if not node.takes_work:
         said = f"{apart}: {node.hostname}, {used} of {node.slots} in use"
-    elif apart:
-        said = f"{text} {apart}: {said}"
+    elif apart or node.islands:
+        said = f"{text} {apart}: {said}" if apart else f"{text}: {said}"
     return {"id": node.id, "text": text, "word": apart, "kind": _kind(node, apart, filled), "said": said}
+
+
+def _by_island(node: NodeView) -> str:
+    """What is free, island by island where the node has some: "4+1"."""
+    free = set(node.free_slots)
+    return "+".join(str(len(free.intersection(island))) for island in node.islands) or str(len(free))
 
 
 def _kind(node: NodeView, apart: str, filled: int) -> str:

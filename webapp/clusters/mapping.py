@@ -4,6 +4,7 @@ from django.conf import settings
 
 from platform_core.cluster.health import HealthLimits, NodeHealth, NodeState
 from platform_core.cluster.snapshot import NodeView
+from platform_core.cluster.topology import Islands
 from platform_core.jobs.constraints import SPOT
 from webapp.clusters.models import Node
 
@@ -33,7 +34,11 @@ def _taints(node: Node) -> tuple[str, ...]:
 
 
 def view(
-    node: Node, slots: int, free: tuple[int, ...], windows: tuple[tuple[int, int], ...] = ()
+    node: Node,
+    slots: int,
+    free: tuple[int, ...],
+    windows: tuple[tuple[int, int], ...] = (),
+    islands: Islands = (),
 ) -> NodeView:
     return NodeView(
         id=node.id,
@@ -49,4 +54,5 @@ def view(
         memory_bytes=node.memory_bytes,
         taints=_taints(node),
         windows=windows,
+        islands=islands,
     )

@@ -52,6 +52,9 @@ class Slot(models.Model):
     name = models.CharField(max_length=120)
     uuid = models.CharField(max_length=80, blank=True)
     memory_bytes = models.BigIntegerField(default=0)
+    island = models.PositiveIntegerField(
+        default=0, help_text="slots of a node with an equal number are linked; 0: with no other"
+    )
     attempt_id = models.CharField(max_length=40, null=True, db_index=True)
 
     class Meta:

@@ -153,6 +153,7 @@ def slot_rows(actor: Actor, seen: Seen, node: Node) -> list[dict[str, Any]]:
             {
                 "index": slot.index,
                 "name": slot.name,
+                "island": slot.island,
                 "job": _job(actor, seen, slot.attempt_id) if slot.attempt_id else None,
                 "utilisation": None if now.utilisation is None else 100 * now.utilisation,
                 "memory_used": now.memory_used_bytes,

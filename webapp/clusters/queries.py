@@ -10,6 +10,7 @@ from django.db.models import Count, Q
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.invariants import SlotHeld
 from platform_core.cluster.snapshot import NodeView
+from platform_core.cluster.topology import islands
 from platform_core.distribution.planners.routes import Place
 from platform_core.errors import TrainmasterError
 from webapp.clusters import liveness, mapping
@@ -52,6 +53,7 @@ class SlotUse:
     name: str
     memory_bytes: int
     attempt_id: str  # '' when it is free
+    island: int = 0  # slots of an equal number are linked; 0: with no other
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,12 @@ def snapshot_nodes() -> tuple[NodeView, ...]:
     """Every node that may be wanted for work, for the scheduler: three queries."""
     total: dict[str, int] = defaultdict(int)
     free: dict[str, list[int]] = defaultdict(list)
-    for node_id, index, attempt_id in Slot.objects.order_by("index").values_list(
-        "node_id", "index", "attempt_id"
+    numbered: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for node_id, index, attempt_id, island in Slot.objects.order_by("index").values_list(
+        "node_id", "index", "attempt_id", "island"
     ):
         total[node_id] += 1
+        numbered[node_id].append((index, island))
         if attempt_id is None:
             free[node_id].append(index)
     windows: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -100,7 +104,10 @@ def snapshot_nodes() -> tuple[NodeView, ...]:
             windows[node_id].append((begin_ms, end_ms))
     nodes = Node.objects.filter(revoked_ms=None).order_by("id")
     return tuple(
-        mapping.view(node, total[node.id], tuple(free[node.id]), tuple(windows[node.id])) for node in nodes
+        mapping.view(
+            node, total[node.id], tuple(free[node.id]), tuple(windows[node.id]), islands(numbered[node.id])
+        )
+        for node in nodes
     )
 
 
@@ -196,10 +203,10 @@ def slots(node_ids: Iterable[str] | None = None) -> dict[str, tuple[SlotUse, ...
     if node_ids is not None:
         rows = rows.filter(node__in=list(node_ids))
     found: dict[str, list[SlotUse]] = defaultdict(list)
-    for node_id, index, name, memory, attempt in rows.values_list(
-        "node_id", "index", "name", "memory_bytes", "attempt_id"
+    for node_id, index, name, memory, attempt, island in rows.values_list(
+        "node_id", "index", "name", "memory_bytes", "attempt_id", "island"
     ):
-        found[node_id].append(SlotUse(node_id, index, name, memory, attempt or ""))
+        found[node_id].append(SlotUse(node_id, index, name, memory, attempt or "", island))
     return {node_id: tuple(uses) for node_id, uses in found.items()}
 
 

@@ -265,7 +265,9 @@ def _keep_slots(node: Node, description: NodeDescription) -> bool:
     rows = {row.index: row for row in Slot.objects.filter(node=node)}
     changed = False
     for slot in description.slots:
-        values = {"name": slot.name, "uuid": slot.uuid, "memory_bytes": slot.memory_bytes}
+        values = {
+            "name": slot.name, "uuid": slot.uuid, "memory_bytes": slot.memory_bytes, "island": slot.island,
+        }  # fmt: skip
         row = rows.pop(slot.index, None)
         if row is None or any(getattr(row, name) != value for name, value in values.items()):
             Slot.objects.update_or_create(node=node, index=slot.index, defaults=values)

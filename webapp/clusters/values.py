@@ -9,6 +9,7 @@ class SlotDescription:
     name: str
     uuid: str = ""
     memory_bytes: int = 0
+    island: int = 0  # slots of an equal number are linked with each other
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ def description(node: enrolment_pb2.NodeDescription) -> NodeDescription:
         rack=node.rack,
         block=node.block,
         gpu_type=node.gpu_type,
-        slots=tuple(SlotDescription(s.index, s.name, s.uuid, s.memory_bytes) for s in node.slots),
+        slots=tuple(SlotDescription(s.index, s.name, s.uuid, s.memory_bytes, s.island) for s in node.slots),
         cpus=node.cpus,
         memory_bytes=node.memory_bytes,
         disk_bytes=node.disk_bytes,

@@ -28,6 +28,7 @@ def node(
     labels: Mapping[str, str] | None = None,
     taints: Sequence[str] = (),
     windows: Sequence[tuple[int, int]] = (),
+    islands: Sequence[Sequence[int]] = (),
 ) -> NodeView:
     """`free` is a count (the last slots of the node) or the indices themselves; all are free by default."""
     if free is None:
@@ -35,7 +36,7 @@ def node(
     indices = tuple(range(slots - free, slots)) if isinstance(free, int) else tuple(free)
     return NodeView(
         f"node-{name}", name, rack, block, gpu_type, slots, indices, state, tuple(sorted((labels or {}).items())),
-        cpus, memory_bytes, tuple(taints), tuple(windows),
+        cpus, memory_bytes, tuple(taints), tuple(windows), tuple(tuple(island) for island in islands),
     )  # fmt: skip
 
 

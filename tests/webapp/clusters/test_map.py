@@ -132,3 +132,16 @@ def test_ten_thousand_gpus_take_no_more_queries_than_sixteen_nodes_and_a_few_hun
         counts.append(len(made))
     assert counts[0] == counts[1] <= QUERIES
     assert sizes[1] < 250_000
+
+
+def test_a_node_with_islands_shows_what_is_free_in_each(
+    cast: Cast, browser: Browser, member: User, node: Callable[..., Node]
+) -> None:
+    linked = node("n1", slots=8)
+    Slot.objects.filter(node=linked).update(island=1)
+    Slot.objects.filter(node=linked, index__gte=4).update(island=2)
+    Slot.objects.filter(node=linked, index__in=[0, 1, 2]).update(attempt_id="att")
+    page = browser(member).get("/nodes/map/").content.decode()
+    assert '"1+4: 5 of 8 free on n1">1+4</a>' in page
+    assert "5 free slots on nodes in part in use, 1 in islands in part in use" in page
+    assert view("n1").islands == ((0, 1, 2, 3), (4, 5, 6, 7))

@@ -102,6 +102,13 @@ class Migration(migrations.Migration):
                 ("name", models.CharField(max_length=120)),
                 ("uuid", models.CharField(blank=True, max_length=80)),
                 ("memory_bytes", models.BigIntegerField(default=0)),
+                (
+                    "island",
+                    models.PositiveIntegerField(
+                        default=0,
+                        help_text="slots of a node with an equal number are linked; 0: with no other",
+                    ),
+                ),
                 ("attempt_id", models.CharField(db_index=True, max_length=40, null=True)),
                 (
                     "node",

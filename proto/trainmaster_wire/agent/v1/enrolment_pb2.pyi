@@ -161,12 +161,15 @@ class SlotDescription(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     UUID_FIELD_NUMBER: _builtins.int
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
+    ISLAND_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     name: _builtins.str
     """"NVIDIA H100 80GB HBM3", "CPU slot" """
     uuid: _builtins.str
     """GPU uuid, empty for CPU slots"""
     memory_bytes: _builtins.int
+    island: _builtins.int
+    """slots with an equal number are linked by NVLink; 0: with no other, or not known"""
     def __init__(
         self,
         *,
@@ -174,10 +177,11 @@ class SlotDescription(_message.Message):
         name: _builtins.str = ...,
         uuid: _builtins.str = ...,
         memory_bytes: _builtins.int = ...,
+        island: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "memory_bytes", b"memory_bytes", "name", b"name", "uuid", b"uuid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["index", b"index", "island", b"island", "memory_bytes", b"memory_bytes", "name", b"name", "uuid", b"uuid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

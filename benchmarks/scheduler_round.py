@@ -2,7 +2,8 @@
 
 Two clusters for each size: `busy` (500 gangs hold nearly every GPU; almost all jobs must be told why they
 wait) and `empty` (the round has to seat gangs until everything is full). The goal is 250 ms for 1,250 nodes
-of 8 GPUs, 500 running and 5,000 pending jobs of 50 teams.
+of 8 GPUs, 500 running and 5,000 pending jobs of 50 teams. With `production` one job in ten is elastic and what is
+lent is taken back; `without_lending` is the same round without either.
 """
 
 from __future__ import annotations
@@ -125,14 +126,50 @@ def situation(node_count: int, job_count: int, gangs: int, seed: int) -> Snapsho
     )
 
 
+def with_elastic(snapshot: Snapshot) -> Snapshot:
+    """One job in ten may run with half of its GPUs."""
+    pending = [
+        replace(job, min_gpus=-(-job.num_gpus // 2)) if number % 10 == 0 else job
+        for number, job in enumerate(snapshot.pending)
+    ]
+    running = [
+        replace(job, min_gpus=-(-job.held // 2), asks=asked_by(job)) if number % 10 == 0 else job
+        for number, job in enumerate(snapshot.running)
+    ]
+    return replace(snapshot, pending=tuple(pending), running=tuple(running))
+
+
+def asked_by(job: RunningJob) -> PendingJob:
+    return PendingJob(
+        id=job.id,
+        team=job.team,
+        user="user",
+        num_gpus=job.num_gpus,
+        min_gpus=-(-job.held // 2),
+        gpu_type=job.gpu_type,
+        priority=job.priority,
+        submitted_ms=job.submitted_ms,
+        excluded_nodes=(),
+        preemptible=True,
+        max_runtime_ms=86_400_000,
+        waiting_since_ms=job.submitted_ms,
+        cpus_per_gpu=4,
+        memory_per_gpu_bytes=16 * GIB,
+        strategy=Strategy.DDP,
+    )
+
+
 POLICIES = {
-    "production": Policy(reservations=4),
+    "production": Policy(reservations=4, elastic=True, reclaims=True),
+    "without_lending": Policy(reservations=4),
     "ours": Policy("size_and_wait", reservations=1, evicts=True, moves=True),
 }
 
 
 def measure(name: str, node_count: int, job_count: int, gangs: int, rounds: int) -> dict[str, object]:
     snapshot = situation(node_count, job_count, gangs, seed=1)
+    if POLICIES[name].elastic:
+        snapshot = with_elastic(snapshot)
     times: list[float] = []
     cpu_times: list[float] = []
     made = plan(snapshot, POLICIES[name])

@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
-from webapp.jobs import logs, queries, services
+from webapp.jobs import declaring, logs, queries, services
 from webapp.jobs.models import Job
 from webapp.jobs.serializers import JobOut
 from webapp.live.queries import story
@@ -134,6 +134,22 @@ class JobCancel(APIView):
         job_for(request, job_id)
         services.cancel(actor_of(request), job_id)
         return Response(JobOut(queries.find(job_id)).data, status=202)
+
+
+class JobLost(APIView):
+    @extend_schema(request=OpenApiTypes.OBJECT, responses={200: JobOut})
+    def post(self, request: Request, job_id: str) -> Response:
+        """For platform admins: the nodes that do not answer to the stop of this job have lost it, `{"cause": "…"}`.
+
+        Its slots there are free and these nodes are drained.
+        """
+        job_for(request, job_id)
+        given = request.data if isinstance(request.data, dict) else {}
+        cause = given.get("cause", "")
+        if not isinstance(cause, str):
+            raise TrainmasterError("request_invalid", what="cause", why="it must be a sentence")
+        declaring.declare_lost(actor_of(request), job_id, cause)
+        return Response(JobOut(queries.find(job_id)).data)
 
 
 class JobLogs(APIView):

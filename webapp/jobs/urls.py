@@ -9,6 +9,7 @@ urlpatterns = [
     path("jobs/check/", submitting.check, name="check"),
     path("jobs/<str:job_id>/", views.detail, name="detail"),
     path("jobs/<str:job_id>/cancel/", views.cancel, name="cancel"),
+    path("jobs/<str:job_id>/lost/", views.lost, name="lost"),
     path("jobs/<str:job_id>/log/", views.log_lines, name="log"),
     path("jobs/<str:job_id>/log.txt", views.log_download, name="log-download"),
 ]

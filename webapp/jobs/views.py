@@ -15,7 +15,7 @@ from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.clusters import queries as cluster_queries
-from webapp.jobs import contributions, logs, presentation, queries, services
+from webapp.jobs import contributions, declaring, logs, presentation, queries, services
 from webapp.jobs.api import job_for
 from webapp.jobs.models import Job
 from webapp.live import fragments
@@ -146,6 +146,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
         "spec_text": presentation.spec_text(job),
         "may": {
             "cancel": job.state not in TERMINAL and permissions.may(actor, "job.cancel", job.team_id, owner),
+            "declare_lost": declaring.can_be_lost(actor, job),
             "clone": permissions.may(actor, "job.submit", job.team_id),
             "register": permissions.may(actor, "model.register", job.team_id),
         },
@@ -160,6 +161,15 @@ def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
     job_for(request, job_id)
     services.cancel(actor_of(request), job_id)
     messages.success(request, "The job is being cancelled; what runs has time to save first.")
+    return redirect("jobs:detail", job_id=job_id)
+
+
+@login_required
+@require_POST
+def lost(request: HttpRequest, job_id: str) -> HttpResponse:
+    job_for(request, job_id)
+    nodes = declaring.declare_lost(actor_of(request), job_id, request.POST.get("cause", ""))
+    messages.success(request, declaring.in_words(nodes))
     return redirect("jobs:detail", job_id=job_id)
 
 

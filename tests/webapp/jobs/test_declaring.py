@@ -1,0 +1,113 @@
+"""A container engine that is gone for good: its agent lives, and will never say that the attempt has stopped."""
+
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+from rest_framework.test import APIClient
+
+from platform_core.errors import TrainmasterError
+from platform_core.jobs.job import MemberPhase
+from tests.webapp.conftest import Cast
+from tests.webapp.jobs.conftest import say, state, tick
+from webapp.accounts.models import User
+from webapp.accounts.queries import actor_of
+from webapp.clusters.models import Node, Slot
+from webapp.jobs import declaring, services
+from webapp.jobs.models import Job, Member
+from webapp.live.queries import story
+from webapp.quotas.models import LedgerEntry
+
+pytestmark = pytest.mark.usefixtures("cluster")
+Submit = Callable[..., Job]
+
+
+@pytest.fixture
+def stuck(submit: Submit, cast: Cast) -> Job:
+    """Cancelled; one of its two nodes has stopped, the other says nothing."""
+    job = submit()
+    tick()
+    say(job, MemberPhase.RUNNING)
+    services.cancel(actor_of(cast.owner), job.id)
+    say(job, MemberPhase.EXITED, 143, only=0)
+    assert Job.objects.get(id=job.id).stop == "cancel"
+    return job
+
+
+def silent_node() -> Node:
+    return Node.objects.get(id=Member.objects.get(rank=1).node_id)
+
+
+def test_an_operator_ends_what_no_node_will_end(stuck: Job, cast: Cast) -> None:
+    nodes = declaring.declare_lost(actor_of(cast.admin), stuck.id, "its engine does not start any more")
+    assert nodes == (silent_node().id,)
+    assert state(stuck) == "cancelled"
+    assert not Slot.objects.exclude(attempt_id=None).exists()
+    assert not LedgerEntry.objects.filter(ended_ms=None).exists()
+
+
+def test_the_node_takes_no_work_until_somebody_has_looked(stuck: Job, cast: Cast) -> None:
+    before = silent_node().wanted_revision
+    declaring.declare_lost(actor_of(cast.admin), stuck.id)
+    assert silent_node().drain_requested
+    assert silent_node().wanted_revision > before, "its agent learns that nothing of the attempt is wanted"
+
+
+def test_it_stands_in_the_story_who_said_so_and_why(stuck: Job, cast: Cast) -> None:
+    declaring.declare_lost(actor_of(cast.admin), stuck.id, "its engine is gone")
+    told = next(event for event in story(f"job:{stuck.id}") if event.kind == "NodeLost")
+    assert told.actor == "user:root"
+    assert told.cause == f"{silent_node().hostname} was lost: declared lost by root, its engine is gone"
+
+
+def test_a_preempted_attempt_that_is_lost_lets_its_job_go_on_elsewhere(submit: Submit, cast: Cast) -> None:
+    job = submit()
+    tick()
+    say(job, MemberPhase.RUNNING)
+    assert services.preempt(job.id, "its slots are wanted", 10**13)
+    assert len(declaring.declare_lost(actor_of(cast.admin), job.id)) == 2
+    assert state(job) in ("pending", "preempted")
+
+
+@pytest.mark.parametrize("who", ["owner", "member", "lead", "outsider"])
+def test_nobody_but_an_admin_says_so(who: str, stuck: Job, cast: Cast) -> None:
+    with pytest.raises(TrainmasterError) as refusal:
+        declaring.declare_lost(actor_of(getattr(cast, who)), stuck.id)
+    assert refusal.value.code == "not_allowed"
+    assert Job.objects.get(id=stuck.id).stop == "cancel"
+
+
+def test_a_job_that_nobody_stops_is_not_lost(submit: Submit, cast: Cast) -> None:
+    job = submit()
+    tick()
+    with pytest.raises(TrainmasterError, match="cancel it first"):
+        declaring.declare_lost(actor_of(cast.admin), job.id)
+
+
+def test_the_button_is_there_for_an_admin_while_it_is_stopping(
+    stuck: Job, cast: Cast, browser: Callable[[User], Client]
+) -> None:
+    assert "Declare lost" not in browser(cast.lead).get(f"/jobs/{stuck.id}/").content.decode()
+    assert "Declare lost" in browser(cast.admin).get(f"/jobs/{stuck.id}/").content.decode()
+    page = browser(cast.admin).post(f"/jobs/{stuck.id}/lost/", follow=True).content.decode()
+    assert f"Its part on {silent_node().hostname} is taken as lost." in page
+    assert "Declare lost" not in page
+
+
+def test_over_rest_it_takes_a_token_of_the_scope_admin(
+    stuck: Job, cast: Cast, api: Callable[..., APIClient], admin_api: Callable[[User], APIClient]
+) -> None:
+    address, body = f"/api/v1/training-jobs/{stuck.id}/lost", {"cause": "its engine is gone"}
+    assert api(cast.admin).post(address, body, format="json").status_code == 403
+    answer = admin_api(cast.admin).post(address, body, format="json")
+    assert (answer.status_code, answer.json()["state"]) == (200, "cancelled")
+
+
+def test_an_operator_says_it_at_the_command_line(stuck: Job) -> None:
+    out = StringIO()
+    call_command("declare_lost", stuck.id, "--by", "root", "--because", "its engine is gone", stdout=out)
+    assert silent_node().hostname in out.getvalue()
+    with pytest.raises(CommandError, match="cancel it first"):
+        call_command("declare_lost", stuck.id, "--by", "root")

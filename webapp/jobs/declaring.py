@@ -1,0 +1,51 @@
+"""What no node will ever tell is told by an operator: an attempt whose container engine is gone for good has ended."""
+
+from django.db import transaction
+
+from platform_core.errors import TrainmasterError
+from platform_core.jobs import events
+from platform_core.jobs.job import Stop
+from platform_core.jobs.states import ACTIVE
+from webapp.accounts import permissions
+from webapp.accounts.permissions import Actor
+from webapp.clusters import queries as cluster_queries
+from webapp.clusters import services as clusters
+from webapp.jobs.models import Job
+from webapp.jobs.stepping import Batch
+from webapp.live.identity import now_ms
+
+
+@transaction.atomic
+def declare_lost(actor: Actor, job_id: str, cause: str = "") -> tuple[str, ...]:
+    """The nodes that have not answered to the stop of this job have lost their part of it. Which they were.
+
+    Nobody knows whether its processes are really gone there, so these nodes are drained: what they held is free in the
+    books, and used again only when an operator has looked and resumes them.
+    """
+    permissions.require(actor, "node.operate")
+    batch = Batch([job_id])
+    if job_id not in batch.jobs:
+        raise TrainmasterError("not_found", what=f"job {job_id}")
+    job = batch.jobs[job_id]
+    if not (job.value.state in ACTIVE and job.value.stop is not Stop.NONE):
+        why = "only a job that is being stopped and whose nodes do not answer is lost; cancel it first"
+        raise TrainmasterError("request_invalid", what=f"declaring {job_id} lost", why=why)
+    nodes = tuple(member.node for member in job.value.living)
+    told = f"declared lost by {actor.username or 'the platform'}" + (f", {cause}" if cause else "")
+    for node_id in nodes:
+        batch.advance(job_id, events.NodeLost(at_ms=now_ms(), actor=actor.name, cause=told, node=node_id))
+    batch.write()
+    for node_id in nodes:
+        clusters.drain(actor, node_id, f"{job_id} was {told}")
+    clusters.touch(nodes)  # an agent whose engine comes back clears away what is no longer wanted
+    return nodes
+
+
+def can_be_lost(actor: Actor, job: Job) -> bool:
+    """Whether this person would be listened to."""
+    return job.stop != Stop.NONE and job.state in ACTIVE and permissions.may(actor, "node.operate")
+
+
+def in_words(nodes: tuple[str, ...]) -> str:
+    names = ", ".join(sorted(cluster_queries.hostnames(nodes).values()))
+    return f"Its part on {names} is taken as lost. Nothing new is placed there until you resume it."

@@ -6,8 +6,8 @@ Needs root. JSON lines, one a fault: delay_s (the last of the untouched workers,
 expected_s (what the design costs there, computed: see benchmarks/rig/faults.py) and allowed_s, all_verified (everybody
 who is waited for), egress_copies, mended (how often the coordinator changed the plan); of a worker that returned
 back_s and fetched_again (how long it took, and which part of the model it fetched then); of a disk that flips bits
-sender_named; of a full disk its_error; of a coordinator that was replaced adopted_s. The fault comes when half of the
-workers hold 37 % of the model.
+found_by (followers that named the sender, or itself); of a full disk its_error; of a coordinator that was replaced
+adopted_s. The fault comes when half of the workers hold 37 % of the model.
 """
 
 from __future__ import annotations

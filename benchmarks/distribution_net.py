@@ -5,6 +5,7 @@ python -m benchmarks.distribution_net [--workers 16 --rate-mbit 100 --bytes 2684
 Needs root: every worker is a network namespace behind a link of its own, the store too. JSON lines with system,
 workers, last_done_s (from the order to the last worker's verified file), bound_s (one copy at the goodput that plain
 TCP reaches on one such link), ratio, egress_copies (bytes of the file that the store sent, over its size), verified.
+The agents' line has simulated_ratio too: what the simulator says of the same nodes, rates and pieces.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.distribution_sim import runs_of
 from benchmarks.rig import cluster, memory, network
 from benchmarks.rig.gateway import Gateway
 from benchmarks.rig.model import make_model
 from benchmarks.rig.network import Host, Network
 from benchmarks.rig.peers import PEERS, folder_of
+from platform_core.distribution.estimate import Conditions
 from platform_core.distribution.manifest import Manifest
 from platform_core.distribution.planners import mesh
 
@@ -62,13 +65,15 @@ def main() -> None:
         net = Network(options.rate_mbit)
         source = net.add("store")
         hosts = cluster.make_hosts(net, options.workers)
-        bound = options.bytes / goodput(source, hosts[0])
+        rate = goodput(source, hosts[0])
+        bound = options.bytes / rate
         told: dict[str, Any] = {
             "workers": options.workers,
             "rate_mbit": options.rate_mbit,
             "bytes": options.bytes,
         }
         ours = asyncio.run(agents(root, manifest, source, hosts, options.lanes))
+        ours["simulated_ratio"] = simulated_ratio(hosts, options, round(rate))
         print(json.dumps(line("trainmaster", told, ours, bound, options.bytes)), flush=True)
         for peer in options.peer:
             with memory.touched(options.workers * options.bytes):  # the agents write past the page cache
@@ -139,6 +144,13 @@ async def agents(
         store.stop()
         await gateway.stop()
         shutil.rmtree(root / "agents")
+
+
+def simulated_ratio(hosts: list[Host], options: argparse.Namespace, rate: int) -> object:
+    places = cluster.places([host.name for host in hosts])
+    conditions = Conditions(options.bytes, options.piece, rate, rate)
+    (found,) = runs_of(["mesh"], places, conditions, options.lanes, seed=1)
+    return found["ratio"]
 
 
 def is_right(path: Path, manifest: Manifest) -> bool:

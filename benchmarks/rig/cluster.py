@@ -104,8 +104,12 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
+def places(names: list[str]) -> tuple[Place, ...]:
+    return tuple(Place(name, f"rack-{number // RACK}") for number, name in enumerate(names))
+
+
 def plan(names: list[str], lanes: int) -> Forest:
-    return mesh.plan([Place(name, f"rack-{number // RACK}") for number, name in enumerate(names)], lanes)
+    return mesh.plan(places(names), lanes)
 
 
 def orders(

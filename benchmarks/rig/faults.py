@@ -138,7 +138,10 @@ async def link_at_a_tenth(run: Run) -> None:
 
 
 async def disk_flips_bits(run: Run) -> None:
-    """Of one who feeds others, while its agent is away; a follower that begins anew is offered what became of it."""
+    """Of one who feeds others, while its agent is away; a follower that begins anew is offered what became of it.
+
+    Whoever is sent some of it names the sender; one that nobody asks in time finds out by its own digest of the file.
+    """
     node = run.inner()
     follower = run.child_of(node)
     run.kill(node, follower)
@@ -149,11 +152,12 @@ async def disk_flips_bits(run: Run) -> None:
     run.bring_back(node, run.gateway.observed[node].bytes_done)
     run.bring_back(follower, 0)
 
-    def named() -> bool:
-        return node in run.gateway.observed[follower].distrusted
+    def names() -> list[str]:
+        return sorted(name for name, seen in run.gateway.observed.items() if node in seen.distrusted)
 
-    await run.gateway.until(lambda: named() or follower in run.gateway.done_at, 60)
-    run.told["sender_named"] = named()
+    await run.gateway.until(lambda: bool(names()) or {node, follower} <= set(run.gateway.done_at), 60)
+    itself = "has changed on disk" in (run.fleet.folder / f"{node}.log").read_text()
+    run.told["found_by"] = names() or [node] * itself
 
 
 def flip_bits(path: Path, every: int) -> None:

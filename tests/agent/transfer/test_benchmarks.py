@@ -69,7 +69,7 @@ def test_whatever_fails_the_others_get_the_model_and_the_story_is_told() -> None
     assert set(told) == set(faults)
     assert all(line["all_verified"] for line in (healthy, *seen))
     assert all(line["expected_s"] <= line["allowed_s"] for line in seen)
-    assert told["disk_flips_bits"]["sender_named"]
+    assert told["disk_flips_bits"]["found_by"]
     assert "is full" in told["disk_full"]["its_error"]
     assert told["coordinator_replaced"]["adopted_s"] > 0
 

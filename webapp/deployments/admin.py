@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 
+from platform_core.units import format_bytes
 from webapp.accounts.admin import Audited
 from webapp.clusters import services as clusters
 from webapp.deployments.models import TeamCap, Worker
@@ -12,7 +13,17 @@ from webapp.deployments.models import TeamCap, Worker
 
 @admin.register(TeamCap)
 class TeamCapAdmin(Audited):
-    list_display = ("team", "bytes_per_second")
+    list_display = ("team", "rate")
+
+    @admin.display(description="in, and out, at each node", ordering="bytes_per_second")
+    def rate(self, cap: TeamCap) -> str:
+        return f"{format_bytes(cap.bytes_per_second)}/s"
+
+    def get_form(
+        self, request: HttpRequest, obj: TeamCap | None = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        told = "All its deployments together, in, and out, at each node. 100 MiB a second are 104857600."
+        return super().get_form(request, obj, change, help_texts={"bytes_per_second": told}, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: TeamCap, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)

@@ -14,6 +14,7 @@ from webapp.deployments.pages import movement, rollout
 from webapp.deployments.queries import shown_state
 from webapp.deployments.queries import workers as workers_of
 
+HEARD_MS = 10_000  # what an agent said longer ago is no rate any more
 _PHASES = ("init", "downloading", "distributing", "verifying", "complete")
 
 
@@ -185,7 +186,7 @@ def _line(worker: Worker, names: dict[str, str], chunks: int, now_ms: int) -> di
         "state": "verifying" if worker.verifying else worker.state,
         "percent": movement.percent_here([worker]),
         "in_rate": int(worker.rate_in) if receiving else 0,
-        "out_rate": int(worker.rate_out),
+        "out_rate": int(worker.rate_out) if now_ms - worker.seen_ms < HEARD_MS else 0,
         "bytes_done": worker.bytes_done,
         "bytes_total": worker.bytes_total,
         "sources": _sources(worker, names),

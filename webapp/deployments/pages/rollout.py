@@ -109,7 +109,8 @@ def _answer(value: Value, newer: str, now_ms: int) -> dict[str, str]:
             detail = _STOPPED[value.promoted]
         case _:  # rolled back
             back, going = _count(value, _M.RETURNED), _count(value, _M.RETURNING)
-            tone, headline = "off", f"Rolled back: {back} of {back + going} nodes run what they ran before"
+            tone = "bad" if value.reason else "off"
+            headline = f"Rolled back: {back} of {back + going} nodes run what they ran before"
             detail = f"By itself. {value.reason}." if value.reason else detail
     return {"tone": tone, "headline": headline, "detail": detail}
 

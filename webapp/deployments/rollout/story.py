@@ -57,6 +57,8 @@ def tell(row: Deployment, before: Rollout, after: Rollout, event: said.Event) ->
             _record(row, kind, event.actor, f"{names[new.node]} {sentence}", event.at_ms)
     if before.state != after.state:
         cause = after.reason or DESCRIPTION[after.state]
+        if after.state is RolloutState.ROLLED_BACK and after.reason:
+            cause = f"every node goes back: {after.reason}"
         _record(
             row, _KINDS.get(after.state, f"Rollout{after.state.title()}"), event.actor, cause, event.at_ms
         )

@@ -255,7 +255,7 @@ def test_canaries_are_checked_again_as_long_as_they_are_held_and_go_back_after_t
         ("HealthCheckSucceeded", "node-0 passed check-model"),
         ("HealthCheckFailed", "node-0 is not well: check-model ended with 7: perplexity 9; 1 of 2 in a row"),
         ("HealthCheckFailed", "node-0 is not well: check-model ended with 7: perplexity 9; 2 of 2 in a row"),
-        ("RolloutRolledBack", "node-0: check-model ended with 7, 2 times in a row"),
+        ("RolloutRolledBack", "every node goes back: node-0: check-model ended with 7, 2 times in a row"),
     ]
     page = browser(owner).get(f"/deployments/{row.id}/").content.decode()
     assert "By itself. node-0: check-model ended with 7, 2 times in a row." in page

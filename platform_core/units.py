@@ -91,7 +91,16 @@ def format_micro_dollars(amount: int) -> str:
     return f"{sign}${cents // 100:,}.{cents % 100:02d}"
 
 
+def format_number(value: float) -> str:
+    """Three digits that say something, all of those before the point: "3,584", "12.5", "1.08", "0.004"."""
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if abs(value) >= 1:
+        return _short(value)
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
 def _short(value: float) -> str:
-    digits = 0 if value >= 100 else 1 if value >= 10 else 2
+    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     text = f"{value:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -64,3 +64,19 @@ def test_durations_show_their_two_largest_units(ms: int, text: str):
 )  # fmt: skip
 def test_money_is_written_in_cents(amount: int, text: str):
     assert units.format_micro_dollars(amount) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3584.2, "3,584"),
+        (999.6, "1000"),
+        (12.46, "12.5"),
+        (1.08, "1.08"),
+        (0.0042, "0.004"),
+        (0.0, "0"),
+        (-0.5, "-0.5"),
+    ],
+)
+def test_numbers_of_any_size_are_read_without_an_exponent(value: float, text: str):
+    assert units.format_number(value) == text

@@ -13,7 +13,7 @@ from platform_core.experiments.comparison import (
     headline,
 )
 from platform_core.jobs.states import WAITING
-from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars
+from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars, format_number
 from webapp.experiments import charts, metric_store, queries
 from webapp.experiments.models import Run
 from webapp.quotas import queries as quotas
@@ -189,7 +189,7 @@ def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
             "name": "wall time",
             "values": ["–" if wall is None else format_duration_ms(wall) for wall in walls],
         },
-        {"name": "GPU-hours", "values": [f"{gpu_ms / HOUR_MS:.3g}" for gpu_ms, _ in held]},
+        {"name": "GPU-hours", "values": [format_number(gpu_ms / HOUR_MS) for gpu_ms, _ in held]},
         {"name": "cost", "values": [format_micro_dollars(dollars) for _, dollars in held]},
     ]
 

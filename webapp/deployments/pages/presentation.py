@@ -7,7 +7,7 @@ from django.conf import settings
 
 from platform_core.distribution.deployment import ACTIVE, DESCRIPTION, DeploymentState, WorkerState
 from platform_core.distribution.progress import Progress, progress, remaining_ms
-from platform_core.units import format_bytes, format_duration_ms
+from platform_core.units import format_bytes, format_duration_ms, format_number
 from webapp.deployments.mapping import deployment_value, estimate_value
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.pages import movement, rollout
@@ -161,9 +161,9 @@ def _against_the_bound(row: Deployment, workers: int, elapsed_ms: int) -> dict[s
     }
     if row.state == DeploymentState.COMPLETE and row.finished_ms and least_ms:
         took_ms = row.finished_ms - (row.started_ms or row.created_ms)
-        kpi["note"] = f"{took_ms / least_ms:.3g} times that, at {format_bytes(rate)}/s a link"
+        kpi["note"] = f"{format_number(took_ms / least_ms)} times that, at {format_bytes(rate)}/s a link"
     elif least_ms and elapsed_ms > least_ms:
-        kpi["note"] = f"{elapsed_ms / least_ms:.3g} times that so far"
+        kpi["note"] = f"{format_number(elapsed_ms / least_ms)} times that so far"
     return kpi
 
 

@@ -1,5 +1,5 @@
 // The map of a cluster: one stop of the Tab key for each rack, arrows from node to node and from rack to rack; what is
-// pointed at or focused is told in words below the map.
+// pointed at or focused is told in words at the foot of the page.
 
 const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
 const RACKS = { ArrowUp: -1, ArrowDown: 1 };
@@ -40,6 +40,7 @@ function tell({ target }) {
   const told = document.querySelector("[data-pointed]");
   if (!cell || !told) return;
   told.textContent = `${cell.closest("[data-rack]").getAttribute("aria-label")} · ${cell.getAttribute("aria-label")}`;
+  told.hidden = false;
   if (cell === document.activeElement) look();
 }
 

@@ -40,7 +40,7 @@ def cluster_map(request: HttpRequest) -> HttpResponse:
     everything = queries.snapshot_nodes()
     chosen = Chosen(
         request.GET.get("gpu_type", ""),
-        request.GET.get("block"),
+        request.GET.get("within"),
         request.GET.get("order", "") if request.GET.get("order", "") in ORDERS else "place",
     )
     nodes = [node for node in everything if chosen.gpu_type in ("", node.gpu_type)]
@@ -79,7 +79,7 @@ def _sentence(nodes: Sequence[NodeView]) -> str:
     blocks = len({node.block for node in nodes})
     slots = sum(node.slots for node in nodes)
     within = f" of {plural(blocks, 'block')}" if blocks > 1 else ""
-    return f"{plural(slots, 'slot')} on {plural(len(nodes), 'node')} in {plural(racks, 'rack')}{within}."
+    return f"{slots:,} slots on {len(nodes):,} nodes in {plural(racks, 'rack')}{within}."
 
 
 def _kpis(nodes: Sequence[NodeView], now: int) -> list[dict[str, Any]]:
@@ -184,7 +184,7 @@ def _cell(node: NodeView, now: int) -> dict[str, Any]:
     said = f"{free} of {node.slots} free on {node.hostname}"
     if not node.takes_work:
         said = f"{apart}: {node.hostname}, {used} of {node.slots} in use"
-    elif apart or node.islands:
+    elif apart or text != str(free):
         said = f"{text} {apart}: {said}" if apart else f"{text}: {said}"
     return {"id": node.id, "text": text, "word": apart, "kind": _kind(node, apart, filled), "said": said}
 
@@ -192,7 +192,9 @@ def _cell(node: NodeView, now: int) -> dict[str, Any]:
 def _by_island(node: NodeView) -> str:
     """What is free, island by island where the node has some: "4+1"."""
     free = set(node.free_slots)
-    return "+".join(str(len(free.intersection(island))) for island in node.islands) or str(len(free))
+    if not free or not node.islands:
+        return str(len(free))
+    return "+".join(str(len(free.intersection(island))) for island in node.islands)
 
 
 def _kind(node: NodeView, apart: str, filled: int) -> str:

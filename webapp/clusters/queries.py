@@ -76,6 +76,10 @@ class Window:
     booked_by: str
     begun: bool
 
+    @property
+    def lasts_ms(self) -> int:
+        return self.end_ms - self.begin_ms
+
 
 @dataclass(frozen=True, slots=True)
 class BootstrapTokenView:

@@ -27,6 +27,8 @@ def healthz(request: HttpRequest) -> HttpResponse:
     return HttpResponse("ok\n", content_type="text/plain")
 
 
+admin.site.site_header = admin.site.site_title = "Trainmaster"
+
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     *[path("", include(f"webapp.{app}.urls")) for app in PAGES],

@@ -45,6 +45,7 @@ class LedgerEntry(models.Model):
     micro_dollars_per_hour = models.BigIntegerField(help_text="the price when it started")
 
     class Meta:
+        verbose_name_plural = "ledger entries"
         constraints = [
             models.UniqueConstraint(fields=["attempt_id", "node_id"], name="one_entry_an_attempt_and_node")
         ]

@@ -36,7 +36,12 @@ _CHARTS = (  # id, title, unit, series as (figure, its name)
         "slots",
         (("borrowed", "borrowed above its guarantee"), ("lent", "lent to others")),
     ),
-    ("usage", "Used lately, of its share", "times its share", (("usage_share", "used lately"),)),
+    (
+        "usage",
+        "Used lately, of its share",
+        "times its share",
+        (("usage_share", "used lately"), ("its_share", "its share")),
+    ),
 )
 
 
@@ -130,7 +135,7 @@ def _answer(standing: Standing) -> dict[str, str]:
         told = "It has them back as soon as it asks: preemptible jobs of the borrowers save and stop."
         return {"tone": "wait", "head": head, "told": told}
     head = f"{team} holds {held} of its {guaranteed}" if guaranteed else f"{team} is guaranteed nothing here"
-    told = f"It may borrow up to {quota.maximum} while others leave them."
+    told = f"It may hold up to {quota.maximum} in all while others leave them free."
     if quota.maximum == guaranteed:
         told = "Its guarantee is also the most that it may hold."
     return {"tone": "ok" if held else "off", "head": head, "told": told}
@@ -139,6 +144,7 @@ def _answer(standing: Standing) -> dict[str, str]:
 def _charts(chosen: Chosen, now: int) -> list[dict[str, Any]]:
     length_ms, points, _ = PERIODS[chosen.period]
     past = sharing.history(chosen.team, chosen.gpu_type, now - length_ms, now, points)
+    past["its_share"] = [1.0 for _ in past["at_ms"]]
     return [
         {"id": f"chart-{key}", "title": title, "data": _chart(past, unit, series)}
         for key, title, unit, series in _CHARTS
@@ -148,9 +154,10 @@ def _charts(chosen: Chosen, now: int) -> list[dict[str, Any]]:
 def _chart(
     past: dict[str, list[float | None]], unit: str, series: Sequence[tuple[str, str]]
 ) -> dict[str, Any]:
+    highest = max((value for figure, _ in series for value in past[figure] if value is not None), default=0)
     return {
         "x": {"kind": "time", "title": "time"},
-        "y": {"title": unit, "min": 0},
+        "y": {"title": unit, "min": 0, "max": max(1, 1.05 * highest)},
         "series": [{"name": name, "key": figure, "x": past["at_ms"], "y": past[figure]} for figure, name in series],
         "marks": [],
     }  # fmt: skip

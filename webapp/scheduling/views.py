@@ -80,7 +80,7 @@ def _kpis(waiting: list[Job], free: Sequence[Fragmentation], judged: Calibration
         {"label": "Waiting", "value": str(len(waiting)), "note": f"{sum(j.num_gpus for j in waiting)} slots"},
         {
             "label": "Waits longest",
-            "value": "–" if longest is None else format_duration_ms(now - longest),
+            "value": "–" if longest is None else format_duration_ms((now - longest) // 1000 * 1000),
             "note": "since it was submitted or stopped",
         },
         {

@@ -99,7 +99,9 @@ def test_the_address_restores_the_view(cast: Cast, browser: Browser, member: Use
     cluster(300)
     whole = browser(member).get("/nodes/map/").content.decode()
     one = (
-        browser(member).get("/nodes/map/?block=block-01&order=fragmented&gpu_type=h100-80gb").content.decode()
+        browser(member)
+        .get("/nodes/map/?within=block-01&order=fragmented&gpu_type=h100-80gb")
+        .content.decode()
     )
     assert whole.count("data-rack ") == 19
     assert one.count("data-rack ") == 8
@@ -109,13 +111,22 @@ def test_the_address_restores_the_view(cast: Cast, browser: Browser, member: Use
     assert shares == sorted(shares, reverse=True)
 
 
+def test_the_fragment_shows_what_the_page_showed(cast: Cast, browser: Browser, member: User) -> None:
+    cluster(300)
+    client = browser(member)
+    for view in ("?", "?within=block-01&"):
+        page = client.get(f"/nodes/map/{view}").content.decode()
+        part = client.get(f"/nodes/map/{view}block=map", headers={"HX-Request": "true"}).content.decode()
+        assert page.count("data-rack ") == part.count("data-rack ")
+
+
 def test_nobody_has_joined_yet(cast: Cast, browser: Browser, member: User) -> None:
     assert "No node has joined yet" in browser(member).get("/nodes/map/").content.decode()
 
 
 def test_a_block_that_is_not_there_leads_back(cast: Cast, browser: Browser, member: User) -> None:
     cluster(16)
-    assert "The whole cluster" in browser(member).get("/nodes/map/?block=none").content.decode()
+    assert "The whole cluster" in browser(member).get("/nodes/map/?within=none").content.decode()
 
 
 def test_ten_thousand_gpus_take_no_more_queries_than_sixteen_nodes_and_a_few_hundred_kilobytes(

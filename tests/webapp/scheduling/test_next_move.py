@@ -55,7 +55,7 @@ def test_the_move_and_what_it_costs_are_told_to_the_team(
     in_pieces: tuple[Job, Job], browser: Browser, member: User
 ) -> None:
     told = look(browser(member))
-    assert "Would move now," in told
+    assert "Would move now</b>, were moves switched on," in told
     assert f"/jobs/{in_pieces[1].id}/" in told
     assert "GPU-seconds" in told
 

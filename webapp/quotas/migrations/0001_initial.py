@@ -47,6 +47,7 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "verbose_name_plural": "ledger entries",
                 "indexes": [
                     models.Index(
                         condition=models.Q(("ended_ms", None)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
-from platform_core.scheduling.decisions import Placement, Seat, Stop
+from platform_core.scheduling.decisions import Placement, Room, Seat, Stop
 from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.node_index import Demand, SlotCounts
 from platform_core.scheduling.placement import LinkedRoom, Place, take_slots
@@ -25,6 +25,7 @@ class Board:
         self.quota = QuotaLedger(snapshot.teams)
         self.reservations = Reservations(self.site, snapshot, self.counts)
         self.stops: list[Stop] = []
+        self.rooms: list[Room] = []  # that this round makes by moving others
         self.too_dear: list[Stop] = []  # moves for the first in order that would win less than they lose
         self.stopping: set[str] = set()  # running jobs that this round stops
         self.resizable = [job for job in snapshot.running if job.asks is not None and job.preemptible]
@@ -62,7 +63,8 @@ class Board:
         if runtime_ms >= self._failed.get(demand, runtime_ms + 1):
             return None
         free = self.reservations.free_through(runtime_ms)
-        place = self.site.place(free, demand, self.index.bits(job.resize_on)) if job.resize_on else None
+        best = self.index.bits(job.resize_on or job.room_on)
+        place = self.site.place(free, demand, best) if best else None
         place = place or self.site.place(free, demand, linked=self._linked)
         if place is None:
             self._failed[demand] = runtime_ms

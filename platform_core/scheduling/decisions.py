@@ -91,6 +91,13 @@ class Stop(NamedTuple):
     to_gpus: int = 0  # with how many it starts again, where it is resized
 
 
+class Room(NamedTuple):
+    """Nodes from which others move away so that this job fits there: its own until it starts or fits there no more."""
+
+    job_id: str
+    nodes: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Each pending job is in exactly one of `placements` and `waits`; both follow `order`."""
@@ -99,6 +106,7 @@ class Plan:
     waits: tuple[Wait, ...]
     order: tuple[str, ...]
     stops: tuple[Stop, ...] = ()
+    rooms: tuple[Room, ...] = ()
 
     @property
     def preemptions(self) -> tuple[str, ...]:

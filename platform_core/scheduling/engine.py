@@ -23,7 +23,7 @@ from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.ordering.keys import BY_KEY
 from platform_core.scheduling.policy import Policy
 from platform_core.scheduling.reservations import Reservation
-from platform_core.scheduling.stopping import expect_the_leaving, promise
+from platform_core.scheduling.stopping import expect_the_leaving, has_room, promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ def plan(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
         waits=_explained(decided, policy),
         order=decided.order,
         stops=decided.stops,
+        rooms=tuple(decided.board.rooms),
     )
 
 
@@ -108,18 +109,43 @@ def keep_places(decided: Decisions, policy: Policy) -> list[Reservation]:
 def _put_first(
     ranked: list[Ranked], board: Board, policy: Policy
 ) -> tuple[Sequence[Ranked], Sequence[Ranked]]:
-    """Whoever was stopped to be resized has its slots planned already; then those within their team's guarantee.
+    """Whoever was stopped to be resized has its slots planned already; then those within their team's guarantee, then
+    those for whom others have made room by moving.
 
-    Otherwise a borrower that comes before them in order would take again what was reclaimed from it.
+    Otherwise a borrower that comes before them in order would take again what was reclaimed from it, and a smaller job,
+    perhaps the moved one itself, the room of a gang.
     """
+    with_room = _with_room(ranked, board)
+    if with_room:
+        first = {job.id for _, job in with_room}
+        ranked = [*with_room, *[each for each in ranked if each[1].id not in first]]
     resized = sorted([each for each in ranked if each[1].resize_to], key=lambda each: each[1].id)
     if policy.reclaims and board.quota.promises_anything:
         board.owners = _owners([job for _, job in ranked if not job.resize_to], board)
-    if not resized and not board.owners:
+    if not resized and not board.owners and not with_room:
         return (), ranked
     owners = [each for each in ranked if each[1].id in board.owners]
     first = board.owners | {job.id for _, job in resized}
-    return [*resized, *owners], [each for each in ranked if each[1].id not in first]
+    ahead = [*resized, *owners, *[each for each in with_room if each[1].id not in first]]
+    first |= {job.id for _, job in ahead}
+    return ahead, [each for each in ranked if each[1].id not in first]
+
+
+def _with_room(ranked: Sequence[Ranked], board: Board) -> list[Ranked]:
+    """Those for whom others were moved, while they fit there; of those before them in order only the more urgent."""
+    theirs = {job.id for _, job in ranked if job.room_on and has_room(board, job)}
+    if not theirs:
+        return []
+    places = [number for number, (_, job) in enumerate(ranked) if job.id in theirs]
+    least_urgent = max(ranked[number][1].priority for number in places)
+    return sorted(
+        [
+            (rank, job)
+            for rank, job in ranked[: places[-1] + 1]
+            if job.id in theirs or job.priority < least_urgent
+        ],
+        key=lambda each: (each[1].priority, each[1].id not in theirs),
+    )
 
 
 def _owners(queue: Sequence[PendingJob], board: Board) -> set[str]:

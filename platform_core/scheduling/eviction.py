@@ -14,7 +14,7 @@ from functools import cached_property
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.scheduling.board import Board
-from platform_core.scheduling.decisions import Stop, StopKind
+from platform_core.scheduling.decisions import Room, Stop, StopKind
 from platform_core.scheduling.estimates import lost_by_stopping_ms, remaining_ms
 from platform_core.scheduling.lending import may_all_stop
 from platform_core.scheduling.node_index import Demand
@@ -180,6 +180,9 @@ class Eviction:
             self._board.stopping.add(stop.job_id)
             if stop.kind is StopKind.EVICTED:
                 self._board.gives_up(held.job)
+        if any(stop.kind is StopKind.MOVED and stop.for_job == job.id for stop in self._board.stops):
+            nodes = [self._board.index.nodes[offer.position].id for offer in offers]
+            self._board.rooms.append(Room(job.id, tuple(sorted(nodes))))
         for position, slots in self._offers.take(offers, each):
             self._board.take(position, slots)
 

@@ -57,20 +57,22 @@ class Draft:
                     if end_ms > kept:
                         beside.give(position, slots)
 
-    def lay(self, job: PendingJob) -> bool:
-        """Give the job its best place; False where it has none that leaves all kept places alone."""
+    def place(self, job: PendingJob, nodes: int = -1) -> Place | None:
+        """The best on these nodes that leaves all kept places alone."""
         site, runtime_ms = self._board.site, remaining_ms(job)
         free = self._counts.without(site.closed(self._now_ms, runtime_ms))
-        met = [beside for start_ms, beside in self._kept() if start_ms < self._now_ms + runtime_ms]
-        for beside in met:
+        for beside in self._met(runtime_ms):
             free = free.meet(beside)
-        demand = site.demand(job)
-        place = site.place(free, demand, site.index.bits(job.resize_on)) if job.resize_on else None
-        place = place or site.place(free, demand)
+        return site.place(free, site.demand(job), nodes)
+
+    def lay(self, job: PendingJob) -> bool:
+        """Give the job its best place; False where it has none."""
+        best, runtime_ms = self._board.index.bits(job.resize_on or job.room_on), remaining_ms(job)
+        place = (self.place(job, best) if best else None) or self.place(job)
         if place is None:
             return False
         for position in place.nodes:
-            for counts in (self._counts, *met):
+            for counts in (self._counts, *self._met(runtime_ms)):
                 counts.take(position, place.slots_each)
         self._placed.append((place, runtime_ms))
         return True
@@ -94,6 +96,10 @@ class Draft:
         board.stops.extend(stops)
         board.stopping.update(stop.job_id for stop in stops)
 
+    def _met(self, runtime_ms: int) -> list[SlotCounts]:
+        until_ms = self._now_ms + runtime_ms
+        return [beside for start_ms, beside in self._kept() if start_ms < until_ms]
+
     def _kept(self) -> Iterator[tuple[int, SlotCounts]]:
         made = self._board.reservations.made
         return ((kept.start_ms, beside) for kept, beside in zip(made, self._besides, strict=True))
@@ -108,6 +114,12 @@ def expect_the_leaving(board: Board) -> None:
             draft = Draft(board)
             if draft.lay(with_gpus(job.asks, job.asks.resize_to)):
                 draft.settle()
+
+
+def has_room(board: Board, job: PendingJob) -> bool:
+    """Does it still fit where others were moved away for it, with what these are giving up?"""
+    nodes = board.index.bits(job.room_on)
+    return nodes > 0 and Draft(board).place(job, nodes) is not None
 
 
 def promise(board: Board, job: PendingJob) -> bool:

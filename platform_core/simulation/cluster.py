@@ -149,6 +149,8 @@ class Cluster:
                 self._start(placement, now_ms)
             for stop in decided.stops:
                 self._stop(stop, now_ms)
+            for room in decided.board.rooms:
+                self._pending[room.job_id] = replace(self._pending[room.job_id], room_on=room.nodes)
             if not decided.stops:
                 return
         raise RuntimeError(f"{_ROUNDS_AT_ONCE} rounds at {now_ms} ms and still evicting")

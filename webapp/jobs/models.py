@@ -41,6 +41,7 @@ class Job(models.Model):
     resize_to = models.PositiveIntegerField(
         default=0, help_text="it was stopped to start again with so many slots; 0 where it was not"
     )
+    room_on = models.JSONField(default=list, help_text="nodes from which others were moved away for it")
 
     # what the scheduler last said of a waiting job
     wait_code = models.CharField(max_length=40, blank=True)

@@ -36,6 +36,7 @@ __all__ = [
     "cancel",
     "change_priority",
     "explain_waits",
+    "keep_rooms",
     "mark_drained",
     "node_leaves",
     "node_lost",
@@ -251,6 +252,13 @@ def progress(job_id: str, attempt: int, values: Mapping[str, Any]) -> None:
                 first_step=known["step"], first_step_ms=known["progress_ms"]
             )
         live.publish(f"job:{job_id}", known)
+
+
+def keep_rooms(rooms: Mapping[str, Sequence[str]]) -> None:
+    """Waiting job → nodes from which others are moved away for it. It goes first there until it starts."""
+    waiting = Job.objects.select_for_update(no_key=True).filter(id__in=rooms, state__in=list(WAITING))
+    ids = waiting.order_by("id").values_list("id", flat=True)
+    update_each(Job, {job_id: {"room_on": list(rooms[job_id])} for job_id in ids})
 
 
 @dataclass(frozen=True, slots=True)

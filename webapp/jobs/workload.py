@@ -54,6 +54,7 @@ def _pending(row: Job, attained_gpu_ms: int, ran_on: tuple[str, ...] = ()) -> Pe
         constraints=spec.placing,
         resize_to=row.resize_to,
         resize_on=ran_on if row.resize_to else (),
+        room_on=tuple(row.room_on),
     )
 
 

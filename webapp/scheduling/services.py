@@ -54,6 +54,10 @@ def _round(leadership: Leadership) -> None:
     took_ms = round((time.monotonic() - begun) * 1000)
     rounds.keep(known, decided, leadership.fencing, took_ms)  # first: whatever is applied can be explained
     apply(decided, leadership)
+    if decided.rooms:
+        with transaction.atomic():
+            lease.check(leadership)
+            jobs.keep_rooms({room.job_id: room.nodes for room in decided.rooms})
     stop(known.snapshot, decided.stops, leadership)
 
 

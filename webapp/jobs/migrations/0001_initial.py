@@ -88,6 +88,12 @@ class Migration(migrations.Migration):
                         help_text="it was stopped to start again with so many slots; 0 where it was not",
                     ),
                 ),
+                (
+                    "room_on",
+                    models.JSONField(
+                        default=list, help_text="nodes from which others were moved away for it"
+                    ),
+                ),
                 ("wait_code", models.CharField(blank=True, max_length=40)),
                 ("wait_sentence", models.TextField(blank=True)),
                 ("wait_numbers", models.JSONField(default=dict)),

@@ -306,6 +306,7 @@ LANGUAGE_CODE = "en"
 USE_I18N = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a deployment's form names each of its nodes
 TEST_RUNNER = "django.test.runner.DiscoverRunner"
 
 LOGGING = {

@@ -6,7 +6,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_http_methods
 
 from platform_core.distribution.deployment import ACTIVE, DeploymentState, WorkerState
 from platform_core.distribution.history import by_model
@@ -95,21 +95,21 @@ def chunks(request: HttpRequest, deployment_id: str) -> JsonResponse:
 
 
 @login_required
-@require_GET
+@require_http_methods(["GET", "POST"])
 def plan(request: HttpRequest) -> HttpResponse:
-    """What each strategy would take, for the form that is being filled in."""
-    actor = actor_of(request)
-    version = registry.version(request.GET.get("model_version", ""))
+    """What each strategy would take, for the form that is being filled in. Thousands of nodes need a POST."""
+    actor, given = actor_of(request), request.POST if request.method == "POST" else request.GET
+    version = registry.version(given.get("model_version", ""))
     if version is None or not permissions.may(actor, "deployment.view", version.model.team_id):
         raise TrainmasterError("not_found", what="model version")
-    targets = request.GET.getlist("targets")
+    targets = given.getlist("targets")
     if not targets:
         return render(request, "parts/plan.html", {"why": "Choose the nodes that shall have it."})
     found, places = services.what_and_where(actor, str(version.model), version.version, targets)
     assert found.manifest is not None, "a version that is ready has one"
-    document, strategy = found.manifest.document, request.GET.get("strategy") or "auto"
+    document, strategy = found.manifest.document, given.get("strategy") or "auto"
     planned = planning.plan(
-        places, found.manifest.total_bytes, document["piece_size"], strategy, rate_cap(request.GET)
+        places, found.manifest.total_bytes, document["piece_size"], strategy, rate_cap(given)
     )
     return render(request, "parts/plan.html", {"plan": planned, "nodes": len(places)})
 

@@ -253,6 +253,15 @@ def test_the_form_shows_what_its_choice_would_take(
     assert "Choose the nodes" in page(browser, owner, f"/deployments/plan/?model_version={version.id}")
 
 
+def test_a_form_may_name_ten_thousand_nodes(
+    version: ModelVersion, owner: User, nodes: list[Node], browser: Callable[[User], Client]
+) -> None:
+    asked = {"model_version": version.id, "targets": [nodes[0].id, *(f"gpu-{n}" for n in range(10_000))]}
+    for url in ("/deployments/plan/", "/deployments/create/"):
+        answer = browser(owner).post(url, asked)
+        assert "Node gpu-0 is not known here" in answer.content.decode(), "it was read, all of it"
+
+
 def test_a_form_without_a_node_goes_nowhere(
     version: ModelVersion, owner: User, nodes: list[Node], browser: Callable[[User], Client]
 ) -> None:

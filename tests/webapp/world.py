@@ -76,7 +76,7 @@ def build(cast: Cast) -> World:
     )  # fmt: skip
     held = Rollout.objects.create(
         deployment=deployment, model=version.model, canaries=1, command_seconds=60, state=RolloutState.HOLDING,
-        check_every_ms=0, roll_back_after=1, holding_since_ms=1,
+        check_every_ms=0, roll_back_after=0, holding_since_ms=1,
     )  # fmt: skip
     RolloutMember.objects.create(
         rollout=held, node_id=node, position=0, state=MemberState.ACTIVE, canary=True, revision=1

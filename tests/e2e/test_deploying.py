@@ -56,7 +56,7 @@ def test_a_version_is_compared_preheated_and_pinned_in_the_browser(people: Peopl
     expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 2 of 2 nodes", timeout=LONG)
     page.get_by_role("button", name="Pin").click()
     expect(page.get_by_role("button", name="Unpin")).to_be_visible()
-    expect(page.locator("#deployment-head .tag")).to_have_text(["preheated", "pinned"])
+    expect(page.locator("#deployment-head .head .tag")).to_have_text(["preheated", "pinned"])
     for node in SUPERVISED[:2]:
         assert site.model_sums(node, "large", version.version) == {"weights.bin": digest}
     page.goto("/deployments/history/")

@@ -90,8 +90,7 @@ def pages() -> Iterator[Row]:
     begun = {"model_version": "{model_version}", "targets": ["{node}"]}
     yield Row("post", "deployments/create/", MEMBERS, body=begun)
     yield Row("get", "deployments/history/", SIGNED_IN)
-    asked = "deployments/plan/?model_version={model_version}&targets={node}"
-    yield Row("get", "deployments/plan/", MEMBERS, asked)
+    yield Row("post", "deployments/plan/", MEMBERS, body=begun)
     yield Row("get", "deployments/<str:deployment_id>/", OF_TEAM, "deployments/{deployment}/")
     yield Row("get", "deployments/<str:deployment_id>/chunks/", OF_TEAM, "deployments/{deployment}/chunks/")
     yield Row(

@@ -6,7 +6,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_GET, require_POST
 
 from platform_core.distribution.deployment import ACTIVE, DeploymentState, WorkerState
 from platform_core.distribution.history import by_model
@@ -95,10 +95,10 @@ def chunks(request: HttpRequest, deployment_id: str) -> JsonResponse:
 
 
 @login_required
-@require_http_methods(["GET", "POST"])
+@require_POST
 def plan(request: HttpRequest) -> HttpResponse:
     """What each strategy would take, for the form that is being filled in. Thousands of nodes need a POST."""
-    actor, given = actor_of(request), request.POST if request.method == "POST" else request.GET
+    actor, given = actor_of(request), request.POST
     version = registry.version(given.get("model_version", ""))
     if version is None or not permissions.may(actor, "deployment.view", version.model.team_id):
         raise TrainmasterError("not_found", what="model version")

@@ -246,11 +246,12 @@ def test_the_form_shows_what_its_choice_would_take(
     form = page(browser, owner, "/models/vision/bytelm/")
     assert "/deployments/plan/" in form
     assert 'name="preheat"' in form
-    given = f"model_version={version.id}&targets={nodes[0].id}&targets={nodes[1].id}&strategy=chain"
-    told = page(browser, owner, f"/deployments/plan/?{given}")
+    given = {"model_version": version.id, "targets": [node.id for node in nodes[:2]], "strategy": "chain"}
+    told = browser(owner).post("/deployments/plan/", given).content.decode()
     assert "to 2 nodes by chain" in told
     assert "sequential" in told
-    assert "Choose the nodes" in page(browser, owner, f"/deployments/plan/?model_version={version.id}")
+    bare = browser(owner).post("/deployments/plan/", {"model_version": version.id})
+    assert "Choose the nodes" in bare.content.decode()
 
 
 def test_a_form_may_name_ten_thousand_nodes(

@@ -19,9 +19,10 @@ from trainmaster.store import Store, open_store, shown
 Pieces: TypeAlias = AsyncGenerator[tuple[int, list[memoryview]], None]
 
 RANGE_BYTES = 16 << 20
-# Each that is on its way makes those behind it later. Large pieces are for links that one connection cannot fill.
-RANGES_IN_FLIGHT, OF_LARGE_PIECES = 2, 4
-LARGE_PIECE = 4 << 20
+# Each that is on its way makes those behind it later; too few, and the link waits for the next to be asked for. Large
+# pieces are for links that one connection cannot fill.
+BYTES_IN_FLIGHT, MOST_IN_FLIGHT = 1 << 20, 8
+LARGE_PIECE, OF_LARGE_PIECES = 4 << 20, 4
 
 
 class SourceFailed(Exception):
@@ -61,7 +62,7 @@ class StoreSource:
                 self._store = await loop.run_in_executor(self._executor, opened)
             ranges = _ranges(landing, numbers)
             allowed = 1
-            most = OF_LARGE_PIECES if landing.manifest.piece_size >= LARGE_PIECE else RANGES_IN_FLIGHT
+            most = _in_flight(landing.manifest.piece_size)
             while True:
                 while len(under_way) < allowed and (run := next(ranges, None)) is not None:
                     under_way.append((run, asyncio.create_task(self._read(self._store, landing, run))))
@@ -99,6 +100,12 @@ class StoreSource:
             except TrainmasterError:  # a server that answers ranges only; the pieces' digests still decide
                 self._versions[path] = ""
         yield from store.stream_range(path, offset, size, self._versions[path], block=BLOCK)
+
+
+def _in_flight(piece_size: int) -> int:
+    if piece_size >= LARGE_PIECE:
+        return OF_LARGE_PIECES
+    return min(MOST_IN_FLIGHT, 1 + BYTES_IN_FLIGHT // piece_size)
 
 
 def _ranges(landing: Landing, numbers: range) -> Iterator[range]:

@@ -26,8 +26,8 @@ import psutil
 
 from benchmarks.sessions import OPTIONS, join, node
 from trainmaster_wire.agent.v1 import session_pb2, session_pb2_grpc
-from webapp.config.platform_process import PlatformProcess
-from webapp.config.state_folder import read_environment
+from webapp.operations.platform_process import PlatformProcess
+from webapp.operations.state_folder import read_environment
 
 HEARTBEAT_S = 2.0
 GPUS = [1] * 12 + [2] * 4 + [4] * 4 + [8] * 6 + [16] * 3 + [32, 64]

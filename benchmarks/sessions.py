@@ -32,8 +32,8 @@ from trainmaster_wire.agent.v1 import (
     session_pb2,
     session_pb2_grpc,
 )
-from webapp.config.platform_process import PlatformProcess
-from webapp.config.state_folder import read_environment
+from webapp.operations.platform_process import PlatformProcess
+from webapp.operations.state_folder import read_environment
 
 HEARTBEAT_S = 10.0
 # Nodes that speak every ten seconds must not be suspected after ten.

@@ -17,7 +17,7 @@ from platform_core.distribution.manifest import Manifest, to_json
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
 from trainmaster_wire.agent.v1 import session_pb2
-from webapp.config import certs
+from webapp.operations import certs
 
 Order = session_pb2.DeploymentWanted
 RACK = 8  # nodes

@@ -14,7 +14,7 @@ from tests.e2e.people import People, chromium
 from tests.e2e.site import Site, until
 from tests.e2e.spare_agent import GPU_TYPE, NAME, SpareAgent
 from tests.support import surroundings
-from webapp.config.platform_process import ROOT, PlatformProcess
+from webapp.operations.platform_process import ROOT, PlatformProcess
 
 RESULTS = ROOT / "test-results"
 HERE = Path(__file__).parent

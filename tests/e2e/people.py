@@ -20,7 +20,7 @@ from playwright.sync_api import (
 )
 
 from tests.e2e.site import Site
-from webapp.config.cast import CAST
+from webapp.operations.cast import CAST
 
 # htmx says so when a newer question of the same form takes the place of one that is under way.
 REPLACED = r"htmx:(sendAbort|afterRequest)"

@@ -18,7 +18,7 @@ import psutil
 from trainmaster import bundle
 from trainmaster.answers import Job
 from trainmaster.client import Client
-from webapp.config.platform_process import ROOT, PlatformProcess, training_process
+from webapp.operations.platform_process import ROOT, PlatformProcess, training_process
 
 T = TypeVar("T")
 EXAMPLE = ROOT / "examples" / "bytelm"

@@ -5,9 +5,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from webapp.config.platform_process import PlatformProcess
-from webapp.config.programs import AGENT, runnable
-from webapp.config.state_folder import read_environment
+from webapp.operations.platform_process import PlatformProcess
+from webapp.operations.programs import AGENT, runnable
+from webapp.operations.state_folder import read_environment
 
 NAME = "node-5"
 GPU_TYPE = "spare"  # a type of its own: the other jobs never come here, and these never go elsewhere

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from click.testing import CliRunner, Result
 
-from webapp.config.certs import certs
+from webapp.operations.certs import certs
 
 
 def make(folder: Path, *arguments: str) -> Result:

@@ -11,7 +11,7 @@ import yaml
 
 from tests.architecture.rules.documentation import settings_of_the_agent, settings_of_the_platform
 from tests.architecture.rules.sources import ROOT, Source
-from webapp.config import programs
+from webapp.operations import programs
 
 DOCKER = ROOT / "docker"
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from tests.support.databases import free_port
-from webapp.config.embedded import EmbeddedError, Postgres, Server, Valkey, let_through, running
+from webapp.operations.embedded import EmbeddedError, Postgres, Server, Valkey, let_through, running
 
 
 @pytest.fixture

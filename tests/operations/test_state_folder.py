@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from webapp.config import state_folder
-from webapp.config.state_folder import StateFolder, StateFolderError, recorded_process
+from webapp.operations import state_folder
+from webapp.operations.state_folder import StateFolder, StateFolderError, recorded_process
 
 TETHER = Path(state_folder.__file__).with_name("tether.py")
 
@@ -30,7 +30,7 @@ def another(folder: StateFolder, agents: int = 4, web: int = 0) -> "subprocess.C
     """What a second process finds: locks and ports only work between processes."""
     script = (
         "import json, sys; from pathlib import Path; from dataclasses import asdict\n"
-        "from webapp.config.state_folder import StateFolder\n"
+        "from webapp.operations.state_folder import StateFolder\n"
         f"folder = StateFolder(Path({str(folder.path)!r})); folder.claim()\n"
         f"print(json.dumps(asdict(folder.ports({agents}, {web}))))"
     )

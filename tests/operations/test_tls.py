@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from webapp.config.certs import certs
-from webapp.config.platform_process import PlatformProcess
-from webapp.config.programs import AGENT, runnable
-from webapp.config.state_folder import read_environment
+from webapp.operations.certs import certs
+from webapp.operations.platform_process import PlatformProcess
+from webapp.operations.programs import AGENT, runnable
+from webapp.operations.state_folder import read_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 

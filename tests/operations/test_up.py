@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from webapp.config.platform_process import PlatformProcess
-from webapp.config.state_folder import StateFolder, recorded_process, wait_until_gone
+from webapp.operations.platform_process import PlatformProcess
+from webapp.operations.state_folder import StateFolder, recorded_process, wait_until_gone
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 PROGRAMS = {"web", "worker", "beat", "gateway", "watch", "postgres", "valkey"}

@@ -17,7 +17,7 @@ from pathlib import Path
 import django
 
 from tests.support.settings_environment import SETTINGS
-from webapp.config.embedded import Postgres, Valkey, running
+from webapp.operations.embedded import Postgres, Valkey, running
 
 
 def free_port() -> int:

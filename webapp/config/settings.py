@@ -141,6 +141,7 @@ INSTALLED_APPS = [
     "webapp.monitoring",
     "webapp.rpc",
     "webapp.config",
+    "webapp.operations",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

@@ -11,12 +11,18 @@ from pathlib import Path
 
 import click
 
-from webapp.config import programs
-from webapp.config.certs import LOCAL_SERVER, ensure_certificates
-from webapp.config.embedded import EmbeddedError, Postgres, Server, Valkey, running, tail
-from webapp.config.programs import Program, runnable
-from webapp.config.state_folder import MOST_AGENTS, Ports, StateFolder, StateFolderError, write_environment
-from webapp.config.supervisor import LogPrinter, supervise
+from webapp.operations import programs
+from webapp.operations.certs import LOCAL_SERVER, ensure_certificates
+from webapp.operations.embedded import EmbeddedError, Postgres, Server, Valkey, running, tail
+from webapp.operations.programs import Program, runnable
+from webapp.operations.state_folder import (
+    MOST_AGENTS,
+    Ports,
+    StateFolder,
+    StateFolderError,
+    write_environment,
+)
+from webapp.operations.supervisor import LogPrinter, supervise
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -182,7 +188,7 @@ def plan(
     ready = folder.run / "ready"
     ready.unlink(missing_ok=True)
     watch = (
-        *("python", str(ROOT / "webapp" / "config" / "watch.py")),
+        *("python", str(Path(__file__).with_name("watch.py"))),
         *("--url", f"http://127.0.0.1:{ports.web}", "--gateway-port", str(ports.gateway)),
         *("--ready-file", str(ready)),
         *("--hint", f"Log in as admin with the ADMIN_PASSWORD in {folder.path / 'secrets.env'}."),

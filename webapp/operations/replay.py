@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from webapp.config.platform_process import ROOT
-from webapp.config.programs import runnable
-from webapp.config.state_folder import read_environment
+from webapp.operations.platform_process import ROOT
+from webapp.operations.programs import runnable
+from webapp.operations.state_folder import read_environment
 
 
 @click.command("replay-round")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from webapp.config.cast import CAST
-from webapp.config.journey import JourneyFailedError, travel
-from webapp.config.platform_process import PlatformError, PlatformProcess
+from webapp.operations.cast import CAST
+from webapp.operations.journey import JourneyFailedError, travel
+from webapp.operations.platform_process import PlatformError, PlatformProcess
 
 
 @click.command()

@@ -13,9 +13,9 @@ from typing import IO
 
 import psutil
 
-from webapp.config.programs import runnable
-from webapp.config.state_folder import read_environment
-from webapp.config.supervisor import TETHER
+from webapp.operations.programs import runnable
+from webapp.operations.state_folder import read_environment
+from webapp.operations.supervisor import TETHER
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,7 +9,7 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts import services as accounts
 from webapp.accounts.models import Role
 from webapp.accounts.permissions import SYSTEM
-from webapp.config.cast import CAST, DOLLARS_PER_HOUR, QUOTAS, TEAMS
+from webapp.operations.cast import CAST, DOLLARS_PER_HOUR, QUOTAS, TEAMS
 from webapp.quotas import services as quotas
 
 

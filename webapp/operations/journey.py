@@ -16,7 +16,7 @@ from platform_core.units import format_bytes, format_duration_ms
 from trainmaster import bundle
 from trainmaster.answers import Deployment, Job
 from trainmaster.client import Client, ClientError
-from webapp.config.cast import CAST
+from webapp.operations.cast import CAST
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "bytelm"
 SUBMITTER = next(person for person in CAST if person.username == "bob")

@@ -12,8 +12,8 @@ from typing import IO
 import honcho.manager
 from honcho.printer import Message, Printer
 
-from webapp.config.programs import Program, runnable
-from webapp.config.tether import die_with_parent
+from webapp.operations.programs import Program, runnable
+from webapp.operations.tether import die_with_parent
 
 TETHER = Path(__file__).with_name("tether.py")
 # How long all of them together may take to stop before the rest is killed; honcho's own five seconds cut the

@@ -10,10 +10,12 @@ import { startKeys } from "./keys.js";
 import { startTimes } from "./time.js";
 import { startForms } from "./forms.js";
 import { startScroll } from "./scroll.js";
+import { startPicker } from "./picker.js";
 
 startTimes();
 startForms();
 startScroll();
+startPicker();
 startKeys();
 startCharts();
 startLogs();

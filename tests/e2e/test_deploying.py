@@ -25,9 +25,9 @@ def test_a_checkpoint_becomes_a_model_and_goes_to_four_nodes(people: People, sit
     dialog.get_by_label("Model").fill("bytes")
     dialog.get_by_role("button", name="Register version").click()
     page.wait_for_url("**/models/vision/bytes/")
-    page.get_by_role("button", name="Deploy v1").click()
+    page.get_by_role("link", name="Deploy v1").click()
     choose_nodes(page, SUPERVISED)
-    page.get_by_role("dialog").get_by_role("button", name="Deploy").click()
+    page.get_by_role("button", name="Deploy", exact=True).click()
     page.wait_for_url(re.compile(r"/deployments/dep-\w+/"))
     stay(page)
     expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 4 of 4 nodes", timeout=LONG)
@@ -43,15 +43,14 @@ def test_a_version_is_compared_preheated_and_pinned_in_the_browser(people: Peopl
     version, digest = large_model(site)
     page = people.come("bob")
     page.goto("/models/vision/large/")
-    page.get_by_role("button", name=f"Deploy v{version.version}").click()
-    dialog = page.get_by_role("dialog")
+    page.get_by_role("link", name=f"Deploy v{version.version}").click()
     choose_nodes(page, SUPERVISED[:2])
-    dialog.get_by_label("Strategy").select_option("chain")
-    expect(dialog.get_by_text(re.compile("to 2 nodes by chain"))).to_be_visible()
-    dialog.get_by_text("Compare the strategies").click()
-    expect(dialog.get_by_role("row", name=re.compile("^sequential"))).to_be_visible()
-    dialog.get_by_role("checkbox", name=re.compile("^Preheat only")).check()
-    dialog.get_by_role("button", name="Deploy").click()
+    page.get_by_label("Strategy").select_option("chain")
+    expect(page.get_by_text(re.compile("to 2 nodes by chain"))).to_be_visible()
+    page.get_by_text("Compare the strategies").click()
+    expect(page.get_by_role("row", name=re.compile("^sequential"))).to_be_visible()
+    page.get_by_role("checkbox", name=re.compile("^Preheat only")).check()
+    page.get_by_role("button", name="Deploy", exact=True).click()
     page.wait_for_url(re.compile(r"/deployments/dep-\w+/"))
     expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 2 of 2 nodes", timeout=LONG)
     page.get_by_role("button", name="Pin").click()
@@ -64,9 +63,13 @@ def test_a_version_is_compared_preheated_and_pinned_in_the_browser(people: Peopl
 
 
 def choose_nodes(page: Page, names: list[str]) -> None:
-    for box in page.get_by_role("dialog").get_by_role("checkbox").all():
-        label = box.locator("xpath=..").inner_text()
-        box.set_checked(label.split()[0] in names)
+    page.get_by_role("button", name="Choose none").click()
+    expect(page.locator("[data-chosen]")).to_have_text(re.compile("^0 of "))
+    for name in names:
+        page.get_by_label("Find").fill(name)
+        page.get_by_role("button", name="Choose the 1 found").click()
+    page.get_by_label("Find").fill("")
+    expect(page.locator("[data-chosen]")).to_have_text(re.compile(rf"^{len(names)} of \d+ nodes in \d+ rack"))
 
 
 def test_a_node_killed_on_the_way_is_passed_by_and_fetches_the_rest_when_it_is_back(

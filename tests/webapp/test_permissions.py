@@ -88,6 +88,7 @@ def pages() -> Iterator[Row]:
     yield Row("post", "models/register/", "L U F Y Y Y Y", body=registered)
     yield Row("get", "deployments/", SIGNED_IN)
     begun = {"model_version": "{model_version}", "targets": ["{node}"]}
+    yield Row("get", "deployments/create/", MEMBERS, "deployments/create/?model_version={model_version}")
     yield Row("post", "deployments/create/", MEMBERS, body=begun)
     yield Row("get", "deployments/history/", SIGNED_IN)
     yield Row("post", "deployments/plan/", MEMBERS, body=begun)

@@ -1,13 +1,13 @@
 from django.urls import path
 
-from webapp.deployments.pages import actions, views
+from webapp.deployments.pages import actions, form, views
 
 app_name = "deployments"
 urlpatterns = [
     path("deployments/", views.deployment_list, name="list"),
-    path("deployments/create/", actions.create, name="create"),
+    path("deployments/create/", form.create, name="create"),
     path("deployments/history/", views.past, name="history"),
-    path("deployments/plan/", views.plan, name="plan"),
+    path("deployments/plan/", form.plan, name="plan"),
     path("deployments/<str:deployment_id>/", views.detail, name="detail"),
     path("deployments/<str:deployment_id>/chunks/", views.chunks, name="chunks"),
     path("deployments/<str:deployment_id>/retry/", actions.retry, name="retry"),

@@ -9,14 +9,11 @@ from django.shortcuts import redirect
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from platform_core.cluster.health import NodeState
-from platform_core.distribution.strategies import AUTO, NAMES
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
-from webapp.clusters import queries as clusters
 from webapp.live import fragments
 from webapp.registry import contributions, queries, services
 from webapp.registry.models import Model, ModelVersion
@@ -82,8 +79,6 @@ def detail(request: HttpRequest, team: str, name: str) -> HttpResponse:
         "model": {"team": team, "name": name, "sentence": f"{count}{where}."},
         "subjects": f"models:{team} deployments:{team}",
         "versions": [_version(version, deployed.get(version.id, [])) for version in versions],
-        "targets": _targets(),
-        "strategies": (AUTO, *NAMES),
         "may": {"deploy": permissions.may(actor, "deployment.create", team)},
     }
     return fragments.render(request, "model.html", context)
@@ -107,24 +102,6 @@ def _version(version: ModelVersion, deployments: list[dict[str, Any]]) -> dict[s
         "user": version.created_by.username,
         "deployments": deployments,
     }
-
-
-def _targets() -> list[dict[str, Any]]:
-    """Nodes a model can go to, with the disk that is left there."""
-    nodes = clusters.summaries()
-    told = clusters.telemetry([node.id for node in nodes])
-    return [
-        {
-            "id": node.id,
-            "name": node.hostname,
-            "rack": node.rack,
-            "state": node.state,
-            "disk_free": told[node.id].disk_free_bytes if node.id in told else None,
-            "ready": node.state is NodeState.READY,
-            "agent": bool(node.transfer_port),
-        }
-        for node in nodes
-    ]
 
 
 @login_required

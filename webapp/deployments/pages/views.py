@@ -1,4 +1,4 @@
-"""The pages of deployments: the list, one deployment node by node, what is past, and the plan in the form."""
+"""The pages of deployments: the list, one deployment node by node, and what is past."""
 
 from typing import Any
 
@@ -6,23 +6,19 @@ from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET
 
 from platform_core.distribution.deployment import ACTIVE, DeploymentState, WorkerState
 from platform_core.distribution.history import by_model
-from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
-from webapp.deployments import queries, services
-from webapp.deployments.delivery import planning
+from webapp.deployments import queries
 from webapp.deployments.pages import history, movement, presentation, rollout
-from webapp.deployments.pages.actions import rate_cap
 from webapp.deployments.pages.history import Question
 from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.live.queries import story
-from webapp.registry import queries as registry
 
 PAGE = 50
 WORKERS_SHOWN = 50
@@ -92,26 +88,6 @@ def chunks(request: HttpRequest, deployment_id: str) -> JsonResponse:
     """For the heat map: which node has which chunk."""
     row = queries.seen_by(actor_of(request), deployment_id)
     return JsonResponse(movement.chunk_map(row, queries.workers(row.id)))
-
-
-@login_required
-@require_POST
-def plan(request: HttpRequest) -> HttpResponse:
-    """What each strategy would take, for the form that is being filled in. Thousands of nodes need a POST."""
-    actor, given = actor_of(request), request.POST
-    version = registry.version(given.get("model_version", ""))
-    if version is None or not permissions.may(actor, "deployment.view", version.model.team_id):
-        raise TrainmasterError("not_found", what="model version")
-    targets = given.getlist("targets")
-    if not targets:
-        return render(request, "parts/plan.html", {"why": "Choose the nodes that shall have it."})
-    found, places = services.what_and_where(actor, str(version.model), version.version, targets)
-    assert found.manifest is not None, "a version that is ready has one"
-    document, strategy = found.manifest.document, given.get("strategy") or "auto"
-    planned = planning.plan(
-        places, found.manifest.total_bytes, document["piece_size"], strategy, rate_cap(given)
-    )
-    return render(request, "parts/plan.html", {"plan": planned, "nodes": len(places)})
 
 
 @login_required

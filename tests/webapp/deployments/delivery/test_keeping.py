@@ -237,41 +237,6 @@ def test_the_plan_compares_the_strategies_and_moves_nothing(
     assert not Deployment.objects.exists()
 
 
-def test_the_form_shows_what_its_choice_would_take(
-    version: ModelVersion,
-    owner: User,
-    nodes: list[Node],
-    browser: Callable[[User], Client],
-) -> None:
-    form = page(browser, owner, "/models/vision/bytelm/")
-    assert "/deployments/plan/" in form
-    assert 'name="preheat"' in form
-    given = {"model_version": version.id, "targets": [node.id for node in nodes[:2]], "strategy": "chain"}
-    told = browser(owner).post("/deployments/plan/", given).content.decode()
-    assert "to 2 nodes by chain" in told
-    assert "sequential" in told
-    bare = browser(owner).post("/deployments/plan/", {"model_version": version.id})
-    assert "Choose the nodes" in bare.content.decode()
-
-
-def test_a_form_may_name_ten_thousand_nodes(
-    version: ModelVersion, owner: User, nodes: list[Node], browser: Callable[[User], Client]
-) -> None:
-    asked = {"model_version": version.id, "targets": [nodes[0].id, *(f"gpu-{n}" for n in range(10_000))]}
-    for url in ("/deployments/plan/", "/deployments/create/"):
-        answer = browser(owner).post(url, asked)
-        assert "Node gpu-0 is not known here" in answer.content.decode(), "it was read, all of it"
-
-
-def test_a_form_without_a_node_goes_nowhere(
-    version: ModelVersion, owner: User, nodes: list[Node], browser: Callable[[User], Client]
-) -> None:
-    answer = browser(owner).post("/deployments/create/", {"model_version": version.id})
-    assert answer.status_code == 400
-    assert "choose at least one node" in answer.content.decode()
-    assert not Deployment.objects.exists()
-
-
 def test_a_deployment_from_the_form_may_only_preheat(
     version: ModelVersion,
     owner: User,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
@@ -10,17 +11,21 @@ from webapp.checkpoints import queries
 from webapp.checkpoints.models import Checkpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from webapp.jobs.models import Job
 
 
 def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:
-    rows = queries.of_job(job.id)
-    good = [row for row in rows if row.deleted_ms is None]
-    newest = max(good, key=lambda row: row.saved_ms, default=None)
+    kept = cache(lambda: [row for row in queries.of_job(job.id) if row.deleted_ms is None])
     return {
-        "checkpoints": [_line(row, newest) for row in good],
-        "checkpoint_ms": newest.saved_ms if newest else None,
+        "checkpoints": lambda: [_line(row, _newest(kept())) for row in kept()],
+        "checkpoint_ms": lambda: newest.saved_ms if (newest := _newest(kept())) else None,
     }
+
+
+def _newest(rows: Sequence[Checkpoint]) -> Checkpoint | None:
+    return max(rows, key=lambda row: row.saved_ms, default=None)
 
 
 def _line(row: Checkpoint, newest: Checkpoint | None) -> dict[str, Any]:

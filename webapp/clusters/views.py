@@ -1,6 +1,7 @@
 """The pages of nodes, and what operators do to them."""
 
 from collections.abc import Callable
+from functools import cache
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -55,16 +56,17 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
     row = Node.objects.filter(id=node_id).first()
     if row is None:
         raise TrainmasterError("not_found", what=f"node {node_id}")
-    seen = pages.look([row])
-    shown = pages.row(actor, seen, row)
+    seen = cache(lambda: pages.look([row]))
+    shown = cache(lambda: pages.row(actor, seen(), row))
     context = {
+        "node_id": node_id,
         "node": shown,
-        "kpis": pages.node_kpis(shown),
+        "kpis": lambda: pages.node_kpis(shown()),
         "facts": pages.facts(row),
-        "slots": pages.slot_rows(actor, seen, row),
+        "slots": lambda: pages.slot_rows(actor, seen(), row),
         "charts": [],
-        "events": live.story(f"node:{node_id}", EVENTS_SHOWN)[::-1],
-        "windows": queries.maintenance(node_id),
+        "events": lambda: live.story(f"node:{node_id}", EVENTS_SHOWN)[::-1],
+        "windows": lambda: queries.maintenance(node_id),
     }
     return fragments.render(request, "node.html", context)
 

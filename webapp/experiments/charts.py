@@ -75,6 +75,10 @@ def _series(run: Run, key: str, x: str, weight: float, live: bool) -> dict[str, 
     }
 
 
-def spark(run: Run, key: str = "loss", most: int = 40) -> list[float]:
-    points = [(float(step), value) for step, value, _ in metric_store.series(run.id, key)]
-    return [value for _, value in downsample(points, most)]
+def sparks(runs: Sequence[Run], key: str = "loss", most: int = 40) -> dict[str, list[float]]:
+    """The course of each run in a few values."""
+    found = metric_store.curves([run.id for run in runs], key)
+    return {
+        run_id: [value for _, value in downsample([(float(step), value) for step, value in points], most)]
+        for run_id, points in found.items()
+    }

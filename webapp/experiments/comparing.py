@@ -17,6 +17,7 @@ from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollar
 from webapp.experiments import charts, metric_store, queries
 from webapp.experiments.models import Run
 from webapp.quotas import queries as quotas
+from webapp.quotas.queries import JobCost
 
 # lineage that says how a run was made; what only tells runs apart by accident stays out
 _LINEAGE = (
@@ -53,12 +54,25 @@ def _text(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def run_line(
-    run: Run, runs: Sequence[Run], params: Sequence[str], metrics: Sequence[str], now_ms: int
-) -> dict[str, Any]:
-    """One line of an experiment's table."""
+def run_lines(
+    runs: Sequence[Run], params: Sequence[str], metrics: Sequence[str], now_ms: int
+) -> list[dict[str, Any]]:
+    """An experiment's table, in the order of the runs."""
+    costs = quotas.costs_of_jobs([run.id for run in runs], now_ms)
+    losses = charts.sparks(runs)
+    columns = [_column(runs, key) for key in metrics]
+    return [
+        {
+            **_line(run, params, costs.get(run.id)),
+            "metrics": [column[place] for column in columns],
+            "losses": losses.get(run.id, []),
+        }
+        for place, run in enumerate(runs)
+    ]
+
+
+def _line(run: Run, params: Sequence[str], cost: JobCost | None) -> dict[str, Any]:
     flat = flatten(config(run))
-    cost = quotas.cost_of_job(run.id, now_ms)
     ended = run.job.finished_ms
     return {
         "id": run.id,
@@ -68,18 +82,16 @@ def run_line(
         "started_ms": run.job.started_ms,
         "elapsed_ms": ended - run.job.started_ms if ended and run.job.started_ms else None,
         "params": [_text(flat.get(name, MISSING)) for name in params],
-        "metrics": [_metric(run, runs, key) for key in metrics],
-        "losses": charts.spark(run),
         "gpu_ms": cost.gpu_ms if cost else 0,
         "micro_dollars": cost.micro_dollars if cost else 0,
         "tags": run.tags,
     }
 
 
-def _metric(run: Run, runs: Sequence[Run], key: str) -> dict[str, Any]:
-    values = [other.summary.get(key, {}).get("value") for other in runs]
-    best, place = best_of(key, values), runs.index(run)
-    return {"value": values[place], "best": best is not None and values[place] == values[best]}
+def _column(runs: Sequence[Run], key: str) -> list[dict[str, Any]]:
+    values = [run.summary.get(key, {}).get("value") for run in runs]
+    best = best_of(key, values)
+    return [{"value": value, "best": best is not None and value == values[best]} for value in values]
 
 
 def sort_key(metric: str, value: float | None) -> tuple[bool, float]:

@@ -2,9 +2,11 @@
 
 append   idempotent; a step of a later attempt replaces that of an earlier one, never the other way round
 series   points of one metric in order of steps
+curves   the same of many runs at once
 keys     the metrics of a run
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +53,15 @@ def series(run_id: str, key: str, after_step: int | None = None) -> list[tuple[i
     if after_step is not None:
         rows = rows.filter(step__gt=after_step)
     return list(rows.values_list("step", "value", "at_ms"))
+
+
+def curves(run_ids: Iterable[str], key: str) -> dict[str, list[tuple[int, float]]]:
+    """(step, value) in order of steps, by run; a run without the metric has no curve."""
+    found: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    rows = MetricPoint.objects.filter(run__in=list(run_ids), key=key).order_by("run", "step")
+    for run_id, step, value in rows.values_list("run", "step", "value").iterator():
+        found[run_id].append((step, value))
+    return found
 
 
 def keys(run_ids: Iterable[str]) -> list[str]:

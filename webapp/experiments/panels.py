@@ -17,8 +17,8 @@ def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:
     if run is None:
         return {}
     return {
-        "charts": charts.of_run(run),
+        "charts": lambda: charts.of_run(run),
         "lineage": run.lineage,
-        "artifacts": artifacts.listed(run),
+        "artifacts": lambda: artifacts.listed(run),
         "run": {"id": run.id, "experiment_id": run.experiment_id, "experiment": run.experiment.name},
     }

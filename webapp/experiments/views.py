@@ -88,7 +88,7 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
     runs = queries.runs(experiment.id)
     params = comparing.differing_names(runs)[:8]
     metrics = charts.in_order(sorted({key for run in runs for key in run.summary}))[:5]
-    lines = [comparing.run_line(run, runs, params, metrics, now_ms()) for run in runs]
+    lines = comparing.run_lines(runs, params, metrics, now_ms())
     sort = request.GET.get("sort", "started")
     if sort in metrics:
         place = metrics.index(sort)

@@ -18,7 +18,7 @@ _FORECASTS: list[Forecast] = []
 
 
 def panel_of_job(panel: Panel) -> None:
-    """Adds to the context of a job's page."""
+    """Adds to the context of a job's page; what costs something as a function, as in every page's context."""
     _PANELS.append(panel)
 
 

@@ -1,5 +1,6 @@
 """The pages of jobs: the list, and one job with its log."""
 
+from functools import cache
 from typing import Any
 
 from django.contrib import messages
@@ -17,7 +18,7 @@ from webapp.accounts.queries import teams as team_views
 from webapp.clusters import queries as cluster_queries
 from webapp.jobs import contributions, declaring, logs, presentation, queries, services
 from webapp.jobs.api import job_for
-from webapp.jobs.models import Job
+from webapp.jobs.models import Attempt, Job
 from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.live.queries import story
@@ -41,19 +42,19 @@ def job_list(request: HttpRequest) -> HttpResponse:
     number = request.GET.get("after") or request.GET.get("before") or "1"
     page = Paginator(found, PAGE).get_page(number)
     now = now_ms()
-    counts = queries.count_by_state(mine)
+    counts = cache(lambda: queries.count_by_state(mine))
     teams = [view.slug for view in team_views(actor.sees)]
     context = {
         "subjects": " ".join(f"jobs:{slug}" for slug in teams),
-        "sentence": _sentence(counts),
+        "sentence": lambda: _sentence(counts()),
         "filters": filters,
         "filtered": any(filters.values()),
-        "states": [
-            {"value": value, "label": _LABELS.get(value, value.title()), "count": _count(counts, value)}
+        "states": lambda: [
+            {"value": value, "label": _LABELS.get(value, value.title()), "count": _count(counts(), value)}
             for value in _STATES
         ],
         "teams": teams,
-        "users": queries.submitters(mine),
+        "users": lambda: queries.submitters(mine),
         "jobs": [row(job, now) for job in page],
         "pager": {
             "next": page.next_page_number() if page.has_next() else "",
@@ -109,20 +110,19 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
     actor = actor_of(request)
     now = now_ms()
     owner = job.user.username
-    attempts = queries.attempts(job.id)
-    newest = attempts[0] if attempts else None
-    extra = {
-        "charts": [],
-        "checkpoints": [],
-        "run": None,
-        "lineage": job.lineage,
-        "artifacts": [],
-        "models": [],
-        "checkpoint_ms": None,
-    }
-    extra |= contributions.panels(request, job)
-    events = story(f"job:{job.id}")[::-1]
-    living = newest if (newest is not None and newest.ended_ms is None) or job.state in TERMINAL else None
+    extra = fragments.when_asked(
+        {
+            "charts": [],
+            "checkpoints": [],
+            "run": None,
+            "lineage": job.lineage,
+            "artifacts": [],
+            "models": [],
+            "checkpoint_ms": lambda: None,
+        }
+        | contributions.panels(request, job)
+    )
+    events = cache(lambda: story(f"job:{job.id}")[::-1])
     context = {
         "tab": request.GET.get("tab", "overview"),
         "job": {
@@ -134,25 +134,32 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
             "tags": job.spec["tags"],
         },
         "answer": presentation.answer(job, now),
-        "kpis": presentation.kpis(job, now, extra["checkpoint_ms"]),
-        "members": presentation.members(living),
+        "kpis": lambda: presentation.kpis(job, now, extra["checkpoint_ms"]()),
+        "members": lambda: presentation.members(_living(job)),
         "made_of": presentation.made_of(job, extra["lineage"]),
         "diff": extra["lineage"].get("git_diff") or "",
         "logs_url": reverse("jobs:log", args=[job.id]),
         "logs_download": reverse("jobs:log-download", args=[job.id]),
         "events": events,
-        "recent_events": events[:10],
-        "spec": presentation.spec_rows(job),
-        "spec_text": presentation.spec_text(job),
+        "recent_events": lambda: events()[:10],
+        "spec": lambda: presentation.spec_rows(job),
+        "spec_text": lambda: presentation.spec_text(job),
         "may": {
             "cancel": job.state not in TERMINAL and permissions.may(actor, "job.cancel", job.team_id, owner),
-            "declare_lost": declaring.can_be_lost(actor, job),
+            "declare_lost": lambda: declaring.can_be_lost(actor, job),
             "clone": permissions.may(actor, "job.submit", job.team_id),
             "register": permissions.may(actor, "model.register", job.team_id),
         },
         **extra,
     }
     return fragments.render(request, "job.html", context)
+
+
+def _living(job: Job) -> Attempt | None:
+    """The attempt whose nodes are shown: the one that runs, or that the job ended with."""
+    newest = next(iter(queries.attempts(job.id)), None)
+    ended = newest is not None and newest.ended_ms is not None
+    return None if ended and job.state not in TERMINAL else newest
 
 
 @login_required

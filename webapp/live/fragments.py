@@ -1,5 +1,7 @@
 """One template a page; a fragment of it is a named block, rendered alone when the page asks for it again."""
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
@@ -12,11 +14,20 @@ from django.template.loader_tags import BLOCK_CONTEXT_KEY, BlockContext, BlockNo
 def render(
     request: HttpRequest, template_name: str, context: dict[str, Any], status: int = 200
 ) -> HttpResponse:
-    """The whole page, or with `?block=name` from htmx only that block, so both come out of the same lines."""
+    """The whole page, or with `?block=name` from htmx only that block, so both come out of the same lines.
+
+    What costs something stands in the context as a function: a fragment pays for what it shows.
+    """
+    context = when_asked(context)
     block = request.GET.get("block")
     if block and request.headers.get("HX-Request"):
         return HttpResponse(render_block(request, template_name, block, context), status=status)
     return HttpResponse(loader.render_to_string(template_name, context, request), status=status)
+
+
+def when_asked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The functions among them are called when the template first asks for their name, and once."""
+    return {name: cache(value) if callable(value) else value for name, value in values.items()}
 
 
 def render_block(request: HttpRequest, template_name: str, block: str, context: dict[str, Any]) -> str:

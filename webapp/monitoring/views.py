@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -49,19 +50,18 @@ BUSY_POINTS = 600
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
-    built = cluster_map.build(actor)
+    built = cache(lambda: cluster_map.build(actor))
     waiting = job_queries.in_queue_order(job_queries.visible(actor.sees))
-    teams = [view.slug for view in team_views(actor.sees)]
     context = {
-        "subjects": " ".join(["cluster", *(f"jobs:{slug}" for slug in teams)]),
-        "cluster": _cluster(built),
-        "kpis": _kpis(actor, built),
-        "racks": built["racks"],
-        "legend": built["legend"],
-        "waiting": _waiting_lines(list(waiting[:WAITING_SHOWN])),
-        "waiting_more": max(0, waiting.count() - WAITING_SHOWN),
-        "busy": busy(now_ms()),
-        "events": _news(actor),
+        "subjects": lambda: " ".join(["cluster", *(f"jobs:{view.slug}" for view in team_views(actor.sees))]),
+        "cluster": lambda: _cluster(built()),
+        "kpis": lambda: _kpis(actor, built()),
+        "racks": lambda: built()["racks"],
+        "legend": lambda: built()["legend"],
+        "waiting": lambda: _waiting_lines(list(waiting[:WAITING_SHOWN])),
+        "waiting_more": lambda: max(0, waiting.count() - WAITING_SHOWN),
+        "busy": lambda: busy(now_ms()),
+        "events": lambda: _news(actor),
     }
     return fragments.render(request, "overview.html", context)
 
@@ -190,7 +190,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         "events": events[:AUDIT_PAGE],
         "filters": filters,
         "filtered": any(filters.values()),
-        "kinds": kinds(),
+        "kinds": kinds,
         "pager": {"next": events[AUDIT_PAGE - 1].id if more else "", "previous": ""},
     }
     return fragments.render(request, "audit.html", context)

@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
 def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:
     """The team's model names, for the form that registers a checkpoint."""
-    return {"models": queries.names(job.team_id)}
+    return {"models": lambda: queries.names(job.team_id)}

@@ -10,6 +10,6 @@ from webapp.scheduling import queries
 
 
 def of_job(request: HttpRequest, job: Any) -> dict[str, Any]:
-    return {
-        "should_start": queries.starts([job.id], now_ms()).get(job.id, "") if job.state in WAITING else ""
-    }
+    if job.state not in WAITING:
+        return {}
+    return {"should_start": lambda: queries.starts([job.id], now_ms()).get(job.id, "")}

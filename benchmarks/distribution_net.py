@@ -152,7 +152,7 @@ def simulated_ratio(hosts: list[Host], options: argparse.Namespace, rate: int) -
     conditions = Conditions(options.bytes, options.piece, rate, rate)
     (found,) = runs_of(["mesh"], places, conditions, options.lanes, seed=1)
     seconds = float(str(found["ratio"])) * bound_ms(places, conditions) / 1000
-    return round(seconds * rate / options.bytes, 3)
+    return round(seconds * rate / conditions.total_bytes, 3)
 
 
 def is_right(path: Path, manifest: Manifest) -> bool:

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -63,7 +63,7 @@ def main() -> None:
 
 def line(way: str, runs: list[dict[str, Any]], size: int, digest: str) -> dict[str, Any]:
     def middle(name: str) -> float:
-        return statistics.median(run[name] for run in runs)
+        return float(statistics.median(run[name] for run in runs))
 
     return {
         "transport": way,
@@ -95,7 +95,7 @@ async def by_boto3(url: str, size: int) -> dict[str, Any]:
         return await timed(lambda start, wanted: ranges.fetch(stream, start, wanted), size)
 
 
-def _streamed(store: Any, etag: str, start: int, size: int) -> Iterator[bytes]:
+def _streamed(store: Any, etag: str, start: int, size: int) -> Generator[bytes, None, None]:
     yield from store.stream_range("x", start, size, etag, block=BLOCK)
 
 
@@ -131,7 +131,7 @@ async def by_crt(url: str, size: int) -> dict[str, Any]:
     return await timed(fetch, size)
 
 
-WAYS: dict[str, Callable[[str, int], Awaitable[dict[str, Any]]]] = {"boto3": by_boto3, "crt": by_crt}
+WAYS: dict[str, Callable[[str, int], Coroutine[Any, Any, dict[str, Any]]]] = {"boto3": by_boto3, "crt": by_crt}
 
 
 async def timed(fetch: Fetch, size: int) -> dict[str, Any]:

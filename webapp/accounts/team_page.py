@@ -31,7 +31,7 @@ def show(
             "manage_secrets": may(actor, "secret.manage", slug),
         },
         "roles": [str(role) for role in Role],
-        "members": [
+        "members": lambda: [
             {
                 "user_id": member.user_id,
                 "username": member.username,
@@ -41,8 +41,8 @@ def show(
             }
             for member in queries.members(slug)
         ],
-        "secrets": queries.secrets(slug),
-        "changes": live.of_team(slug, CHANGE_SUBJECTS, CHANGES_SHOWN),
+        "secrets": lambda: queries.secrets(slug),
+        "changes": lambda: live.of_team(slug, CHANGE_SUBJECTS, CHANGES_SHOWN),
         "problems": dict(problems or {}),
         **contributions.panels(request, actor, slug),
     }

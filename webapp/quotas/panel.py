@@ -29,11 +29,11 @@ def of_team(request: HttpRequest, actor: Actor, team: str) -> dict[str, Any]:
     limits = cache(lambda: _limits(team, quotas()))
     return {
         "limits": limits,
-        "kpis": cache(lambda: _kpis(limits(), members())),
+        "kpis": lambda: _kpis(limits(), members()),
         "period": PERIOD_WORDS,
-        "use": cache(lambda: use_chart(team, since, now)),
+        "use": lambda: use_chart(team, since, now),
         "costs_members": members,
-        "costs_jobs": cache(lambda: _jobs(team, since, now)),
+        "costs_jobs": lambda: _jobs(team, since, now),
     }
 
 

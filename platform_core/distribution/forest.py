@@ -83,7 +83,8 @@ class Tree:
             return (STORE,)
         if above[0] not in self._heirs:
             self._heirs[above[0]] = self._share_out(above[0])
-        found = [above[0], self._heirs[above[0]][node, lane], *above[1:3], above[-1]]
+        alike = [each for each in above if self.seats[each].pace <= self.seats[above[0]].pace]
+        found = [above[0], self._heirs[above[0]][node, lane], *alike[1:3], alike[-1]]
         kept = dict.fromkeys(each for each in found if each not in (STORE, node))
         return (*list(kept)[: MOST_SOURCES - 1], STORE)
 

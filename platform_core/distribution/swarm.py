@@ -82,8 +82,11 @@ def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> F
         return Follow(lane, STORE, first, length)
     elif not peers:
         # Whoever loses all at once has rather lost its own link for a moment; a root's heir knows but that one.
-        waits = len(plan.lanes[lane]) > 2 and view.holds[lane] and lane not in view.stalled
-        return None if waits else Follow(lane, STORE, first, length)
+        heir = len(plan.lanes[lane]) <= 2
+        if not heir and view.holds[lane] and lane not in view.stalled:
+            return None
+        source, runs = _furthest(plan, view, lane, first + view.patience * heir)
+        return Follow(lane, source, first, _end(runs, first, length))
     # Nobody leaves a parent only because nothing has come so far down yet.
     stalls = lane in view.stalled and (view.holds[lane] or parent in view.gone)
     way_out = _way_out(plan, view, lane, first, length) if stalls else None
@@ -100,6 +103,19 @@ def _catch_up(plan: NodePlan, view: View, lane: int, first: int) -> Follow | Non
     ends = ((run[1], name) for name, runs in peers if (run := run_at(runs, first)))
     end, source = max(ends, default=(0, STORE))
     return Follow(lane, source, first, end) if end - first > view.patience else None
+
+
+def _furthest(plan: NodePlan, view: View, lane: int, beyond: int) -> tuple[str, Runs]:
+    """For one that has lost all whom it knew in the lane: of its other neighbours the one with most of what comes
+    next, if that reaches beyond the piece; else the store."""
+    first = frontier(view.holds[lane])
+    having = [
+        (run[1], peer)
+        for peer in _peers(_everybody(plan, lane), view, lane)
+        if (run := run_at(peer[1], first))
+    ]
+    end, peer = max(having, default=(0, (STORE, ())))
+    return peer if end > beyond else (STORE, ())
 
 
 def _in_turn(plan: NodePlan, view: View, lane: int, first: int) -> list[tuple[str, Runs]]:

@@ -112,10 +112,11 @@ class Nodes:
 
     def watch(self) -> None:
         """Every node looks now and then. Asked are those whose answer can differ: a lane stands still, is far behind
-        its source, or does not come from where the plan would have it."""
+        its source, or does not come from where the plan would have it. One in which nobody is asked stands still too.
+        """
         flows = self.flows
-        follows = np.array([follow is not None for follow in self._following])
-        still = follows & (flows.place == self._watched) & flows.alive[flows.target]
+        lacks = flows.in_gap | (flows.place < flows.length[: len(flows.place)])
+        still = lacks & (flows.place == self._watched) & flows.alive[flows.target]
         far = flows.behind() > self.leap
         self._watched = flows.place.copy()
         stalled: dict[int, set[int]] = {}

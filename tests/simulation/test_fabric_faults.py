@@ -61,6 +61,14 @@ def test_all_that_are_there_in_the_end_have_everything_with_a_coordinator_or_wit
     assert {place.node for place in places} - for_good <= set(outcome.finished_ms)
 
 
+def test_one_that_comes_back_to_two_dead_parents_asks_its_other_neighbours() -> None:
+    """In the lane in which it knew those two alone nothing is asked of anybody at first: that stands still as well."""
+    failures = [Failure("n03-01", 2_000, 22_000), Failure("n00-00", 3_000), Failure("n03-00", 8_605)]
+    outcome = run(places_in(5, 4), failures, mend_ms=NEVER)
+    assert "n03-01" in outcome.finished_ms
+    assert outcome.store_copies <= 1.01
+
+
 def test_one_failure_costs_the_others_a_moment_and_nothing_is_fetched_twice() -> None:
     places = places_in(8, 25)
     undisturbed = max(run(places).finished_ms.values())

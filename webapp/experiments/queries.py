@@ -1,8 +1,14 @@
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from django.db.models import QuerySet
 
 from webapp.experiments.models import Experiment, Run
+
+_OUTCOME = (
+    "experiment_id", "tags", "summary", "created_ms",
+    "job__name", "job__state", "job__finished_ms", "job__progress_ms",
+)  # fmt: skip
 
 
 def visible(teams: Iterable[str] | None) -> QuerySet[Experiment]:
@@ -21,6 +27,15 @@ def run(run_id: str) -> Run | None:
 def runs(experiment_id: int) -> list[Run]:
     rows = Run.objects.filter(experiment=experiment_id).select_related("job__user", "experiment")
     return list(rows.order_by("-created_ms", "-id"))
+
+
+def outcomes(experiment_ids: Sequence[int]) -> dict[int, list[Run]]:
+    """The runs of each, newest first, without what they were made of; an experiment without runs is left out."""
+    found: dict[int, list[Run]] = defaultdict(list)
+    rows = Run.objects.filter(experiment__in=experiment_ids).select_related("job").only(*_OUTCOME)
+    for row in rows.order_by("-created_ms", "-id"):
+        found[row.experiment_id].append(row)
+    return found
 
 
 def chosen(run_ids: Sequence[str]) -> list[Run]:

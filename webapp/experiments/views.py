@@ -1,6 +1,6 @@
 """The pages of experiments: the list, one experiment's runs, and the comparison of any runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -18,6 +18,7 @@ from webapp.experiments.models import Experiment, Run
 from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.quotas import queries as quotas
+from webapp.quotas.queries import JobCost
 
 PAGE = 30
 
@@ -39,7 +40,7 @@ def experiment_list(request: HttpRequest) -> HttpResponse:
         "filters": filters,
         "filtered": any(filters.values()),
         "teams": teams,
-        "experiments": [_line(experiment) for experiment in page],
+        "experiments": _lines(list(page)),
         "pager": {
             "next": page.next_page_number() if page.has_next() else "",
             "previous": page.previous_page_number() if page.has_previous() else "",
@@ -48,9 +49,14 @@ def experiment_list(request: HttpRequest) -> HttpResponse:
     return fragments.render(request, "experiments.html", context)
 
 
-def _line(experiment: Experiment) -> dict[str, Any]:
-    runs = queries.runs(experiment.id)
-    costs = quotas.costs_of_jobs([run.id for run in runs], now_ms()).values()
+def _lines(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
+    runs = queries.outcomes([experiment.id for experiment in experiments])
+    costs = quotas.costs_of_jobs([run.id for of_one in runs.values() for run in of_one], now_ms())
+    return [_line(experiment, runs.get(experiment.id, []), costs) for experiment in experiments]
+
+
+def _line(experiment: Experiment, runs: Sequence[Run], all_costs: Mapping[str, JobCost]) -> dict[str, Any]:
+    costs = [all_costs[run.id] for run in runs if run.id in all_costs]
     return {
         "id": experiment.id,
         "name": experiment.name,

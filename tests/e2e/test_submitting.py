@@ -62,10 +62,10 @@ def watch(page: Page) -> None:
     expect(state_of(page)).to_have_text(re.compile("running|checkpointing"), timeout=LONG)
     told = page.locator("#side .tl li")
     before = told.count()
-    moves(kpi(page, "Step"), kpi(page, "Loss"))
     points = page.locator("figure[data-chart] .plot").first
     expect(points).to_have_attribute("aria-label", re.compile(r"\d"))
     early = drawn(points)[1]
+    moves(kpi(page, "Step"), kpi(page, "Loss"))
     expect(state_of(page)).to_have_text("succeeded", timeout=LONG)
     expect(kpi(page, "Step")).to_have_text(str(STEPS))
     expect(page.locator(".log .line", has_text="held-out bits per byte")).to_be_visible()

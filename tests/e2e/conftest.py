@@ -14,7 +14,8 @@ from tests.e2e.people import People, chromium
 from tests.e2e.site import Site, until
 from tests.e2e.spare_agent import GPU_TYPE, NAME, SpareAgent
 from tests.support import surroundings
-from webapp.operations.platform_process import ROOT, PlatformProcess
+from webapp.operations.platform_process import PlatformProcess
+from webapp.operations.programs import ROOT
 
 RESULTS = ROOT / "test-results"
 HERE = Path(__file__).parent

@@ -18,7 +18,8 @@ import psutil
 from trainmaster import bundle
 from trainmaster.answers import Job
 from trainmaster.client import Client
-from webapp.operations.platform_process import ROOT, PlatformProcess, training_process
+from webapp.operations.platform_process import PlatformProcess, training_process
+from webapp.operations.programs import ROOT
 
 T = TypeVar("T")
 EXAMPLE = ROOT / "examples" / "bytelm"

@@ -17,8 +17,9 @@ from trainmaster import bundle
 from trainmaster.answers import Deployment, Job
 from trainmaster.client import Client, ClientError
 from webapp.operations.cast import CAST
+from webapp.operations.programs import ROOT
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "bytelm"
+EXAMPLE = ROOT / "examples" / "bytelm"
 SUBMITTER = next(person for person in CAST if person.username == "bob")
 FORM = {
     "team": "vision", "project": "byte models", "experiment": "bytelm", "command": "train.py", "purpose": "training",

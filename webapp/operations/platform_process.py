@@ -13,11 +13,9 @@ from typing import IO
 
 import psutil
 
-from webapp.operations.programs import runnable
+from webapp.operations.programs import ROOT, runnable
 from webapp.operations.state_folder import read_environment
 from webapp.operations.supervisor import TETHER
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class PlatformError(Exception):

@@ -4,6 +4,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]  # the programs run here: manage.py and examples lie in it
+
 WEB = ("uvicorn", "webapp.config.asgi:application", "--timeout-graceful-shutdown", "3", "--no-access-log")
 CELERY = ("celery", "--quiet", "-A", "webapp.config")
 WORKER = (*CELERY, "worker", "--concurrency", "2", "--without-gossip", "--without-mingle")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from webapp.operations.platform_process import ROOT
-from webapp.operations.programs import runnable
+from webapp.operations.programs import ROOT, runnable
 from webapp.operations.state_folder import read_environment
 
 

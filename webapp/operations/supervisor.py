@@ -12,7 +12,7 @@ from typing import IO
 import honcho.manager
 from honcho.printer import Message, Printer
 
-from webapp.operations.programs import Program, runnable
+from webapp.operations.programs import ROOT, Program, runnable
 from webapp.operations.tether import die_with_parent
 
 TETHER = Path(__file__).with_name("tether.py")
@@ -65,7 +65,7 @@ def supervise(
             program.name,
             "exec " + shlex.join([*tether, *runnable(program.command)]),
             env=os.environ | dict(environment) | program.environment,
-            cwd=str(Path(__file__).resolve().parents[2]),
+            cwd=str(ROOT),
         )
     manager.loop()
     asked_to_end = manager.returncode in {130, 143} and printer.first_ended is not None

@@ -14,7 +14,7 @@ import click
 from webapp.operations import programs
 from webapp.operations.certs import LOCAL_SERVER, ensure_certificates
 from webapp.operations.embedded import EmbeddedError, Postgres, Server, Valkey, running, tail
-from webapp.operations.programs import Program, runnable
+from webapp.operations.programs import ROOT, Program, runnable
 from webapp.operations.state_folder import (
     MOST_AGENTS,
     Ports,
@@ -23,8 +23,6 @@ from webapp.operations.state_folder import (
     write_environment,
 )
 from webapp.operations.supervisor import LogPrinter, supervise
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 // One socket for the page. Elements name their subjects in data-live ("job:job-… jobs:vision"); when one of them
 // changes, htmx fetches the element's block again (hx-trigger="live"), at most once a second. Modules that want the
-// values themselves (metric points, log lines) listen to `trainmaster:live` on the document.
+// values themselves (metric points, log lines) listen to `trainmaster:live` on the document. Numbers that change every
+// second come as values, by the names in data-value; the page says which it shows and fetches no block for them.
 // After a break the page joins again and asks for everything it shows: nothing needs to be replayed.
 
 const FETCH_GAP_MS = 1000;
+const ORDER_GAP_MS = 10000; // how old the rest of a block may be whose numbers are brought
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 20000;
 const BANNER_AFTER_MS = 2500;
@@ -17,7 +19,8 @@ let bannerTimer = null;
 let everOpen = false;
 const joined = new Set();
 const lastFetch = new WeakMap();
-const owed = new Set();
+const owed = new Map(); // element → when and by which timer
+let shows = "";
 
 function subjectsOf(element) {
   return (element.dataset.live ?? "").split(/\s+/).filter(Boolean);
@@ -37,20 +40,53 @@ function join() {
   if (gone.length) socket.send(JSON.stringify({ leave: gone }));
   fresh.forEach((subject) => joined.add(subject));
   gone.forEach((subject) => joined.delete(subject));
+  say();
 }
 
-function refresh(element) {
-  if (!element.hasAttribute("hx-get") || owed.has(element)) return;
-  const { at, took } = lastFetch.get(element) ?? { at: -Infinity, took: 0 };
-  const rest = Math.max(FETCH_GAP_MS, PATIENCE * took) - (performance.now() - at);
-  owed.add(element);
-  setTimeout(() => {
+// What the page shows of a subject with numbers: all names, wherever they stand.
+function say() {
+  const subjects = [...joined].filter((subject) => subject.startsWith("progress:"));
+  const names = [...new Set([...document.querySelectorAll("[data-value]")].map((element) => element.dataset.value))];
+  const now = JSON.stringify({ shows: Object.fromEntries(subjects.map((subject) => [subject, names])) });
+  if (!subjects.length || now === shows) return;
+  shows = now;
+  socket.send(now);
+}
+
+function put(values) {
+  const blocks = new Set();
+  for (const element of document.querySelectorAll("[data-value]")) {
+    const text = values[element.dataset.value];
+    if (text === undefined) continue;
+    if (element.nodeName === "PROGRESS") element.value = parseFloat(text);
+    else if (element.nodeName === "rect") fill(element, parseFloat(text));
+    else if (element.textContent !== text) element.textContent = text;
+    blocks.add(element.closest("[data-live]"));
+  }
+  for (const block of blocks) if (block) refresh(block, ORDER_GAP_MS);
+}
+
+function fill(cell, percent) {
+  cell.setAttribute("y", 100 - percent);
+  cell.setAttribute("height", percent);
+}
+
+function refresh(element, gap = FETCH_GAP_MS) {
+  if (!element.hasAttribute("hx-get")) return;
+  const now = performance.now();
+  const { at, took } = lastFetch.get(element) ?? { at: gap === FETCH_GAP_MS ? -Infinity : 0, took: 0 };
+  const due = Math.max(now, at + Math.max(gap, PATIENCE * took));
+  const before = owed.get(element);
+  if (before && before.due <= due) return;
+  clearTimeout(before?.timer);
+  const timer = setTimeout(() => {
     if (document.hidden) return; // stays owed until the page is looked at again
     owed.delete(element);
     if (!element.isConnected || busy(element)) return;
     lastFetch.set(element, { at: performance.now(), took: 0 });
     window.htmx.trigger(element, "live");
-  }, Math.max(0, rest));
+  }, due - now);
+  owed.set(element, { due, timer });
 }
 
 // A server that answers slowly is asked less often.
@@ -64,7 +100,7 @@ function busy(element) {
 }
 
 function refreshAll() {
-  watchers().forEach(refresh);
+  watchers().forEach((element) => refresh(element));
 }
 
 // A fetch that did not come through is tried again; the hint that asked for it comes only once.
@@ -76,6 +112,7 @@ function heard({ subject, data }) {
   if (!subject) return;
   document.dispatchEvent(new CustomEvent("trainmaster:live", { detail: { subject, data: data ?? {} } }));
   for (const element of watchers()) if (subjectsOf(element).includes(subject)) refresh(element);
+  if (data?.values) put(data.values);
   if (data?.missed) document.dispatchEvent(new CustomEvent("trainmaster:catch-up"));
 }
 
@@ -92,6 +129,7 @@ function opened() {
   banner("");
   wait = FIRST_WAIT_MS;
   joined.clear();
+  shows = "";
   join();
   if (everOpen) {
     refreshAll();
@@ -135,9 +173,9 @@ export function startLive() {
   }, true);
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return;
-    const late = [...owed];
+    const late = [...owed.keys()];
     owed.clear();
-    late.forEach(refresh);
+    late.forEach((element) => refresh(element));
   });
   window.addEventListener("online", () => {
     wait = FIRST_WAIT_MS;

@@ -243,6 +243,7 @@ LIVE = {
     "jobs:vision": "N N Y Y Y Y Y",
     "models:vision": "N N Y Y Y Y Y",
     "deployment:{deployment}": "N N Y Y Y Y Y",
+    "progress:{deployment}": "N N Y Y Y Y Y",
     "deployments:vision": "N N Y Y Y Y Y",
     "node:{node}": "N Y Y Y Y Y Y",
     "whatif:{what_if}": "N N N N Y N N",  # a question is its asker's

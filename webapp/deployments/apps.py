@@ -10,6 +10,7 @@ class DeploymentsConfig(AppConfig):
         from webapp.accounts.queries import may_watch_team
         from webapp.deployments import queries
         from webapp.deployments.pages import panels
+        from webapp.deployments.pages.numbers import numbers
         from webapp.live import subjects
         from webapp.registry.contributions import deployed
 
@@ -17,3 +18,4 @@ class DeploymentsConfig(AppConfig):
         count_in_frame("deployments", lambda actor: queries.active_count(actor.sees))
         subjects.register("deployments", may_watch_team("deployment.view"))
         subjects.register("deployment", queries.may_watch)
+        subjects.register("progress", queries.may_watch, numbers)

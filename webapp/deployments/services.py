@@ -168,7 +168,7 @@ def _show_chunks(worker: Worker, said: WorkerReport) -> None:
         return
     fresh = [number for number in range(after.bit_length()) if (after & ~before) >> number & 1]
     change = {"map": "read again"} if before & ~after else {"chunks": [[worker.position, said.state, fresh]]}
-    live.publish(f"deployment:{worker.deployment_id}", change)
+    live.publish(f"progress:{worker.deployment_id}", change)
 
 
 def observe_activations(node_id: str, reports: Sequence[ActivationReport]) -> None:
@@ -242,7 +242,7 @@ def _step(row: Deployment, event: core.Event) -> None:
         raise
     after = result.deployment
     if after == before:
-        live.publish(f"deployment:{row.id}")
+        live.publish(f"progress:{row.id}")
         return
     Deployment.objects.filter(id=row.id, version=before.version).update(**_columns(after))
     changed = [(w, b, a) for w, b, a in zip(workers, before.workers, after.workers, strict=True) if a != b]
@@ -300,7 +300,7 @@ def _keep(
         _tell(row, f"Deployment{after.state.title()}", event.actor, cause, event.at_ms)
         told = True
     if not told:
-        live.publish(f"deployment:{row.id}")
+        live.publish(f"progress:{row.id}")
 
 
 def _tell(row: Deployment, kind: str, actor: str, cause: str, at_ms: int | None = None) -> None:

@@ -11,23 +11,29 @@ from webapp.live.identity import now_ms
 from webapp.live.outbox import merge
 
 MESSAGE_GAP_S = 0.25  # at most four messages a second for each subject
+NUMBERS_GAP_S = 1.0  # of those that bring numbers
 SUBJECTS_PER_SOCKET = 100
+NUMBERS_PER_SUBJECT = 50_000
 
 
 class LiveConsumer(AsyncJsonWebsocketConsumer):
-    """In: {"join": [subject, …], "age_ms": …} or {"leave": […]}.
+    """In: {"join": [subject, …], "age_ms": …}, {"leave": […]} or {"shows": {subject: [name, …]}}.
     Out: {"joined": s}, {"refused": s}, {"subject": s, "data": {…}}.
 
     `age_ms` says for how long the page has been on its way: what changed since then may be missing in it, and
     {"subject": s, "data": {"missed": true}} says so.
 
     What arrives faster than the page may be told is merged: later values win, lists are joined.
+
+    Of a subject with numbers the page says which it shows, and `data` has those of them that are not as it was told
+    last: {"values": {name: text}}.
     """
 
     async def connect(self) -> None:
         self.joined: set[str] = set()
         self.pending: dict[str, dict[str, Any]] = {}
         self.timers: dict[str, asyncio.Task[None]] = {}
+        self.shown: dict[str, dict[str, str | None]] = {}  # by subject what the page was told, by name
         user = self.scope.get("user")
         if user is None or not user.is_authenticated:
             await self.accept()
@@ -52,6 +58,11 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
             if subject in self.joined:
                 self.joined.discard(subject)
                 await self.channel_layer.group_discard(subjects.group(subject), self.channel_name)
+        shows = content.get("shows")
+        for subject, names in shows.items() if isinstance(shows, dict) else ():
+            if subject in self.joined and subjects.has_numbers(subject):
+                told = self.shown.get(subject, {})
+                self.shown[subject] = {name: told.get(name) for name in _names(names, NUMBERS_PER_SUBJECT)}
 
     async def _join(self, subject: str, since_ms: int | None) -> None:
         allowed = len(self.joined) < SUBJECTS_PER_SOCKET and await sync_to_async(subjects.may_watch)(
@@ -72,25 +83,30 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         subject = message["subject"]
         if subject not in self.joined:
             return
-        if subject in self.pending:
-            merge(self.pending[subject], message["data"])
-        elif subject in self.timers:
-            self.pending[subject] = dict(message["data"])
-        else:
-            await self.send_json({"subject": subject, "data": message["data"]})
-            self.timers[subject] = asyncio.create_task(self._after_gap(subject))
+        merge(self.pending.setdefault(subject, {}), message["data"])
+        if subject not in self.timers:
+            self.timers[subject] = asyncio.create_task(self._tell(subject))
 
-    async def _after_gap(self, subject: str) -> None:
-        await asyncio.sleep(MESSAGE_GAP_S)
-        while subject in self.pending:
-            await self.send_json({"subject": subject, "data": self.pending.pop(subject)})
-            await asyncio.sleep(MESSAGE_GAP_S)
-        del self.timers[subject]
+    async def _tell(self, subject: str) -> None:
+        """What is there at once, and what has come in the meantime after the gap."""
+        gap_s = NUMBERS_GAP_S if subjects.has_numbers(subject) else MESSAGE_GAP_S
+        try:
+            while subject in self.pending:
+                data = self.pending.pop(subject)
+                await self.send_json({"subject": subject, "data": data | await self._numbers(subject)})
+                await asyncio.sleep(gap_s)
+        finally:
+            del self.timers[subject]
+
+    async def _numbers(self, subject: str) -> dict[str, Any]:
+        if subject not in self.shown:
+            return {}
+        now = await sync_to_async(subjects.numbers)(subject)
+        told = self.shown[subject]
+        fresh = {name: now[name] for name, text in told.items() if name in now and now[name] != text}
+        told.update(fresh)
+        return {"values": fresh} if fresh else {}
 
 
-def _names(value: Any) -> list[str]:
-    return (
-        [name for name in value if isinstance(name, str)][:SUBJECTS_PER_SOCKET]
-        if isinstance(value, list)
-        else []
-    )
+def _names(value: Any, most: int = SUBJECTS_PER_SOCKET) -> list[str]:
+    return [name for name in value if isinstance(name, str)][:most] if isinstance(value, list) else []

@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 
-from webapp.live import outbox, subjects
+from webapp.live import consumers, outbox, subjects
 from webapp.live.consumers import LiveConsumer
 from webapp.live.identity import new_id
 
@@ -60,6 +60,43 @@ async def test_what_may_not_be_watched_is_refused(socket: Any, subject: str) -> 
     await send(subject)
     await socket.send_json_to({"join": [subject], "age_ms": 60_000})
     assert await socket.receive_json_from() == {"refused": subject}
+    assert await socket.receive_nothing()
+
+
+@pytest.fixture
+def numbers(monkeypatch: pytest.MonkeyPatch, subject: str) -> dict[str, str]:
+    """What the page of the subject would show."""
+    now = {"rate": "1 MiB/s", "done": "5 MiB", "elsewhere": "7"}
+    monkeypatch.setitem(subjects._NUMBERS, "thing", lambda thing: now)
+    monkeypatch.setattr(consumers, "NUMBERS_GAP_S", 0)
+    return now
+
+
+async def test_of_the_numbers_only_those_come_that_the_page_shows_and_that_are_new(
+    socket: Any, subject: str, numbers: dict[str, str]
+) -> None:
+    await join(socket, subject)
+    await socket.send_json_to({"shows": {subject: ["rate", "done", "unknown"]}})
+    await send(subject)
+    first = {"values": {"rate": "1 MiB/s", "done": "5 MiB"}}
+    assert await socket.receive_json_from() == {"subject": subject, "data": first}
+    numbers["done"] = "6 MiB"
+    await send(subject, {"chunks": [3]})
+    new = {"chunks": [3], "values": {"done": "6 MiB"}}
+    assert await socket.receive_json_from() == {"subject": subject, "data": new}
+    await socket.send_json_to({"shows": {subject: ["rate", "elsewhere"]}})
+    await send(subject)
+    assert await socket.receive_json_from() == {"subject": subject, "data": {"values": {"elsewhere": "7"}}}
+
+
+async def test_numbers_of_what_may_not_be_watched_are_not_told(
+    socket: Any, subject: str, numbers: dict[str, str]
+) -> None:
+    socket.scope["user"].username = "outsider"
+    await socket.send_json_to({"shows": {subject: ["rate"]}, "join": [subject]})
+    assert await socket.receive_json_from() == {"refused": subject}
+    await socket.send_json_to({"shows": {subject: ["rate"]}})
+    await send(subject)
     assert await socket.receive_nothing()
 
 

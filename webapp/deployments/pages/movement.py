@@ -1,8 +1,7 @@
 """Which node has which chunk, small enough for a thousand nodes by five hundred chunks; and who was ready when."""
 
 import base64
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from platform_core.distribution import bounds
@@ -33,44 +32,6 @@ def chunk_map(row: Deployment, workers: Sequence[Worker]) -> dict[str, Any]:
             for worker in in_order
         ],
     }
-
-
-def racks(workers: Sequence[Worker]) -> list[dict[str, Any]]:
-    """The topology: each rack's nodes in order, what they have, and from where copies come into it."""
-    rack_of = {worker.node_id: worker.node.rack for worker in workers}
-    lines = []
-    for rack in sorted(set(rack_of.values())):
-        mine = [worker for worker in workers if worker.node.rack == rack]
-        size = mine[0].bytes_total
-        lines.append(
-            {
-                "rack": rack,
-                "nodes": len(mine),
-                "complete": sum(w.state == "complete" for w in mine),
-                "percent": percent_here(mine),
-                "rate": int(sum(w.rate_in for w in mine if w.state == "receiving")),
-                "from_store": sum(w.store_bytes for w in mine) / size if size else 0.0,
-                "fed_by": _fed_by(rack, mine, rack_of),
-                "cells": [(place, 1, _CELLS[w.state]) for place, w in enumerate(mine) if w.state in _CELLS],
-                "label": _in_words(mine),
-            }
-        )
-    return lines
-
-
-_CELLS = {"complete": "have", "receiving": "now", "failed": "bad"}
-
-
-def _fed_by(rack: str, mine: Sequence[Worker], rack_of: Mapping[str, str]) -> list[str]:
-    """The store and other racks, by the plan: each lane of a node has a source."""
-    sources = {lane[0] for worker in mine for lane in worker.lanes if lane}
-    names = {rack_of.get(source, "") for source in sources if source} - {rack}
-    return ["the store"] * ("" in sources) + sorted(name or "no rack" for name in names)
-
-
-def _in_words(mine: Sequence[Worker]) -> str:
-    counts = Counter(worker.state for worker in mine)
-    return ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
 
 
 def percent_here(workers: Sequence[Worker]) -> int:

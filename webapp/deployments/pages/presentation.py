@@ -10,7 +10,7 @@ from platform_core.distribution.progress import Progress, progress, remaining_ms
 from platform_core.units import format_bytes, format_duration_ms, format_number
 from webapp.deployments.mapping import deployment_value, estimate_value
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.pages import movement, rollout
+from webapp.deployments.pages import movement, rollout, topology
 from webapp.deployments.queries import shown_state
 from webapp.deployments.queries import workers as workers_of
 
@@ -109,45 +109,43 @@ def phases(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
 
 
 def kpis(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[str, Any]]:
-    told = progress(deployment_value(row, workers))
     began = row.started_ms or row.created_ms
-    running = row.state in ACTIVE
     elapsed: dict[str, Any] = {
         "label": "Elapsed",
         "note": f"estimated {format_duration_ms(row.estimated_ms)}",
     }
-    elapsed |= (
-        {"since_ms": began} if running else {"value": format_duration_ms((row.finished_ms or now_ms) - began)}
-    )
-    left = remaining_ms(told.bytes_done, told.bytes_total, now_ms - began) if running else None
+    if row.state in ACTIVE:
+        elapsed["since_ms"] = began
+    else:
+        elapsed["value"] = format_duration_ms((row.finished_ms or now_ms) - began)
+    return [
+        elapsed,
+        _against_the_bound(row, len(workers), now_ms - began),
+        *moving(row, workers, now_ms),
+    ]
+
+
+def moving(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[str, Any]]:
+    """Those that change every second; the socket brings their values by `name`."""
+    told = progress(deployment_value(row, workers))
+    began = row.started_ms or row.created_ms
+    left = remaining_ms(told.bytes_done, told.bytes_total, now_ms - began) if row.state in ACTIVE else None
     rate = sum(worker.rate_in for worker in workers if worker.state == "receiving")
     from_store = sum(worker.store_bytes for worker in workers)
     size = workers[0].bytes_total if workers else 0
+    gone = f"{told.workers_failed} failed"
+    if told.workers_evicted:
+        gone += f", {told.workers_evicted} gave it up"
+    lines = (
+        ("left", "Ready in", format_duration_ms(left) if left is not None else "–", "at the rate so far"),
+        ("moving", "Moving", f"{format_bytes(int(rate))}/s", "into all nodes together"),
+        ("store", "Read from the store", f"{from_store / size:.2f}" if size else "–", "copies"),
+        ("ready", "Nodes ready", f"{told.workers_complete} of {told.workers}", gone),
+        ("retries", "Retries", str(sum(worker.retries for worker in workers)), "pieces asked for again"),
+    )  # fmt: skip
     return [
-        elapsed,
-        {
-            "label": "Ready in",
-            "value": format_duration_ms(left) if left is not None else "–",
-            "note": "at the rate so far",
-        },
-        {"label": "Moving", "value": f"{format_bytes(int(rate))}/s", "note": "into all nodes together"},
-        {
-            "label": "Read from the store",
-            "value": f"{from_store / size:.2f}" if size else "–",
-            "note": "copies",
-        },
-        _against_the_bound(row, len(workers), now_ms - began),
-        {
-            "label": "Nodes ready",
-            "value": f"{told.workers_complete} of {told.workers}",
-            "note": f"{told.workers_failed} failed"
-            + (f", {told.workers_evicted} gave it up" if told.workers_evicted else ""),
-        },
-        {
-            "label": "Retries",
-            "value": str(sum(worker.retries for worker in workers)),
-            "note": "pieces asked for again",
-        },
+        {"name": f"kpi.{name}", "label": label, "value": value, "note": note}
+        for name, label, value, note in lines
     ]
 
 
@@ -177,29 +175,53 @@ def worker_lines(row: Deployment, workers: Sequence[Worker], now_ms: int) -> lis
 
 
 def _line(worker: Worker, names: dict[str, str], chunks: int, now_ms: int) -> dict[str, Any]:
-    left = remaining_ms(worker.bytes_done, worker.bytes_total, now_ms - (worker.started_ms or now_ms))
-    receiving = worker.state == "receiving"
     return {
         "node_id": worker.node_id,
         "node": worker.node.hostname,
         "rack": worker.node.rack,
+        "position": worker.position,
         "state": "verifying" if worker.verifying else worker.state,
-        "percent": movement.percent_here([worker]),
-        "in_rate": int(worker.rate_in) if receiving else 0,
-        "out_rate": int(worker.rate_out) if now_ms - worker.seen_ms < HEARD_MS else 0,
-        "bytes_done": worker.bytes_done,
         "bytes_total": worker.bytes_total,
         "sources": _sources(worker, names),
         "note": worker.error or _retried(worker),
-        "left_ms": left if receiving else None,
         "runs": runs_of(worker, chunks),
+        **counts(worker, now_ms),
     }
 
 
-def _sources(worker: Worker, names: dict[str, str]) -> list[str]:
-    """Whom it asks, lane by lane; before that, whence its last piece came."""
-    asked = [worker.source, *(lane[0] or "store" for lane in worker.lanes if lane)]
-    return [names.get(source, source) for source in dict.fromkeys(asked) if source]
+def counts(worker: Worker, now_ms: int) -> dict[str, str]:
+    """What changes every second, as it is shown."""
+    receiving = worker.state == "receiving"
+    left = remaining_ms(worker.bytes_done, worker.bytes_total, now_ms - (worker.started_ms or now_ms))
+    rates = (
+        worker.rate_in if receiving else 0,
+        worker.rate_out if now_ms - worker.seen_ms < HEARD_MS else 0,
+    )
+    rate_in, rate_out = (f"{format_bytes(int(rate))}/s" if int(rate) else "–" for rate in rates)
+    ready_in = "is ready" if worker.state == "complete" else "–"
+    return {
+        "percent": f"{movement.percent_here([worker])} %",
+        "done": format_bytes(worker.bytes_done),
+        "rate_in": rate_in,
+        "rate_out": rate_out,
+        "ready_in": format_duration_ms(left) if receiving and left is not None else ready_in,
+    }
+
+
+def _sources(worker: Worker, names: dict[str, str]) -> dict[str, Any]:
+    """Whom it asks, lane by lane, and what came from there; before that, whence its last piece came."""
+    brought: dict[str, int] = {}
+    for lane, held in zip(worker.lanes, topology.lanes_held(worker), strict=True):
+        if lane:
+            brought[lane[0] or "store"] = brought.get(lane[0] or "store", 0) + held
+    if worker.source:
+        brought.setdefault(worker.source, 0)
+    found = sorted(brought.items(), key=lambda each: -each[1])
+    told = [(names.get(source, "the store"), moved) for source, moved in found]
+    if len(told) < 2:
+        return {"words": told[0][0] if told else "–", "most": "", "each": []}
+    words = f"{len(told)} {'sources' if 'store' in brought else 'neighbours'}"
+    return {"words": words, "most": f"most from {told[0][0]}" if told[0][1] else "", "each": told}
 
 
 def _retried(worker: Worker) -> str:

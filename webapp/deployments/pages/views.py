@@ -14,7 +14,7 @@ from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.deployments import queries
-from webapp.deployments.pages import history, movement, presentation, rollout
+from webapp.deployments.pages import history, movement, presentation, rollout, topology
 from webapp.deployments.pages.history import Question
 from webapp.live import fragments
 from webapp.live.identity import now_ms
@@ -67,7 +67,7 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
         "kpis": presentation.kpis(row, workers, now),
         "workers": shown,
         "workers_total": len(lines),
-        "racks": movement.racks(workers),
+        "topology": topology.drawing(workers),
         "waterfall": movement.waterfall(row, workers) if row.state not in ACTIVE else [],
         "events": story(f"deployment:{row.id}")[::-1],
         "may": {

@@ -1,5 +1,6 @@
 """What a page that is open hears of a deployment, and what it says of a node that had to ask again."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node
 from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.pages.numbers import numbers
 from webapp.deployments.values import Manner, WorkerReport
 from webapp.live import outbox
 from webapp.live.identity import now_ms
@@ -33,7 +35,7 @@ def heard(
 ) -> Iterator[Callable[..., list[dict[str, Any]]]]:
     """What goes to the watchers of the deployment when a node says this."""
     told: list[dict[str, Any]] = []
-    subject = f"deployment:{deployment.id}"
+    subject = f"progress:{deployment.id}"
     monkeypatch.setattr(outbox, "put", lambda to, data: told.append(data) if to == subject else None)
 
     def say(node: str, **changes: Any) -> list[dict[str, Any]]:
@@ -75,7 +77,7 @@ def test_a_node_that_asked_again_says_how_often_and_why_and_what_it_has_from_who
     heard(second.node_id, retries=2, bytes_done=SIZE // 2, source=first.node_id)
     page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
     assert f"asked again 2 times; last, {first.node.hostname} said nothing for 3 s" in page
-    assert "5 MiB of 10 MiB" in page
+    assert '.done">5 MiB</span> of 10 MiB' in page
     assert queries.workers(deployment.id)[1].state == "receiving"
 
 
@@ -98,4 +100,32 @@ def test_how_long_a_node_still_takes_is_said_as_a_time(
     heard(first.node_id, bytes_done=1)
     Worker.objects.filter(id=first.id).update(started_ms=now_ms() - 3_600_000, bytes_done=SIZE // 2)
     page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
-    assert '<td class="n">1 h</td>' in page
+    assert '.ready_in">1 h</td>' in page
+
+
+def test_what_the_socket_brings_is_what_the_page_shows_under_the_same_name(
+    deployment: Deployment,
+    heard: Callable[..., list[dict[str, Any]]],
+    owner: User,
+    browser: Callable[[User], Client],
+    django_assert_num_queries: Any,
+) -> None:
+    first, second, *_ = queries.workers(deployment.id)
+    heard(first.node_id, bytes_done=SIZE // 2, rate_in=3 << 20, store_bytes=SIZE // 2)
+    heard(second.node_id, state="failed", error="The disk is full.", error_code="disk_full")
+    with django_assert_num_queries(2):
+        told = numbers(deployment.id)
+    page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
+    shown = dict(re.findall(r'<(?!progress|rect)[^>]* data-value="([^"]*)">([^<]*)<', page))
+    assert shown.keys() <= told.keys()
+    counting = {"answer", "kpi.left", f"w{first.position}.ready_in"}  # a moment later it is another
+    assert {name: told[name] for name in shown.keys() - counting} == {
+        name: text for name, text in shown.items() if name not in counting
+    }
+    assert (told["kpi.moving"], told[f"w{first.position}.percent"]) == ("3 MiB/s", "50 %")
+    for name in re.findall(r'<(?:progress|rect)[^>]* data-value="([^"]*)"', page):
+        assert told[name].endswith(" %")
+
+
+def test_of_a_deployment_that_is_gone_there_are_no_numbers(db: None) -> None:
+    assert numbers("dep-0000000000000000") == {}

@@ -1,4 +1,4 @@
-"""The map of chunks, the racks and the waterfall, for thousands of nodes as for four."""
+"""The map of chunks and the waterfall, for thousands of nodes as for four."""
 
 import base64
 from types import SimpleNamespace
@@ -8,10 +8,10 @@ from webapp.deployments.pages import movement
 
 
 def worker(name: str, **changes: Any) -> Any:
-    node = SimpleNamespace(hostname=name, rack=changes.pop("rack", "rack-1"))
+    node = SimpleNamespace(hostname=name, rack=changes.pop("rack", "rack-1"), block=changes.pop("block", ""))
     told = {
         "node": node, "node_id": name, "position": 0, "state": "receiving", "chunks_done": b"", "bytes_done": 0,
-        "bytes_total": 100, "rate_in": 0.0, "source": "", "lanes": [], "store_bytes": 0, "started_ms": None,
+        "bytes_total": 100, "rate_in": 0.0, "source": "", "lanes": [], "held": [], "store_bytes": 0, "started_ms": None,
         "finished_ms": None,
     }  # fmt: skip
     return SimpleNamespace(**{**told, **changes})
@@ -35,26 +35,6 @@ def test_the_map_goes_by_racks_and_those_that_are_complete_have_all() -> None:
 def test_a_thousand_nodes_by_five_hundred_chunks_are_a_small_answer() -> None:
     told = movement.chunk_map(deployment(500), [worker(f"n{n}", chunks_done=bytes(63)) for n in range(1000)])
     assert sum(len(row["bits"]) for row in told["rows"]) < 100_000
-
-
-def test_racks_say_what_they_have_node_by_node_and_who_feeds_them() -> None:
-    told = movement.racks(
-        [
-            worker("a", bytes_done=50, rate_in=7.0, lanes=[["", "c"], ["b", ""]], store_bytes=50),
-            worker("b", state="complete", bytes_done=100, lanes=[["a", ""], ["c", "a"]], store_bytes=25),
-            worker("c", rack="rack-2", lanes=[["a", ""], ["a", "b"]], bytes_done=10, rate_in=3.0),
-        ]
-    )
-    assert [
-        (one["rack"], one["complete"], one["percent"], one["from_store"], one["fed_by"]) for one in told
-    ] == [
-        ("rack-1", 1, 75, 0.75, ["the store", "rack-2"]),
-        ("rack-2", 0, 10, 0.0, ["rack-1"]),
-    ]
-    assert (told[0]["cells"], told[0]["label"]) == (
-        [(0, 1, "now"), (1, 1, "have")],
-        "1 complete, 1 receiving",
-    )
 
 
 def test_the_waterfall_shows_who_was_ready_last_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from platform_core.distribution.rollout_states import (
@@ -13,6 +14,8 @@ from platform_core.distribution.rollout_states import (
     RolloutState,
 )
 
+ANSWER_MS = 30_000  # beside the time that the command may take: for the way there and back
+
 
 def asked(rollout: Rollout, at_ms: int) -> Rollout:
     """All canaries are to be checked, once more where they were before."""
@@ -23,9 +26,23 @@ def next_check_ms(rollout: Rollout) -> int | None:
     """When the canaries are asked again by the clock; None while one has not answered, and where nobody asks again."""
     plan = rollout.plan
     repeats = rollout.state is RolloutState.HOLDING and plan.health_check and plan.check_every_ms
-    if not repeats or rollout.asked_ms is None or not _all_answered(rollout):
+    if not repeats or rollout.asked_ms is None or unanswered(rollout):
         return None
     return rollout.asked_ms + plan.check_every_ms
+
+
+def answer_due_ms(rollout: Rollout) -> int | None:
+    """Until when every canary should have answered; None while nothing was asked."""
+    if rollout.state is not RolloutState.HOLDING or not rollout.plan.health_check or rollout.asked_ms is None:
+        return None
+    return rollout.asked_ms + rollout.plan.command_seconds * 1000 + ANSWER_MS
+
+
+def unanswered(rollout: Rollout) -> Sequence[Member]:
+    """Canaries that have not answered the newest round."""
+    return [
+        member for member in rollout.canaries if member.check is None or member.check.round != rollout.round
+    ]
 
 
 def answered(rollout: Rollout, said: CheckEnded) -> Rollout:
@@ -38,8 +55,10 @@ def _after(rollout: Rollout, member: Member, said: CheckEnded) -> Member:
     asked = (member.node, member.state, rollout.round) == (said.node, MemberState.ACTIVE, said.round)
     if not asked or (before is not None and before.round == said.round):
         return member
-    failures = (before.failures if before is not None else 0) + 1 if said.exit_code else 0
-    return replace(member, check=Check(said.round, said.exit_code, said.output, failures))
+    failures = (before.failures if before is not None else 0) + 1 if said.exit_code != 0 else 0
+    silent_again = before is not None and before.exit_code is None and said.exit_code is None
+    output = before.output if before is not None and silent_again else said.output  # since when is said there
+    return replace(member, check=Check(said.round, said.exit_code, output, failures))
 
 
 def rolls_back(rollout: Rollout) -> str:
@@ -48,8 +67,14 @@ def rolls_back(rollout: Rollout) -> str:
     for member in rollout.canaries if most else ():
         if (check := member.check) is not None and check.failures >= most:
             often = f", {check.failures} times in a row" if check.failures > 1 else ""
-            return f"{member.node}: {rollout.plan.health_check} ended with {check.exit_code}{often}"
+            return f"{member.node}: {how_it_ended(rollout.plan.health_check, check)}{often}"
     return ""
+
+
+def how_it_ended(command: str, check: Check) -> str:
+    return (
+        f"{command}: {check.output}" if check.exit_code is None else f"{command} ended with {check.exit_code}"
+    )
 
 
 def all_passed(rollout: Rollout) -> bool:
@@ -76,7 +101,7 @@ def reason(rollout: Rollout) -> str:
     if hooks:
         what = f"{hooks[0].node}: {rollout.plan.hook or 'the switch'} ended with {hooks[0].exit_code}"
     elif checks and checks[0].check is not None and not rollout.promoted:
-        what = f"{checks[0].node}: {rollout.plan.health_check} ended with {checks[0].check.exit_code}"
+        what = f"{checks[0].node}: {how_it_ended(rollout.plan.health_check, checks[0].check)}"
         if most := rollout.plan.roll_back_after:
             what += f", {checks[0].check.failures} of {most} in a row that take it back"
     elif missing and (rollout.promoted or rollout.plan.wait_for_all or not rollout.canaries):
@@ -85,9 +110,3 @@ def reason(rollout: Rollout) -> str:
         return ""
     others = len(hooks or checks or missing) - 1
     return f"{what}; {others} more" if others else what
-
-
-def _all_answered(rollout: Rollout) -> bool:
-    return all(
-        member.check is not None and member.check.round == rollout.round for member in rollout.canaries
-    )

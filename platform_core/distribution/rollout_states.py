@@ -69,9 +69,11 @@ class SwitchFailed(_Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckEnded(_Event):
+    """`exit_code` None: the node gave no answer, `output` says since when."""
+
     node: str
     round: int
-    exit_code: int
+    exit_code: int | None
     output: str
 
 
@@ -133,7 +135,7 @@ MEMBER_DESCRIPTION: dict[MemberState, str] = {
 @dataclass(frozen=True, slots=True)
 class Check:
     round: int
-    exit_code: int
+    exit_code: int | None  # None: no answer came in time
     output: str = ""
     failures: int = 0  # in a row, with this one
 

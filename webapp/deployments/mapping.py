@@ -100,7 +100,7 @@ def rollout_value(row: models.Rollout, members: Iterable[Any]) -> Rollout:
 
 def _member(row: Any) -> Member:
     check = None
-    if row.check_round is not None and row.check_exit_code is not None:
+    if row.check_round is not None:
         check = Check(row.check_round, row.check_exit_code, row.check_output, row.check_failures)
     return Member(
         node=row.node_id,

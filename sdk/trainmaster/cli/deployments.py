@@ -163,7 +163,8 @@ def _rollout(deployment: Deployment) -> str:
     told = deployment.rollout or {}
     if later := told.get("replaced_by"):
         return f"replaced by version {later}"
-    return f"rollout {told.get('state', '')}".replace("_", " ")
+    why = f": {told['reason']}" if told.get("reason") else ""
+    return f"rollout {told.get('state', '')}".replace("_", " ") + why
 
 
 def _named(client: Client, model: str) -> str:

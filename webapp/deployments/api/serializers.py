@@ -60,7 +60,7 @@ class RolloutIn(serializers.Serializer[Any]):
 
 class CheckOut(serializers.Serializer[Any]):
     node = serializers.CharField()
-    exit_code = serializers.IntegerField()
+    exit_code = serializers.IntegerField(allow_null=True, help_text="null: the node gave no answer in time")
     output = serializers.CharField()
     failures = serializers.IntegerField(help_text="in a row")
 
@@ -116,7 +116,7 @@ def rollout_told(row: Deployment) -> dict[str, Any] | None:
                     "failures": m.check_failures,
                 }
                 for m in canaries
-                if m.check_exit_code is not None
+                if m.check_round is not None
             ],
         }
     ).data

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from platform_core.distribution.rollout import active_on, hold_ends_ms
-from platform_core.distribution.rollout_checks import next_check_ms
+from platform_core.distribution.rollout_checks import answer_due_ms, next_check_ms, unanswered
 from platform_core.distribution.rollout_states import DESCRIPTION, MemberState, RolloutState
 from platform_core.distribution.rollout_states import Rollout as Value
 from platform_core.units import format_duration_ms
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
+from webapp.clusters.queries import with_hostnames
 from webapp.deployments.mapping import rollout_value
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
 from webapp.deployments.rollout import activity
@@ -138,12 +139,15 @@ def _checks(value: Value, now_ms: int) -> str:
     if not value.plan.health_check:
         return ""
     rounds = f"{value.round} round{'s' if value.round != 1 else ''} of checks so far"
-    due = next_check_ms(value)
-    return (
-        f"{rounds}; the next in {format_duration_ms(max(0, due - now_ms))}."
-        if due is not None
-        else f"{rounds}."
-    )
+    if (due := next_check_ms(value)) is not None:
+        return f"{rounds}; the next in {format_duration_ms(max(0, due - now_ms))}."
+    owing, until = unanswered(value), answer_due_ms(value)
+    if not owing or until is None or value.asked_ms is None:
+        return f"{rounds}."
+    others = f" and {len(owing) - 1} more" if len(owing) > 1 else ""
+    asked, left = (format_duration_ms(max(0, ms)) for ms in (now_ms - value.asked_ms, until - now_ms))
+    waits = f"no answer yet from {with_hostnames(owing[0].node)}{others}, asked {asked} ago"
+    return f"{rounds}; {waits}. Without one in {left} the check counts as failed."
 
 
 def _steps(value: Value, now_ms: int) -> list[dict[str, Any]]:
@@ -208,7 +212,7 @@ def _line(member: RolloutMember, rollout: Rollout, before: str, replaced: str) -
     state = MemberState(member.state)
     words = "ran it" if replaced and state is _M.ACTIVE else _WORDS.get(state, state.value)
     hook = f"{rollout.hook or 'the switch'} ended with {member.exit_code}" if member.exit_code else ""
-    check = member.check_exit_code
+    check, checked = member.check_exit_code, member.check_round is not None
     return {
         "node_id": member.node_id,
         "node": member.node.hostname,
@@ -220,8 +224,8 @@ def _line(member: RolloutMember, rollout: Rollout, before: str, replaced: str) -
         "before": before,
         "note": hook or member.why,
         "said": member.output if member.exit_code else member.check_output if check else "",
-        "check": "" if check is None else ("passed" if check == 0 else _failed_check(member)),
-        "failed": bool(check),
+        "check": "" if not checked else ("passed" if check == 0 else _failed_check(member)),
+        "failed": checked and check != 0,
         "check_state": "good" if check == 0 else "failed",
         "check_output": member.check_output,
     }
@@ -229,7 +233,8 @@ def _line(member: RolloutMember, rollout: Rollout, before: str, replaced: str) -
 
 def _failed_check(member: RolloutMember) -> str:
     often = f", {member.check_failures} times in a row" if member.check_failures > 1 else ""
-    return f"ended with {member.check_exit_code}{often}"
+    ended = member.check_output if member.check_exit_code is None else f"ended with {member.check_exit_code}"
+    return f"{ended}{often}"
 
 
 def _before(row: Deployment, members: Sequence[RolloutMember]) -> dict[str, str]:

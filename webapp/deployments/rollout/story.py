@@ -2,6 +2,7 @@
 
 from platform_core.distribution import rollout_states as said
 from platform_core.distribution.canaries import RolloutPlan
+from platform_core.distribution.rollout_checks import how_it_ended
 from platform_core.distribution.rollout_states import DESCRIPTION, Member, MemberState, Rollout, RolloutState
 from platform_core.units import format_duration_ms
 from webapp.clusters import queries as clusters
@@ -79,12 +80,14 @@ def _member(row: Deployment, after: Rollout, old: Member, new: Member) -> list[t
             told.append(("VersionReturned", f"runs what it ran before version {version}{trouble}"))
     if new.check is not None and old.check != new.check:
         check, command, most = new.check, after.plan.health_check, after.plan.roll_back_after
-        if check.exit_code == 0 and (after.released or old.check is None or old.check.exit_code):
+        if check.exit_code == 0 and (after.released or old.check is None or old.check.exit_code != 0):
             told.append(("HealthCheckSucceeded", f"passed {command}"))  # once, not every few seconds
-        elif check.exit_code:
+        elif check.exit_code != 0:
             often = f"; {check.failures} of {most} in a row" if most > 1 else ""
-            why = f"{command} ended with {check.exit_code}{_last_line(check.output)}{often}"
-            told.append(("HealthCheckFailed", f"is not well: {why}"))
+            said_last = _last_line(check.output) if check.exit_code is not None else ""
+            told.append(
+                ("HealthCheckFailed", f"is not well: {how_it_ended(command, check)}{said_last}{often}")
+            )
     return told
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -13,6 +14,7 @@ from platform_core.distribution import rollout_states as said
 from platform_core.distribution.canaries import RolloutPlan, canary_count, spread
 from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.distribution.planners.routes import Place
+from platform_core.distribution.rollout_checks import answer_due_ms, unanswered
 from platform_core.distribution.rollout_states import Member, MemberState, RolloutState
 from platform_core.errors import IllegalTransition, TrainmasterError
 from webapp.accounts import permissions
@@ -195,10 +197,39 @@ def look_after(rollout_id: str) -> None:
     since."""
     row = _locked(rollout_id)
     follow(row)
+    _advance(row, _without_answer(row, now_ms()))
     _advance(row, [said.TimePassed(now_ms(), "system")])
 
 
 # -- inside
+
+
+def _without_answer(row: Deployment, now: int) -> list[said.Event]:
+    """Canaries that should have answered by now: those that are lost, and those that were heard since and said nothing
+    of it. Of the others it is not known whether they, or only the platform's ears, were away."""
+    rollout = Rollout.objects.get(deployment=row)
+    due = answer_due_ms(mapping.rollout_value(rollout, []))
+    if due is None or rollout.asked_ms is None or now < due:
+        return []
+    members = list(rollout.members.filter(canary=True).select_related("node").order_by("position"))
+    value = mapping.rollout_value(rollout, members)
+    nodes = {member.node_id: member.node for member in members}
+    owing = {member.node: nodes[member.node] for member in unanswered(value)}
+    heard = cluster_queries.last_seen({name: node.last_seen_ms for name, node in owing.items()})
+    since, events = f"no answer since {_clock(rollout.asked_ms)}", list[said.Event]()
+    for name, node in owing.items():
+        if node.state == "lost" or node.revoked_ms is not None:
+            why = f"{since}; the node is gone, last heard {_clock(heard[name])}"
+        elif heard[name] >= due:
+            why = f"{since}, though the node is there"
+        else:
+            continue
+        events.append(said.CheckEnded(now, "system", name, rollout.round, None, why))
+    return events
+
+
+def _clock(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%H:%M:%S} UTC"
 
 
 def _locked(deployment_id: str) -> Deployment:

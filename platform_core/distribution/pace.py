@@ -16,7 +16,10 @@ from typing import TypeAlias
 from platform_core.distribution.forest import Seat
 
 USUAL = 100
-_SLOW_BELOW = 93  # percent of what is expected of it
+_SLOW_BELOW, _USUAL_FROM = (
+    93,
+    97,
+)  # percent of what is expected of it; apart, or who is near them goes to and fro
 _STEP = 10
 _SLOW_AFTER, _QUICK_AFTER = 2, 3  # windows running
 _REMEMBERED = 0.9  # of what was usual, from window to window
@@ -136,7 +139,8 @@ def judge(
         slower = (
             port.received * 100 < usual * known * _SLOW_BELOW / USUAL and port.fell_behind > 1 and port.alone
         )
-        quicker = looks == USUAL > known or looks > known + _STEP
+        again = port.received * 100 >= usual * _USUAL_FROM
+        quicker = again if looks == USUAL else looks > known + _STEP
         if looks == known or not (slower or quicker):
             continue
         doubted[node] = doubts.get(node, 0) + 1

@@ -162,7 +162,7 @@ def test_an_admin_makes_one_on_the_page_and_sees_what_it_is(
     form = {"name": "operations", "scope": "admin", "days": 7}
     page = browser(cast.admin).post("/settings/tokens/", form).content.decode()
     assert "Your new token." in page
-    assert "admin: the whole platform" in page
+    assert '<div class="under">the whole platform</div>' in page
     assert ApiToken.objects.get().team is None
 
 

@@ -94,14 +94,10 @@ def pages() -> Iterator[Row]:
     yield Row("post", "deployments/plan/", MEMBERS, body=begun)
     yield Row("get", "deployments/<str:deployment_id>/", OF_TEAM, "deployments/{deployment}/")
     yield Row("get", "deployments/<str:deployment_id>/chunks/", OF_TEAM, "deployments/{deployment}/chunks/")
-    yield Row(
-        "post", "deployments/<str:deployment_id>/pin/", MEMBERS, "deployments/{deployment}/pin/", {"pin": "1"}
-    )
-    yield Row("post", "deployments/<str:deployment_id>/retry/", MEMBERS, "deployments/{deployment}/retry/")
-    yield Row(
-        "post", "deployments/<str:deployment_id>/cancel/", OWN_OR_LEAD, "deployments/{deployment}/cancel/"
-    )
     switch = "deployments/<str:deployment_id>"
+    yield Row("post", f"{switch}/pin/", MEMBERS, "deployments/{deployment}/pin/", {"pin": "1"})
+    yield Row("post", f"{switch}/retry/", MEMBERS, "deployments/{deployment}/retry/")
+    yield Row("post", f"{switch}/cancel/", OWN_OR_LEAD, "deployments/{deployment}/cancel/")
     yield Row("post", f"{switch}/promote/", OWN_OR_LEAD, "deployments/{deployment}/promote/")
     yield Row("post", f"{switch}/rollback/", OWN_OR_LEAD, "deployments/{deployment}/rollback/")
     yield Row("get", "api/docs/", SIGNED_IN)

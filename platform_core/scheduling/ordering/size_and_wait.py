@@ -4,10 +4,13 @@ The size is the time left times the square root of the GPUs: time alone lets a g
 GPU time alone lets every one of them go before the gang. Smallest first has nearly the best mean; the halving
 bounds the wait. The half-life is a part of the backlog, so it does not matter how fast the cluster is.
 Among jobs of more than a day that are large beside the backlog size hardly counts and the older goes first: one of
-them would wait for all the others, and users' limits say too little about them to be worth that.
+them would wait for all the others, and users' limits say too little about them to be worth that. The few whose work
+alone would take the whole cluster a noticeable part of the backlog are huge: if one goes first, all the many wait for
+it, and if they go first, only it waits. So it counts as if it had come later, by a part of the backlog.
 
 The bound: a job is overtaken only by jobs submitted within as many half-lives after it as its size is halvings away
-from the least size. That is within two backlogs for 1,024 GPUs and a limit of ten days.
+from the least size, and 0.3 of the backlog more if it is huge. That is within two backlogs for 1,024 GPUs and a limit
+of ten days.
 
 What is left is what the limit still allows. A job without a stated limit is judged by the time it has had, in
 levels: with the heavy tails of real clusters, what has run long will run long again.
@@ -24,8 +27,11 @@ from platform_core.scheduling.ordering.keys import Keys, OrderKey
 
 HALF_LIFE_PART = 0.09  # of the backlog
 LEAST_LARGE_MS = 86_400_000  # nothing below it is large
-LARGE_PART = 0.15  # of the backlog; beyond it
-LARGE_POWER = 0.15  # only this power of the size counts
+LARGE_PART = (
+    0.06  # of the backlog; beyond it a size is large, and whoever alone takes the whole cluster so long, huge
+)
+LARGE_POWER = 0.05  # of what is large only this power counts
+HUGE_LATER_PART = 0.3  # of the backlog; what is huge counts as if it had come so much later
 LEAST_HALF_LIFE_MS = 1_000
 LEAST_SIZE_MS = 60_000  # below it all jobs are equally small
 PRIORITY_STEP = 1e9  # more than any halving: a more urgent priority always goes first
@@ -44,12 +50,19 @@ class Scale:
     now_ms: int
     half_life_ms: float
     large_ms: float
+    huge_gpu_ms: float
+    huge_later_ms: float
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Scale:
-        backlog = backlog_ms(snapshot)
-        half_life_ms = max(LEAST_HALF_LIFE_MS, HALF_LIFE_PART * backlog)
-        return cls(snapshot.now_ms, half_life_ms, max(LEAST_LARGE_MS, LARGE_PART * backlog))
+        backlog, slots = backlog_ms(snapshot), slots_at_work(snapshot)
+        return cls(
+            now_ms=snapshot.now_ms,
+            half_life_ms=max(LEAST_HALF_LIFE_MS, HALF_LIFE_PART * backlog),
+            large_ms=max(LEAST_LARGE_MS, LARGE_PART * backlog),
+            huge_gpu_ms=LARGE_PART * backlog * slots,
+            huge_later_ms=HUGE_LATER_PART * backlog,
+        )
 
     def counted_ms(self, size_ms: float) -> float:
         """The size, of which little counts beyond what is large beside the backlog."""
@@ -57,8 +70,12 @@ class Scale:
             return size_ms
         return self.large_ms * float((size_ms / self.large_ms) ** LARGE_POWER)
 
-    def rank(self, priority: int, counted_ms: float, waited_ms: float) -> float:
-        return priority * PRIORITY_STEP + log2(counted_ms + LEAST_SIZE_MS) - waited_ms / self.half_life_ms
+    def rank(self, priority: int, left_ms: float, gpus: int, waited_ms: float, counts: float = 1.0) -> float:
+        """`counts`: the part of the size that does."""
+        size_ms = self.counted_ms(left_ms * sqrt(gpus)) * counts
+        if left_ms * gpus > self.huge_gpu_ms:
+            waited_ms -= self.huge_later_ms
+        return priority * PRIORITY_STEP + log2(size_ms + LEAST_SIZE_MS) - waited_ms / self.half_life_ms
 
 
 def keys(snapshot: Snapshot) -> Keys:
@@ -66,20 +83,18 @@ def keys(snapshot: Snapshot) -> Keys:
     now_ms = scale.now_ms
 
     def waiting(job: PendingJob) -> OrderKey:
-        had_ms = job.attained_gpu_ms // job.num_gpus
-        size_ms = expected_ms(job) * sqrt(job.num_gpus)
-        waited_ms = now_ms - job.submitted_ms - had_ms
-        return (scale.rank(job.priority, scale.counted_ms(size_ms), waited_ms), job.submitted_ms, job.id)
+        gpus = job.num_gpus
+        waited_ms = now_ms - job.submitted_ms - job.attained_gpu_ms // gpus
+        return (scale.rank(job.priority, expected_ms(job), gpus, waited_ms), job.submitted_ms, job.id)
 
     def running(job: RunningJob) -> OrderKey:
         """Better than if it waited, so that few are stopped."""
-        gpus, ran_ms = job.held, now_ms - job.started_ms
+        gpus, worth_ms = job.held, 0
+        if now_ms - job.started_ms >= LEAST_RUN_MS:
+            worth_ms = max(0, expected_of_running_ms(job, now_ms) - lost_by_stopping_ms(job, now_ms))
         waited_ms = job.started_ms - job.submitted_ms - job.attained_gpu_ms // gpus
-        counted_ms = 0.0
-        if ran_ms >= LEAST_RUN_MS:
-            worth_ms = expected_of_running_ms(job, now_ms) - lost_by_stopping_ms(job, now_ms)
-            counted_ms = scale.counted_ms(max(0.0, worth_ms) * sqrt(gpus)) * HELD_PART
-        return (scale.rank(job.priority, counted_ms, waited_ms), job.submitted_ms, job.id)
+        rank = scale.rank(job.priority, worth_ms, gpus, waited_ms, counts=HELD_PART)
+        return (rank, job.submitted_ms, job.id)
 
     return Keys(waiting, running)
 
@@ -110,11 +125,14 @@ def expected_of_running_ms(job: RunningJob, now_ms: int) -> int:
 
 def backlog_ms(snapshot: Snapshot) -> float:
     """How long the cluster would work on all that waits and runs, if it took as long as expected."""
-    now_ms = snapshot.now_ms
-    slots = sum([node.slots for node in snapshot.nodes if node.takes_work])
+    now_ms, slots = snapshot.now_ms, slots_at_work(snapshot)
     work = sum([expected_ms(job) * job.num_gpus for job in snapshot.pending])
     work += sum([expected_of_running_ms(job, now_ms) * job.held for job in snapshot.running])
     return work / slots if slots else 0.0
+
+
+def slots_at_work(snapshot: Snapshot) -> int:
+    return sum([node.slots for node in snapshot.nodes if node.takes_work])
 
 
 def _level_ms(had_ms: int) -> int:

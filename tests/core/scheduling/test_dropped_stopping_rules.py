@@ -19,8 +19,10 @@ from tests.simulation import test_fair_histories as histories
 Situation = Callable[[], None]
 
 
-def _without_wait(self: Any, priority: int, size_ms: float, waited_ms: float) -> float:
-    return priority * size_and_wait.PRIORITY_STEP + size_ms
+def _without_wait(
+    self: Any, priority: int, left_ms: float, gpus: int, waited_ms: float, counts: float = 1.0
+) -> float:
+    return priority * size_and_wait.PRIORITY_STEP + left_ms * counts
 
 
 RULES: dict[str, tuple[Any, str, Any, Situation]] = {
@@ -101,6 +103,12 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         "LARGE_POWER",
         1.0,
         ours.test_among_jobs_that_are_large_beside_the_backlog_the_older_goes_first,
+    ),
+    "the few that are huge come later": (
+        size_and_wait,
+        "HUGE_LATER_PART",
+        0.0,
+        ours.test_a_job_that_would_hold_the_whole_cluster_for_long_waits_for_the_many,
     ),
     "GPUs count by their root": (
         size_and_wait,

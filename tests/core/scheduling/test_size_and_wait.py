@@ -15,6 +15,7 @@ from platform_core.scheduling.decisions import Stop, StopKind
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.ordering.size_and_wait import (
     HALF_LIFE_PART,
+    HUGE_LATER_PART,
     LEAST_SIZE_MS,
     backlog_ms,
     keys,
@@ -142,21 +143,42 @@ def test_a_size_counts_half_for_each_half_life_waited() -> None:
     assert order(2.1)[0] == "job-old"
 
 
-@given(hours=st.integers(1, 240), gpus=st.sampled_from([1, 8, 64, 1_024]), filling=st.integers(1, 50))
+@given(
+    hours=st.integers(1, 240),
+    gpus=st.sampled_from([1, 8, 64, 1_024]),
+    filling=st.integers(1, 50),
+    held=st.booleans(),
+)
 def test_whoever_has_waited_for_twice_the_backlog_goes_before_every_newcomer(
-    hours: int, gpus: int, filling: int
+    hours: int, gpus: int, filling: int, held: bool
 ) -> None:
-    """The stated bound on being overtaken, for limits up to ten days and gangs up to 1,024 GPUs."""
+    """The stated bound on being overtaken, for limits up to ten days and gangs up to 1,024 GPUs, however huge."""
     others = [pending(f"other{number}", 8, max_runtime_ms=30 * HOUR_MS) for number in range(filling)]
     newcomer = pending("new", 1, max_runtime_ms=1)
     patient = pending("patient", gpus, max_runtime_ms=hours * HOUR_MS)
     nodes = [node("a"), node("b")]
-    now = snapshot(nodes, [*others, newcomer, patient])
-    waited = round(2 * backlog_ms(now))
-    assert log2(hours * HOUR_MS * sqrt(gpus) / LEAST_SIZE_MS + 1) * HALF_LIFE_PART < 2
-    patient = replace(patient, submitted_ms=NOW_MS - waited)
+    running_too = [busy("runs", {"a": range(8)}, hours=hours)] if held else []
+    now = snapshot(nodes, [*others, newcomer, patient], held=running_too)
+    halvings = log2(hours * HOUR_MS * sqrt(gpus) / LEAST_SIZE_MS + 1)
+    assert halvings * HALF_LIFE_PART + HUGE_LATER_PART < 2
+    patient = replace(patient, submitted_ms=NOW_MS - round(2 * backlog_ms(now)))
     now = replace(now, pending=(*others, newcomer, patient))
     assert sorted(now.pending, key=keys(now).waiting)[0] == patient
+
+
+def test_a_job_that_would_hold_the_whole_cluster_for_long_waits_for_the_many() -> None:
+    """Both are large; the gang's work alone is more than 0.06 of the backlog, so it counts as come later."""
+    crowd = [pending(f"z{number:02}", 8, max_runtime_ms=40 * HOUR_MS) for number in range(30)]
+    huge = pending("huge", 16, max_runtime_ms=300 * HOUR_MS, submitted_ms=NOW_MS - HOUR_MS)
+    nodes = [node("a"), node("b")]
+
+    def order(waited_backlogs: float) -> tuple[str, ...]:
+        backlog = backlog_ms(snapshot(nodes, [*crowd, huge]))
+        patient = replace(huge, submitted_ms=round(NOW_MS - waited_backlogs * backlog))
+        return plan(snapshot(nodes, [*crowd, patient]), Policy("size_and_wait")).order
+
+    assert order(HUGE_LATER_PART - 0.01)[-1] == "job-huge"
+    assert order(HUGE_LATER_PART + 0.09)[0] == "job-huge"
 
 
 def test_among_jobs_that_are_large_beside_the_backlog_the_older_goes_first() -> None:

@@ -101,7 +101,7 @@ def drawing(workers: Sequence[Worker]) -> dict[str, Any]:
     whole = workers[0].bytes_total if workers else 0
     return {
         "rows": [lines[name] for name in order],
-        "copies": sum(worker.store_bytes for worker in workers) / whole if whole else 0.0,
+        "copies": f"{sum(worker.store_bytes for worker in workers) / whole if whole else 0:.2f}",
         "arcs": _arcs(carried, places, height, thick),
         "width": WIDTH,
         "height": height * len(places),

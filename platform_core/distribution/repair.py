@@ -6,7 +6,7 @@ many. Here each orphan gets a slot that is really free, and only nodes whose par
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
@@ -114,7 +114,9 @@ class _Work:
                 orphans.append((other, lane))
                 moved |= {(node, lane), (other, lane)}
             elif not self._take_free_slot(node, lane):  # then somebody gets one follower too many
-                self._set_parent(node, lane, self._least_loaded(node, lane))
+                self._set_parent(node, lane, self._least_harm(node, lane))
+        while self._relieve():
+            pass
 
     def _set_parent(self, node: str, lane: int, parent: str) -> None:
         seat = self.seats[node]
@@ -190,14 +192,42 @@ class _Work:
                 break
         return best
 
-    def _least_loaded(self, node: str, lane: int) -> str:
-        pace = self.seats[node].pace
+    def _least_harm(self, node: str, lane: int) -> str:
+        """Whose followers get less from now on: the fewest, with all that hang below them."""
+        pace, below = self.seats[node].pace, self._below()
         fit = (
-            (self.used[each], each)
+            (self.used[each], below[each], each)
             for each, other in self.seats.items()
             if other.pace >= pace and self._hops(each, lane) is not None
         )
-        return min(fit, default=(0, STORE))[1]
+        return min(fit, default=(0, 0, STORE))[-1]
+
+    def _below(self) -> Counter[str]:
+        """How many lanes of how many nodes come through a node."""
+        below = Counter[str]()
+        for seat in self.seats.values():
+            for lane, parent in enumerate(seat.parents):
+                for _ in self.seats:
+                    if parent in (STORE, _UNPLACED):
+                        break
+                    below[parent] += 1
+                    parent = self.seats[parent].parents[lane]
+        return below
+
+    def _relieve(self) -> bool:
+        """Whether somebody with a follower too many could give one, a slow one first, to a slot that became free."""
+        crowded = {node for node, used in self.used.items() if used > self.lanes and node in self.seats}
+        for seat in sorted(self.seats.values(), key=lambda seat: (seat.pace, seat.node)) if crowded else ():
+            for lane, parent in enumerate(seat.parents):
+                if parent in crowded:
+                    self._set_parent(seat.node, lane, _UNPLACED)
+                    found = self._fit(seat.node, lane, (n for here in self.free.values() for n in here))
+                    self.feeding[parent, lane] -= 1
+                    self.used[parent] -= 1
+                    self._set_parent(seat.node, lane, found[-1] if found else parent)
+                    if found:
+                        return True
+        return False
 
     def _hops(self, node: str, lane: int) -> int | None:
         """How far from the store; None while it hangs below an orphan, perhaps the very one to be placed."""

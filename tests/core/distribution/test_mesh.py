@@ -131,6 +131,20 @@ def test_slow_nodes_hang_below_each_other_and_nobody_below_them() -> None:
     assert fed_by_the_quick == forest.lanes  # one copy for all of them
 
 
+def test_one_follower_too_many_costs_only_few_and_leaves_for_the_next_free_slot() -> None:
+    """Slow trees of two paces keep slots that no quick node can use: one of the quick has nowhere to go."""
+    forest = mesh.plan(places_in([25] * 8))
+    for paces in (
+        {"n07-024": 70, "n02-024": 70, "n00-004": 70, "n06-001": 50},
+        {"n02-018": 50, "n04-013": 50, "n00-003": 50, "n06-008": 70, "n04-016": 70},
+    ):
+        forest = mend(forest, pace=paces)
+    children = f.Tree(forest).children
+    (crowded,) = (node for node, followers in children.items() if len(followers) > forest.lanes)
+    assert all((lane not in [below for _, below in children[node]]) for node, lane in children[crowded])
+    assert f.most_children(mend(forest, gone={"n00-004"}).seats) <= forest.lanes
+
+
 def test_newcomers_stand_all_over_the_forest_and_the_mended_places_stay_few() -> None:
     places = places_in([25] * 8)
     forest = mesh.plan(places)

@@ -131,7 +131,10 @@ async def by_crt(url: str, size: int) -> dict[str, Any]:
     return await timed(fetch, size)
 
 
-WAYS: dict[str, Callable[[str, int], Coroutine[Any, Any, dict[str, Any]]]] = {"boto3": by_boto3, "crt": by_crt}
+WAYS: dict[str, Callable[[str, int], Coroutine[Any, Any, dict[str, Any]]]] = {
+    "boto3": by_boto3,
+    "crt": by_crt,
+}
 
 
 async def timed(fetch: Fetch, size: int) -> dict[str, Any]:

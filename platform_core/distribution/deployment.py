@@ -239,6 +239,14 @@ def _observe(worker: Worker, event: WorkerReported) -> Worker:
     )
 
 
+def counted(worker: Worker, event: WorkerReported) -> int | None:
+    """The bytes that are here, when the event tells no more: no phase and no other worker depends on that."""
+    after = _observe(worker, event)
+    was_full, is_full = (each.bytes_done >= each.bytes_total for each in (worker, after))
+    same = was_full == is_full and replace(after, bytes_done=worker.bytes_done) == worker
+    return after.bytes_done if same else None
+
+
 def state_of(workers: tuple[Worker, ...]) -> DeploymentState:
     """The phase that the workers are in together, slowest first."""
     states = {worker.state for worker in workers}

@@ -55,8 +55,8 @@ def look_after(deployment_id: str, leadership: Leadership) -> None:
             .get(id=deployment_id)
         )
         waiting = Worker.objects.filter(deployment=row, state__in=[WorkerState.IDLE, WorkerState.RECEIVING])
-        for node in waiting.filter(node__state="lost").values_list("node_id", flat=True):
-            services.node_lost(row, node)
+        if lost := list(waiting.filter(node__state="lost").values_list("node_id", flat=True)):
+            services.nodes_lost(row, lost)
         seating.reseat(row)
         pacing.judge(row, now_ms())
 

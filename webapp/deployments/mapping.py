@@ -16,7 +16,7 @@ def deployment_value(row: models.Deployment, workers: Iterable[models.Worker]) -
         id=row.id,
         state=DeploymentState(row.state),
         version=row.version,
-        workers=tuple(_worker(worker) for worker in workers),
+        workers=tuple(worker_value(worker) for worker in workers),
         created_ms=row.created_ms,
         started_ms=row.started_ms,
         finished_ms=row.finished_ms,
@@ -24,7 +24,7 @@ def deployment_value(row: models.Deployment, workers: Iterable[models.Worker]) -
     )
 
 
-def _worker(row: models.Worker) -> Worker:
+def worker_value(row: models.Worker) -> Worker:
     return Worker(
         node=row.node_id,
         position=row.position,

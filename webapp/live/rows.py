@@ -28,10 +28,15 @@ def update_each(model: type[Model], changes: Mapping[Any, Mapping[str, Any]]) ->
     )
     rows: Any = Jsonb(
         [
-            {meta.pk.column: value, **{each.column: columns[each.name] for each in fields}}
+            {meta.pk.column: value, **{each.column: _plain(columns[each.name]) for each in fields}}
             for value, columns in changes.items()
         ]
     )
     with connection.cursor() as cursor:
         cursor.execute(statement, [rows])
         return int(cursor.rowcount)
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no bytes; PostgreSQL reads them in hexadecimal."""
+    return f"\\x{bytes(value).hex()}" if isinstance(value, bytes | memoryview) else value

@@ -1,4 +1,4 @@
-"""What agents say of their attempts, written together: what comes while one write is under way goes into the next."""
+"""What agents say, written together: what comes while one write is under way goes into the next."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ class Inbox:
         while self._waiting:
             batch, self._waiting = self._waiting, []
             try:
-                await in_database(observing.attempts, [heard for heard, _ in batch])
+                await in_database(observing.observe, [heard for heard, _ in batch])
             except Exception as error:  # one of them, or the database for a moment: each has its own answer
                 log.info("%d words of agents are written one by one: %s", len(batch), error)
                 for heard, kept in batch:
@@ -42,7 +42,7 @@ class Inbox:
 
 async def _alone(heard: Heard, kept: "asyncio.Future[None]") -> None:
     try:
-        await in_database(observing.attempts, [heard])
+        await in_database(observing.observe, [heard])
     except Exception as error:
         _settle(kept, error)
     else:

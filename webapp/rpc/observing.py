@@ -32,13 +32,23 @@ class Heard:
     complete: bool
 
 
-def observe(heard: Heard) -> None:
-    attempts([heard])
-    the_rest(heard)
+def observe(batch: Sequence[Heard]) -> None:
+    """What nodes said, in this order."""
+    _attempts(batch)
+    deployments.report_all(
+        [(heard.node_id, _worker(each)) for heard in batch for each in heard.observed.deployments]
+    )
+    switched = {heard.node_id: [_activation(each) for each in heard.observed.activations] for heard in batch}
+    deployments.observe_activations(switched)
+    for heard in batch:
+        if heard.complete:
+            jobs.reconcile_node(
+                heard.node_id, {each.attempt_id for each in heard.observed.attempts}, now_ms()
+            )
 
 
-def attempts(batch: Sequence[Heard]) -> None:
-    """What nodes said of their attempts, in this order: all of it in one transaction."""
+def _attempts(batch: Sequence[Heard]) -> None:
+    """What they said of their attempts: all of it in one transaction."""
     now = now_ms()
     said = [(heard.node_id, attempt) for heard in batch for attempt in heard.observed.attempts]
     known = job_queries.members([(attempt.attempt_id, node_id) for node_id, attempt in said])
@@ -54,15 +64,6 @@ def attempts(batch: Sequence[Heard]) -> None:
         clusters.touch(
             jobs.mark_drained(ended)
         )  # nothing of these is wanted any more: their agents may clean up
-
-
-def the_rest(heard: Heard) -> None:
-    """What a node said of its deployments, and what follows from a Hello."""
-    for deployment in heard.observed.deployments:
-        deployments.report(heard.node_id, _worker(deployment))
-    deployments.observe_activations(heard.node_id, [_activation(each) for each in heard.observed.activations])
-    if heard.complete:
-        jobs.reconcile_node(heard.node_id, {each.attempt_id for each in heard.observed.attempts}, now_ms())
 
 
 def _news(

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from trainmaster_wire.agent.v1 import session_pb2, session_pb2_grpc
 from webapp.clusters import services as clusters
-from webapp.rpc import observing, wanted
+from webapp.rpc import wanted
 from webapp.rpc.conversion import description, telemetry
 from webapp.rpc.database import in_database
 from webapp.rpc.inbox import Inbox
@@ -33,8 +33,10 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
             node_id = await in_database(clusters.authenticate, bearer(context))
             changed = self._watcher.watch(node_id)
             outgoing: asyncio.Queue[session_pb2.FromServer] = asyncio.Queue(maxsize=64)
+            newest: asyncio.Queue[Heard] = asyncio.Queue(maxsize=1)
             tasks = [
-                asyncio.create_task(_listen(node_id, request_iterator, outgoing, changed, self._inbox)),
+                asyncio.create_task(self._listen(node_id, request_iterator, outgoing, newest, changed)),
+                asyncio.create_task(self._keep(newest)),
                 asyncio.create_task(self._tell(node_id, outgoing, changed)),
             ]
             try:
@@ -51,6 +53,43 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
                     with contextlib.suppress(asyncio.CancelledError, Exception):
                         await task
 
+    async def _listen(
+        self,
+        node_id: str,
+        messages: AsyncIterator[session_pb2.FromAgent],
+        outgoing: asyncio.Queue[session_pb2.FromServer],
+        newest: asyncio.Queue[Heard],
+        changed: asyncio.Event,
+    ) -> None:
+        """Never waits for what was observed to be kept: the heartbeats behind it would come too late."""
+        async for message in messages:
+            match message.WhichOneof("message"):
+                case "hello":
+                    await in_database(clusters.hello, node_id, description(message.hello.node))
+                    await self._inbox.heard(Heard(node_id, message.hello.observed, complete=True))
+                    await outgoing.put(session_pb2.FromServer(welcome=_welcome(node_id, message.hello)))
+                    changed.set()
+                case "heartbeat":
+                    heartbeat = message.heartbeat
+                    await clusters.heartbeat(node_id, telemetry(heartbeat))
+                    if heartbeat.HasField("notice_seconds"):
+                        await in_database(clusters.heard_notice, node_id, heartbeat.notice_seconds)
+                    ack = session_pb2.HeartbeatAck(sequence=heartbeat.sequence)
+                    await outgoing.put(session_pb2.FromServer(heartbeat_ack=ack))
+                case "observed":
+                    if (
+                        newest.full()
+                    ):  # it says all that the node has: what was said before is contained in it
+                        newest.get_nowait()
+                        newest.task_done()
+                    newest.put_nowait(Heard(node_id, message.observed, complete=False))
+        await newest.join()
+
+    async def _keep(self, newest: asyncio.Queue[Heard]) -> None:
+        while True:
+            await self._inbox.heard(await newest.get())
+            newest.task_done()
+
     async def _tell(
         self, node_id: str, outgoing: asyncio.Queue[session_pb2.FromServer], changed: asyncio.Event
     ) -> None:
@@ -63,42 +102,14 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
             await outgoing.put(session_pb2.FromServer(wanted=message))
 
 
-async def _listen(
-    node_id: str,
-    messages: AsyncIterator[session_pb2.FromAgent],
-    outgoing: asyncio.Queue[session_pb2.FromServer],
-    changed: asyncio.Event,
-    inbox: Inbox,
-) -> None:
-    async for message in messages:
-        match message.WhichOneof("message"):
-            case "hello":
-                await in_database(clusters.hello, node_id, description(message.hello.node))
-                await _observed(inbox, Heard(node_id, message.hello.observed, complete=True))
-                welcome = session_pb2.Welcome(
-                    node_id=node_id,
-                    heartbeat_seconds=settings.HEARTBEAT_SECONDS,
-                    authority=clusters.node_authority().pem,
-                )
-                if request := message.hello.certificate_request:
-                    welcome.certificate = clusters.node_authority().certificate_for(node_id, request)
-                await outgoing.put(session_pb2.FromServer(welcome=welcome))
-                changed.set()
-            case "heartbeat":
-                heartbeat = message.heartbeat
-                await clusters.heartbeat(node_id, telemetry(heartbeat))
-                if heartbeat.HasField("notice_seconds"):
-                    await in_database(clusters.heard_notice, node_id, heartbeat.notice_seconds)
-                ack = session_pb2.HeartbeatAck(sequence=heartbeat.sequence)
-                await outgoing.put(session_pb2.FromServer(heartbeat_ack=ack))
-            case "observed":
-                await _observed(inbox, Heard(node_id, message.observed, complete=False))
-
-
-async def _observed(inbox: Inbox, heard: Heard) -> None:
-    if heard.observed.attempts:
-        await inbox.heard(heard)
-    await in_database(observing.the_rest, heard)
+def _welcome(node_id: str, hello: session_pb2.Hello) -> session_pb2.Welcome:
+    authority = clusters.node_authority()
+    welcome = session_pb2.Welcome(
+        node_id=node_id, heartbeat_seconds=settings.HEARTBEAT_SECONDS, authority=authority.pem
+    )
+    if hello.certificate_request:
+        welcome.certificate = authority.certificate_for(node_id, hello.certificate_request)
+    return welcome
 
 
 async def _next(

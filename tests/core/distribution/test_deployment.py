@@ -203,3 +203,23 @@ def test_what_was_given_up_is_fetched_again_when_somebody_asks() -> None:
     assert (step.deployment.workers[1].state, step.deployment.workers[1].bytes_done) == (W.IDLE, 0)
     assert step.effects == (d.TellWorkers(("n1",)),)
     assert after(step.deployment, said("n1", W.COMPLETE)).workers[1].state is W.COMPLETE
+
+
+@given(st.lists(EVENTS, max_size=30), EVENTS)
+def test_what_only_counts_bytes_changes_nothing_else(events: list[d.Event], last: d.Event) -> None:
+    """So it may be written without the machine; and nothing that could be is left to it."""
+    deployment = after(fresh(), *events)
+    if isinstance(last, d.RetryRequested):
+        return
+    (worker,) = [each for each in deployment.workers if each.node == last.node]
+    step = d.advance(deployment, last)
+    (reached,) = [each for each in step.deployment.workers if each.node == last.node]
+    others = replace(step.deployment, workers=(), version=0) == replace(deployment, workers=(), version=0)
+    same = others and not step.effects and replace(reached, bytes_done=worker.bytes_done) == worker
+    if (done := d.counted(worker, last)) is not None:
+        assert same
+        assert reached.bytes_done == done
+    else:
+        assert not same or (worker.bytes_done == worker.bytes_total) != (
+            reached.bytes_done == worker.bytes_total
+        )

@@ -35,7 +35,7 @@ def says(deployment: Deployment, worker: Worker, done: int, state: str = "RECEIV
         deployment_id=deployment.id, state=session_pb2.DeploymentObserved.State.Value(state), bytes_done=done,
         bytes_total=SIZE, source="store", held=[done // 4] * 4,
     )  # fmt: skip
-    observe(Heard(worker.node_id, session_pb2.Observed(deployments=[told]), complete=True))
+    observe([Heard(worker.node_id, session_pb2.Observed(deployments=[told]), complete=True)])
 
 
 def four_seconds_pass(deployment: Deployment) -> None:

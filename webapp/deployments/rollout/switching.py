@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -125,19 +126,22 @@ def _holding(worker: Worker, state: MemberState, why: str, now: int) -> said.Nod
     return said.NodeLacks(now, f"node:{node}", node, reason)
 
 
-def observe(node_id: str, reports: Iterable[ActivationReport]) -> None:
-    """What an agent has switched, all of it: a model that is not named has no link."""
-    by_model = {report.model: report for report in reports}
+def observe(told: Mapping[str, Sequence[ActivationReport]]) -> None:
+    """What agents have switched, by node, all of it: a model that is not named has no link."""
     on_the_way = Q(state__in=[MemberState.SWITCHING, MemberState.RETURNING])
     watched = Q(
         canary=True, state=MemberState.ACTIVE, rollout__state__in=[RolloutState.HOLDING, RolloutState.FAILED]
     )
-    parts = RolloutMember.objects.filter(on_the_way | watched, node=node_id).select_related("rollout__model")
+    parts = RolloutMember.objects.filter(on_the_way | watched, node__in=told).select_related("rollout__model")
     now = now_ms()
+    events: dict[str, list[said.NodeEvent]] = defaultdict(list)
     for part in parts:
-        if events := list(_reported(part, by_model.get(str(part.rollout.model)), now)):
+        of_this = (report for report in told[part.node_id] if report.model == str(part.rollout.model))
+        events[part.rollout_id] += _reported(part, next(of_this, None), now)
+    for rollout_id, happened in sorted(events.items()):
+        if happened:
             with transaction.atomic():
-                _advance(_locked(part.rollout_id), events)
+                _advance(_locked(rollout_id), happened)
 
 
 def _reported(part: RolloutMember, report: ActivationReport | None, now: int) -> Iterable[said.NodeEvent]:

@@ -53,7 +53,7 @@ class Agents:
                 self.links.pop(node.id, None)
             for order in wanted:
                 self.links[node.id] = self._after(node, order)
-            services.observe_activations(node.id, [self.links[node.id]] if node.id in self.links else [])
+            services.observe_activations({node.id: [self.links[node.id]] if node.id in self.links else []})
 
     def _after(self, node: Node, order: ActivationWanted) -> ActivationReport:
         code = self.hook.get(node.hostname, 0)

@@ -1,0 +1,116 @@
+"""What agents tell of their parts: numbers are written as they come, all else goes through the machine."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from platform_core.distribution import deployment as core
+from platform_core.distribution.deployment import DeploymentState, WorkerState
+from webapp.clusters import queries as cluster_queries
+from webapp.deployments import mapping, stepping
+from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.values import WorkerReport
+from webapp.live import services as live
+from webapp.live.identity import now_ms
+from webapp.live.rows import update_each
+
+_NUMBERS = (
+    "bytes_done", "moved_bytes", "store_bytes", "refused_bytes", "chunks_done", "held", "rate_in", "rate_out",
+    "source", "retries", "trouble", "distrusted", "seen_ms",
+)  # fmt: skip
+
+
+def report_all(told: Sequence[tuple[str, WorkerReport]]) -> None:
+    """In this order, in one transaction. A thousand nodes tell twice a second: those whose bytes alone have changed
+    cost their own rows, not those of all the others."""
+    now = now_ms()
+    with transaction.atomic():
+        rows = _held({said.deployment_id for _, said in told})
+        parts = _parts(rows, {node for node, _ in told})
+        heard: dict[int, Worker] = {}
+        events: dict[str, list[core.WorkerReported]] = defaultdict(list)
+        troubles: dict[int, str] = {}
+        for node, said in told:
+            if (part := parts.get((said.deployment_id, node))) is None:
+                continue
+            row, event = rows[said.deployment_id], _event(node, said, now)
+            live.publish(f"progress:{row.id}", _chunks(part, said))
+            if said.retries > part.retries and said.error:
+                troubles[part.id] = said.error
+            _name_distrusted(row, part, said.distrusted)
+            numbers_only = part.id not in heard and row.state != DeploymentState.CANCELLED
+            done = core.counted(mapping.worker_value(part), event) if numbers_only else None
+            if done is None:
+                events[row.id].append(event)
+            heard[part.id] = _noted(part, said, now, done)
+        for key, text in zip(troubles, cluster_queries.all_with_hostnames([*troubles.values()]), strict=True):
+            heard[key].trouble = text
+        update_each(
+            Worker, {key: {name: getattr(part, name) for name in _NUMBERS} for key, part in heard.items()}
+        )
+        for deployment_id, happened in events.items():
+            stepping.step(rows[deployment_id], happened)
+
+
+def _held(ids: set[str]) -> dict[str, Deployment]:
+    """Always in one order, so that two gateways do not wait for each other."""
+    found = Deployment.objects.select_for_update(of=("self",)).select_related("model_version__model")
+    return {row.id: row for row in found.filter(id__in=ids).order_by("id")}
+
+
+def _parts(rows: dict[str, Deployment], nodes: set[str]) -> dict[tuple[str, str], Worker]:
+    found = Worker.objects.filter(deployment__in=rows, node__in=nodes).defer("lanes")
+    return {(part.deployment_id, part.node_id): part for part in found}
+
+
+def _event(node: str, said: WorkerReport, now: int) -> core.WorkerReported:
+    verifying = said.state == "verifying"
+    return core.WorkerReported(
+        node=node,
+        state=WorkerState.RECEIVING if verifying else WorkerState(said.state),
+        bytes_done=said.bytes_done,
+        at_ms=now,
+        actor=f"node:{node}",
+        cause=said.error,
+        verifying=verifying,
+        from_peer=said.source not in ("", "store"),
+        error_code=said.error_code,
+        error=said.error,
+    )
+
+
+def _noted(part: Worker, said: WorkerReport, now: int, done: int | None) -> Worker:
+    part.moved_bytes += max(0, said.bytes_done - part.bytes_done)
+    if done is not None:
+        part.bytes_done = done
+    part.chunks_done, part.held = said.chunks_done, list(said.held)
+    part.rate_in, part.rate_out, part.source = said.rate_in, said.rate_out, said.source
+    part.retries = max(part.retries, said.retries)
+    part.store_bytes = max(part.store_bytes, said.store_bytes)
+    part.refused_bytes = max(part.refused_bytes, said.refused_bytes)
+    part.seen_ms = now
+    return part
+
+
+def _chunks(part: Worker, said: WorkerReport) -> dict[str, Any]:
+    """What changed of the map of chunks, for those who look at it: a few numbers, not the map."""
+    before, after = (int.from_bytes(bits, "little") for bits in (part.chunks_done, said.chunks_done))
+    if before == after and part.state == said.state:
+        return {}
+    if before & ~after:
+        return {"map": "read again"}
+    fresh = [number for number in range(after.bit_length()) if (after & ~before) >> number & 1]
+    return {"chunks": [[part.position, said.state, fresh]]}
+
+
+def _name_distrusted(row: Deployment, part: Worker, names: Sequence[str]) -> None:
+    """Once for each sender, for those who will want to look at its disk and memory."""
+    for name in [name for name in names if name not in part.distrusted]:
+        part.distrusted = [*part.distrusted, name]
+        sender = "The store" if name == "store" else name
+        cause = f"{sender} sent {part.node_id} bytes with another SHA-256; thrown away and fetched elsewhere"
+        stepping.tell(row, "DamagedBytesRefused", f"node:{part.node_id}", cause)

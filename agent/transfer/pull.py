@@ -113,6 +113,9 @@ class Pull:
 
     async def run(self) -> None:
         self._meet()
+        # After a restart the lanes that hold something are under way, and may find all they knew gone.
+        now = asyncio.get_running_loop().time()
+        self._progressed = [now if runs else 0.0 for runs in self._book.runs()]
         try:
             while self._landing.bytes_missing:
                 self._news.clear()

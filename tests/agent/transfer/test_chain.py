@@ -168,6 +168,23 @@ async def test_a_restarted_node_goes_on_without_fetching_anything_twice(
     assert content(node.home()) == FILES
 
 
+async def test_a_restarted_node_that_finds_all_it_knew_gone_gets_the_rest_from_the_store(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.allow(HALF)
+    begin_chain(nodes[:3], manifest, store.url)
+    await nodes[2].until(lambda progress: progress.bytes_done >= 7 * CHUNK)
+    for node in nodes[:3]:
+        await node.stop()
+    store.broken = True
+    store.open()
+    await nodes[2].start()
+    store.broken = False
+    nodes[2].begin(delivery(manifest, store.url, nodes[1], nodes[0]))
+    assert completed(await nodes[2].ended())
+    assert content(nodes[2].home()) == FILES
+
+
 async def test_bytes_that_changed_on_disk_during_a_restart_are_found_and_fetched_again(
     nodes: list[Node], store: GatedStore, manifest: Manifest
 ) -> None:

@@ -206,13 +206,13 @@ def gateway(count: int, seconds: float) -> dict[str, Any]:
         environment = read_environment(folder / "var" / "platform.env")
         address = environment["TRAINMASTER_GATEWAY_LISTEN"]
         credentials = asyncio.run(join(address, environment["TRAINMASTER_BOOTSTRAP_TOKEN"], count))
-        return asyncio.run(load(address, credentials, seconds, _gateway_process(platform)))
+        return asyncio.run(load(address, credentials, seconds, gateway_process(platform)))
     finally:
         platform.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _gateway_process(platform: PlatformProcess) -> psutil.Process:
+def gateway_process(platform: PlatformProcess) -> psutil.Process:
     for process in psutil.Process(platform.process.pid).children(recursive=True):
         if process.cmdline()[-1:] == ["gateway"]:
             return process

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Q
@@ -115,14 +115,18 @@ def snapshot_nodes() -> tuple[NodeView, ...]:
     )
 
 
-def wanted_revision(node_id: str) -> int:
-    """The revision of what is wanted of the node. Raises for a node that is unknown or was revoked."""
-    node = Node.objects.filter(id=node_id).only("hostname", "wanted_revision", "revoked_ms").first()
-    if node is None:
-        raise TrainmasterError("node_unknown", node=node_id)
-    if node.revoked_ms is not None:
-        raise TrainmasterError("credential_revoked", node=node.hostname)
-    return node.wanted_revision
+def wanted_revisions(node_ids: Collection[str]) -> dict[str, int]:
+    """By node the revision of what is wanted of it. Raises for one that is unknown or was revoked."""
+    rows = {
+        row.id: row
+        for row in Node.objects.filter(id__in=node_ids).only("hostname", "wanted_revision", "revoked_ms")
+    }
+    for node_id in node_ids:
+        if (node := rows.get(node_id)) is None:
+            raise TrainmasterError("node_unknown", node=node_id)
+        if node.revoked_ms is not None:
+            raise TrainmasterError("credential_revoked", node=node.hostname)
+    return {node_id: node.wanted_revision for node_id, node in rows.items()}
 
 
 def revisions(node_ids: Sequence[str]) -> dict[str, tuple[int, bool]]:

@@ -1,6 +1,7 @@
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -8,6 +9,7 @@ from django.db.models import QuerySet, Sum
 
 from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.distribution.progress import Progress, progress
+from platform_core.distribution.sharing import Share
 from platform_core.errors import TrainmasterError
 from platform_core.monitoring.exposition import Family
 from webapp.accounts.permissions import Actor, may, require
@@ -86,40 +88,75 @@ def usual_rate() -> int | None:
 
 def wanted_on(node_id: str) -> list[WorkerWanted]:
     """What the deployments want of a node; cancelled ones never."""
+    return wanted_on_all([node_id])[node_id]
+
+
+def wanted_on_all(node_ids: Collection[str]) -> dict[str, list[WorkerWanted]]:
+    """The same by node, in as many questions for hundreds as for one."""
     rows = (
-        Worker.objects.filter(node=node_id)
+        Worker.objects.filter(node__in=node_ids)
         .exclude(deployment__state=DeploymentState.CANCELLED)
         .select_related("deployment__model_version__model")
         .order_by("-deployment__created_ms", "-deployment_id")
+        .defer("chunks_done")
     )
-    in_use = activity.versions_in_use(node_id)
-    return [_wanted(row) for row in sorted(kept(rows, in_use), key=lambda row: row.deployment_id)]
+    brought: dict[str, list[Worker]] = {node: [] for node in node_ids}
+    for row in rows:
+        brought[row.node_id].append(row)
+    in_use = activity.versions_in_use(node_ids)
+    wanted = {node: kept(newest_first, in_use[node]) for node, newest_first in brought.items()}
+    every = [row for rows in wanted.values() for row in rows]
+    orders = {row.deployment_id: row.deployment for row in every}
+    manifests = {each.model_version.manifest_id or "" for each in orders.values()}
+    given = _Given(
+        {manifest: artifacts.reference(manifest) for manifest in manifests},
+        {key: share_of(each) for key, each in orders.items()},
+        clusters.transfer_addresses(
+            {source for row in every for lane in row.lanes for source in lane if source}
+        ),
+    )
+    return {
+        node: [_wanted(row, given) for row in sorted(rows, key=lambda row: row.deployment_id)]
+        for node, rows in wanted.items()
+    }
 
 
 def activations_on(node_id: str) -> list[ActivationWanted]:
     """What of each model shall be active on a node."""
-    return activity.wanted_on(node_id)
+    return activations_on_all([node_id])[node_id]
 
 
-def _wanted(row: Worker) -> WorkerWanted:
+def activations_on_all(node_ids: Collection[str]) -> dict[str, list[ActivationWanted]]:
+    return activity.wanted_on(node_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What the orders of several nodes have in common."""
+
+    artifacts: Mapping[str, ArtifactReference]  # by manifest
+    shares: Mapping[str, Share]  # by deployment
+    addresses: Mapping[str, str]  # by node
+
+
+def _wanted(row: Worker, given: _Given) -> WorkerWanted:
     deployment = row.deployment
     version = deployment.model_version
-    artifact = artifacts.reference(version.manifest_id or "")
+    artifact = given.artifacts[version.manifest_id or ""]
     named = sorted({source for lane in row.lanes for source in lane if source})
-    addresses = clusters.transfer_addresses(named)
     return WorkerWanted(
         deployment_id=deployment.id,
         model=str(version.model),
         version=str(version.version),
         artifact=ArtifactReference(artifact.manifest_id, artifact.manifest_json, deployment.source_url),
-        peers=tuple(Peer(node, addresses[node]) for node in named if node in addresses),
+        peers=tuple(Peer(node, given.addresses[node]) for node in named if node in given.addresses),
         transfer_token=transfer_token(deployment.id),
         lanes=tuple(tuple(lane) for lane in row.lanes),
         slower=frozenset(row.slower),
         retry=row.retry,
         pinned=deployment.pinned,
         preheat=deployment.preheat,
-        share=share_of(deployment),
+        share=given.shares[deployment.id],
     )
 
 

@@ -52,33 +52,35 @@ def members(seats: Collection[tuple[str, str]]) -> dict[tuple[str, str], MemberS
     return {(attempt, node): MemberSeen(*known) for attempt, node, *known in rows.values_list(*columns)}
 
 
-def wanted_on(node_id: str) -> list[MemberWanted]:
-    """What the jobs want of a node. A member stays wanted until its agent has sent everything it had of it."""
+def wanted_on(node_ids: Collection[str]) -> dict[str, list[MemberWanted]]:
+    """By node what the jobs want. A member stays wanted until its agent has sent everything it had of it."""
     rows = (
-        Member.objects.filter(node_id=node_id, drained=False)
+        Member.objects.filter(node__in=node_ids, drained=False)
         .exclude(phase="lost")
         .select_related("attempt__job")
         .order_by("attempt_id")
     )
     sizes = dict(_gang_sizes([row.attempt_id for row in rows]))
-    return [
-        MemberWanted(
-            attempt_id=row.attempt_id,
-            job_id=row.attempt.job_id,
-            job_name=row.attempt.job.name,
-            team=row.attempt.job.team_id,
-            attempt=row.attempt.number,
-            stopping=_stopping(row),
-            nodes=sizes[row.attempt_id],
-            node_rank=row.rank,
-            slots=tuple(row.slots),
-            spec=row.attempt.job.spec,
-            master_address=row.attempt.master_address,
-            master_port=row.attempt.master_port,
-            resume_checkpoint=row.attempt.resume_checkpoint,
+    wanted: dict[str, list[MemberWanted]] = {node: [] for node in node_ids}
+    for row in rows:
+        wanted[row.node_id].append(
+            MemberWanted(
+                attempt_id=row.attempt_id,
+                job_id=row.attempt.job_id,
+                job_name=row.attempt.job.name,
+                team=row.attempt.job.team_id,
+                attempt=row.attempt.number,
+                stopping=_stopping(row),
+                nodes=sizes[row.attempt_id],
+                node_rank=row.rank,
+                slots=tuple(row.slots),
+                spec=row.attempt.job.spec,
+                master_address=row.attempt.master_address,
+                master_port=row.attempt.master_port,
+                resume_checkpoint=row.attempt.resume_checkpoint,
+            )
         )
-        for row in rows
-    ]
+    return wanted
 
 
 def _stopping(row: Member) -> bool:

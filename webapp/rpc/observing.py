@@ -32,7 +32,7 @@ class Heard:
     complete: bool
 
 
-def observe(batch: Sequence[Heard]) -> None:
+def observe(batch: Sequence[Heard]) -> list[None]:
     """What nodes said, in this order."""
     _attempts(batch)
     deployments.report_all(
@@ -45,6 +45,7 @@ def observe(batch: Sequence[Heard]) -> None:
             jobs.reconcile_node(
                 heard.node_id, {each.attempt_id for each in heard.observed.attempts}, now_ms()
             )
+    return [None for _ in batch]
 
 
 def _attempts(batch: Sequence[Heard]) -> None:

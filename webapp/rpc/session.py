@@ -10,21 +10,25 @@ from django.conf import settings
 
 from trainmaster_wire.agent.v1 import session_pb2, session_pb2_grpc
 from webapp.clusters import services as clusters
-from webapp.rpc import wanted
+from webapp.rpc import observing, wanted
 from webapp.rpc.conversion import description, telemetry
 from webapp.rpc.database import in_database
-from webapp.rpc.inbox import Inbox
 from webapp.rpc.observing import Heard
 from webapp.rpc.status import bearer, errors_become_status
+from webapp.rpc.together import Together
 from webapp.rpc.watching import Watcher
 
 log = logging.getLogger(__name__)
+ORDERS_AT_ONCE = 64  # each holds a manifest: some megabytes for a very large model
 
 
 class SessionServicer(session_pb2_grpc.AgentSessionServicer):
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
-        self._inbox = Inbox()
+        self._observe, self._wanted = (
+            Together(observing.observe),
+            Together(wanted.wanted_states, ORDERS_AT_ONCE),
+        )
 
     async def Connect(
         self, request_iterator: AsyncIterator[session_pb2.FromAgent], context: Any
@@ -66,7 +70,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
             match message.WhichOneof("message"):
                 case "hello":
                     await in_database(clusters.hello, node_id, description(message.hello.node))
-                    await self._inbox.heard(Heard(node_id, message.hello.observed, complete=True))
+                    await self._observe(Heard(node_id, message.hello.observed, complete=True))
                     await outgoing.put(session_pb2.FromServer(welcome=_welcome(node_id, message.hello)))
                     changed.set()
                 case "heartbeat":
@@ -87,7 +91,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
 
     async def _keep(self, newest: asyncio.Queue[Heard]) -> None:
         while True:
-            await self._inbox.heard(await newest.get())
+            await self._observe(await newest.get())
             newest.task_done()
 
     async def _tell(
@@ -97,7 +101,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
         while True:
             await changed.wait()
             changed.clear()
-            message = await in_database(wanted.wanted_state, node_id)
+            message = await self._wanted(node_id)
             self._watcher.sent(node_id, message.revision)
             await outgoing.put(session_pb2.FromServer(wanted=message))
 

@@ -1,6 +1,7 @@
 """A node's whole wanted state, put together from what jobs and deployments want of it."""
 
 import json
+from collections.abc import Sequence
 from math import inf
 
 from django.conf import settings
@@ -17,40 +18,47 @@ from webapp.checkpoints import queries as checkpoints
 from webapp.clusters import queries as clusters
 from webapp.clusters import services as cluster_services
 from webapp.deployments import queries as deployments
-from webapp.deployments.values import ActivationWanted
+from webapp.deployments.values import ActivationWanted, WorkerWanted
 from webapp.jobs import queries as jobs
 from webapp.jobs.queries import MemberWanted
 
 
-def wanted_state(node_id: str) -> session_pb2.Wanted:
-    """Read in one transaction, so that the revision belongs to what is sent."""
+def wanted_states(node_ids: Sequence[str]) -> list[session_pb2.Wanted]:
+    """In this order. Read in one transaction, so that the revisions belong to what is sent."""
     with transaction.atomic():
-        revision = clusters.wanted_revision(node_id)
-        attempts = [_attempt(member) for member in jobs.wanted_on(node_id)]
-        workers = [
-            session_pb2.DeploymentWanted(
-                deployment_id=worker.deployment_id,
-                model=worker.model,
-                version=worker.version,
-                artifact=_reference(worker.artifact),
-                peers=[session_pb2.Peer(node_id=p.node_id, address=p.address) for p in worker.peers],
-                transfer_token=worker.transfer_token,
-                lanes=[
-                    session_pb2.Lane(sources=lane, slower=number in worker.slower)
-                    for number, lane in enumerate(worker.lanes)
-                ],
-                retry=worker.retry,
-                pinned=worker.pinned,
-                preheat=worker.preheat,
-                share=_share(worker.share),
-                # Every digest of every piece is behind the id.
-                signature=cluster_services.node_authority().sign(worker.artifact.manifest_id),
+        revisions = clusters.wanted_revisions(node_ids)
+        members = jobs.wanted_on(node_ids)
+        parts = deployments.wanted_on_all(node_ids)
+        active = deployments.activations_on_all(node_ids)
+        return [
+            session_pb2.Wanted(
+                revision=revisions[node],
+                attempts=[_attempt(each) for each in members[node]],
+                deployments=[_deployment(each) for each in parts[node]],
+                activations=[_activation(each) for each in active[node]],
             )
-            for worker in deployments.wanted_on(node_id)
+            for node in node_ids
         ]
-        activations = [_activation(each) for each in deployments.activations_on(node_id)]
-    return session_pb2.Wanted(
-        revision=revision, attempts=attempts, deployments=workers, activations=activations
+
+
+def _deployment(worker: WorkerWanted) -> session_pb2.DeploymentWanted:
+    return session_pb2.DeploymentWanted(
+        deployment_id=worker.deployment_id,
+        model=worker.model,
+        version=worker.version,
+        artifact=_reference(worker.artifact),
+        peers=[session_pb2.Peer(node_id=p.node_id, address=p.address) for p in worker.peers],
+        transfer_token=worker.transfer_token,
+        lanes=[
+            session_pb2.Lane(sources=lane, slower=number in worker.slower)
+            for number, lane in enumerate(worker.lanes)
+        ],
+        retry=worker.retry,
+        pinned=worker.pinned,
+        preheat=worker.preheat,
+        share=_share(worker.share),
+        # Every digest of every piece is behind the id.
+        signature=cluster_services.node_authority().sign(worker.artifact.manifest_id),
     )
 
 

@@ -79,7 +79,7 @@ def test_a_revoked_node_is_shut_out_until_an_operator_lets_it_join_again(cast: C
     services.revoke(actor(cast.admin), node_id)
     assert refusal_of(lambda: services.authenticate(credential)) == "credential_revoked"
     assert refusal_of(lambda: services.join(BOOTSTRAP, description(), node_id)) == "credential_revoked"
-    assert refusal_of(lambda: queries.wanted_revision(node_id)) == "credential_revoked"
+    assert refusal_of(lambda: queries.wanted_revisions([node_id])) == "credential_revoked"
     assert queries.revisions([node_id])[node_id][1]
     assert queries.snapshot_nodes() == ()
 

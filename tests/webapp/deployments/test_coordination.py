@@ -188,8 +188,9 @@ coordination.coordinate()
 @contextmanager
 def another_process(script: str) -> Iterator[subprocess.Popen[str]]:
     """A coordinator of its own on this test's database."""
-    url, _, _ = os.environ["DATABASE_URL"].rpartition("/")
-    environment = {**os.environ, "DATABASE_URL": f"{url}/{connection.settings_dict['NAME']}"}
+    this = connection.settings_dict
+    url = f"postgresql://{this['USER']}:{this['PASSWORD']}@{this['HOST']}:{this['PORT']}/{this['NAME']}"
+    environment = {**os.environ, "DATABASE_URL": url}
     environment["TRAINMASTER_LEASE_SECONDS"] = "3"
     process = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment

@@ -1,6 +1,6 @@
 """What is active on a node, by the rollouts that told it so: of each model the newest that still does."""
 
-from collections import defaultdict
+from collections.abc import Collection
 
 from platform_core.distribution.rollout import active_on, order_for
 from platform_core.distribution.rollout_states import TOLD, MemberState, RolloutState
@@ -9,14 +9,19 @@ from webapp.deployments.models import Rollout, RolloutMember
 from webapp.deployments.values import ActivationWanted
 
 
-def wanted_on(node_id: str) -> list[ActivationWanted]:
-    """What of each model shall be active there."""
-    return [_wanted(*parts) for parts in _newest_two(node_id)]
+def wanted_on(node_ids: Collection[str]) -> dict[str, list[ActivationWanted]]:
+    """By node what of each model shall be active there."""
+    newest = _newest_two(node_ids)
+    return {node: [_wanted(*parts) for parts in newest[node]] for node in node_ids}
 
 
-def versions_in_use(node_id: str) -> set[str]:
-    """Ids of the versions that are active there, or would be after a rollback."""
-    return {part.rollout.deployment.model_version_id for parts in _newest_two(node_id) for part in parts}
+def versions_in_use(node_ids: Collection[str]) -> dict[str, set[str]]:
+    """By node the ids of the versions that are active there, or would be after a rollback."""
+    newest = _newest_two(node_ids)
+    return {
+        node: {part.rollout.deployment.model_version_id for parts in newest[node] for part in parts}
+        for node in node_ids
+    }
 
 
 def replaced_by(rollout: Rollout) -> int | None:
@@ -32,19 +37,24 @@ def replaced_by(rollout: Rollout) -> int | None:
     return versions.first()
 
 
-def _newest_two(node_id: str) -> list[list[RolloutMember]]:
-    """Of each model the node's part in the rollout that it follows, and in the one that it would go back to."""
-    history: dict[int, list[tuple[str, MemberState]]] = defaultdict(list)
-    told = RolloutMember.objects.filter(node=node_id, state__in=list(TOLD))
+def _newest_two(node_ids: Collection[str]) -> dict[str, list[list[RolloutMember]]]:
+    """Of each node and model its part in the rollout that it follows, and in the one that it would go back to."""
+    history: dict[str, dict[int, list[tuple[str, MemberState]]]] = {node: {} for node in node_ids}
+    told = RolloutMember.objects.filter(node__in=node_ids, state__in=list(TOLD))
     newest_first = told.order_by("-rollout__deployment__created_ms", "-rollout_id")
-    for model, rollout, state in newest_first.values_list("rollout__model_id", "rollout_id", "state"):
-        history[model].append((rollout, MemberState(state)))
-    chosen = [active_on(history[model])[:2] for model in sorted(history)]
-    rows = told.filter(rollout__in=[rollout for pair in chosen for rollout in pair])
-    by_rollout = {
-        row.rollout_id: row for row in rows.select_related("rollout__deployment__model_version__model")
+    for node, model, rollout, state in newest_first.values_list(
+        "node_id", "rollout__model_id", "rollout_id", "state"
+    ):
+        history[node].setdefault(model, []).append((rollout, MemberState(state)))
+    chosen = {
+        node: [active_on(models[model])[:2] for model in sorted(models)] for node, models in history.items()
     }
-    return [[by_rollout[rollout] for rollout in pair] for pair in chosen]
+    rollouts = {rollout for pairs in chosen.values() for pair in pairs for rollout in pair}
+    rows = told.filter(rollout__in=rollouts).select_related("rollout__deployment__model_version__model")
+    parts = {(row.node_id, row.rollout_id): row for row in rows}
+    return {
+        node: [[parts[node, rollout] for rollout in pair] for pair in pairs] for node, pairs in chosen.items()
+    }
 
 
 def _wanted(part: RolloutMember, previous: RolloutMember | None = None) -> ActivationWanted:

@@ -17,11 +17,11 @@ from webapp.deployments.delivery import sharing
 from webapp.deployments.models import Deployment, TeamCap
 from webapp.live.queries import story
 from webapp.registry.models import ModelVersion
-from webapp.rpc.wanted import wanted_state
+from webapp.rpc.wanted import wanted_states
 
 
 def ordered(node: Node) -> Share:
-    (order,) = wanted_from(wanted_state(node.id)).deployments
+    (order,) = wanted_from(wanted_states([node.id])[0]).deployments
     return order.share
 
 

@@ -76,16 +76,15 @@ def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> F
         level = first if lane in plan.slower else _level(peers[0][1], view, lane, first, length)
         if level > first:
             return Follow(lane, parent, level, length)
-    elif parent == STORE:
+    elif parent == STORE or (len(plan.lanes[lane]) <= 2 and parent in view.gone):  # a root, or its heir
         return _catch_up(plan, view, lane, first) or Follow(lane, STORE, first, length)
     elif now and now.source == STORE:
         return Follow(lane, STORE, first, length)
     elif not peers:
-        # Whoever loses all at once has rather lost its own link for a moment; a root's heir knows but that one.
-        heir = len(plan.lanes[lane]) <= 2
-        if not heir and view.holds[lane] and lane not in view.stalled:
+        # Whoever loses all at once has rather lost its own link for a moment.
+        if view.holds[lane] and lane not in view.stalled:
             return None
-        source, runs = _furthest(plan, view, lane, first + view.patience * heir)
+        source, runs = _furthest(plan, view, lane, first)
         return Follow(lane, source, first, _end(runs, first, length))
     # Nobody leaves a parent only because nothing has come so far down yet.
     stalls = lane in view.stalled and (view.holds[lane] or parent in view.gone)
@@ -105,17 +104,16 @@ def _catch_up(plan: NodePlan, view: View, lane: int, first: int) -> Follow | Non
     return Follow(lane, source, first, end) if end - first > view.patience else None
 
 
-def _furthest(plan: NodePlan, view: View, lane: int, beyond: int) -> tuple[str, Runs]:
+def _furthest(plan: NodePlan, view: View, lane: int, first: int) -> tuple[str, Runs]:
     """For one that has lost all whom it knew in the lane: of its other neighbours the one with most of what comes
-    next, if that reaches beyond the piece; else the store."""
-    first = frontier(view.holds[lane])
+    next; else the store."""
     having = [
         (run[1], peer)
         for peer in _peers(_everybody(plan, lane), view, lane)
         if (run := run_at(peer[1], first))
     ]
     end, peer = max(having, default=(0, (STORE, ())))
-    return peer if end > beyond else (STORE, ())
+    return peer if end > first else (STORE, ())
 
 
 def _in_turn(plan: NodePlan, view: View, lane: int, first: int) -> list[tuple[str, Runs]]:

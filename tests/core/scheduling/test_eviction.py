@@ -109,7 +109,8 @@ def after_round(before: Snapshot, made: Plan) -> Snapshot:
         )  # fmt: skip
     for job_id in made.preemptions:
         stopped = held.pop(job_id)
-        waiting[job_id] = as_if_waiting(stopped, before.now_ms)
+        # It waits with the limit that it stated: nothing shorter may be placed before maintenance.
+        waiting[job_id] = replace(as_if_waiting(stopped, before.now_ms), expected_runtime_ms=None)
         for name, slots in stopped.placement:
             free[name] |= set(slots)
     nodes: list[NodeView] = [replace(each, free_slots=tuple(sorted(free[each.id]))) for each in before.nodes]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,7 +43,8 @@ def launcher(new_launcher: Callable[[], Launcher]) -> Launcher:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> WorkFolder:
-    made = WorkFolders(tmp_path / "data").of("att-test-launch")
+    # Processes are found by their attempt's name: another worker's tests must not find these.
+    made = WorkFolders(tmp_path / "data").of(f"att-test-{uuid.uuid4().hex}")
     made.create()
     return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import http.server
+import math
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -41,18 +42,16 @@ def manifest_of(files: dict[str, bytes]) -> Manifest:
 
 
 class GatedStore:
-    """Serves files by ranges over HTTP. Answers `allowed` ranges, then holds the rest until more are allowed."""
+    """Serves files by ranges over HTTP. Holds back those that begin behind what is allowed."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = dict(files)
         self.bytes_sent = 0
         self.damage_next: set[str] = set()  # files whose next range has one wrong bit
         self.broken = False
-        self._gate = threading.Semaphore(0)
-        self._open = False
-        self._lock = threading.Lock()
+        self._allowed = 0.0
         self._held = 0
-        self._someone_held = threading.Condition(self._lock)
+        self._change = threading.Condition()
         store = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -79,32 +78,33 @@ class GatedStore:
             thread.join()
             self._server.server_close()
 
-    def allow(self, ranges: int) -> None:
-        self._gate.release(ranges)
+    def allow(self, size: float) -> None:
+        """What begins in the first `size` bytes of all files, one behind the other: they may be asked in any order."""
+        with self._change:
+            self._allowed = size
+            self._change.notify_all()
 
     def open(self) -> None:
-        self._open = True
-        self._gate.release(1 << 20)
+        self.allow(math.inf)
 
     async def until_held(self) -> None:
         """Until a range is held back, so that everything allowed before it has been answered or is on its way."""
 
         def wait() -> None:
-            with self._lock:
-                assert self._someone_held.wait_for(lambda: self._held > 0, 20)
+            with self._change:
+                assert self._change.wait_for(lambda: self._held > 0, 20)
 
         await asyncio.to_thread(wait)
 
     def answer(self, request: http.server.BaseHTTPRequestHandler) -> None:
-        with self._lock:
-            self._held += 1
-            self._someone_held.notify_all()
-        if not self._open:
-            self._gate.acquire()
         path = request.path.lstrip("/")
         first, last = (int(n) for n in request.headers["Range"].removeprefix("bytes=").split("-"))
+        place = first + sum(len(data) for name, data in self.files.items() if name < path)
         data = self.files[path][first : last + 1]
-        with self._lock:
+        with self._change:
+            self._held += 1
+            self._change.notify_all()
+            self._change.wait_for(lambda: place < self._allowed)
             self._held -= 1
             if self.broken:
                 request.send_error(503)

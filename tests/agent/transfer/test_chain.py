@@ -29,7 +29,7 @@ from tests.agent.transfer.rig import (
 )
 from tests.agent.transfer.rig import digests as sha256_of
 
-HALF = 9  # ranges: two small files' worth and half of the chunks
+HALF = 8 * CHUNK
 
 
 async def test_four_nodes_hold_equal_bytes_and_one_copy_left_the_store(

@@ -124,7 +124,7 @@ async def test_a_restarted_agent_still_has_what_it_had(
 async def test_other_predecessors_in_the_middle_lose_nothing(
     agents: list[Agent], store: GatedStore, manifest: Manifest
 ) -> None:
-    store.allow(9)
+    store.allow(8 * CHUNK)
     agents[0].deployments.receive(order(manifest, store))
     await agents[0].until(lambda observed: observed[0].bytes_done > 6 * CHUNK)
     agents[0].deployments.receive(order(manifest, store, agents[1]))

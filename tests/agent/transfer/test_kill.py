@@ -76,7 +76,7 @@ async def processes(tmp_path: Path) -> AsyncIterator[list[Process]]:
 async def test_a_killed_agent_is_bypassed_and_back_again_completes(
     processes: list[Process], store: GatedStore, manifest: Manifest
 ) -> None:
-    store.allow(9)
+    store.allow(8 * CHUNK)
     for position, process in enumerate(processes):
         await process.order(manifest, store.url, *reversed(processes[:position]))
     await processes[3].until(lambda seen: seen["bytes_done"] >= 7 * CHUNK)

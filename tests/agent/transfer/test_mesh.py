@@ -70,7 +70,7 @@ async def test_any_node_may_die_in_the_middle(
     number: int, six: dict[str, Node], store: GatedStore, manifest: Manifest
 ) -> None:
     dead = SIX[number]
-    store.allow(30)
+    store.allow(29 * PIECE)
     for name, order in orders(six, grown(), manifest, store.url).items():
         six[name].begin(order)
     await six[SIX[(number + 1) % 6]].until(lambda progress: progress.bytes_done > 4 * CHUNK)
@@ -96,7 +96,7 @@ async def test_any_node_may_die_in_the_middle(
 async def test_other_parents_in_the_middle_leave_what_is_under_way_alone(
     six: dict[str, Node], store: GatedStore, manifest: Manifest
 ) -> None:
-    store.allow(30)
+    store.allow(29 * PIECE)
     forest = grown()
     for name, order in orders(six, forest, manifest, store.url).items():
         six[name].begin(order)

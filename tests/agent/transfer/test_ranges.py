@@ -14,7 +14,7 @@ import pytest
 from agent.transfer.ranges import BLOCK, Ranges, Silent
 from platform_core.distribution.manifest import Manifest
 from platform_core.errors import TrainmasterError
-from tests.agent.transfer.rig import QUICK, GatedStore, Node, completed, delivery, digests
+from tests.agent.transfer.rig import CHUNK, QUICK, GatedStore, Node, completed, delivery, digests
 
 DATA = bytes(range(256)) * (BLOCK // 64)  # four blocks
 SILENCE = 0.4
@@ -135,7 +135,7 @@ async def test_a_delivery_goes_on_after_the_store_stalled(
     await node.stop()
     node.trying = replace(QUICK, store_silence=SILENCE)
     await node.start()
-    store.allow(2)
+    store.allow(CHUNK)
     node.begin(delivery(manifest, store.url))
     await node.until(lambda progress: progress.retries > 0)
     store.open()

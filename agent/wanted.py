@@ -83,9 +83,8 @@ class DeploymentWanted:
     pinned: bool = False  # never given up for room
     preheat: bool = False  # given up first: nobody needs it yet
     share: Share = USUAL  # of this node's link
-    signature: bytes = field(
-        default=b"", repr=False, compare=False
-    )  # of the manifest's id, another each time
+    # Of the manifest's id, another each time.
+    signature: bytes = field(default=b"", repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

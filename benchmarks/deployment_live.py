@@ -8,13 +8,9 @@ the oldest), heartbeats sent and lost, their p50 and p99. All on this machine, t
 
 import asyncio
 import json
-import os
 import random
-import shutil
-import tempfile
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import click
@@ -22,10 +18,9 @@ import grpc.aio
 import psutil
 import psycopg
 
-from benchmarks.sessions import HEARTBEAT_S, OPTIONS, SETTINGS, Seen, gateway_process, heartbeat, join, node
+from benchmarks.rig.platform import OPTIONS, LivePlatform, live_platform, node
+from benchmarks.sessions import HEARTBEAT_S, SETTINGS, Seen, gateway_process, heartbeat
 from trainmaster_wire.agent.v1 import session_pb2, session_pb2_grpc
-from webapp.operations.platform_process import PlatformProcess
-from webapp.operations.state_folder import read_environment
 
 WORD_S = 0.5
 CHUNKS = 512
@@ -106,22 +101,19 @@ class Fleet:
             await asyncio.sleep(WORD_S)
 
 
-async def load(
-    platform: PlatformProcess, address: str, database: str, credentials: list[str], seconds: float
-) -> dict[str, Any]:
-    fleet, process = Fleet(address, seconds), gateway_process(platform)
+async def load(live: LivePlatform, seconds: float) -> dict[str, Any]:
+    fleet, process = Fleet(live.address, seconds), gateway_process(live.process)
     tasks = []
-    for index, credential in enumerate(credentials):
+    for index, credential in enumerate(live.credentials):
         tasks.append(asyncio.create_task(fleet.session(index, credential)))
         await asyncio.sleep(0.01)  # a hundred new sessions a second
     await asyncio.sleep(5)
-    fleet.deployment = (
-        await asyncio.to_thread(platform.manage, "shell", "--no-imports", "-c", BEGIN)
-    ).strip()
+    begun = await asyncio.to_thread(live.process.manage, "shell", "--no-imports", "-c", BEGIN)
+    fleet.deployment = begun.strip()
     fleet.began, before, fleet.words = time.perf_counter(), cpu_s(process), 0
     await asyncio.sleep(seconds)
     took, words, spent = time.perf_counter() - fleet.began, fleet.words, cpu_s(process) - before
-    with psycopg.connect(database) as connection:
+    with psycopg.connect(live.environment["DATABASE_URL"]) as connection:
         kept = [int(done) for (done,) in connection.execute(KEPT)]
         ages = sorted(time.perf_counter() - fleet.began - done / 1000 for done in kept)
     broken = [task for task in tasks if task.done()]
@@ -131,7 +123,7 @@ async def load(
     await asyncio.wait(tasks, timeout=30)
     latencies = sorted(fleet.seen.latencies_s)
     return {
-        "nodes": len(credentials),
+        "nodes": len(live.credentials),
         "receiving": len(kept),
         "words_per_s": round(words / took),
         "gateway_cpu_s_per_s": round(spent / took, 3),
@@ -153,19 +145,8 @@ def cpu_s(process: psutil.Process) -> float:
 @click.option("--nodes", default=1000, show_default=True, type=click.IntRange(1, 10_000))
 @click.option("--seconds", default=30.0, show_default=True, type=click.FloatRange(5, 3600))
 def main(nodes: int, seconds: float) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="trainmaster-bench-"))
-    folder.chmod(0o711)
-    os.environ.update(SETTINGS)  # the platform is our child
-    platform = PlatformProcess.start(folder / "var", "--agents", "0")
-    try:
-        environment = read_environment(folder / "var" / "platform.env")
-        address = environment["TRAINMASTER_GATEWAY_LISTEN"]
-        credentials = asyncio.run(join(address, environment["TRAINMASTER_BOOTSTRAP_TOKEN"], nodes))
-        measured = load(platform, address, environment["DATABASE_URL"], credentials, seconds)
-        click.echo(json.dumps(asyncio.run(measured)))
-    finally:
-        platform.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    with live_platform(nodes, SETTINGS) as live:
+        click.echo(json.dumps(asyncio.run(load(live, seconds))))
 
 
 if __name__ == "__main__":

@@ -37,9 +37,8 @@ def plans_for(strategy: str, places: tuple[Place, ...], lanes: int, rng: random.
     if strategy == "mesh_rack_blind":
         return _of_forest(_shuffled(places, lanes, rng))
     links = estimate.STRATEGIES[strategy](places)
-    in_order = frozenset(
-        {0}
-    )  # the inner nodes of a tree are quicker than their children; nobody skips anything
+    # The inner nodes of a tree are quicker than their children; nobody skips anything.
+    in_order = frozenset({0})
     return Plans(tuple(NodePlan(link.node, ((*link.predecessors, STORE),), in_order) for link in links))
 
 

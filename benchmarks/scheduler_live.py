@@ -11,8 +11,6 @@ full and most wait for others.
 import asyncio
 import json
 import random
-import shutil
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -24,10 +22,9 @@ import grpc.aio
 import httpx
 import psutil
 
-from benchmarks.sessions import OPTIONS, join, node
+from benchmarks.rig.platform import OPTIONS, LivePlatform, live_platform, node
 from trainmaster_wire.agent.v1 import session_pb2, session_pb2_grpc
 from webapp.operations.platform_process import PlatformProcess
-from webapp.operations.state_folder import read_environment
 
 HEARTBEAT_S = 2.0
 GPUS = [1] * 12 + [2] * 4 + [4] * 4 + [8] * 6 + [16] * 3 + [32, 64]
@@ -156,19 +153,17 @@ def processor_s(platform: PlatformProcess) -> dict[str, float]:
     return used
 
 
-async def load(
-    platform: PlatformProcess, address: str, token: str, credentials: list[str], jobs: int, work_s: float
-) -> None:
+async def load(live: LivePlatform, token: str, jobs: int, work_s: float) -> None:
     seen = Seen()
-    agents = [Agent(index, work_s, seen) for index in range(len(credentials))]
+    agents = [Agent(index, work_s, seen) for index in range(len(live.credentials))]
     sessions = []
-    for agent, credential in zip(agents, credentials, strict=True):
-        sessions.append(asyncio.create_task(agent.live(address, credential)))
+    for agent, credential in zip(agents, live.credentials, strict=True):
+        sessions.append(asyncio.create_task(agent.live(live.address, credential)))
         await asyncio.sleep(0.01)
     await asyncio.sleep(2 * HEARTBEAT_S)
     headers = {"Authorization": f"Bearer {token}"}
     rng = random.Random(7)
-    async with httpx.AsyncClient(base_url=platform.url, headers=headers, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=live.process.url, headers=headers, timeout=60) as client:
         for number in range(ALONE):
             await submit(client, number, rng.choice(GPUS), seen)
             await until(number + 1, seen, 60)
@@ -180,11 +175,11 @@ async def load(
             async with gate:
                 await submit(client, number, gpus, seen)
 
-        before, begun = processor_s(platform), time.perf_counter()
+        before, begun = processor_s(live.process), time.perf_counter()
         await asyncio.gather(*(one(ALONE + number, rng.choice(GPUS)) for number in range(jobs)))
         submitted_s = time.perf_counter() - begun
         await until(ALONE + jobs, seen, 600)
-        after = processor_s(platform)
+        after = processor_s(live.process)
     crowd = [job for job in seen.submitted if job not in alone]
     whole_s = max(seen.told[job] for job in crowd) - begun
     click.echo(
@@ -206,19 +201,10 @@ async def load(
 @click.option("--nodes", default=250, show_default=True, type=click.IntRange(8, 5000), help="Of 8 GPUs each.")
 @click.option("--work", default=2.0, show_default=True, help="Seconds that each job takes.")
 def main(jobs: int, nodes: int, work: float) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="trainmaster-bench-"))
-    folder.chmod(0o711)
-    platform = PlatformProcess.start(folder / "var", "--agents", "0")
-    try:
-        environment = read_environment(folder / "var" / "platform.env")
-        token = platform.manage("shell", "--no-imports", "-c", PREPARE).strip()
-        address = environment["TRAINMASTER_GATEWAY_LISTEN"]
-        credentials = asyncio.run(join(address, environment["TRAINMASTER_BOOTSTRAP_TOKEN"], nodes))
-        asyncio.run(load(platform, address, token, credentials, jobs, work))
-        click.echo(json.dumps({"books": platform.manage("check_books").strip()}))
-    finally:
-        platform.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    with live_platform(nodes) as live:
+        token = live.process.manage("shell", "--no-imports", "-c", PREPARE).strip()
+        asyncio.run(load(live, token, jobs, work))
+        click.echo(json.dumps({"books": live.process.manage("check_books").strip()}))
 
 
 if __name__ == "__main__":

@@ -8,17 +8,13 @@ p50_ms, p99_ms, memory_mib; the last line is the ratio of the two. All on this m
 
 import asyncio
 import json
-import os
 import random
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import click
@@ -26,14 +22,9 @@ import grpc
 import grpc.aio
 import psutil
 
-from trainmaster_wire.agent.v1 import (
-    enrolment_pb2,
-    enrolment_pb2_grpc,
-    session_pb2,
-    session_pb2_grpc,
-)
+from benchmarks.rig.platform import OPTIONS, live_platform, node
+from trainmaster_wire.agent.v1 import session_pb2, session_pb2_grpc
 from webapp.operations.platform_process import PlatformProcess
-from webapp.operations.state_folder import read_environment
 
 HEARTBEAT_S = 10.0
 # Nodes that speak every ten seconds must not be suspected after ten.
@@ -42,8 +33,6 @@ SETTINGS = {
     "TRAINMASTER_SUSPECT_AFTER_SECONDS": "30",
     "TRAINMASTER_LOST_AFTER_SECONDS": "90",
 }
-# One connection for each session, as between real machines; grpc would share them within a process.
-OPTIONS = [("grpc.use_local_subchannel_pool", 1)]
 
 
 @dataclass
@@ -51,15 +40,6 @@ class Seen:
     latencies_s: list[float] = field(default_factory=list)
     sent: int = 0
     acknowledged: int = 0
-
-
-def node(index: int) -> enrolment_pb2.NodeDescription:
-    slots = [enrolment_pb2.SlotDescription(index=slot, name="bench") for slot in range(8)]
-    return enrolment_pb2.NodeDescription(
-        hostname=f"bench-{index}", rack=f"rack-{index // 16}", gpu_type="bench", slots=slots, cpus=64,
-        memory_bytes=2**39, disk_bytes=2**41, agent_version="bench", address="127.0.0.1",
-        transfer_port=1, rendezvous_port_low=20000, rendezvous_port_high=20999,
-    )  # fmt: skip
 
 
 def heartbeat(sequence: int) -> session_pb2.FromAgent:
@@ -73,20 +53,6 @@ def heartbeat(sequence: int) -> session_pb2.FromAgent:
         sequence=sequence, disk_free_bytes=2**40, memory_used_bytes=2**38, slots=slots
     )
     return session_pb2.FromAgent(heartbeat=beat)
-
-
-async def join(address: str, token: str, count: int) -> list[str]:
-    """Credentials of freshly joined nodes; a few join at a time."""
-    gate = asyncio.Semaphore(16)
-    async with grpc.aio.insecure_channel(address) as channel:
-        stub = enrolment_pb2_grpc.EnrolmentStub(channel)
-
-        async def one(index: int) -> str:
-            async with gate:
-                request = enrolment_pb2.JoinRequest(bootstrap_token=token, node=node(index))
-                return str((await stub.Join(request)).credential)
-
-        return list(await asyncio.gather(*(one(index) for index in range(count))))
 
 
 async def session(
@@ -123,7 +89,7 @@ async def session(
 
 
 async def load(
-    address: str, credentials: list[str], seconds: float, process: psutil.Process
+    address: str, credentials: Sequence[str], seconds: float, process: psutil.Process
 ) -> dict[str, Any]:
     """Open all sessions, let them settle for one interval, measure for `seconds`."""
     seen, until, measure = Seen(), asyncio.Event(), asyncio.Event()
@@ -198,18 +164,8 @@ def bound(count: int, seconds: float) -> dict[str, Any]:
 
 
 def gateway(count: int, seconds: float) -> dict[str, Any]:
-    folder = Path(tempfile.mkdtemp(prefix="trainmaster-bench-"))
-    folder.chmod(0o711)
-    os.environ.update(SETTINGS)  # the platform is our child
-    platform = PlatformProcess.start(folder / "var", "--agents", "0")
-    try:
-        environment = read_environment(folder / "var" / "platform.env")
-        address = environment["TRAINMASTER_GATEWAY_LISTEN"]
-        credentials = asyncio.run(join(address, environment["TRAINMASTER_BOOTSTRAP_TOKEN"], count))
-        return asyncio.run(load(address, credentials, seconds, gateway_process(platform)))
-    finally:
-        platform.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    with live_platform(count, SETTINGS) as live:
+        return asyncio.run(load(live.address, live.credentials, seconds, gateway_process(live.process)))
 
 
 def gateway_process(platform: PlatformProcess) -> psutil.Process:

@@ -111,9 +111,8 @@ class AttemptLife:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         if self._preparing is not None:
-            await asyncio.gather(
-                self._preparing, return_exceptions=True
-            )  # a thread still writes to the folder
+            # A thread still writes to the folder.
+            await asyncio.gather(self._preparing, return_exceptions=True)
         self._tools.pusher.remove(self.folder.attempt_id)
         try:
             await asyncio.to_thread(self._launcher.forget, self.folder)

@@ -91,9 +91,8 @@ class ProcessLauncher:
         if isinstance(status, Alive):
             write_stop(folder, grace_seconds)
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(
-                    status.pid, signal.SIGTERM
-                )  # it looks at the stop file anyway; this makes it look now
+                # It looks at the stop file anyway; this makes it look now.
+                os.kill(status.pid, signal.SIGTERM)
 
     def adopt(self, folder: WorkFolder) -> Status:
         return self.poll(folder)

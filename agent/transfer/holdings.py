@@ -30,9 +30,8 @@ class Holdings:
         self._landings: dict[str, Landing] = {}
         self._chunks: dict[tuple[str, int], list[tuple[Landing, Chunk]]] = {}
         self._news = asyncio.Event()
-        self.make_room: Callable[[], Awaitable[None]] = (
-            _nothing  # asked before it is looked whether there is any
-        )
+        # Asked before it is looked whether there is any.
+        self.make_room: Callable[[], Awaitable[None]] = _nothing
 
     def load(self) -> None:
         """Blocking. Takes over the complete models of earlier processes; what is half here waits for its order."""

@@ -28,9 +28,8 @@ STALLED_SECONDS = 2.0
 OTHERS_AFTER_SECONDS = 10.0
 # A source that is further behind than what comes in so long, as one that has just come back, is not waited for.
 PATIENCE_SECONDS = 2.0
-LEAP_SECONDS = (
-    20.0  # a node that is further behind than what comes in so long goes on where its neighbours are
-)
+# A node that is further behind than what comes in so long goes on where its neighbours are.
+LEAP_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,8 @@ log = logging.getLogger(__name__)
 
 REPORT_EVERY_SECONDS = 0.5
 
-
-Lanes: TypeAlias = tuple[
-    tuple[str, ...], ...
-]  # for each lane node ids in order of preference, "" is the store
+# For each lane node ids in order of preference, "" is the store.
+Lanes: TypeAlias = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)

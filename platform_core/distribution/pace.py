@@ -16,10 +16,8 @@ from typing import TypeAlias
 from platform_core.distribution.forest import Seat
 
 USUAL = 100
-_SLOW_BELOW, _USUAL_FROM = (
-    93,
-    97,
-)  # percent of what is expected of it; apart, or who is near them goes to and fro
+# Percent of what is expected of a node; apart, or who is near them goes to and fro.
+_SLOW_BELOW, _USUAL_FROM = 93, 97
 _STEP = 10
 _SLOW_AFTER, _QUICK_AFTER = 2, 3  # windows running
 _REMEMBERED = 0.9  # of what was usual, from window to window

@@ -12,10 +12,8 @@ if TYPE_CHECKING:
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 MAX_CHUNK_SIZE = GIB
 MAX_PIECE_SIZE = 64 * MIB  # a piece travels as one message and is held in memory
-MAX_PART_BYTES, MAX_PATH_BYTES = (
-    255,
-    1000,
-)  # what file systems and S3 take, with room for the folder before it
+# What file systems and S3 take, with room for the folder before it.
+MAX_PART_BYTES, MAX_PATH_BYTES = 255, 1000
 KINDS = frozenset({"code", "dataset", "checkpoint", "model", "logs", "artifact"})
 
 

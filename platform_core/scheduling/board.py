@@ -29,9 +29,8 @@ class Board:
         self.too_dear: list[Stop] = []  # moves for the first in order that would win less than they lose
         self.stopping: set[str] = set()  # running jobs that this round stops
         self.resizable = [job for job in snapshot.running if job.asks is not None and job.preemptible]
-        self.hopeless: set[tuple[str, Demand, int]] = (
-            set()
-        )  # what stops could not make room for, until the next
+        # What stops could not make room for, until the next.
+        self.hopeless: set[tuple[str, Demand, int]] = set()
         self._surplus = {
             (share.team, share.gpu_type): share.used - share.guaranteed for share in snapshot.teams
         }

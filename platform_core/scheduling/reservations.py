@@ -34,9 +34,8 @@ class Reservations:
         self.made: list[Reservation] = []
         self._site, self._snapshot, self._counts = site, snapshot, counts
         self._started: list[tuple[int, Place]] = []  # (end, place) of jobs seated in this round
-        self.coming: Counter[int] = (
-            Counter()
-        )  # position → slots that stopped jobs give up, and nobody has yet
+        # Position → slots that stopped jobs give up, and nobody has yet.
+        self.coming: Counter[int] = Counter()
         self._stopped: set[str] = set()
 
     def free_through(self, runtime_ms: int) -> SlotCounts:

@@ -39,9 +39,8 @@ class Flows:
         self.nodes, self.lanes = len(wiring.down), len(wiring.lengths)
         count = self.nodes * self.lanes
         self.length: Ints = np.tile(np.array(wiring.lengths, dtype=np.int64), self.nodes + 1)
-        self.top: Floats = np.zeros(
-            count + self.lanes
-        )  # the newest run ends here, a part of a piece included
+        # The newest run ends here, a part of a piece included.
+        self.top: Floats = np.zeros(count + self.lanes)
         self.top[count:] = self.length[count:]
         self.place: Floats = np.zeros(count)  # where the flow is: at the top, or in an older gap
         self.until: Ints = np.zeros(count, dtype=np.int64)

@@ -27,9 +27,8 @@ class Place:
 
 def choose(runs: Path, script: str, resume: str) -> Place:
     """`resume`: '' begins anew, "auto" continues the newest run that has a checkpoint, else a path."""
-    base = (
-        re.sub(r"[^A-Za-z0-9._-]", "-", script).strip("-") or "run"
-    )  # "-" is Python reading its program from standard input
+    # "-" is Python reading its program from standard input.
+    base = re.sub(r"[^A-Za-z0-9._-]", "-", script).strip("-") or "run"
     if resume == AUTO:
         for _, run in sorted(_numbered(runs, base), reverse=True):
             if found := newest_first(run / "checkpoints"):

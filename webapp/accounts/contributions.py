@@ -11,9 +11,8 @@ from django.http import HttpRequest
 from webapp.accounts.permissions import Actor
 
 Count = Callable[[Actor], int]
-Panel = Callable[
-    [HttpRequest, Actor, str], dict[str, Any]
-]  # (request, actor, team slug) → context of the team page
+# (request, actor, team slug) → context of the team page
+Panel = Callable[[HttpRequest, Actor, str], dict[str, Any]]
 
 _COUNTS: dict[str, Count] = {}
 _PANELS: dict[str, Panel] = {}

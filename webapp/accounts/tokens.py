@@ -15,9 +15,8 @@ from webapp.live.identity import now_ms
 DAY_MS = 86_400_000
 MAX_DAYS = 365
 MAX_ADMIN_DAYS = 30  # whoever holds one holds the platform
-SEEN_EVERY_MS = (
-    60_000  # "last used" is kept to the minute: a busy token must not mean a write for each request
-)
+# "Last used" is kept to the minute: a busy token must not mean a write for each request.
+SEEN_EVERY_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)

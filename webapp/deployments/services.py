@@ -49,9 +49,8 @@ def create(
     document = found.manifest.document
     size, piece = found.manifest.total_bytes, document["piece_size"]
     planned = planning.plan(places, size, piece, manner.strategy, manner.rate_cap)
-    seated = {
-        seat.node for seat in planned.forest.seats
-    }  # those with an agent, which alone can switch a version
+    # Those with an agent, which alone can switch a version.
+    seated = {seat.node for seat in planned.forest.seats}
     able = [place for place in places if place.node in seated]
     rollout = switching.planned(manner, len(able))
     with transaction.atomic():

@@ -68,9 +68,8 @@ def describe_run(run_id: str, said: Mapping[str, Any]) -> None:
 
 def ingest(run_id: str, attempt: int, points: Sequence[Point]) -> None:
     """Keep metric values and tell the page; the same points again change nothing."""
-    finite = [
-        point for point in points if math.isfinite(point.value)
-    ]  # JSON and charts have no NaN; the log has it
+    # JSON and charts have no NaN; the log has it.
+    finite = [point for point in points if math.isfinite(point.value)]
     with transaction.atomic():
         run = Run.objects.select_for_update().filter(id=run_id).first()
         if run is None or not finite:

@@ -10,9 +10,8 @@ class QuotaForm(forms.Form):
     guaranteed = forms.IntegerField()
     maximum = forms.IntegerField()
     queue_beyond = forms.BooleanField(required=False)
-    version = forms.IntegerField(
-        required=False, min_value=0
-    )  # absent for a type that had no quota when the page was made
+    # Absent for a type that had no quota when the page was made.
+    version = forms.IntegerField(required=False, min_value=0)
     reason = forms.CharField(required=False, max_length=500)
 
     def changes(self) -> dict[str, Any]:

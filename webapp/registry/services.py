@@ -76,9 +76,8 @@ def check_source(source_url: str) -> None:
 def _from_checkpoint(version: ModelVersion, team: str, checkpoint_id: str) -> None:
     checkpoint = checkpoints.find(checkpoint_id)
     if checkpoint is not None:
-        artifacts.lock(
-            checkpoint.manifest_id
-        )  # so that retention does not delete it between here and our commit
+        # So that retention does not delete it between here and our commit.
+        artifacts.lock(checkpoint.manifest_id)
         checkpoint = checkpoints.find(checkpoint_id)
     if checkpoint is None or checkpoint.job.team_id != team or checkpoint.deleted_ms is not None:
         raise TrainmasterError("not_found", what=f"checkpoint {checkpoint_id} in team {team}")

@@ -62,9 +62,8 @@ def _attempts(batch: Sequence[Heard]) -> None:
                 ended.add((attempt.attempt_id, node_id))
     with transaction.atomic():
         jobs.observe_all(news)
-        clusters.touch(
-            jobs.mark_drained(ended)
-        )  # nothing of these is wanted any more: their agents may clean up
+        # Nothing of these is wanted any more: their agents may clean up.
+        clusters.touch(jobs.mark_drained(ended))
 
 
 def _news(

@@ -81,9 +81,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
                     ack = session_pb2.HeartbeatAck(sequence=heartbeat.sequence)
                     await outgoing.put(session_pb2.FromServer(heartbeat_ack=ack))
                 case "observed":
-                    if (
-                        newest.full()
-                    ):  # it says all that the node has: what was said before is contained in it
+                    if newest.full():  # each says all that the node has: the one before is contained in it
                         newest.get_nowait()
                         newest.task_done()
                     newest.put_nowait(Heard(node_id, message.observed, complete=False))

@@ -18,9 +18,8 @@ from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.scheduling import situation
 
-KEPT_SECONDS = (
-    10  # a round over a large cluster takes a quarter of a second: not once for everybody who looks
-)
+# A round over a large cluster takes a quarter of a second: not once for everybody who looks.
+KEPT_SECONDS = 10
 KEY = "scheduling:next-move"
 
 

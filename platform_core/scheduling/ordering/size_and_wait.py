@@ -27,9 +27,8 @@ from platform_core.scheduling.ordering.keys import Keys, OrderKey
 
 HALF_LIFE_PART = 0.09  # of the backlog
 LEAST_LARGE_MS = 86_400_000  # nothing below it is large
-LARGE_PART = (
-    0.06  # of the backlog; beyond it a size is large, and whoever alone takes the whole cluster so long, huge
-)
+# Of the backlog; beyond it a size is large, and whoever alone takes the whole cluster so long, huge.
+LARGE_PART = 0.06
 LARGE_POWER = 0.05  # of what is large only this power counts
 HUGE_LATER_PART = 0.3  # of the backlog; what is huge counts as if it had come so much later
 LEAST_HALF_LIFE_MS = 1_000

@@ -46,9 +46,8 @@ def submit(
     folder = code or _folder(file, spec)
     with connect() as client:
         spec["team"] = team_of(client, str(spec.get("team") or ""))
-        job_spec.parse(
-            {**spec, "code": ""} if folder else spec
-        )  # all problems at once, before anything is sent
+        # All problems at once, before anything is sent.
+        job_spec.parse({**spec, "code": ""} if folder else spec)
         if folder is not None:
             spec["code"] = _send(client, folder, spec)
         lineage = bundle.lineage(folder or file.parent)

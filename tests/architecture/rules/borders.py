@@ -49,9 +49,8 @@ def crossings(root: Path) -> Iterator[str]:
         own = app_of(module_name(source))
         if own in COMPOSES:
             continue
-        typing_only = only_for_types(
-            source.tree
-        )  # a row that another app hands over may be named in an annotation
+        # A row that another app hands over may be named in an annotation.
+        typing_only = only_for_types(source.tree)
         for node, target in _imported_modules(root, source.tree):
             if node.lineno in typing_only:
                 continue

@@ -53,7 +53,6 @@ def test_the_waterfall_shows_who_was_ready_last_first() -> None:
 
 
 def test_the_bound_is_that_of_the_core() -> None:
-    assert (
-        movement.bound_ms(deployment(1), workers=3, rate=100) == 1_100
-    )  # ten pieces, and log2(4) - 1 more rounds of one
+    # Ten pieces, and log2(4) - 1 more rounds of one.
+    assert movement.bound_ms(deployment(1), workers=3, rate=100) == 1_100
     assert movement.bound_ms(deployment(1), workers=0, rate=100) == 0

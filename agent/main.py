@@ -84,8 +84,8 @@ def agent(verbose: bool, **flags: object) -> None:
         format="%(asctime)s %(levelname)s %(message)s",
         stream=sys.stderr,
     )
-    logging.getLogger("grpc").setLevel(logging.WARNING)
-    logging.getLogger("asyncio").setLevel(logging.WARNING)
+    for name in ("grpc", "asyncio", "httpx"):  # httpx says something of each range of the store
+        logging.getLogger(name).setLevel(logging.WARNING)
     keep_freed_blocks()
     try:
         uvloop.run(run(load(flags)))

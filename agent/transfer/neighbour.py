@@ -30,7 +30,8 @@ STREAMS: tuple[tuple[str, int], ...] = (
 OPTIONS: tuple[tuple[str, int], ...] = (
     *STREAMS,
     ("grpc.use_local_subchannel_pool", 1),  # a connection for each neighbour of each delivery
-    ("grpc.min_reconnect_backoff_ms", 500),
+    # The time for a handshake, whatever it is called: over a full link it needs a second.
+    ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.initial_reconnect_backoff_ms", 500),
     ("grpc.max_reconnect_backoff_ms", 4_000),
 )

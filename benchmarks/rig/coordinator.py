@@ -51,7 +51,8 @@ class Coordinator:
         busy = [node for node in self._places if node not in told or told[node].state in AT_WORK]
         # Whom a fresh coordinator has not heard yet, it waits for as if he had spoken when it began.
         heard = {node: self._gateway.heard_ms.get(node, self._began_ms) for node in busy}
-        gone = silent(heard, now, self._clocks.silent_ms)
+        failed = {node for node, seen in told.items() if seen.state == DeploymentObserved.FAILED}
+        gone = silent(heard, now, self._clocks.silent_ms) | failed
         seated = {seat.node for seat in self.forest.seats}
         back = [self._places[node] for node in sorted(set(busy) - gone - seated)]
         paces = {seat.node: seat.pace for seat in self.forest.seats if seat.pace != USUAL}

@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 
 HUB_ADDRESS = "10.77.0.1"
+PORT_BUFFER = "640kb"  # ten packets; a shallow switch has more for a port
 
 
 class NotHere(SystemExit):
@@ -94,7 +95,7 @@ class Network:
 
     def shape(self, host: Host, rate_mbit: float) -> None:
         kbit = int(rate_mbit * 1000)
-        shape = ["root", "tbf", "rate", f"{kbit}kbit", "burst", "128kb", "latency", "50ms"]
+        shape = ["root", "tbf", "rate", f"{kbit}kbit", "burst", "128kb", "limit", PORT_BUFFER]
         _run("tc", "qdisc", "replace", "dev", host.port, *shape)
         _run("tc", "-n", host.namespace, "qdisc", "replace", "dev", "eth0", *shape)
 

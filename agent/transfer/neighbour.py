@@ -118,8 +118,15 @@ class Neighbour:
         """There is a reason not to wait any longer: somebody else has failed, or our own link is back."""
         self._met.set()
 
-    async def watch(self, after: float = 0.0) -> None:
-        await self._pause(after)
+    async def watch(self, after: float = 0.0, connect_after: float | None = None) -> None:
+        """Its news after so many seconds. The connection may be made before: a handshake over a full link takes a
+        second, which nobody has when somebody else fails."""
+        met = False
+        if connect_after is not None:
+            met = await self._pause(connect_after)
+            self._channel.get_state(try_to_connect=True)
+        if not met:
+            await self._pause(after)
         while True:
             try:
                 await self._watch_once()
@@ -131,11 +138,14 @@ class Neighbour:
             await self._channel.close(grace=None)
             self._channel = self._security.channel(self.peer)
 
-    async def _pause(self, seconds: float) -> None:
+    async def _pause(self, seconds: float) -> bool:
+        """Whether there is a reason not to wait any longer."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._met.wait()
+        met = self._met.is_set()
         self._met.clear()
+        return met
 
     def miss(self, trouble: SourceFailed) -> None:
         """It is gone, for a second at least."""

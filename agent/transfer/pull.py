@@ -17,7 +17,7 @@ from agent.transfer.ranges import SILENCE_SECONDS
 from agent.transfer.sources import Source, SourceFailed
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
 from platform_core.distribution.runs import count
-from platform_core.distribution.swarm import Follow, View, next_actions
+from platform_core.distribution.swarm import LEAP_SECONDS, PATIENCE_LEAPS, Follow, View, next_actions
 from platform_core.errors import TrainmasterError
 
 log = logging.getLogger(__name__)
@@ -25,11 +25,8 @@ log = logging.getLogger(__name__)
 UNWRITTEN_PIECES = 4  # of a lane
 LOOK_AGAIN_SECONDS = 0.5
 STALLED_SECONDS = 2.0
-OTHERS_AFTER_SECONDS = 10.0
-# A source that is further behind than what comes in so long, as one that has just come back, is not waited for.
-PATIENCE_SECONDS = 2.0
-# A node that is further behind than what comes in so long goes on where its neighbours are.
-LEAP_SECONDS = 20.0
+OTHERS_AFTER_SECONDS, NEXT_AFTER_SECONDS = 10.0, 2.0
+LEAST_LEAP = 8  # pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +142,23 @@ class Pull:
         for name, peer in wanted.items():
             if name not in self._neighbours:
                 means = self._means
-                parent = any(lane and lane[0] == name for lane in self._route.plan.lanes)
                 neighbour = Neighbour(
                     peer, self._landing, self._route.lanes, means.token, means.trying.patience,
                     means.security, self._news.set, self._missed,
                 )  # fmt: skip
                 self._neighbours[name] = (
                     neighbour,
-                    asyncio.create_task(neighbour.watch(0.0 if parent else self._later())),
+                    asyncio.create_task(neighbour.watch(*self._when(name))),
                 )
 
-    def _later(self) -> float:
-        """The first seconds belong to the bytes: a hundred handshakes at once would hold them up. Those who are only
-        there for the case that a parent fails are met one after the other, or when one does."""
-        return OTHERS_AFTER_SECONDS * (1 + len(self._neighbours) / 2)
+    def _when(self, name: str) -> tuple[float, float | None]:
+        """Its news, its connection. The first seconds belong to the bytes: a hundred handshakes at once would hold them
+        up. Those who are only there for the case that a parent fails are met one after the other, or when one does."""
+        places = {lane.index(name) for lane in self._route.plan.lanes if name in lane}
+        if 0 in places:
+            return 0.0, None
+        turn = 1 + len(self._neighbours) / 2
+        return OTHERS_AFTER_SECONDS * turn, NEXT_AFTER_SECONDS * turn if 1 in places else None
 
     def _meet_all(self) -> None:
         for neighbour, _ in self._neighbours.values():
@@ -172,6 +172,7 @@ class Pull:
             self._meet_all()
         self._stalled = stalled
         a_second = landing.received.rate() / landing.manifest.piece_size / lanes
+        leap = max(LEAST_LEAP, int(LEAP_SECONDS * a_second))
         named = {source for lane in self._route.plan.lanes for source in lane if source != STORE}
         gone = {name for name in named if name not in self._neighbours}
         gone |= {name for name, (neighbour, _) in self._neighbours.items() if neighbour.gone}
@@ -180,8 +181,8 @@ class Pull:
             holds=self._book.runs(),
             neighbours={name: neighbour.holds for name, (neighbour, _) in self._neighbours.items()},
             following=tuple(self._known(follow) for follow in self._following),
-            leap=max(8, int(LEAP_SECONDS * a_second)),
-            patience=max(8, int(PATIENCE_SECONDS * a_second)),
+            leap=leap,
+            patience=leap * PATIENCE_LEAPS,
             gone=frozenset(gone | self._distrusted),
             stalled=frozenset(stalled),
         )

@@ -21,8 +21,9 @@ Pieces: TypeAlias = AsyncGenerator[tuple[int, list[memoryview]], None]
 RANGE_BYTES = 16 << 20
 # Each that is on its way makes those behind it later; too few, and the link waits for the next to be asked for. Large
 # pieces are for links that one connection cannot fill.
-BYTES_IN_FLIGHT, MOST_IN_FLIGHT = 1 << 20, 8
+BYTES_IN_FLIGHT, MOST_IN_FLIGHT = 1 << 20, 5
 LARGE_PIECE, OF_LARGE_PIECES = 4 << 20, 4
+AHEAD = 2  # times as many may be here or on their way while they wait for one that is late
 
 
 class SourceFailed(Exception):
@@ -56,22 +57,31 @@ class StoreSource:
     async def pieces(self, landing: Landing, numbers: range) -> Pieces:
         loop = asyncio.get_running_loop()
         under_way: deque[tuple[range, asyncio.Task[bytes]]] = deque()
+        allowed, most = 1, _in_flight(landing.manifest.piece_size)
         try:
             if self._store is None:
                 opened = partial(open_store, self._url, silence=self._fetching.silence, attempts=1)
                 self._store = await loop.run_in_executor(self._executor, opened)
-            ranges = _ranges(landing, numbers)
-            allowed = 1
-            most = _in_flight(landing.manifest.piece_size)
-            while True:
-                while len(under_way) < allowed and (run := next(ranges, None)) is not None:
-                    under_way.append((run, asyncio.create_task(self._read(self._store, landing, run))))
-                if not under_way:
-                    return
+            store, ranges = self._store, _ranges(landing, numbers)
+
+            def ask(_: object = None) -> None:
+                """As many as may be on their way; what has come and waits for a late one is not."""
+                while (
+                    len(under_way) < AHEAD * allowed
+                    and sum(not call.done() for _, call in under_way) < allowed
+                    and (run := next(ranges, None)) is not None
+                ):
+                    call = asyncio.create_task(self._read(store, landing, run))
+                    call.add_done_callback(ask)
+                    under_way.append((run, call))
+
+            ask()
+            while under_way:
                 run, call = under_way[0]
                 data = memoryview(await call)
                 under_way.popleft()
                 allowed = min(allowed + 1, most)
+                ask()
                 start = 0
                 for number in run:
                     size = landing.piece_at(number).size
@@ -82,6 +92,7 @@ class StoreSource:
         except Silent as silent:
             raise SourceFailed(f"The store {shown(self._url)} does not answer: {silent}") from silent
         finally:
+            allowed = 0  # those that end now ask for no more
             for _, call in under_way:
                 call.cancel()
             await asyncio.gather(*(call for _, call in under_way), return_exceptions=True)

@@ -14,6 +14,9 @@ from itertools import zip_longest
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
 from platform_core.distribution.runs import Run, Runs, frontier, missing, run_at
 
+# A node that is behind its source by more than comes in so long goes on where that one is.
+LEAP_SECONDS = 2.0
+PATIENCE_LEAPS = 4  # so far behind a source is waited for: each hop may add one
 _MOST_RUNS = 6
 
 

@@ -16,6 +16,7 @@ from platform_core.distribution.forest import Forest, NodePlan, Tree
 from platform_core.distribution.pace import Watch, look
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.repair import changed_nodes, mend
+from platform_core.distribution.swarm import LEAP_SECONDS
 from platform_core.simulation.fabric_nodes import Nodes
 
 _STUCK_MS = 120_000
@@ -41,7 +42,7 @@ class Scenario:
     watch_ms: int = 2_000  # how often a node looks for lanes that stall
     mend_ms: int = 2_000  # how often the coordinator mends
     measure_ms: int = 4_000  # over which it judges rates
-    leap_ms: int = 2_000
+    leap_ms: int = round(LEAP_SECONDS * 1000)
     step_ticks: int = 1
 
 

@@ -11,7 +11,7 @@ from platform_core.distribution.forest import STORE, NodePlan, lane_length
 from platform_core.distribution.pace import Seen
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.runs import Runs, frontier, joined, missing, run_at
-from platform_core.distribution.swarm import Follow, View, next_actions
+from platform_core.distribution.swarm import PATIENCE_LEAPS, Follow, View, next_actions
 from platform_core.simulation.fabric_flows import Flows, Wiring
 
 _WHOLE = 1e-6
@@ -155,7 +155,7 @@ class Nodes:
             {name: self._holds(name) for name in sorted(near)},
             tuple(self._following[first : first + self.lanes]),
             self.leap,
-            self.leap * 4,
+            self.leap * PATIENCE_LEAPS,
             frozenset(self._gone),
             stalled=frozenset(stalled),
         )

@@ -25,10 +25,8 @@ ORDERS_AT_ONCE = 64  # each holds a manifest: some megabytes for a very large mo
 class SessionServicer(session_pb2_grpc.AgentSessionServicer):
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
-        self._observe, self._wanted = (
-            Together(observing.observe),
-            Together(wanted.wanted_states, ORDERS_AT_ONCE),
-        )
+        self._observe = Together(observing.observe)
+        self._wanted = Together(wanted.wanted_states, ORDERS_AT_ONCE)
 
     async def Connect(
         self, request_iterator: AsyncIterator[session_pb2.FromAgent], context: Any

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from pathlib import Path
 
 import click
-import uvloop
 
 from agent.channel import Refused
 from agent.config import ConfigError, load
@@ -88,7 +88,7 @@ def agent(verbose: bool, **flags: object) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     keep_freed_blocks()
     try:
-        uvloop.run(run(load(flags)))
+        asyncio.run(run(load(flags)))
     except (ConfigError, AlreadyRunning) as error:
         click.echo(str(error), err=True)
         sys.exit(EXIT_CONFIG)

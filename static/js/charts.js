@@ -5,9 +5,13 @@ const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "x"];
 const SVG_DASHES = ["", "6 3", "2 3", "6 3 2 3", "10 4"];
 const REFETCH_GAP_MS = 5000;
+const PAINT_GAP_MS = 500;
+const PATIENCE = 4; // times what drawing took
 
 const drawn = new Map(); // figure → {chart, text, plot}
+const owed = new Map(); // figure → number of a series → points that are not drawn yet
 let lastRefetch = 0;
+let [painting, paintedAt, paintTook] = [0, -Infinity, 0];
 
 // Plotly understands neither light-dark() nor oklch(): let the browser paint the colour and read the pixel.
 const brush = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
@@ -111,6 +115,7 @@ function draw(figure) {
   figure.querySelector("details").hidden = empty;
   const first = !drawn.has(figure);
   drawn.set(figure, { chart, text, plot });
+  owed.delete(figure);
   legend(figure, chart);
   if (empty) return;
   plot.setAttribute("aria-label", summary(chart, figure.dataset.title));
@@ -188,13 +193,32 @@ function heard({ detail: { subject, data } }) {
     const grown = grow(chart, subject, data.points);
     if (!grown.size) continue;
     if (tooLong(chart) || plot.hidden) refetch();
-    else extend(figure, chart, plot, grown);
+    else owe(figure, grown);
   }
   const keys = data.points.flatMap((one) => Object.keys(one.values ?? {}));
   if (keys.some((key) => !known.has(key))) refetch();
 }
 
-function extend(figure, chart, plot, grown) {
+// Nothing else that a living page does costs as much as drawing. So what came meanwhile is drawn together, and a
+// page that draws slowly draws less often: it must answer its reader between two points.
+function owe(figure, grown) {
+  const counts = owed.get(figure) ?? new Map();
+  for (const [index, count] of grown) counts.set(index, (counts.get(index) ?? 0) + count);
+  owed.set(figure, counts);
+  const due = paintedAt + Math.max(PAINT_GAP_MS, PATIENCE * paintTook);
+  painting ||= setTimeout(paint, Math.max(0, due - performance.now()));
+}
+
+function paint() {
+  painting = 0;
+  const begun = performance.now();
+  for (const [figure, grown] of owed) if (figure.isConnected) extend(figure, drawn.get(figure), grown);
+  owed.clear();
+  paintedAt = performance.now();
+  paintTook = paintedAt - begun;
+}
+
+function extend(figure, { chart, plot }, grown) {
   const before = chart.series.filter((series) => behind(chart, series)).length;
   let faint = -1;
   const update = { x: [], y: [], at: [] };
@@ -219,6 +243,7 @@ function refetch() {
 }
 
 function restyle() {
+  owed.clear();
   for (const [figure, { chart, plot }] of drawn) {
     if (figure.isConnected && !plot.hidden) window.Plotly.react(plot, traces(chart), layout(chart));
   }

@@ -6,7 +6,7 @@ from typing import Any
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.people import LONG, People, kpi, moves, stay, stayed
-from tests.e2e.site import Site
+from tests.e2e.site import Site, until
 
 # Steps that cost something: however slow the machine is, the page gets its turn between them.
 STEPS = 150
@@ -70,7 +70,7 @@ def watch(page: Page) -> None:
     expect(kpi(page, "Step")).to_have_text(str(STEPS))
     expect(page.locator(".log .line", has_text="held-out bits per byte")).to_be_visible()
     assert 0 < early < STEPS
-    assert drawn(points) == [list(range(1, STEPS + 1)), STEPS]
+    until("the whole curve", lambda: drawn(points) == [list(range(1, STEPS + 1)), STEPS])
     assert told.count() > before
     expect(told.first).to_contain_text("succeeded")
     assert stayed(page)

@@ -44,7 +44,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--rate-mbit", type=int, default=100)
     parser.add_argument("--bytes", type=int, default=256 << 20)
-    parser.add_argument("--piece", type=int, default=256 << 10)
+    parser.add_argument("--piece", type=int, default=512 << 10)
     parser.add_argument("--lanes", type=int, default=mesh.LANES)
     parser.add_argument(
         "--peer", action="append", choices=[*PEERS, "none"], help="may be repeated; all of them by default"

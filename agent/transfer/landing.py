@@ -27,6 +27,7 @@ from pathlib import Path
 
 from agent.files import read_json, write_atomically
 from agent.transfer.bitmap import Bitmap
+from agent.transfer.gathering import Gathering
 from agent.transfer.lanes import LaneBook
 from agent.transfer.progress import RateMeter
 from agent.transfer.writing import Writer
@@ -37,6 +38,7 @@ _IN_MEMORY = getattr(os, "RWF_NOWAIT", 0)  # Linux
 # Kept in memory to be passed on, whichever is more.
 JUST_CAME_BYTES, JUST_CAME_PIECES = 16 << 20, 16
 HASHED_AT_ONCE = 512 << 10  # bytes, about 0.3 ms: to wake a thread and to be woken by it takes as long
+WRITTEN_AT_ONCE, GATHERED_SECONDS = 1 << 20, 0.1  # bytes
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -68,6 +70,7 @@ class Landing:
         self._just_came_bytes = 0
         self._just_came_most = max(JUST_CAME_BYTES, JUST_CAME_PIECES * manifest.piece_size)
         self._writer = Writer()
+        self._gathering = Gathering(self._write, WRITTEN_AT_ONCE, GATHERED_SECONDS)
         self._changed = asyncio.Event()
 
     # -- opening and closing
@@ -171,11 +174,11 @@ class Landing:
         return right
 
     async def write(self, number: int, parts: Sequence[memoryview]) -> None:
-        """Writes a verified piece and counts it."""
+        """Writes a verified piece and counts it; small ones a moment later, together."""
         if self.has(number):
             return
         piece = self.piece_at(number)
-        await asyncio.to_thread(self._write, piece, parts)
+        await self._gathering.put((piece, parts), piece.size)
         if self._bitmap is None or self.closed or self.has(number):
             return
         self._bitmap.set(number)
@@ -188,6 +191,10 @@ class Landing:
             self.on_piece(number, parts)
         _wake(self._counted, number)
         self._note_change()
+
+    def flush(self) -> None:
+        """What is to be written is written now: no more is on its way."""
+        self._gathering.flush()
 
     def just_came(self, number: int, start: int, size: int) -> memoryview | None:
         """These bytes of a piece, where they are still in memory and in one part."""
@@ -301,10 +308,11 @@ class Landing:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _write(self, piece: Piece, parts: Sequence[memoryview]) -> None:
-        entry = self.manifest.files[self.manifest.chunks[piece.chunk].file]
+    def _write(self, pieces: Sequence[tuple[Piece, Sequence[memoryview]]]) -> None:
         with _disk_errors(self.folder, self.bytes_missing):
-            self._writer.write(self._directory, entry.path, piece.offset, parts)
+            for piece, parts in pieces:
+                entry = self.manifest.files[self.manifest.chunks[piece.chunk].file]
+                self._writer.write(self._directory, entry.path, piece.offset, parts)
 
     def _make_files(self) -> bool:
         """False when a file was not there at its full size: the bitmap is then not to be trusted."""

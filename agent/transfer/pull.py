@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from agent.transfer.landing import Landing
+from agent.transfer.landing import WRITTEN_AT_ONCE, Landing
 from agent.transfer.neighbour import Neighbour, Patience, Peer, Security
 from agent.transfer.pacing import Link
 from agent.transfer.progress import STORE as STORE_NAME
@@ -22,7 +22,7 @@ from platform_core.errors import TrainmasterError
 
 log = logging.getLogger(__name__)
 
-UNWRITTEN_PIECES = 4  # of a lane
+UNWRITTEN_PIECES, UNWRITTEN_BYTES = 4, 2 * WRITTEN_AT_ONCE  # of a lane, whichever is more
 LOOK_AGAIN_SECONDS = 0.5
 STALLED_SECONDS = 2.0
 OTHERS_AFTER_SECONDS, NEXT_AFTER_SECONDS = 10.0, 2.0
@@ -271,37 +271,25 @@ class Pull:
         self._news.set()
 
     async def _receive(self, source: Source, lane: int, numbers: range) -> None:
-        """A piece is passed on as soon as it is verified; the disk may be a few behind. They are counted one after the
-        other: out of their order they would look like a gap, which the swarm would have filled by somebody else."""
-        writing: deque[asyncio.Task[None]] = deque()
-        try:
-            async with aclosing(source.pieces(self._landing, numbers)) as pieces:
-                async for number, parts in pieces:
-                    size = sum(len(part) for part in parts)
-                    await self._means.link.take(self._landing.manifest.id, size)
-                    if not await self._landing.verify(number, parts):
-                        raise self._damaged(source, number, size)
-                    if len(writing) == UNWRITTEN_PIECES:
-                        await writing.popleft()
-                    before = writing[-1] if writing else None
-                    writing.append(asyncio.create_task(self._write(source, lane, number, parts, before)))
-            for task in writing:
-                await task
-        finally:
-            # What is here whole is kept: another source need not send it again.
-            await asyncio.gather(*writing, return_exceptions=True)
+        """A piece is passed on as soon as it is verified; the disk may be a few behind."""
 
-    async def _write(
-        self, source: Source, lane: int, number: int, parts: Sequence[memoryview], before: asyncio.Task[None] | None
-    ) -> None:  # fmt: skip
-        if before is not None:
-            await before
-        await self._landing.write(number, parts)
-        self._progressed[lane] = asyncio.get_running_loop().time()
-        if source.name == STORE_NAME:
-            self._store_tries = 0
-            self._link_works()
-        self._came(source.name, sum(len(part) for part in parts))
+        def written(size: int) -> None:
+            self._progressed[lane] = asyncio.get_running_loop().time()
+            if source.name == STORE_NAME:
+                self._store_tries = 0
+                self._link_works()
+            self._came(source.name, size)
+
+        async with (
+            _Behind(self._landing, written) as disk,
+            aclosing(source.pieces(self._landing, numbers)) as pieces,
+        ):
+            async for number, parts in pieces:
+                size = sum(len(part) for part in parts)
+                await self._means.link.take(self._landing.manifest.id, size)
+                if not await self._landing.verify(number, parts):
+                    raise self._damaged(source, number, size)
+                await disk.write(number, parts)
 
     def _damaged(self, source: Source, number: int, size: int) -> DamagedPiece:
         piece = self._landing.piece_at(number)
@@ -318,9 +306,42 @@ class Pull:
                     neighbour.meet()
 
 
+class _Behind:
+    """Writes verified pieces while others come. At the end all of them are on disk, also where the source has failed:
+    what is here whole need not be sent again."""
+
+    def __init__(self, landing: Landing, written: Callable[[int], None]) -> None:
+        self._landing, self._written = landing, written
+        self._most = max(UNWRITTEN_PIECES, UNWRITTEN_BYTES // landing.manifest.piece_size)
+        self._writing: deque[asyncio.Task[None]] = deque()
+
+    async def __aenter__(self) -> _Behind:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._landing.flush()
+        ends = await asyncio.gather(*self._writing, return_exceptions=True)
+        if error is None:
+            for end in ends:
+                if end is not None:
+                    raise end
+
+    async def write(self, number: int, parts: Sequence[memoryview]) -> None:
+        if len(self._writing) == self._most:
+            await self._writing.popleft()
+        self._writing.append(asyncio.create_task(self._write(number, parts)))
+
+    async def _write(self, number: int, parts: Sequence[memoryview]) -> None:
+        await self._landing.write(number, parts)
+        self._written(sum(len(part) for part in parts))
+
+
 async def fill_from(source: Source, landing: Landing) -> None:
     """All that another model on this node has of it."""
-    async with aclosing(source.pieces(landing, range(landing.count))) as pieces:
+    async with (
+        _Behind(landing, lambda size: None) as disk,
+        aclosing(source.pieces(landing, range(landing.count))) as pieces,
+    ):
         async for number, parts in pieces:
             if await landing.verify(number, parts):
-                await landing.write(number, parts)
+                await disk.write(number, parts)

@@ -1,0 +1,60 @@
+"""Work on small things, done together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False, slots=True)
+class _Batch(Generic[T]):
+    items: list[T] = field(default_factory=list)
+    size: int = 0
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+    done: asyncio.Task[None] | None = None
+
+
+class Gathering(Generic[T]):
+    """What comes within `seconds` goes to `work` together, in a thread; sooner where it weighs `enough`, or nothing
+    else is to be waited for. A thread and a wake-up for each small piece would cost more than hashing it."""
+
+    def __init__(self, work: Callable[[Sequence[T]], None], enough: int, seconds: float) -> None:
+        self._work, self._enough, self._seconds = work, enough, seconds
+        self._batch: _Batch[T] | None = None
+        self._last: asyncio.Task[None] | None = None
+
+    async def put(self, item: T, size: int) -> None:
+        """Returns when the work is done, in the order in which it was asked for; or raises what it raised."""
+        batch = self._batch
+        if batch is None:
+            batch = self._batch = _Batch()
+            batch.done = self._last = asyncio.create_task(self._run(batch, self._last))
+        assert batch.done is not None
+        batch.items.append(item)
+        batch.size += size
+        if batch.size >= self._enough:
+            self.flush()
+        await asyncio.shield(batch.done)
+
+    def flush(self) -> None:
+        """Nothing else is to be waited for."""
+        if self._batch is not None:
+            self._batch.closed.set()
+            self._batch = None
+
+    async def _run(self, batch: _Batch[T], before: asyncio.Task[None] | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._seconds):
+                await batch.closed.wait()
+        if self._batch is batch:
+            self._batch = None
+        try:
+            await asyncio.to_thread(self._work, batch.items)
+        finally:
+            if before is not None:
+                await asyncio.wait((before,))

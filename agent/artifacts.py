@@ -5,29 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from agent.manifests import Manifests
 from agent.uplink.uploads import Uploaded
 from agent.wanted import Artifact
 from platform_core.distribution.manifest import (
     DEFAULT_CHUNK_SIZE,
     DEFAULT_PIECE_SIZE,
     FileDigester,
-    from_json,
     join,
     to_json,
 )
-from platform_core.errors import TrainmasterError
 from trainmaster.store import open_store
 from trainmaster.store.copying import fetch as fetch_files
 
 BLOCK = 1 << 20
 
 
-def fetch(artifact: Artifact, into: Path, on_bytes: Callable[[int], None]) -> None:
+def fetch(manifests: Manifests, artifact: Artifact, into: Path, on_bytes: Callable[[int], None]) -> None:
     """Every chunk is verified; files that are there and right are kept. `on_bytes` may raise to stop."""
-    manifest = from_json(artifact.manifest_json)
-    if manifest.id != artifact.manifest_id:
-        why = f"its manifest is {manifest.id}"
-        raise TrainmasterError("request_invalid", what=artifact.manifest_id, why=why)
+    manifest = manifests.wait_for(artifact.manifest_id, lambda: on_bytes(0))
     fetch_files(manifest, artifact.source_url, into, on_bytes)
 
 

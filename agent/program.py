@@ -11,19 +11,21 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 
 import grpc
 import grpc.aio
 
 from agent import artifacts
 from agent.attempts.life import Tools
-from agent.attempts.preparation import NodeFacts
+from agent.attempts.preparation import Fetch, NodeFacts
 from agent.attempts.supervisor import Supervisor
 from agent.channel import open_channel, peer_credentials
 from agent.config import AgentConfig, ConfigError, engine_environment, inherited_environment
 from agent.launchers.container import ContainerLauncher
 from agent.launchers.engine import Engine
 from agent.launchers.process import ProcessLauncher
+from agent.manifests import Manifests, ask_platform
 from agent.node import Node
 from agent.probes.gpus import Nvml
 from agent.probes.network import interface_of
@@ -72,15 +74,17 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     node = Node(config, slots, Probe(slots, nvml, config.data), credentials)
     session = Session(config, channel, node)
     pusher = Pusher(channel, session.identity)
+    manifests = Manifests(config.data, partial(ask_platform, config.server, channel, session.identity))
+    fetch = partial(artifacts.fetch, manifests)
     supervisor = Supervisor(
-        WorkFolders(config.data), _tools(config, slots, pusher, uploads, node.note_change)
+        WorkFolders(config.data), _tools(config, slots, fetch, pusher, uploads, node.note_change)
     )
     caps = (config.receive_cap, config.send_cap)
     marks = Watermarks(config.cache_low, config.cache_high)
     hooks = Hooks(config.hooks, inherited_environment())
     activations = Activations(config.data, hooks, lambda *one: deployments.holds(*one), node.note_change)
     deployments = Deployments(
-        config.data, node.note_change, _trust(credentials, trusted), caps,
+        config.data, manifests, node.note_change, _trust(credentials, trusted), caps,
         Trying(store_silence=config.store_silence), marks,
         in_use=activations.in_use, vacate=activations.vacate,
     )  # fmt: skip
@@ -117,7 +121,12 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
 
 
 def _tools(
-    config: AgentConfig, slots: Slots, pusher: Pusher, executor: Executor, changed: Callable[[], None]
+    config: AgentConfig,
+    slots: Slots,
+    fetch: Fetch,
+    pusher: Pusher,
+    executor: Executor,
+    changed: Callable[[], None],
 ) -> Tools:
     facts = NodeFacts(
         python=config.python,
@@ -127,7 +136,7 @@ def _tools(
     )
     return Tools(
         facts=facts,
-        fetch=artifacts.fetch,
+        fetch=fetch,
         uploader=artifacts.upload,
         pusher=pusher,
         executor=executor,

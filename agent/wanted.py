@@ -17,10 +17,9 @@ class WantedAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """Bytes named by a manifest, and the store folder under which its files lie."""
+    """Bytes by the id of their manifest, and the store folder under which its files lie."""
 
     manifest_id: str
-    manifest_json: str = field(repr=False)
     source_url: str
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import grpc
 
+from agent.manifests import Manifests
 from agent.observed import DeploymentPhase
 from agent.transfer.deployments import Deployments, Trust
 from agent.transfer.landing import Landing
@@ -56,12 +57,16 @@ def say(**what: Any) -> None:
 
 
 async def agent(asked: argparse.Namespace, manifest: Manifest) -> None:
-    root = asked.root
+    root: Path = asked.root
     shown, security = credentials(root) if asked.tls else (None, Security())
     changed = asyncio.Event()
     data = root / asked.name
     data.mkdir(parents=True, exist_ok=True)
-    deployments = Deployments(data, changed.set, Trust(security))
+
+    async def platform(_: str) -> bytes:
+        return (root / "manifest.json").read_bytes()
+
+    deployments = Deployments(data, Manifests(data, platform), changed.set, Trust(security))
     port = await deployments.start("127.0.0.1", 0, shown)
     if asked.role == "send":
         deployments.receive(order(manifest, root))
@@ -92,8 +97,7 @@ def credentials(root: Path) -> tuple[grpc.ServerCredentials, Security]:
 
 
 def order(manifest: Manifest, root: Path, *peers: Peer) -> DeploymentWanted:
-    text = (root / "manifest.json").read_text()
-    artifact = Artifact(manifest.id, text, (root / "store").as_uri())
+    artifact = Artifact(manifest.id, (root / "store").as_uri())
     return DeploymentWanted("dep-1", "vision/large", "1", artifact, peers, "token")
 
 

@@ -116,7 +116,7 @@ def _told(run: Run, waited: set[str]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def deployment(rig: Rig, fault: Fault | None) -> AsyncIterator[Run]:
-    gateway, agents = Gateway(), rig.root / "agents"
+    gateway, agents = Gateway(rig.manifest), rig.root / "agents"
     fleet = cluster.Agents(rig.hosts, agents, await gateway.start(network.HUB_ADDRESS))
     store = cluster.Store(rig.source, rig.root / "store")
     forest = cluster.plan(sorted(fleet.hosts), mesh.LANES)

@@ -117,14 +117,14 @@ def goodput(source: Host, sink: Host) -> float:
 async def agents(
     root: Path, manifest: Manifest, source: Host, hosts: list[Host], lanes: int
 ) -> dict[str, Any]:
-    gateway = Gateway()
+    gateway = Gateway(manifest)
     fleet = cluster.Agents(hosts, root / "agents", await gateway.start(network.HUB_ADDRESS))
     store = cluster.Store(source, root / "store")
     try:
         for host in hosts:
             fleet.start(host.name)
         await gateway.until(lambda: len(gateway.addresses) == len(hosts), LIMIT_SECONDS)
-        wanted = cluster.orders(cluster.plan(sorted(fleet.hosts), lanes), manifest, store.url, gateway)
+        wanted = cluster.orders(cluster.plan(sorted(fleet.hosts), lanes), store.url, gateway)
         cpu, start = fleet.cpu_seconds(), time.monotonic()
         await gateway.want(wanted)
         await gateway.until(lambda: len(gateway.done_at) == len(hosts), LIMIT_SECONDS)

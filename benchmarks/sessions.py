@@ -132,6 +132,9 @@ class Bare(session_pb2_grpc.AgentSessionServicer):
                 ack = session_pb2.HeartbeatAck(sequence=message.heartbeat.sequence)
                 yield session_pb2.FromServer(heartbeat_ack=ack)
 
+    async def Manifest(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError  # nothing is wanted
+
 
 async def serve_bare(port: int) -> None:
     server = grpc.aio.server()

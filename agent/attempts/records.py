@@ -29,9 +29,6 @@ class AttemptRecord:
 def write_record(folder: WorkFolder, launch: Launch) -> None:
     document = dataclasses.asdict(launch)
     document["secrets"] = [name for name, _ in launch.secrets]
-    for name in ("code", "dataset", "resume"):
-        if document[name] is not None:
-            document[name]["manifest_json"] = ""  # large, and of no use once it has been fetched
     write_atomically(folder.attempt_file, json.dumps(document).encode(), mode=0o600)
 
 

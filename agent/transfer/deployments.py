@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 
 from agent.files import read_json, write_atomically
+from agent.manifests import Manifests
 from agent.observed import DeploymentObserved, DeploymentPhase
 from agent.transfer.cache import Cache, Standing, Watermarks
 from agent.transfer.holdings import Holdings
@@ -25,7 +26,6 @@ from agent.transfer.pull import Trying
 from agent.transfer.receiver import Delivery, Receiver
 from agent.transfer.server import serve
 from agent.wanted import DeploymentWanted
-from platform_core.distribution.manifest import from_json
 from platform_core.errors import TrainmasterError
 
 log = logging.getLogger(__name__)
@@ -64,6 +64,7 @@ class Deployments:
     def __init__(
         self,
         data: Path,
+        manifests: Manifests,
         changed: Callable[[], None],
         trust: Trust | None = None,
         caps: tuple[int, int] = (0, 0),
@@ -76,6 +77,7 @@ class Deployments:
         `vacate` is awaited before a version of a model that is no longer wanted is removed."""
         self._records = data / "transfer" / "deployments"
         self._data, self._changed, self._vacate = data, changed, vacate
+        self._manifests = manifests
         self._holdings = Holdings(data)
         self._links = Link(caps[0]), Link(caps[1])
         self._trust = trust or Trust(Security())
@@ -172,7 +174,7 @@ class Deployments:
         await asyncio.gather(*self._removals, return_exceptions=True)
         await self._cache.settled()
         try:
-            delivery = await asyncio.to_thread(self._delivery, wanted)
+            delivery = await self._delivery(wanted)
             self._keep_record(known)
         except TrainmasterError as error:
             failed = replace(
@@ -196,17 +198,14 @@ class Deployments:
             wanted.deployment_id, _peers(wanted), wanted.lanes, wanted.slower
         )
 
-    def _delivery(self, wanted: DeploymentWanted) -> Delivery:
-        """Blocking: a manifest of a very large model takes a while to check."""
-        manifest = from_json(wanted.artifact.manifest_json)
-        if manifest.id != wanted.artifact.manifest_id:
-            why = f"it is {manifest.id}, {wanted.artifact.manifest_id} was ordered"
-            raise TrainmasterError("manifest_invalid", why=why)
-        if self._trust.is_signed and not self._trust.is_signed(manifest.id, wanted.signature):
-            raise TrainmasterError("manifest_invalid", why=f"{manifest.id} is not signed by the platform")
+    async def _delivery(self, wanted: DeploymentWanted) -> Delivery:
+        manifest_id = wanted.artifact.manifest_id
+        if self._trust.is_signed and not self._trust.is_signed(manifest_id, wanted.signature):
+            raise TrainmasterError("manifest_invalid", why=f"{manifest_id} is not signed by the platform")
+        landing = self._holdings.landing(manifest_id)
         return Delivery(
             deployment_id=wanted.deployment_id,
-            manifest=manifest,
+            manifest=landing.manifest if landing is not None else await self._manifests.get(manifest_id),
             source_url=wanted.artifact.source_url,
             peers=_peers(wanted),
             model=wanted.model,

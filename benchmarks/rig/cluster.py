@@ -13,7 +13,6 @@ from pathlib import Path
 from benchmarks.rig.gateway import Gateway
 from benchmarks.rig.network import HUB_ADDRESS, Host, Network
 from platform_core.distribution.forest import Forest, node_plans
-from platform_core.distribution.manifest import Manifest, to_json
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
 from trainmaster_wire.agent.v1 import session_pb2
@@ -112,12 +111,8 @@ def plan(names: list[str], lanes: int) -> Forest:
     return mesh.plan(places(names), lanes)
 
 
-def orders(
-    forest: Forest, manifest: Manifest, url: str, gateway: Gateway
-) -> dict[str, session_pb2.DeploymentWanted]:
-    artifact = session_pb2.ArtifactReference(
-        manifest_id=manifest.id, manifest_json=to_json(manifest), source_url=url
-    )
+def orders(forest: Forest, url: str, gateway: Gateway) -> dict[str, session_pb2.DeploymentWanted]:
+    artifact = session_pb2.ArtifactReference(manifest_id=gateway.manifest.id, source_url=url)
     found = {}
     for each in node_plans(forest):
         named = sorted({source for lane in each.lanes for source in lane if source})

@@ -73,7 +73,7 @@ class Run:
         return self.data(node) / "models" / "rig" / "model" / "1"
 
     def orders(self, forest: Forest) -> Mapping[str, cluster.Order]:
-        return cluster.orders(forest, self.manifest, self.store.url, self.gateway)
+        return cluster.orders(forest, self.store.url, self.gateway)
 
     def coordinate(self) -> None:
         self.coordinating = asyncio.create_task(self.coordinator.run())
@@ -196,7 +196,7 @@ async def coordinator_replaced(run: Run) -> None:
     await run.stop_coordinating()
     run.kill(run.inner())
     await asyncio.sleep(run.away_s)
-    run.gateway = Gateway(run.gateway.port)
+    run.gateway = Gateway(run.manifest, run.gateway.port)
     begun = time.monotonic()
     await run.gateway.start(network.HUB_ADDRESS)
     alive = set(run.fleet.hosts) - run.lost

@@ -11,12 +11,20 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from trainmaster_wire.agent.v1 import enrolment_pb2, enrolment_pb2_grpc, session_pb2, session_pb2_grpc
+from platform_core.distribution.manifest import Manifest, to_json
+from trainmaster_wire.agent.v1 import (
+    enrolment_pb2,
+    enrolment_pb2_grpc,
+    manifest_pb2,
+    session_pb2,
+    session_pb2_grpc,
+)
 from trainmaster_wire.agent.v1.session_pb2 import DeploymentObserved, DeploymentWanted
 
 
 class Gateway:
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, manifest: Manifest, port: int = 0) -> None:
+        self.manifest, self.manifest_json = manifest, to_json(manifest).encode()  # of the one deployment
         self.addresses: dict[str, str] = {}  # by node: where it serves pieces
         self.observed: dict[str, DeploymentObserved] = {}  # of the one deployment
         self.heard_ms: dict[str, int] = {}  # when a node last told of it
@@ -96,6 +104,11 @@ class _Session(session_pb2_grpc.AgentSessionServicer):
                 yield session_pb2.FromServer(wanted=session_pb2.Wanted(revision=told, deployments=[order]))
         finally:
             listening.cancel()
+
+    async def Manifest(
+        self, request: manifest_pb2.ManifestRequest, context: Any
+    ) -> manifest_pb2.ManifestReply:
+        return manifest_pb2.ManifestReply(manifest_json=self._gateway.manifest_json)
 
     async def _listen(self, node: str, messages: AsyncIterator[session_pb2.FromAgent]) -> None:
         async for message in messages:

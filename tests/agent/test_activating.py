@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from platform_core.distribution.manifest import to_json
 from tests.agent.conftest import AgentProcess, gone
 from tests.support.gateway import Gateway
 from trainmaster.store.copying import describe
@@ -18,9 +17,7 @@ def brought(gateway: Gateway, folder: Path, version: str) -> session_pb2.Deploym
     folder.mkdir()
     (folder / "weights.bin").write_bytes(version.encode() * 10_000)
     manifest, url = describe(folder.as_uri(), "model")
-    artifact = session_pb2.ArtifactReference(
-        manifest_id=manifest.id, manifest_json=to_json(manifest), source_url=url
-    )
+    artifact = gateway.artifact(manifest, url)
     return session_pb2.DeploymentWanted(
         deployment_id=f"dep-{version}", model="vision/m", version=version, artifact=artifact,
         signature=gateway.authority.sign(manifest.id),

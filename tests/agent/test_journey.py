@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from agent.launchers import processes
-from platform_core.distribution.manifest import to_json
+from platform_core.distribution.manifest import from_json
 from tests.agent.conftest import AgentProcess, gone, stop, there, wanted
 from tests.support.gateway import Gateway
 from trainmaster.store.copying import describe
@@ -169,9 +169,7 @@ async def test_a_checkpoint_goes_up_and_the_next_attempt_resumes_from_it(
     (uploaded,) = gateway.checkpoints("att-test-7")
     assert uploaded.step == 5
 
-    resume = session_pb2.ArtifactReference(
-        manifest_id=uploaded.manifest_id, manifest_json=uploaded.manifest_json, source_url=uploaded.source_url
-    )
+    resume = gateway.artifact(from_json(uploaded.manifest_json), uploaded.source_url)
     await gateway.want(wanted("att-test-8", "sh", "-c", "cat $TRAINMASTER_RESUME/model", resume=resume))
     ended = await gateway.until_drained("att-test-8")
     assert (ended.exit_code, gateway.log("att-test-8", 0)) == (0, "weights\n")
@@ -184,9 +182,7 @@ async def test_what_cannot_be_fetched_is_the_platforms_fault_with_the_cause(
     (tmp_path / "source" / "train.py").write_text("print(1)\n")
     manifest, url = describe((tmp_path / "source").as_uri(), "code")
     (tmp_path / "source" / "train.py").write_text("print(2)\n")
-    code = session_pb2.ArtifactReference(
-        manifest_id=manifest.id, manifest_json=to_json(manifest), source_url=url
-    )
+    code = gateway.artifact(manifest, url)
     await agent.start()
     await gateway.want(wanted("att-test-9", "sh", "-c", "true", code=code))
     ended = await gateway.until_drained("att-test-9")
@@ -240,9 +236,7 @@ async def test_a_model_is_brought_here_and_removed_when_it_is_no_longer_wanted(
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights.bin").write_bytes(b"w" * 100_000)
     manifest, url = describe((tmp_path / "model").as_uri(), "model")
-    artifact = session_pb2.ArtifactReference(
-        manifest_id=manifest.id, manifest_json=to_json(manifest), source_url=url
-    )
+    artifact = gateway.artifact(manifest, url)
     await agent.start()
     await gateway.want_deployments(
         session_pb2.DeploymentWanted(

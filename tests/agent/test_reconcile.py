@@ -35,7 +35,7 @@ def stop(attempt_id: str) -> AttemptWanted:
 
 def deployment(deployment_id: str, predecessor: str = "") -> DeploymentWanted:
     peers = (Peer(predecessor, "host:1"),) if predecessor else ()
-    return DeploymentWanted(deployment_id, "vision/m", "1", Artifact("man-1", "{}", "file:///m"), peers)
+    return DeploymentWanted(deployment_id, "vision/m", "1", Artifact("man-1", "file:///m"), peers)
 
 
 def wanted(*attempts: AttemptWanted, deployments: tuple[DeploymentWanted, ...] = ()) -> Wanted:

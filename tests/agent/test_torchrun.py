@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from agent.launchers import processes
-from platform_core.distribution.manifest import to_json
 from tests.agent.conftest import AgentProcess, free_port, stop, wanted
 from tests.support.gateway import Gateway, running_gateway
 from trainmaster.store.copying import describe
@@ -73,10 +72,8 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     source.mkdir()
     (source / "train.py").write_text(SCRIPT)
     manifest, url = describe(source.as_uri(), "code")
-    code = session_pb2.ArtifactReference(
-        manifest_id=manifest.id, manifest_json=to_json(manifest), source_url=url
-    )
     async with running_gateway() as first, running_gateway() as second:
+        code, _ = (gateway.artifact(manifest, url) for gateway in (first, second))
         nodes = [
             (gateway, AgentProcess(gateway, tmp_path / f"agent-{i}"))
             for i, gateway in enumerate((first, second))

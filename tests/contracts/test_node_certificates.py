@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from agent.manifests import Manifests
 from agent.observed import DeploymentObserved, DeploymentPhase
 from agent.transfer.credentials import NodeCredentials
 from agent.transfer.deployments import Deployments, Trust
 from agent.wanted import Artifact, DeploymentWanted, Peer
-from platform_core.distribution.manifest import ManifestBuilder, to_json
 from platform_core.errors import TrainmasterError
-from tests.agent.transfer.rig import QUICK
+from tests.agent.transfer.rig import QUICK, Library, manifest_of
 from webapp.clusters.certificates import NodeAuthority
 
 AUTHORITY = NodeAuthority("a secret of the platform")
 CONTENT = bytes(range(256)) * 4096
+MANIFEST = manifest_of({"weights.bin": CONTENT})
 
 
 class Node:
@@ -29,7 +30,9 @@ class Node:
             self.enrol(name)
         self._news = asyncio.Event()
         trust = Trust(self.credentials.security, self.credentials.is_signed)
-        self.deployments = Deployments(data, self._changed, trust, trying=QUICK)
+        self.deployments = Deployments(
+            data, Manifests(data, Library(MANIFEST)), self._changed, trust, trying=QUICK
+        )
 
     def enrol(self, name: str) -> None:
         certificate = AUTHORITY.certificate_for(name, self.credentials.request())
@@ -63,11 +66,8 @@ def order(tmp_path: Path, *peers: Peer, signature: bytes | None = None) -> Deplo
     store = tmp_path / "store"
     store.mkdir(exist_ok=True)
     (store / "weights.bin").write_bytes(CONTENT)
-    builder = ManifestBuilder("model", 1 << 18, 1 << 16)
-    builder.feed("weights.bin", CONTENT)
-    manifest = builder.finish()
-    signed = AUTHORITY.sign(manifest.id) if signature is None else signature
-    artifact = Artifact(manifest.id, to_json(manifest), store.as_uri())
+    signed = AUTHORITY.sign(MANIFEST.id) if signature is None else signature
+    artifact = Artifact(MANIFEST.id, store.as_uri())
     # Followers have no store to fall back to: what they get, they get from their peers.
     lanes = ((*(peer.node_id for peer in peers),),) if peers else ()
     return DeploymentWanted("dep-1", "vision/small", "1", artifact, peers, "token", lanes, signature=signed)
@@ -140,7 +140,7 @@ async def test_a_manifest_that_the_platform_has_not_signed_is_refused(
     assert "not signed by the platform" in seen.error
 
 
-def test_a_restarted_node_keeps_its_key_and_its_certificate(tmp_path: Path) -> None:
+async def test_a_restarted_node_keeps_its_key_and_its_certificate(tmp_path: Path) -> None:
     first = Node("node-0", tmp_path)
     again = NodeCredentials(tmp_path)
     assert again.is_signed("man-1", AUTHORITY.sign("man-1"))

@@ -12,9 +12,11 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
+from platform_core.distribution.manifest import Manifest, to_json
 from trainmaster_wire.agent.v1 import (
     enrolment_pb2,
     enrolment_pb2_grpc,
+    manifest_pb2,
     session_pb2,
     session_pb2_grpc,
     uplink_pb2,
@@ -37,6 +39,8 @@ class Gateway:
         self.observed = session_pb2.Observed()
         self.batches: list[uplink_pb2.Batch] = []
         self.data: dict[tuple[str, int, int], list[uplink_pb2.Batch]] = defaultdict(list)
+        self.manifests: dict[str, str] = {}  # as JSON, by id
+        self.asked: list[str] = []  # for which of them, in order
         self.revoked: set[str] = set()
         self.acknowledges = True
         self.authority = NodeAuthority("secret of the tests")
@@ -89,6 +93,11 @@ class Gateway:
         async with self._changed:
             self._wanted = wanted
             self._changed.notify_all()
+
+    def artifact(self, manifest: Manifest, url: str) -> session_pb2.ArtifactReference:
+        """To be named in an order; who asks for the manifest gets it."""
+        self.manifests[manifest.id] = to_json(manifest)
+        return session_pb2.ArtifactReference(manifest_id=manifest.id, source_url=url)
 
     async def newer_wish(self, told: int) -> session_pb2.Wanted:
         """What is wanted, once an agent has said hello and it is not the one told."""
@@ -209,6 +218,16 @@ class _Session(session_pb2_grpc.AgentSessionServicer):
         finally:
             for task in tasks:
                 task.cancel()
+
+    async def Manifest(
+        self, request: manifest_pb2.ManifestRequest, context: Any
+    ) -> manifest_pb2.ManifestReply:
+        gateway = self._gateway
+        await gateway.admit(context)
+        gateway.asked.append(request.manifest_id)
+        if (text := gateway.manifests.get(request.manifest_id)) is None:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "It is not wanted of this node")
+        return manifest_pb2.ManifestReply(manifest_json=text.encode())
 
     async def _listen(self, node_id: str, messages: Any, outgoing: Any) -> None:
         gateway = self._gateway

@@ -1,6 +1,10 @@
 from collections.abc import Iterable
+from functools import lru_cache
 
-from platform_core.distribution.manifest import Manifest, from_document, to_json
+from django.db.models import TextField
+from django.db.models.functions import Cast
+
+from platform_core.distribution.manifest import Manifest, from_document
 from platform_core.errors import TrainmasterError
 from webapp.artifacts import models
 from webapp.artifacts.values import ArtifactReference
@@ -26,11 +30,22 @@ def manifest(manifest_id: str) -> Manifest:
     return from_document(row.document)
 
 
-def reference(manifest_id: str) -> ArtifactReference:
-    row = find(manifest_id)
-    if row is None:
+@lru_cache(maxsize=4)
+def manifest_json(manifest_id: str) -> bytes:
+    """As the database writes it; a thousand nodes may ask for the same one. It never changes, so it may be kept."""
+    rows = models.Manifest.objects.filter(id=manifest_id).annotate(text=Cast("document", TextField()))
+    text = rows.values_list("text", flat=True).first()
+    if text is None:
         raise TrainmasterError("not_found", what=f"manifest {manifest_id}")
-    return ArtifactReference(row.id, to_json(from_document(row.document)), row.source_url)
+    return str(text).encode()
+
+
+def reference(manifest_id: str) -> ArtifactReference:
+    """Without reading the manifest itself, which may have megabytes."""
+    url = models.Manifest.objects.filter(id=manifest_id).values_list("source_url", flat=True).first()
+    if url is None:
+        raise TrainmasterError("not_found", what=f"manifest {manifest_id}")
+    return ArtifactReference(manifest_id, url)
 
 
 def snapshot_reference(snapshot_id: str) -> ArtifactReference:

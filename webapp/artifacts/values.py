@@ -3,8 +3,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ArtifactReference:
-    """What an agent needs to fetch some files and to know that it got the right ones."""
+    """Some files by the id of their manifest, which says what they are, and where they lie."""
 
     manifest_id: str
-    manifest_json: str
     source_url: str

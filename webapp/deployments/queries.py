@@ -14,7 +14,6 @@ from platform_core.errors import TrainmasterError
 from platform_core.monitoring.exposition import Family
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
-from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
 from webapp.clusters import queries as clusters
 from webapp.deployments.delivery.keeping import kept
@@ -107,9 +106,7 @@ def wanted_on_all(node_ids: Collection[str]) -> dict[str, list[WorkerWanted]]:
     wanted = {node: kept(newest_first, in_use[node]) for node, newest_first in brought.items()}
     every = [row for rows in wanted.values() for row in rows]
     orders = {row.deployment_id: row.deployment for row in every}
-    manifests = {each.model_version.manifest_id or "" for each in orders.values()}
     given = _Given(
-        {manifest: artifacts.reference(manifest) for manifest in manifests},
         {key: share_of(each) for key, each in orders.items()},
         clusters.transfer_addresses(
             {source for row in every for lane in row.lanes for source in lane if source}
@@ -134,7 +131,6 @@ def activations_on_all(node_ids: Collection[str]) -> dict[str, list[ActivationWa
 class _Given:
     """What the orders of several nodes have in common."""
 
-    artifacts: Mapping[str, ArtifactReference]  # by manifest
     shares: Mapping[str, Share]  # by deployment
     addresses: Mapping[str, str]  # by node
 
@@ -142,13 +138,12 @@ class _Given:
 def _wanted(row: Worker, given: _Given) -> WorkerWanted:
     deployment = row.deployment
     version = deployment.model_version
-    artifact = given.artifacts[version.manifest_id or ""]
     named = sorted({source for lane in row.lanes for source in lane if source})
     return WorkerWanted(
         deployment_id=deployment.id,
         model=str(version.model),
         version=str(version.version),
-        artifact=ArtifactReference(artifact.manifest_id, artifact.manifest_json, deployment.source_url),
+        artifact=ArtifactReference(version.manifest_id or "", deployment.source_url),
         peers=tuple(Peer(node, given.addresses[node]) for node in named if node in given.addresses),
         transfer_token=transfer_token(deployment.id),
         lanes=tuple(tuple(lane) for lane in row.lanes),

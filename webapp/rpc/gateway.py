@@ -17,7 +17,7 @@ from webapp.rpc.uplink import UplinkServicer
 from webapp.rpc.watching import Watcher
 
 log = logging.getLogger(__name__)
-MESSAGE_LIMIT = 64 * 2**20  # a manifest of a 500 GB model is some MiB
+MESSAGE_LIMIT = 64 * 2**20  # the manifest of a 500 GB model has some MiB
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),

@@ -8,7 +8,8 @@ from typing import Any
 
 from django.conf import settings
 
-from trainmaster_wire.agent.v1 import session_pb2, session_pb2_grpc
+from platform_core.errors import TrainmasterError
+from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2, session_pb2_grpc
 from webapp.clusters import services as clusters
 from webapp.rpc import observing, wanted
 from webapp.rpc.conversion import description, telemetry
@@ -19,14 +20,16 @@ from webapp.rpc.together import Together
 from webapp.rpc.watching import Watcher
 
 log = logging.getLogger(__name__)
-ORDERS_AT_ONCE = 64  # each holds a manifest: some megabytes for a very large model
+MANIFESTS_AT_ONCE = 16  # on their way out: some megabytes each for a very large model
 
 
 class SessionServicer(session_pb2_grpc.AgentSessionServicer):
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
         self._observe = Together(observing.observe)
-        self._wanted = Together(wanted.wanted_states, ORDERS_AT_ONCE)
+        self._wanted = Together(wanted.wanted_states)
+        self._manifests = Together(wanted.manifests)
+        self._sending = asyncio.Semaphore(MANIFESTS_AT_ONCE)
 
     async def Connect(
         self, request_iterator: AsyncIterator[session_pb2.FromAgent], context: Any
@@ -54,6 +57,20 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
                 for task in tasks:
                     with contextlib.suppress(asyncio.CancelledError, Exception):
                         await task
+
+    async def Manifest(
+        self, request: manifest_pb2.ManifestRequest, context: Any
+    ) -> manifest_pb2.ManifestReply:
+        async with errors_become_status(context):
+            node_id = await in_database(clusters.authenticate, bearer(context))
+            text = await self._manifests((node_id, request.manifest_id))
+            if text is None:
+                sentence = f"Manifest {request.manifest_id} is not wanted of this node (any more)"
+                raise TrainmasterError("not_allowed", sentence)
+            await self._sending.acquire()
+            context.add_done_callback(lambda _: self._sending.release())  # once it has left
+            return manifest_pb2.ManifestReply(manifest_json=text)
+        raise AssertionError("unreachable: the context manager ends the call")
 
     async def _listen(
         self,

@@ -41,6 +41,20 @@ def wanted_states(node_ids: Sequence[str]) -> list[session_pb2.Wanted]:
         ]
 
 
+def manifests(asked: Sequence[tuple[str, str]]) -> list[bytes | None]:
+    """What nodes ask for by id, as JSON, in this order; None for one that is not wanted of its node now."""
+    nodes = list(dict.fromkeys(node for node, _ in asked))
+    named = {node: _named(state) for node, state in zip(nodes, wanted_states(nodes), strict=True)}
+    return [artifacts.manifest_json(each) if each in named[node] else None for node, each in asked]
+
+
+def _named(state: session_pb2.Wanted) -> set[str]:
+    launches = [attempt.launch for attempt in state.attempts]
+    references = [each for launch in launches for each in (launch.code, launch.dataset, launch.resume)]
+    references += [deployment.artifact for deployment in state.deployments]
+    return {reference.manifest_id for reference in references} - {""}
+
+
 def _deployment(worker: WorkerWanted) -> session_pb2.DeploymentWanted:
     return session_pb2.DeploymentWanted(
         deployment_id=worker.deployment_id,
@@ -127,8 +141,4 @@ def _share(share: Share) -> session_pb2.Share:
 
 
 def _reference(reference: ArtifactReference) -> session_pb2.ArtifactReference:
-    return session_pb2.ArtifactReference(
-        manifest_id=reference.manifest_id,
-        manifest_json=reference.manifest_json,
-        source_url=reference.source_url,
-    )
+    return session_pb2.ArtifactReference(manifest_id=reference.manifest_id, source_url=reference.source_url)

@@ -10,19 +10,23 @@ import json
 import sys
 from pathlib import Path
 
+from agent.manifests import Manifests
 from agent.transfer.deployments import Deployments
 from agent.wanted import Artifact, DeploymentWanted, Peer
-from tests.agent.transfer.rig import QUICK
+from platform_core.distribution.manifest import from_json
+from tests.agent.transfer.rig import QUICK, Library
 
 
 async def main(data: Path) -> None:
     changed = asyncio.Event()
-    deployments = Deployments(data, changed.set, trying=QUICK)
+    library = Library()
+    deployments = Deployments(data, Manifests(data, library), changed.set, trying=QUICK)
     print(json.dumps({"port": await deployments.start("127.0.0.1")}), flush=True)
     loop = asyncio.get_running_loop()
     order = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
     peers = tuple(Peer(*peer) for peer in order.pop("peers"))
     artifact = Artifact(**order.pop("artifact"))
+    library.add(from_json(order.pop("manifest")))
     deployments.receive(DeploymentWanted(**order, artifact=artifact, peers=peers))
     while True:
         await changed.wait()

@@ -20,7 +20,8 @@ from agent.transfer.progress import Progress, TransferState
 from agent.transfer.pull import Trying
 from agent.transfer.receiver import Delivery, Receiver
 from agent.transfer.server import serve
-from platform_core.distribution.manifest import Manifest, ManifestBuilder
+from platform_core.distribution.manifest import Manifest, ManifestBuilder, to_json
+from platform_core.errors import TrainmasterError
 
 PIECE = 32 << 10
 CHUNK = 4 * PIECE
@@ -39,6 +40,25 @@ def manifest_of(files: dict[str, bytes]) -> Manifest:
     for path, data in files.items():
         builder.feed(path, data)
     return builder.finish()
+
+
+class Library:
+    """The platform, as far as it gives manifests by id."""
+
+    def __init__(self, *manifests: Manifest) -> None:
+        self.texts: dict[str, bytes] = {}
+        self.asked: list[str] = []  # which, in order
+        for manifest in manifests:
+            self.add(manifest)
+
+    def add(self, manifest: Manifest) -> None:
+        self.texts[manifest.id] = to_json(manifest).encode()
+
+    async def __call__(self, manifest_id: str) -> bytes:
+        self.asked.append(manifest_id)
+        if manifest_id not in self.texts:
+            raise TrainmasterError("source_unavailable", f"Nobody knows {manifest_id}")
+        return self.texts[manifest_id]
 
 
 class GatedStore:

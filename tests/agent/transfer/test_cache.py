@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from agent.manifests import Manifests
 from agent.observed import DeploymentObserved, DeploymentPhase, Observed
 from agent.reconcile import DropDeployment, ReceiveDeployment, reconcile
 from agent.transfer.cache import Cache, Standing, Watermarks
@@ -167,7 +168,7 @@ class SmallAgent(Agent):
 
     async def start(self) -> None:
         self.deployments = Deployments(  # type: ignore[assignment]
-            self.data, self._changed, marks=ANY_USE_IS_TOO_MUCH
+            self.data, Manifests(self.data, self.library), self._changed, marks=ANY_USE_IS_TOO_MUCH
         )
         self.port = await self.deployments.start("127.0.0.1")
 
@@ -190,6 +191,7 @@ async def both(small: SmallAgent, store: GatedStore, first: DeploymentWanted) ->
     small.deployments.receive(first)
     await small.until(all_complete)
     store.files.update(SECOND)
+    small.library.add(manifest_of(SECOND))
     second = order(manifest_of(SECOND), store, deployment="dep-2", version="4")
     small.deployments.receive(second)
     await small.until(lambda seen: seen[1].phase is DeploymentPhase.COMPLETE)

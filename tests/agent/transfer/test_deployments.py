@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from agent.manifests import Manifests
 from agent.observed import DeploymentObserved, DeploymentPhase
 from agent.transfer.deployments import Deployments
 from agent.wanted import Artifact, DeploymentWanted, Peer
 from platform_core.distribution.manifest import Manifest, to_json
 from tests.agent.transfer.conftest import FILES
-from tests.agent.transfer.rig import CHUNK, MODEL, QUICK, GatedStore, content
+from tests.agent.transfer.rig import CHUNK, MODEL, QUICK, GatedStore, Library, content, manifest_of
 
 
 class Refusing(Deployments):
@@ -33,10 +34,13 @@ class Agent:
 
     def __init__(self, data: Path) -> None:
         self.data = data
+        self.library = Library(manifest_of(FILES))
         self._news = asyncio.Event()
 
     async def start(self) -> None:
-        self.deployments = Refusing(self.data, self._changed, trying=QUICK)
+        self.deployments = Refusing(
+            self.data, Manifests(self.data, self.library), self._changed, trying=QUICK
+        )
         self.deployments.refused = asyncio.Event()
         self.port = await self.deployments.start("127.0.0.1")
 
@@ -69,7 +73,7 @@ def order(
         deployment_id=deployment,
         model=MODEL,
         version=version,
-        artifact=Artifact(manifest.id, to_json(manifest), store.url),
+        artifact=Artifact(manifest.id, store.url),
         peers=tuple(Peer(f"node-{peer.port}", f"127.0.0.1:{peer.port}") for peer in peers),
         transfer_token="token of the deployment",
     )
@@ -119,6 +123,7 @@ async def test_a_restarted_agent_still_has_what_it_had(
     store.broken = True
     agents[0].deployments.receive(order(manifest, store))
     await agents[0].until(lambda observed: all_complete(observed) and observed[0].acting_on is not None)
+    assert agents[0].library.asked == [manifest.id]  # the first time
 
 
 async def test_other_predecessors_in_the_middle_lose_nothing(
@@ -133,6 +138,7 @@ async def test_other_predecessors_in_the_middle_lose_nothing(
     for agent in agents:
         await agent.until(all_complete)
     assert content(agents[0].data / "models" / MODEL / "3") == FILES
+    assert agents[0].library.asked == [manifest.id]
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -173,16 +179,32 @@ async def test_a_manifest_that_is_not_the_one_ordered_is_refused(
     agents: list[Agent], store: GatedStore, manifest: Manifest
 ) -> None:
     wanted = order(manifest, store)
-    forged = DeploymentWanted(
-        wanted.deployment_id,
-        wanted.model,
-        wanted.version,
-        Artifact("man-" + "0" * 32, wanted.artifact.manifest_json, store.url),
-        (),
-    )
-    agents[0].deployments.receive(forged)
+    agents[0].library.texts[manifest.id] = to_json(manifest_of({"another": b"model"})).encode()
+    agents[0].deployments.receive(wanted)
     await agents[0].until(lambda observed: observed[0].phase is DeploymentPhase.FAILED)
     assert agents[0].deployments.observed()[0].error_code == "manifest_invalid"
+
+
+async def test_a_manifest_that_the_platform_does_not_give_fails_the_delivery(
+    agents: list[Agent], store: GatedStore, manifest: Manifest
+) -> None:
+    agents[0].library.texts.clear()
+    agents[0].deployments.receive(order(manifest, store))
+    await agents[0].until(lambda observed: observed[0].phase is DeploymentPhase.FAILED)
+    seen = agents[0].deployments.observed()[0]
+    assert (seen.error_code, seen.error) == ("source_unavailable", f"Nobody knows {manifest.id}")
+
+
+async def test_two_deployments_of_one_model_ask_for_its_manifest_once(
+    agents: list[Agent], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    agent = agents[0]
+    agent.deployments.receive(order(manifest, store))
+    agent.deployments.receive(order(manifest, store, deployment="dep-2", version="4"))
+    await agent.until(all_complete)
+    assert content(agent.data / "models" / MODEL / "4") == FILES
+    assert agent.library.asked == [manifest.id]
 
 
 async def test_a_model_name_that_leaves_the_folder_is_refused(
@@ -195,7 +217,7 @@ async def test_a_model_name_that_leaves_the_folder_is_refused(
 
 
 async def test_a_taken_port_is_an_error_at_the_start(agents: list[Agent], tmp_path: Path) -> None:
-    other = Deployments(tmp_path / "other", lambda: None)
+    other = Deployments(tmp_path / "other", Manifests(tmp_path / "other", Library()), lambda: None)
     with pytest.raises(OSError, match=f"Port {agents[0].port} for moving models cannot be opened"):
         await other.start("127.0.0.1", agents[0].port)
     await other.close()

@@ -33,11 +33,8 @@ class Process:
             "deployment_id": "dep-1",
             "model": MODEL,
             "version": VERSION,
-            "artifact": {
-                "manifest_id": manifest.id,
-                "manifest_json": to_json(manifest),
-                "source_url": store,
-            },
+            "artifact": {"manifest_id": manifest.id, "source_url": store},
+            "manifest": to_json(manifest),
             "peers": [(peer.name, f"127.0.0.1:{peer.port}") for peer in predecessors],
             "transfer_token": "token",
         }

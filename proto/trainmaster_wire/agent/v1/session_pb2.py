@@ -23,9 +23,10 @@ _sym_db = _symbol_database.Default()
 
 
 from trainmaster_wire.agent.v1 import enrolment_pb2 as trainmaster__wire_dot_agent_dot_v1_dot_enrolment__pb2
+from trainmaster_wire.agent.v1 import manifest_pb2 as trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'trainmaster_wire/agent/v1/session.proto\x12\x19trainmaster_wire.agent.v1\x1a)trainmaster_wire/agent/v1/enrolment.proto\"\xbd\x01\n\tFromAgent\x12\x31\n\x05hello\x18\x01 \x01(\x0b\x32 .trainmaster_wire.agent.v1.HelloH\x00\x12\x39\n\theartbeat\x18\x02 \x01(\x0b\x32$.trainmaster_wire.agent.v1.HeartbeatH\x00\x12\x37\n\x08observed\x18\x03 \x01(\x0b\x32#.trainmaster_wire.agent.v1.ObservedH\x00\x42\t\n\x07message\"\x95\x01\n\x05Hello\x12\x38\n\x04node\x18\x01 \x01(\x0b\x32*.trainmaster_wire.agent.v1.NodeDescription\x12\x35\n\x08observed\x18\x02 \x01(\x0b\x32#.trainmaster_wire.agent.v1.Observed\x12\x1b\n\x13\x63\x65rtificate_request\x18\x03 \x01(\x0c\"\xcc\x01\n\tHeartbeat\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x17\n\x0f\x64isk_free_bytes\x18\x03 \x01(\x04\x12\x19\n\x11memory_used_bytes\x18\x04 \x01(\x04\x12\x37\n\x05slots\x18\x05 \x03(\x0b\x32(.trainmaster_wire.agent.v1.SlotTelemetry\x12\x1b\n\x0enotice_seconds\x18\x06 \x01(\rH\x00\x88\x01\x01\x42\x11\n\x0f_notice_seconds\"\x98\x02\n\rSlotTelemetry\x12\r\n\x05index\x18\x01 \x01(\r\x12\x18\n\x0butilisation\x18\x02 \x01(\x02H\x00\x88\x01\x01\x12\x1e\n\x11memory_used_bytes\x18\x03 \x01(\x04H\x01\x88\x01\x01\x12 \n\x13temperature_celsius\x18\x04 \x01(\x02H\x02\x88\x01\x01\x12\x1a\n\recc_corrected\x18\x05 \x01(\x04H\x03\x88\x01\x01\x12\x1c\n\x0f\x65\x63\x63_uncorrected\x18\x06 \x01(\x04H\x04\x88\x01\x01\x42\x0e\n\x0c_utilisationB\x14\n\x12_memory_used_bytesB\x16\n\x14_temperature_celsiusB\x10\n\x0e_ecc_correctedB\x12\n\x10_ecc_uncorrected\"\xd0\x01\n\x08Observed\x12<\n\x08\x61ttempts\x18\x01 \x03(\x0b\x32*.trainmaster_wire.agent.v1.AttemptObserved\x12\x42\n\x0b\x64\x65ployments\x18\x02 \x03(\x0b\x32-.trainmaster_wire.agent.v1.DeploymentObserved\x12\x42\n\x0b\x61\x63tivations\x18\x03 \x03(\x0b\x32-.trainmaster_wire.agent.v1.ActivationObserved\"\x81\x02\n\x0f\x41ttemptObserved\x12\x12\n\nattempt_id\x18\x01 \x01(\t\x12?\n\x05phase\x18\x02 \x01(\x0e\x32\x30.trainmaster_wire.agent.v1.AttemptObserved.Phase\x12\x11\n\texit_code\x18\x03 \x01(\x05\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x16\n\x0einfrastructure\x18\x05 \x01(\x08\x12\x16\n\x0euplink_drained\x18\x06 \x01(\x08\"F\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\r\n\tPREPARING\x10\x01\x12\x0b\n\x07RUNNING\x10\x02\x12\n\n\x06\x45XITED\x10\x03\"\xd1\x03\n\x12\x44\x65ploymentObserved\x12\x15\n\rdeployment_id\x18\x01 \x01(\t\x12\x42\n\x05state\x18\x02 \x01(\x0e\x32\x33.trainmaster_wire.agent.v1.DeploymentObserved.State\x12\x12\n\nbytes_done\x18\x03 \x01(\x04\x12\x13\n\x0b\x62ytes_total\x18\x04 \x01(\x04\x12\x13\n\x0b\x63hunks_done\x18\x05 \x01(\x0c\x12\x0f\n\x07rate_in\x18\x06 \x01(\x01\x12\x10\n\x08rate_out\x18\x07 \x01(\x01\x12\x0e\n\x06source\x18\x08 \x01(\t\x12\x12\n\nerror_code\x18\t \x01(\t\x12\r\n\x05\x65rror\x18\n \x01(\t\x12\x0f\n\x07retries\x18\x0b \x01(\r\x12\x12\n\ndistrusted\x18\x0c \x03(\t\x12\x13\n\x0bstore_bytes\x18\r \x01(\x04\x12\x15\n\rrefused_bytes\x18\x14 \x01(\x04\x12\x0c\n\x04held\x18\x0e \x03(\x04\"m\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x08\n\x04IDLE\x10\x01\x12\r\n\tRECEIVING\x10\x02\x12\r\n\tVERIFYING\x10\x05\x12\x0c\n\x08\x43OMPLETE\x10\x03\x12\n\n\x06\x46\x41ILED\x10\x04\x12\x0b\n\x07\x45VICTED\x10\x06\"\xc5\x01\n\nFromServer\x12\x35\n\x07welcome\x18\x01 \x01(\x0b\x32\".trainmaster_wire.agent.v1.WelcomeH\x00\x12\x33\n\x06wanted\x18\x02 \x01(\x0b\x32!.trainmaster_wire.agent.v1.WantedH\x00\x12@\n\rheartbeat_ack\x18\x03 \x01(\x0b\x32\'.trainmaster_wire.agent.v1.HeartbeatAckH\x00\x42\t\n\x07message\"]\n\x07Welcome\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x19\n\x11heartbeat_seconds\x18\x02 \x01(\r\x12\x13\n\x0b\x63\x65rtificate\x18\x03 \x01(\x0c\x12\x11\n\tauthority\x18\x04 \x01(\x0c\" \n\x0cHeartbeatAck\x12\x10\n\x08sequence\x18\x01 \x01(\x04\"\xda\x01\n\x06Wanted\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12:\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32(.trainmaster_wire.agent.v1.AttemptWanted\x12@\n\x0b\x64\x65ployments\x18\x03 \x03(\x0b\x32+.trainmaster_wire.agent.v1.DeploymentWanted\x12@\n\x0b\x61\x63tivations\x18\x04 \x03(\x0b\x32+.trainmaster_wire.agent.v1.ActivationWanted\"\xe3\x01\n\rAttemptWanted\x12\x12\n\nattempt_id\x18\x01 \x01(\t\x12?\n\x06\x61\x63tion\x18\x02 \x01(\x0e\x32/.trainmaster_wire.agent.v1.AttemptWanted.Action\x12\x15\n\rgrace_seconds\x18\x03 \x01(\r\x12\x31\n\x06launch\x18\x04 \x01(\x0b\x32!.trainmaster_wire.agent.v1.Launch\"3\n\x06\x41\x63tion\x12\x16\n\x12\x41\x43TION_UNSPECIFIED\x10\x00\x12\x07\n\x03RUN\x10\x01\x12\x08\n\x04STOP\x10\x02\"\x8a\x07\n\x06Launch\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x10\n\x08job_name\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\r\x12\x0f\n\x07\x63ommand\x18\x04 \x03(\t\x12\x10\n\x08strategy\x18\x05 \x01(\t\x12\x17\n\x0f\x63ontainer_image\x18\x06 \x01(\t\x12G\n\x0b\x65nvironment\x18\x07 \x03(\x0b\x32\x32.trainmaster_wire.agent.v1.Launch.EnvironmentEntry\x12?\n\x07secrets\x18\x08 \x03(\x0b\x32..trainmaster_wire.agent.v1.Launch.SecretsEntry\x12\r\n\x05nodes\x18\t \x01(\r\x12\x11\n\tnode_rank\x18\n \x01(\r\x12\r\n\x05slots\x18\x0b \x03(\r\x12\x16\n\x0emaster_address\x18\x0c \x01(\t\x12\x13\n\x0bmaster_port\x18\r \x01(\r\x12\x15\n\rcpus_per_slot\x18\x0e \x01(\r\x12\x1d\n\x15memory_per_slot_bytes\x18\x0f \x01(\x04\x12:\n\x04\x63ode\x18\x10 \x01(\x0b\x32,.trainmaster_wire.agent.v1.ArtifactReference\x12=\n\x07\x64\x61taset\x18\x11 \x01(\x0b\x32,.trainmaster_wire.agent.v1.ArtifactReference\x12<\n\x06resume\x18\x12 \x01(\x0b\x32,.trainmaster_wire.agent.v1.ArtifactReference\x12!\n\x19\x63heckpoint_interval_steps\x18\x13 \x01(\r\x12#\n\x1b\x63heckpoint_interval_seconds\x18\x14 \x01(\r\x12\x1c\n\x14\x63heckpoint_keep_last\x18\x15 \x01(\r\x12\x17\n\x0f\x63heckpoint_path\x18\x16 \x01(\t\x12\x1c\n\x14hyperparameters_json\x18\x17 \x01(\t\x12\x11\n\x04seed\x18\x18 \x01(\x03H\x00\x88\x01\x01\x12\x1d\n\x15\x63heckpoint_upload_url\x18\x19 \x01(\t\x1a\x32\n\x10\x45nvironmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a.\n\x0cSecretsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x07\n\x05_seed\"S\n\x11\x41rtifactReference\x12\x13\n\x0bmanifest_id\x18\x01 \x01(\t\x12\x15\n\rmanifest_json\x18\x02 \x01(\t\x12\x12\n\nsource_url\x18\x03 \x01(\t\"\xf5\x02\n\x10\x44\x65ploymentWanted\x12\x15\n\rdeployment_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12>\n\x08\x61rtifact\x18\x04 \x01(\x0b\x32,.trainmaster_wire.agent.v1.ArtifactReference\x12.\n\x05peers\x18\x05 \x03(\x0b\x32\x1f.trainmaster_wire.agent.v1.Peer\x12\x16\n\x0etransfer_token\x18\x06 \x01(\t\x12.\n\x05lanes\x18\x07 \x03(\x0b\x32\x1f.trainmaster_wire.agent.v1.Lane\x12\r\n\x05retry\x18\x08 \x01(\r\x12\x11\n\tsignature\x18\t \x01(\x0c\x12\x0e\n\x06pinned\x18\x14 \x01(\x08\x12\x0f\n\x07preheat\x18\x15 \x01(\x08\x12/\n\x05share\x18\n \x01(\x0b\x32 .trainmaster_wire.agent.v1.Share\"D\n\x05Share\x12\x0e\n\x06weight\x18\x01 \x01(\r\x12\x0b\n\x03\x63\x61p\x18\x02 \x01(\x04\x12\x0c\n\x04team\x18\x03 \x01(\t\x12\x10\n\x08team_cap\x18\x04 \x01(\x04\"\'\n\x04Lane\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12\x0e\n\x06slower\x18\x02 \x01(\x08\"(\n\x04Peer\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\"\xc1\x01\n\x10\x41\x63tivationWanted\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x15\n\rdeployment_id\x18\x03 \x01(\t\x12\x10\n\x08revision\x18\x04 \x01(\r\x12\x0c\n\x04hook\x18\x05 \x01(\t\x12\x14\n\x0chealth_check\x18\x06 \x01(\t\x12\r\n\x05round\x18\x07 \x01(\r\x12\x17\n\x0f\x63ommand_seconds\x18\x08 \x01(\r\x12\x18\n\x10previous_version\x18\t \x01(\t\"\xc9\x02\n\x12\x41\x63tivationObserved\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x15\n\rdeployment_id\x18\x03 \x01(\t\x12\x10\n\x08revision\x18\x04 \x01(\r\x12\x42\n\x05state\x18\x05 \x01(\x0e\x32\x33.trainmaster_wire.agent.v1.ActivationObserved.State\x12\x11\n\texit_code\x18\x06 \x01(\x11\x12\x0e\n\x06output\x18\x07 \x01(\t\x12\r\n\x05round\x18\x08 \x01(\r\x12\x17\n\x0f\x63heck_exit_code\x18\t \x01(\x11\x12\x14\n\x0c\x63heck_output\x18\n \x01(\t\"E\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\r\n\tSWITCHING\x10\x01\x12\n\n\x06\x41\x43TIVE\x10\x02\x12\n\n\x06\x46\x41ILED\x10\x03\x32j\n\x0c\x41gentSession\x12Z\n\x07\x43onnect\x12$.trainmaster_wire.agent.v1.FromAgent\x1a%.trainmaster_wire.agent.v1.FromServer(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'trainmaster_wire/agent/v1/session.proto\x12\x19trainmaster_wire.agent.v1\x1a)trainmaster_wire/agent/v1/enrolment.proto\x1a(trainmaster_wire/agent/v1/manifest.proto\"\xbd\x01\n\tFromAgent\x12\x31\n\x05hello\x18\x01 \x01(\x0b\x32 .trainmaster_wire.agent.v1.HelloH\x00\x12\x39\n\theartbeat\x18\x02 \x01(\x0b\x32$.trainmaster_wire.agent.v1.HeartbeatH\x00\x12\x37\n\x08observed\x18\x03 \x01(\x0b\x32#.trainmaster_wire.agent.v1.ObservedH\x00\x42\t\n\x07message\"\x95\x01\n\x05Hello\x12\x38\n\x04node\x18\x01 \x01(\x0b\x32*.trainmaster_wire.agent.v1.NodeDescription\x12\x35\n\x08observed\x18\x02 \x01(\x0b\x32#.trainmaster_wire.agent.v1.Observed\x12\x1b\n\x13\x63\x65rtificate_request\x18\x03 \x01(\x0c\"\xcc\x01\n\tHeartbeat\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x10\n\x08revision\x18\x02 \x01(\x04\x12\x17\n\x0f\x64isk_free_bytes\x18\x03 \x01(\x04\x12\x19\n\x11memory_used_bytes\x18\x04 \x01(\x04\x12\x37\n\x05slots\x18\x05 \x03(\x0b\x32(.trainmaster_wire.agent.v1.SlotTelemetry\x12\x1b\n\x0enotice_seconds\x18\x06 \x01(\rH\x00\x88\x01\x01\x42\x11\n\x0f_notice_seconds\"\x98\x02\n\rSlotTelemetry\x12\r\n\x05index\x18\x01 \x01(\r\x12\x18\n\x0butilisation\x18\x02 \x01(\x02H\x00\x88\x01\x01\x12\x1e\n\x11memory_used_bytes\x18\x03 \x01(\x04H\x01\x88\x01\x01\x12 \n\x13temperature_celsius\x18\x04 \x01(\x02H\x02\x88\x01\x01\x12\x1a\n\recc_corrected\x18\x05 \x01(\x04H\x03\x88\x01\x01\x12\x1c\n\x0f\x65\x63\x63_uncorrected\x18\x06 \x01(\x04H\x04\x88\x01\x01\x42\x0e\n\x0c_utilisationB\x14\n\x12_memory_used_bytesB\x16\n\x14_temperature_celsiusB\x10\n\x0e_ecc_correctedB\x12\n\x10_ecc_uncorrected\"\xd0\x01\n\x08Observed\x12<\n\x08\x61ttempts\x18\x01 \x03(\x0b\x32*.trainmaster_wire.agent.v1.AttemptObserved\x12\x42\n\x0b\x64\x65ployments\x18\x02 \x03(\x0b\x32-.trainmaster_wire.agent.v1.DeploymentObserved\x12\x42\n\x0b\x61\x63tivations\x18\x03 \x03(\x0b\x32-.trainmaster_wire.agent.v1.ActivationObserved\"\x81\x02\n\x0f\x41ttemptObserved\x12\x12\n\nattempt_id\x18\x01 \x01(\t\x12?\n\x05phase\x18\x02 \x01(\x0e\x32\x30.trainmaster_wire.agent.v1.AttemptObserved.Phase\x12\x11\n\texit_code\x18\x03 \x01(\x05\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x16\n\x0einfrastructure\x18\x05 \x01(\x08\x12\x16\n\x0euplink_drained\x18\x06 \x01(\x08\"F\n\x05Phase\x12\x15\n\x11PHASE_UNSPECIFIED\x10\x00\x12\r\n\tPREPARING\x10\x01\x12\x0b\n\x07RUNNING\x10\x02\x12\n\n\x06\x45XITED\x10\x03\"\xd1\x03\n\x12\x44\x65ploymentObserved\x12\x15\n\rdeployment_id\x18\x01 \x01(\t\x12\x42\n\x05state\x18\x02 \x01(\x0e\x32\x33.trainmaster_wire.agent.v1.DeploymentObserved.State\x12\x12\n\nbytes_done\x18\x03 \x01(\x04\x12\x13\n\x0b\x62ytes_total\x18\x04 \x01(\x04\x12\x13\n\x0b\x63hunks_done\x18\x05 \x01(\x0c\x12\x0f\n\x07rate_in\x18\x06 \x01(\x01\x12\x10\n\x08rate_out\x18\x07 \x01(\x01\x12\x0e\n\x06source\x18\x08 \x01(\t\x12\x12\n\nerror_code\x18\t \x01(\t\x12\r\n\x05\x65rror\x18\n \x01(\t\x12\x0f\n\x07retries\x18\x0b \x01(\r\x12\x12\n\ndistrusted\x18\x0c \x03(\t\x12\x13\n\x0bstore_bytes\x18\r \x01(\x04\x12\x15\n\rrefused_bytes\x18\x14 \x01(\x04\x12\x0c\n\x04held\x18\x0e \x03(\x04\"m\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x08\n\x04IDLE\x10\x01\x12\r\n\tRECEIVING\x10\x02\x12\r\n\tVERIFYING\x10\x05\x12\x0c\n\x08\x43OMPLETE\x10\x03\x12\n\n\x06\x46\x41ILED\x10\x04\x12\x0b\n\x07\x45VICTED\x10\x06\"\xc5\x01\n\nFromServer\x12\x35\n\x07welcome\x18\x01 \x01(\x0b\x32\".trainmaster_wire.agent.v1.WelcomeH\x00\x12\x33\n\x06wanted\x18\x02 \x01(\x0b\x32!.trainmaster_wire.agent.v1.WantedH\x00\x12@\n\rheartbeat_ack\x18\x03 \x01(\x0b\x32\'.trainmaster_wire.agent.v1.HeartbeatAckH\x00\x42\t\n\x07message\"]\n\x07Welcome\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x19\n\x11heartbeat_seconds\x18\x02 \x01(\r\x12\x13\n\x0b\x63\x65rtificate\x18\x03 \x01(\x0c\x12\x11\n\tauthority\x18\x04 \x01(\x0c\" \n\x0cHeartbeatAck\x12\x10\n\x08sequence\x18\x01 \x01(\x04\"\xda\x01\n\x06Wanted\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12:\n\x08\x61ttempts\x18\x02 \x03(\x0b\x32(.trainmaster_wire.agent.v1.AttemptWanted\x12@\n\x0b\x64\x65ployments\x18\x03 \x03(\x0b\x32+.trainmaster_wire.agent.v1.DeploymentWanted\x12@\n\x0b\x61\x63tivations\x18\x04 \x03(\x0b\x32+.trainmaster_wire.agent.v1.ActivationWanted\"\xe3\x01\n\rAttemptWanted\x12\x12\n\nattempt_id\x18\x01 \x01(\t\x12?\n\x06\x61\x63tion\x18\x02 \x01(\x0e\x32/.trainmaster_wire.agent.v1.AttemptWanted.Action\x12\x15\n\rgrace_seconds\x18\x03 \x01(\r\x12\x31\n\x06launch\x18\x04 \x01(\x0b\x32!.trainmaster_wire.agent.v1.Launch\"3\n\x06\x41\x63tion\x12\x16\n\x12\x41\x43TION_UNSPECIFIED\x10\x00\x12\x07\n\x03RUN\x10\x01\x12\x08\n\x04STOP\x10\x02\"\x8a\x07\n\x06Launch\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x10\n\x08job_name\x18\x02 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\r\x12\x0f\n\x07\x63ommand\x18\x04 \x03(\t\x12\x10\n\x08strategy\x18\x05 \x01(\t\x12\x17\n\x0f\x63ontainer_image\x18\x06 \x01(\t\x12G\n\x0b\x65nvironment\x18\x07 \x03(\x0b\x32\x32.trainmaster_wire.agent.v1.Launch.EnvironmentEntry\x12?\n\x07secrets\x18\x08 \x03(\x0b\x32..trainmaster_wire.agent.v1.Launch.SecretsEntry\x12\r\n\x05nodes\x18\t \x01(\r\x12\x11\n\tnode_rank\x18\n \x01(\r\x12\r\n\x05slots\x18\x0b \x03(\r\x12\x16\n\x0emaster_address\x18\x0c \x01(\t\x12\x13\n\x0bmaster_port\x18\r \x01(\r\x12\x15\n\rcpus_per_slot\x18\x0e \x01(\r\x12\x1d\n\x15memory_per_slot_bytes\x18\x0f \x01(\x04\x12:\n\x04\x63ode\x18\x10 \x01(\x0b\x32,.trainmaster_wire.agent.v1.ArtifactReference\x12=\n\x07\x64\x61taset\x18\x11 \x01(\x0b\x32,.trainmaster_wire.agent.v1.ArtifactReference\x12<\n\x06resume\x18\x12 \x01(\x0b\x32,.trainmaster_wire.agent.v1.ArtifactReference\x12!\n\x19\x63heckpoint_interval_steps\x18\x13 \x01(\r\x12#\n\x1b\x63heckpoint_interval_seconds\x18\x14 \x01(\r\x12\x1c\n\x14\x63heckpoint_keep_last\x18\x15 \x01(\r\x12\x17\n\x0f\x63heckpoint_path\x18\x16 \x01(\t\x12\x1c\n\x14hyperparameters_json\x18\x17 \x01(\t\x12\x11\n\x04seed\x18\x18 \x01(\x03H\x00\x88\x01\x01\x12\x1d\n\x15\x63heckpoint_upload_url\x18\x19 \x01(\t\x1a\x32\n\x10\x45nvironmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a.\n\x0cSecretsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x07\n\x05_seed\"<\n\x11\x41rtifactReference\x12\x13\n\x0bmanifest_id\x18\x01 \x01(\t\x12\x12\n\nsource_url\x18\x02 \x01(\t\"\xf5\x02\n\x10\x44\x65ploymentWanted\x12\x15\n\rdeployment_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12>\n\x08\x61rtifact\x18\x04 \x01(\x0b\x32,.trainmaster_wire.agent.v1.ArtifactReference\x12.\n\x05peers\x18\x05 \x03(\x0b\x32\x1f.trainmaster_wire.agent.v1.Peer\x12\x16\n\x0etransfer_token\x18\x06 \x01(\t\x12.\n\x05lanes\x18\x07 \x03(\x0b\x32\x1f.trainmaster_wire.agent.v1.Lane\x12\r\n\x05retry\x18\x08 \x01(\r\x12\x11\n\tsignature\x18\t \x01(\x0c\x12\x0e\n\x06pinned\x18\x14 \x01(\x08\x12\x0f\n\x07preheat\x18\x15 \x01(\x08\x12/\n\x05share\x18\n \x01(\x0b\x32 .trainmaster_wire.agent.v1.Share\"D\n\x05Share\x12\x0e\n\x06weight\x18\x01 \x01(\r\x12\x0b\n\x03\x63\x61p\x18\x02 \x01(\x04\x12\x0c\n\x04team\x18\x03 \x01(\t\x12\x10\n\x08team_cap\x18\x04 \x01(\x04\"\'\n\x04Lane\x12\x0f\n\x07sources\x18\x01 \x03(\t\x12\x0e\n\x06slower\x18\x02 \x01(\x08\"(\n\x04Peer\x12\x0f\n\x07node_id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\"\xc1\x01\n\x10\x41\x63tivationWanted\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x15\n\rdeployment_id\x18\x03 \x01(\t\x12\x10\n\x08revision\x18\x04 \x01(\r\x12\x0c\n\x04hook\x18\x05 \x01(\t\x12\x14\n\x0chealth_check\x18\x06 \x01(\t\x12\r\n\x05round\x18\x07 \x01(\r\x12\x17\n\x0f\x63ommand_seconds\x18\x08 \x01(\r\x12\x18\n\x10previous_version\x18\t \x01(\t\"\xc9\x02\n\x12\x41\x63tivationObserved\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x15\n\rdeployment_id\x18\x03 \x01(\t\x12\x10\n\x08revision\x18\x04 \x01(\r\x12\x42\n\x05state\x18\x05 \x01(\x0e\x32\x33.trainmaster_wire.agent.v1.ActivationObserved.State\x12\x11\n\texit_code\x18\x06 \x01(\x11\x12\x0e\n\x06output\x18\x07 \x01(\t\x12\r\n\x05round\x18\x08 \x01(\r\x12\x17\n\x0f\x63heck_exit_code\x18\t \x01(\x11\x12\x14\n\x0c\x63heck_output\x18\n \x01(\t\"E\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\r\n\tSWITCHING\x10\x01\x12\n\n\x06\x41\x43TIVE\x10\x02\x12\n\n\x06\x46\x41ILED\x10\x03\x32\xcc\x01\n\x0c\x41gentSession\x12Z\n\x07\x43onnect\x12$.trainmaster_wire.agent.v1.FromAgent\x1a%.trainmaster_wire.agent.v1.FromServer(\x01\x30\x01\x12`\n\x08Manifest\x12*.trainmaster_wire.agent.v1.ManifestRequest\x1a(.trainmaster_wire.agent.v1.ManifestReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,58 +37,58 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LAUNCH_ENVIRONMENTENTRY']._serialized_options = b'8\001'
   _globals['_LAUNCH_SECRETSENTRY']._loaded_options = None
   _globals['_LAUNCH_SECRETSENTRY']._serialized_options = b'8\001'
-  _globals['_FROMAGENT']._serialized_start=114
-  _globals['_FROMAGENT']._serialized_end=303
-  _globals['_HELLO']._serialized_start=306
-  _globals['_HELLO']._serialized_end=455
-  _globals['_HEARTBEAT']._serialized_start=458
-  _globals['_HEARTBEAT']._serialized_end=662
-  _globals['_SLOTTELEMETRY']._serialized_start=665
-  _globals['_SLOTTELEMETRY']._serialized_end=945
-  _globals['_OBSERVED']._serialized_start=948
-  _globals['_OBSERVED']._serialized_end=1156
-  _globals['_ATTEMPTOBSERVED']._serialized_start=1159
-  _globals['_ATTEMPTOBSERVED']._serialized_end=1416
-  _globals['_ATTEMPTOBSERVED_PHASE']._serialized_start=1346
-  _globals['_ATTEMPTOBSERVED_PHASE']._serialized_end=1416
-  _globals['_DEPLOYMENTOBSERVED']._serialized_start=1419
-  _globals['_DEPLOYMENTOBSERVED']._serialized_end=1884
-  _globals['_DEPLOYMENTOBSERVED_STATE']._serialized_start=1775
-  _globals['_DEPLOYMENTOBSERVED_STATE']._serialized_end=1884
-  _globals['_FROMSERVER']._serialized_start=1887
-  _globals['_FROMSERVER']._serialized_end=2084
-  _globals['_WELCOME']._serialized_start=2086
-  _globals['_WELCOME']._serialized_end=2179
-  _globals['_HEARTBEATACK']._serialized_start=2181
-  _globals['_HEARTBEATACK']._serialized_end=2213
-  _globals['_WANTED']._serialized_start=2216
-  _globals['_WANTED']._serialized_end=2434
-  _globals['_ATTEMPTWANTED']._serialized_start=2437
-  _globals['_ATTEMPTWANTED']._serialized_end=2664
-  _globals['_ATTEMPTWANTED_ACTION']._serialized_start=2613
-  _globals['_ATTEMPTWANTED_ACTION']._serialized_end=2664
-  _globals['_LAUNCH']._serialized_start=2667
-  _globals['_LAUNCH']._serialized_end=3573
-  _globals['_LAUNCH_ENVIRONMENTENTRY']._serialized_start=3466
-  _globals['_LAUNCH_ENVIRONMENTENTRY']._serialized_end=3516
-  _globals['_LAUNCH_SECRETSENTRY']._serialized_start=3518
-  _globals['_LAUNCH_SECRETSENTRY']._serialized_end=3564
-  _globals['_ARTIFACTREFERENCE']._serialized_start=3575
-  _globals['_ARTIFACTREFERENCE']._serialized_end=3658
-  _globals['_DEPLOYMENTWANTED']._serialized_start=3661
-  _globals['_DEPLOYMENTWANTED']._serialized_end=4034
-  _globals['_SHARE']._serialized_start=4036
-  _globals['_SHARE']._serialized_end=4104
-  _globals['_LANE']._serialized_start=4106
-  _globals['_LANE']._serialized_end=4145
-  _globals['_PEER']._serialized_start=4147
-  _globals['_PEER']._serialized_end=4187
-  _globals['_ACTIVATIONWANTED']._serialized_start=4190
-  _globals['_ACTIVATIONWANTED']._serialized_end=4383
-  _globals['_ACTIVATIONOBSERVED']._serialized_start=4386
-  _globals['_ACTIVATIONOBSERVED']._serialized_end=4715
-  _globals['_ACTIVATIONOBSERVED_STATE']._serialized_start=4646
-  _globals['_ACTIVATIONOBSERVED_STATE']._serialized_end=4715
-  _globals['_AGENTSESSION']._serialized_start=4717
-  _globals['_AGENTSESSION']._serialized_end=4823
+  _globals['_FROMAGENT']._serialized_start=156
+  _globals['_FROMAGENT']._serialized_end=345
+  _globals['_HELLO']._serialized_start=348
+  _globals['_HELLO']._serialized_end=497
+  _globals['_HEARTBEAT']._serialized_start=500
+  _globals['_HEARTBEAT']._serialized_end=704
+  _globals['_SLOTTELEMETRY']._serialized_start=707
+  _globals['_SLOTTELEMETRY']._serialized_end=987
+  _globals['_OBSERVED']._serialized_start=990
+  _globals['_OBSERVED']._serialized_end=1198
+  _globals['_ATTEMPTOBSERVED']._serialized_start=1201
+  _globals['_ATTEMPTOBSERVED']._serialized_end=1458
+  _globals['_ATTEMPTOBSERVED_PHASE']._serialized_start=1388
+  _globals['_ATTEMPTOBSERVED_PHASE']._serialized_end=1458
+  _globals['_DEPLOYMENTOBSERVED']._serialized_start=1461
+  _globals['_DEPLOYMENTOBSERVED']._serialized_end=1926
+  _globals['_DEPLOYMENTOBSERVED_STATE']._serialized_start=1817
+  _globals['_DEPLOYMENTOBSERVED_STATE']._serialized_end=1926
+  _globals['_FROMSERVER']._serialized_start=1929
+  _globals['_FROMSERVER']._serialized_end=2126
+  _globals['_WELCOME']._serialized_start=2128
+  _globals['_WELCOME']._serialized_end=2221
+  _globals['_HEARTBEATACK']._serialized_start=2223
+  _globals['_HEARTBEATACK']._serialized_end=2255
+  _globals['_WANTED']._serialized_start=2258
+  _globals['_WANTED']._serialized_end=2476
+  _globals['_ATTEMPTWANTED']._serialized_start=2479
+  _globals['_ATTEMPTWANTED']._serialized_end=2706
+  _globals['_ATTEMPTWANTED_ACTION']._serialized_start=2655
+  _globals['_ATTEMPTWANTED_ACTION']._serialized_end=2706
+  _globals['_LAUNCH']._serialized_start=2709
+  _globals['_LAUNCH']._serialized_end=3615
+  _globals['_LAUNCH_ENVIRONMENTENTRY']._serialized_start=3508
+  _globals['_LAUNCH_ENVIRONMENTENTRY']._serialized_end=3558
+  _globals['_LAUNCH_SECRETSENTRY']._serialized_start=3560
+  _globals['_LAUNCH_SECRETSENTRY']._serialized_end=3606
+  _globals['_ARTIFACTREFERENCE']._serialized_start=3617
+  _globals['_ARTIFACTREFERENCE']._serialized_end=3677
+  _globals['_DEPLOYMENTWANTED']._serialized_start=3680
+  _globals['_DEPLOYMENTWANTED']._serialized_end=4053
+  _globals['_SHARE']._serialized_start=4055
+  _globals['_SHARE']._serialized_end=4123
+  _globals['_LANE']._serialized_start=4125
+  _globals['_LANE']._serialized_end=4164
+  _globals['_PEER']._serialized_start=4166
+  _globals['_PEER']._serialized_end=4206
+  _globals['_ACTIVATIONWANTED']._serialized_start=4209
+  _globals['_ACTIVATIONWANTED']._serialized_end=4402
+  _globals['_ACTIVATIONOBSERVED']._serialized_start=4405
+  _globals['_ACTIVATIONOBSERVED']._serialized_end=4734
+  _globals['_ACTIVATIONOBSERVED_STATE']._serialized_start=4665
+  _globals['_ACTIVATIONOBSERVED_STATE']._serialized_end=4734
+  _globals['_AGENTSESSION']._serialized_start=4737
+  _globals['_AGENTSESSION']._serialized_end=4941
 # @@protoc_insertion_point(module_scope)

@@ -668,21 +668,18 @@ class ArtifactReference(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     MANIFEST_ID_FIELD_NUMBER: _builtins.int
-    MANIFEST_JSON_FIELD_NUMBER: _builtins.int
     SOURCE_URL_FIELD_NUMBER: _builtins.int
     manifest_id: _builtins.str
-    manifest_json: _builtins.str
     source_url: _builtins.str
     def __init__(
         self,
         *,
         manifest_id: _builtins.str = ...,
-        manifest_json: _builtins.str = ...,
         source_url: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifest_id", b"manifest_id", "manifest_json", b"manifest_json", "source_url", b"source_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifest_id", b"manifest_id", "source_url", b"source_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

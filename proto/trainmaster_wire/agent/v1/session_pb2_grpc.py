@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from trainmaster_wire.agent.v1 import manifest_pb2 as trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2
 from trainmaster_wire.agent.v1 import session_pb2 as trainmaster__wire_dot_agent_dot_v1_dot_session__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -26,8 +27,7 @@ if _version_not_supported:
 
 
 class AgentSessionStub:
-    """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves.
-    """
+    """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
         """Constructor.
@@ -40,14 +40,26 @@ class AgentSessionStub:
                 request_serializer=trainmaster__wire_dot_agent_dot_v1_dot_session__pb2.FromAgent.SerializeToString,
                 response_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_session__pb2.FromServer.FromString,
                 _registered_method=True)
+        self.Manifest = channel.unary_unary(
+                '/trainmaster_wire.agent.v1.AgentSession/Manifest',
+                request_serializer=trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestRequest.SerializeToString,
+                response_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestReply.FromString,
+                _registered_method=True)
 
 
 class AgentSessionServicer:
-    """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves.
-    """
+    """Missing associated documentation comment in .proto file."""
 
     def Connect(self, request_iterator, context):
-        """Missing associated documentation comment in .proto file."""
+        """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Manifest(self, request, context):
+        """Of an artifact that is wanted of this node now; of no other.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -60,6 +72,11 @@ def add_AgentSessionServicer_to_server(servicer, server):
                     request_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_session__pb2.FromAgent.FromString,
                     response_serializer=trainmaster__wire_dot_agent_dot_v1_dot_session__pb2.FromServer.SerializeToString,
             ),
+            'Manifest': grpc.unary_unary_rpc_method_handler(
+                    servicer.Manifest,
+                    request_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestRequest.FromString,
+                    response_serializer=trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestReply.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'trainmaster_wire.agent.v1.AgentSession', rpc_method_handlers)
@@ -69,8 +86,7 @@ def add_AgentSessionServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AgentSession:
-    """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves.
-    """
+    """Missing associated documentation comment in .proto file."""
 
     @staticmethod
     def Connect(request_iterator,
@@ -89,6 +105,33 @@ class AgentSession:
             '/trainmaster_wire.agent.v1.AgentSession/Connect',
             trainmaster__wire_dot_agent_dot_v1_dot_session__pb2.FromAgent.SerializeToString,
             trainmaster__wire_dot_agent_dot_v1_dot_session__pb2.FromServer.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Manifest(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trainmaster_wire.agent.v1.AgentSession/Manifest',
+            trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestRequest.SerializeToString,
+            trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from trainmaster_wire.agent.v1 import manifest_pb2 as _manifest_pb2
 from trainmaster_wire.agent.v1 import session_pb2 as _session_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -27,29 +28,38 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AgentSessionStub:
-    """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves."""
-
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AgentSessionAsyncStub: ...
     Connect: _grpc.StreamStreamMultiCallable[_session_pb2.FromAgent, _session_pb2.FromServer]
+    """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves."""
+    Manifest: _grpc.UnaryUnaryMultiCallable[_manifest_pb2.ManifestRequest, _manifest_pb2.ManifestReply]
+    """Of an artifact that is wanted of this node now; of no other."""
 
 @_typing.type_check_only
 class AgentSessionAsyncStub(AgentSessionStub):
-    """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves."""
-
     def __init__(self, channel: _aio.Channel) -> None: ...
     Connect: _aio.StreamStreamMultiCallable[_session_pb2.FromAgent, _session_pb2.FromServer]  # type: ignore[assignment]
+    """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves."""
+    Manifest: _aio.UnaryUnaryMultiCallable[_manifest_pb2.ManifestRequest, _manifest_pb2.ManifestReply]  # type: ignore[assignment]
+    """Of an artifact that is wanted of this node now; of no other."""
 
 class AgentSessionServicer(metaclass=_abc_1.ABCMeta):
-    """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves."""
-
     @_abc_1.abstractmethod
     def Connect(
         self,
         request_iterator: _MaybeAsyncIterator[_session_pb2.FromAgent],
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_session_pb2.FromServer], _abc.AsyncIterator[_session_pb2.FromServer]]: ...
+    ) -> _typing.Union[_abc.Iterator[_session_pb2.FromServer], _abc.AsyncIterator[_session_pb2.FromServer]]:
+        """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves."""
+
+    @_abc_1.abstractmethod
+    def Manifest(
+        self,
+        request: _manifest_pb2.ManifestRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_manifest_pb2.ManifestReply, _abc.Awaitable[_manifest_pb2.ManifestReply]]:
+        """Of an artifact that is wanted of this node now; of no other."""
 
 def add_AgentSessionServicer_to_server(servicer: AgentSessionServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

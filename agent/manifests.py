@@ -1,0 +1,105 @@
+"""Manifests by id: from this node's disk, else from neighbours, else from the platform."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import grpc.aio
+
+from agent.channel import authorisation, is_passing, sentence_of, trouble_of
+from agent.identity import Identity
+from agent.session import Backoff
+from platform_core.distribution.manifest import Manifest, from_json
+from platform_core.errors import TrainmasterError
+from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2_grpc
+
+log = logging.getLogger(__name__)
+
+PLATFORM_SECONDS = 120.0  # a thousand nodes may ask at once
+LOOK_EVERY_SECONDS = 0.2  # while a thread waits
+
+Platform = Callable[[str], Awaitable[bytes]]  # raises TrainmasterError when it refuses
+
+
+@dataclass(slots=True)
+class _Request:
+    task: asyncio.Task[Manifest]
+    askers: int = 0
+
+
+class Manifests:
+    """Belongs to the event loop. All who ask for one manifest share a request, which ends with the last of them."""
+
+    def __init__(self, data: Path, platform: Platform) -> None:
+        self._folder, self._platform = data / "transfer", platform
+        self._loop = asyncio.get_running_loop()
+        self._requests: dict[str, _Request] = {}
+
+    async def get(self, manifest_id: str) -> Manifest:
+        """Waits for as long as the platform is away. Raises TrainmasterError when it refuses."""
+        request = self._requests.get(manifest_id)
+        if request is None:
+            request = _Request(asyncio.create_task(self._find(manifest_id)))
+            self._requests[manifest_id] = request
+        request.askers += 1
+        try:
+            return await asyncio.shield(request.task)
+        finally:
+            request.askers -= 1
+            if not request.askers:
+                request.task.cancel()
+                del self._requests[manifest_id]
+
+    def wait_for(self, manifest_id: str, look: Callable[[], None]) -> Manifest:
+        """The same for a thread. `look` is called now and then meanwhile, and may raise to stop."""
+        asked = asyncio.run_coroutine_threadsafe(self.get(manifest_id), self._loop)
+        try:
+            while not wait([asked], LOOK_EVERY_SECONDS).done:
+                look()
+            return asked.result()
+        finally:
+            asked.cancel()
+
+    async def _find(self, manifest_id: str) -> Manifest:
+        try:
+            return await asyncio.to_thread(self._on_disk, manifest_id)
+        except (OSError, TrainmasterError):
+            text = await self._platform(manifest_id)
+        return await asyncio.to_thread(_read, manifest_id, text)
+
+    def _on_disk(self, manifest_id: str) -> Manifest:
+        return _read(manifest_id, (self._folder / manifest_id / "manifest.json").read_bytes())
+
+
+async def ask_platform(
+    server: str, channel: grpc.aio.Channel, identity: Callable[[], Awaitable[Identity]], manifest_id: str
+) -> bytes:
+    """Again and again while it is away."""
+    metadata = authorisation(await identity())
+    stub: Any = cast(Any, session_pb2_grpc.AgentSessionStub(channel))
+    request = manifest_pb2.ManifestRequest(manifest_id=manifest_id)
+    backoff = Backoff()
+    while True:
+        try:
+            reply = await stub.Manifest(request, metadata=metadata, timeout=PLATFORM_SECONDS)
+            return bytes(reply.manifest_json)
+        except grpc.aio.AioRpcError as error:
+            if not is_passing(error):
+                sentence = f"The platform does not give manifest {manifest_id}: {sentence_of(error)}"
+                raise TrainmasterError("source_unavailable", sentence) from error
+            log.info("%s is waited for: %s", manifest_id, trouble_of(server, error))
+        await asyncio.sleep(backoff.draw())
+
+
+def _read(manifest_id: str, text: bytes) -> Manifest:
+    """Blocking: a manifest of a very large model takes a while to check."""
+    manifest = from_json(text)
+    if manifest.id != manifest_id:
+        raise TrainmasterError("manifest_invalid", why=f"it is {manifest.id}, {manifest_id} was asked for")
+    return manifest

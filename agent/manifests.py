@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -22,9 +23,10 @@ from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2_grpc
 log = logging.getLogger(__name__)
 
 PLATFORM_SECONDS = 120.0  # a thousand nodes may ask at once
+NEIGHBOURS_SECONDS = 2.0  # for all together: they may be waiting for it themselves
 LOOK_EVERY_SECONDS = 0.2  # while a thread waits
 
-Platform = Callable[[str], Awaitable[bytes]]  # raises TrainmasterError when it refuses
+Ask = Callable[[str], Awaitable[bytes]]  # somebody for the JSON of the manifest with this id
 
 
 @dataclass(slots=True)
@@ -36,16 +38,17 @@ class _Request:
 class Manifests:
     """Belongs to the event loop. All who ask for one manifest share a request, which ends with the last of them."""
 
-    def __init__(self, data: Path, platform: Platform) -> None:
-        self._folder, self._platform = data / "transfer", platform
+    def __init__(self, data: Path, platform: Ask, patience: float = NEIGHBOURS_SECONDS) -> None:
+        """`platform` raises TrainmasterError when it refuses; `patience` is for the neighbours."""
+        self._folder, self._platform, self._patience = data / "transfer", platform, patience
         self._loop = asyncio.get_running_loop()
         self._requests: dict[str, _Request] = {}
 
-    async def get(self, manifest_id: str) -> Manifest:
+    async def get(self, manifest_id: str, neighbours: Sequence[Ask] = ()) -> Manifest:
         """Waits for as long as the platform is away. Raises TrainmasterError when it refuses."""
         request = self._requests.get(manifest_id)
         if request is None:
-            request = _Request(asyncio.create_task(self._find(manifest_id)))
+            request = _Request(asyncio.create_task(self._find(manifest_id, neighbours)))
             self._requests[manifest_id] = request
         request.askers += 1
         try:
@@ -66,12 +69,18 @@ class Manifests:
         finally:
             asked.cancel()
 
-    async def _find(self, manifest_id: str) -> Manifest:
-        try:
+    async def _find(self, manifest_id: str, neighbours: Sequence[Ask]) -> Manifest:
+        with suppress(OSError, TrainmasterError):
             return await asyncio.to_thread(self._on_disk, manifest_id)
-        except (OSError, TrainmasterError):
-            text = await self._platform(manifest_id)
-        return await asyncio.to_thread(_read, manifest_id, text)
+        until = self._loop.time() + self._patience
+        for neighbour in neighbours:
+            try:
+                async with asyncio.timeout_at(until):
+                    text = await neighbour(manifest_id)
+                return await asyncio.to_thread(_read, manifest_id, text)
+            except (TimeoutError, grpc.aio.AioRpcError, TrainmasterError) as trouble:
+                log.info("%s does not come from a neighbour: %r", manifest_id, trouble)
+        return await asyncio.to_thread(_read, manifest_id, await self._platform(manifest_id))
 
     def _on_disk(self, manifest_id: str) -> Manifest:
         return _read(manifest_id, (self._folder / manifest_id / "manifest.json").read_bytes())

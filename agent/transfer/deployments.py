@@ -9,23 +9,25 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import grpc
 import grpc.aio
 
 from agent.files import read_json, write_atomically
-from agent.manifests import Manifests
+from agent.manifests import Ask, Manifests
 from agent.observed import DeploymentObserved, DeploymentPhase
 from agent.transfer.cache import Cache, Standing, Watermarks
 from agent.transfer.holdings import Holdings
-from agent.transfer.neighbour import Peer, Security
+from agent.transfer.neighbour import Peer, Security, ask_neighbour
 from agent.transfer.pacing import Link
 from agent.transfer.progress import Progress, TransferState
 from agent.transfer.pull import Trying
 from agent.transfer.receiver import Delivery, Receiver
 from agent.transfer.server import serve
 from agent.wanted import DeploymentWanted
+from platform_core.distribution.forest import STORE as FROM_STORE
 from platform_core.errors import TrainmasterError
 
 log = logging.getLogger(__name__)
@@ -202,10 +204,13 @@ class Deployments:
         manifest_id = wanted.artifact.manifest_id
         if self._trust.is_signed and not self._trust.is_signed(manifest_id, wanted.signature):
             raise TrainmasterError("manifest_invalid", why=f"{manifest_id} is not signed by the platform")
-        landing = self._holdings.landing(manifest_id)
+        if (landing := self._holdings.landing(manifest_id)) is not None:
+            manifest = landing.manifest
+        else:
+            manifest = await self._manifests.get(manifest_id, self._neighbours(wanted))
         return Delivery(
             deployment_id=wanted.deployment_id,
-            manifest=landing.manifest if landing is not None else await self._manifests.get(manifest_id),
+            manifest=manifest,
             source_url=wanted.artifact.source_url,
             peers=_peers(wanted),
             model=wanted.model,
@@ -214,6 +219,18 @@ class Deployments:
             lanes=wanted.lanes,
             slower=wanted.slower,
         )
+
+    def _neighbours(self, wanted: DeploymentWanted) -> tuple[Ask, ...]:
+        """Who has the manifest before us: the first of each lane. Nobody where the store comes first: this node asks
+        the platform, for all who come behind it."""
+        lanes = wanted.lanes or (tuple(peer.node_id for peer in wanted.peers),)
+        firsts = [lane[0] for lane in lanes if lane]
+        if not firsts or firsts[0] == FROM_STORE:
+            return ()
+        peers = {peer.node_id: peer for peer in _peers(wanted)}
+        near = [peers[name] for name in dict.fromkeys(firsts) if name in peers]
+        ask = partial(ask_neighbour, self._trust.security, wanted.transfer_token)
+        return tuple(partial(ask, peer) for peer in near)
 
     async def _remove(self, deployment_id: str, known: _Known) -> None:
         if known.task is not None:

@@ -16,6 +16,7 @@ from agent.transfer.landing import Landing
 from agent.transfer.sources import Pieces, SourceFailed
 from platform_core.distribution.runs import Runs
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
+from trainmaster_wire.agent.v1 import manifest_pb2
 
 SERVICE = "trainmaster_wire.agent.v1.ChunkTransfer"
 # Of both sides. A piece goes in one frame and one write where it can: each costs as much as a thousand bytes.
@@ -78,6 +79,19 @@ class Security:
         if self._names_are_node_ids:
             options = (*OPTIONS, ("grpc.ssl_target_name_override", peer.node_id))
         return grpc.aio.secure_channel(peer.address, self._credentials, options)
+
+
+async def ask_neighbour(security: Security, token: str, peer: Peer, manifest_id: str) -> bytes:
+    """A manifest as JSON, as soon as the neighbour has it itself. Raises AioRpcError."""
+    async with security.channel(peer) as channel:
+        call = channel.unary_unary(
+            f"/{SERVICE}/Manifest",
+            manifest_pb2.ManifestRequest.SerializeToString,
+            manifest_pb2.ManifestReply.FromString,
+        )
+        request = manifest_pb2.ManifestRequest(manifest_id=manifest_id)
+        reply = await call(request, metadata=(("authorization", f"Bearer {token}"),))
+        return bytes(reply.manifest_json)
 
 
 class Neighbour:

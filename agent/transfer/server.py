@@ -16,6 +16,7 @@ from agent.transfer.neighbour import SERVICE, STREAMS
 from agent.transfer.pacing import Link
 from platform_core.distribution.manifest import Piece
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
+from trainmaster_wire.agent.v1 import manifest_pb2
 
 Authorise = Callable[[str], bool]
 SIGN_OF_LIFE_SECONDS = 1.0
@@ -58,6 +59,23 @@ class ChunkServer:
                 await self._holdings.news(SIGN_OF_LIFE_SECONDS)
             else:
                 await asyncio.sleep(SHORTEST_BETWEEN_NEWS_SECONDS)
+
+    async def manifest(
+        self, request: manifest_pb2.ManifestRequest, context: Any
+    ) -> manifest_pb2.ManifestReply:
+        """Its order, or the manifest itself, may be on its way here: who asks says how long that may take."""
+        for _ in range(STRANGER_SIGNS):
+            known = self._authorise(_token(context))
+            if known and (landing := self._holdings.landing(request.manifest_id)) is not None:
+                text = await asyncio.to_thread((landing.folder / "manifest.json").read_bytes)
+                return manifest_pb2.ManifestReply(manifest_json=text)
+            if known and request.manifest_id in self._holdings.given_up:
+                break
+            await self._holdings.news(SIGN_OF_LIFE_SECONDS)
+        await context.abort(
+            grpc.StatusCode.NOT_FOUND, "It is not here, or this token belongs to no delivery here."
+        )
+        raise AssertionError("unreachable: the call has ended")
 
     # -- inside
 
@@ -163,6 +181,11 @@ def _handlers(servicer: ChunkServer) -> Any:
             ),
             "Watch": grpc.unary_stream_rpc_method_handler(
                 servicer.watch, wire.WatchRequest.FromString, wire.Holds.SerializeToString
+            ),
+            "Manifest": grpc.unary_unary_rpc_method_handler(
+                servicer.manifest,
+                manifest_pb2.ManifestRequest.FromString,
+                manifest_pb2.ManifestReply.SerializeToString,
             ),
         },
     )

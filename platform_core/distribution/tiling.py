@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from platform_core.errors import TrainmasterError
@@ -14,6 +15,7 @@ MAX_CHUNK_SIZE = GIB
 MAX_PIECE_SIZE = 64 * MIB  # a piece travels as one message and is held in memory
 # What file systems and S3 take, with room for the folder before it.
 MAX_PART_BYTES, MAX_PATH_BYTES = 255, 1000
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 KINDS = frozenset({"code", "dataset", "checkpoint", "model", "logs", "artifact"})
 
 
@@ -93,7 +95,7 @@ def _is_count(value: object) -> bool:
 
 
 def _check_digest(digest: object, what: str) -> None:
-    if not isinstance(digest, str) or len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
         raise invalid(f"{what} has {digest!r} where a SHA-256 in hexadecimal belongs")
 
 

@@ -29,9 +29,10 @@ class Node:
         if enrolled:
             self.enrol(name)
         self._news = asyncio.Event()
+        self.library = Library(MANIFEST)
         trust = Trust(self.credentials.security, self.credentials.is_signed)
         self.deployments = Deployments(
-            data, Manifests(data, Library(MANIFEST)), self._changed, trust, trying=QUICK
+            data, Manifests(data, self.library, patience=60), self._changed, trust, trying=QUICK
         )
 
     def enrol(self, name: str) -> None:
@@ -90,6 +91,7 @@ async def test_enrolled_nodes_pass_a_signed_model_on(nodes: list[Node], tmp_path
     nodes[1].deployments.receive(wanted)
     await nodes[1].until(complete)
     assert (nodes[1].data / "models/vision/small/1/weights.bin").read_bytes() == CONTENT
+    assert nodes[1].library.asked == []  # the manifest came from the neighbour too
 
 
 async def test_a_node_at_the_address_of_another_is_not_believed(nodes: list[Node], tmp_path: Path) -> None:

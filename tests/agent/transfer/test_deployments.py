@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,11 +36,12 @@ class Agent:
     def __init__(self, data: Path) -> None:
         self.data = data
         self.library = Library(manifest_of(FILES))
+        self.patience = 2.0  # with neighbours that are asked for a manifest
         self._news = asyncio.Event()
 
     async def start(self) -> None:
         self.deployments = Refusing(
-            self.data, Manifests(self.data, self.library), self._changed, trying=QUICK
+            self.data, Manifests(self.data, self.library, self.patience), self._changed, trying=QUICK
         )
         self.deployments.refused = asyncio.Event()
         self.port = await self.deployments.start("127.0.0.1")
@@ -205,6 +207,76 @@ async def test_two_deployments_of_one_model_ask_for_its_manifest_once(
     await agent.until(all_complete)
     assert content(agent.data / "models" / MODEL / "4") == FILES
     assert agent.library.asked == [manifest.id]
+
+
+# -- manifests from neighbours
+
+
+@pytest.fixture
+async def patient(tmp_path: Path) -> AsyncIterator[Agent]:
+    """Would rather wait for a neighbour than ask the platform."""
+    agent = Agent(tmp_path / "patient")
+    agent.patience = 60
+    await agent.start()
+    yield agent
+    await agent.deployments.close()
+
+
+async def test_a_neighbour_gives_the_manifest_as_soon_as_it_has_it(
+    agents: list[Agent], patient: Agent, store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    patient.deployments.receive(order(manifest, store, agents[0]))
+    async with asyncio.timeout(20):
+        await agents[0].deployments.refused.wait()
+    agents[0].deployments.receive(order(manifest, store))
+    await patient.until(all_complete)
+    assert (agents[0].library.asked, patient.library.asked) == ([manifest.id], [])
+
+
+async def test_the_platform_is_asked_where_a_neighbour_gives_another_manifest(
+    agents: list[Agent], patient: Agent, store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    liar = agents[0]
+    liar.deployments.receive(order(manifest, store))
+    await liar.until(all_complete)
+    kept = liar.data / "transfer" / manifest.id / "manifest.json"
+    kept.write_text(to_json(manifest_of({"another": b"model"})))
+    patient.deployments.receive(order(manifest, store, liar))
+    await patient.until(all_complete)
+    assert patient.library.asked == [manifest.id]
+    assert content(patient.data / "models" / MODEL / "3") == FILES
+
+
+async def test_the_platform_is_asked_where_no_neighbour_answers(
+    agents: list[Agent], patient: Agent, store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    await agents[0].deployments.close()
+    patient.deployments.receive(order(manifest, store, agents[0]))
+    await patient.until(all_complete)
+    assert patient.library.asked == [manifest.id]
+
+
+async def test_a_neighbour_that_has_none_is_not_waited_for_long(
+    agents: list[Agent], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    agents[1].deployments.receive(order(manifest, store, agents[0]))
+    await agents[1].until(lambda observed: observed[0].phase is DeploymentPhase.RECEIVING)
+    assert agents[1].library.asked == [manifest.id]
+
+
+async def test_who_is_fed_by_the_store_asks_the_platform_at_once(
+    agents: list[Agent], patient: Agent, store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    wanted = order(manifest, store, agents[0])
+    name = wanted.peers[0].node_id
+    patient.deployments.receive(replace(wanted, lanes=(("", name), ("", name))))
+    await patient.until(all_complete)
+    assert patient.library.asked == [manifest.id]
 
 
 async def test_a_model_name_that_leaves_the_folder_is_refused(

@@ -22,31 +22,32 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from trainmaster_wire.agent.v1 import manifest_pb2 as trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.trainmaster_wire/agent/v1/chunk_transfer.proto\x12\x19trainmaster_wire.agent.v1\"Q\n\x0cPiecesWanted\x12\x13\n\x0bmanifest_id\x18\x01 \x01(\t\x12\r\n\x05\x66irst\x18\x02 \x01(\x04\x12\r\n\x05until\x18\x03 \x01(\x04\x12\x0e\n\x06stride\x18\x04 \x01(\r\"\xb5\x01\n\x08\x46romPeer\x12/\n\x04part\x18\x01 \x01(\x0b\x32\x1f.trainmaster_wire.agent.v1.PartH\x00\x12\x35\n\x07waiting\x18\x02 \x01(\x0b\x32\".trainmaster_wire.agent.v1.WaitingH\x00\x12\x36\n\x08not_here\x18\x03 \x01(\x0b\x32\".trainmaster_wire.agent.v1.NotHereH\x00\x42\t\n\x07message\"3\n\x04Part\x12\r\n\x05piece\x18\x01 \x01(\x04\x12\x0e\n\x06offset\x18\x02 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"\x1b\n\x07Waiting\x12\x10\n\x08\x65xpected\x18\x01 \x01(\x08\"\x19\n\x07NotHere\x12\x0e\n\x06reason\x18\x01 \x01(\t\"2\n\x0cWatchRequest\x12\x13\n\x0bmanifest_id\x18\x01 \x01(\t\x12\r\n\x05lanes\x18\x02 \x01(\r\"\\\n\x05Holds\x12\r\n\x05known\x18\x01 \x01(\x08\x12\x10\n\x08given_up\x18\x02 \x01(\x08\x12\x32\n\x05lanes\x18\x03 \x03(\x0b\x32#.trainmaster_wire.agent.v1.LaneHeld\"\x18\n\x08LaneHeld\x12\x0c\n\x04runs\x18\x01 \x03(\x04\x32\xc7\x01\n\rChunkTransfer\x12`\n\x0cStreamChunks\x12\'.trainmaster_wire.agent.v1.PiecesWanted\x1a#.trainmaster_wire.agent.v1.FromPeer(\x01\x30\x01\x12T\n\x05Watch\x12\'.trainmaster_wire.agent.v1.WatchRequest\x1a .trainmaster_wire.agent.v1.Holds0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n.trainmaster_wire/agent/v1/chunk_transfer.proto\x12\x19trainmaster_wire.agent.v1\x1a(trainmaster_wire/agent/v1/manifest.proto\"Q\n\x0cPiecesWanted\x12\x13\n\x0bmanifest_id\x18\x01 \x01(\t\x12\r\n\x05\x66irst\x18\x02 \x01(\x04\x12\r\n\x05until\x18\x03 \x01(\x04\x12\x0e\n\x06stride\x18\x04 \x01(\r\"\xb5\x01\n\x08\x46romPeer\x12/\n\x04part\x18\x01 \x01(\x0b\x32\x1f.trainmaster_wire.agent.v1.PartH\x00\x12\x35\n\x07waiting\x18\x02 \x01(\x0b\x32\".trainmaster_wire.agent.v1.WaitingH\x00\x12\x36\n\x08not_here\x18\x03 \x01(\x0b\x32\".trainmaster_wire.agent.v1.NotHereH\x00\x42\t\n\x07message\"3\n\x04Part\x12\r\n\x05piece\x18\x01 \x01(\x04\x12\x0e\n\x06offset\x18\x02 \x01(\r\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"\x1b\n\x07Waiting\x12\x10\n\x08\x65xpected\x18\x01 \x01(\x08\"\x19\n\x07NotHere\x12\x0e\n\x06reason\x18\x01 \x01(\t\"2\n\x0cWatchRequest\x12\x13\n\x0bmanifest_id\x18\x01 \x01(\t\x12\r\n\x05lanes\x18\x02 \x01(\r\"\\\n\x05Holds\x12\r\n\x05known\x18\x01 \x01(\x08\x12\x10\n\x08given_up\x18\x02 \x01(\x08\x12\x32\n\x05lanes\x18\x03 \x03(\x0b\x32#.trainmaster_wire.agent.v1.LaneHeld\"\x18\n\x08LaneHeld\x12\x0c\n\x04runs\x18\x01 \x03(\x04\x32\xa9\x02\n\rChunkTransfer\x12`\n\x0cStreamChunks\x12\'.trainmaster_wire.agent.v1.PiecesWanted\x1a#.trainmaster_wire.agent.v1.FromPeer(\x01\x30\x01\x12T\n\x05Watch\x12\'.trainmaster_wire.agent.v1.WatchRequest\x1a .trainmaster_wire.agent.v1.Holds0\x01\x12`\n\x08Manifest\x12*.trainmaster_wire.agent.v1.ManifestRequest\x1a(.trainmaster_wire.agent.v1.ManifestReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trainmaster_wire.agent.v1.chunk_transfer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PIECESWANTED']._serialized_start=77
-  _globals['_PIECESWANTED']._serialized_end=158
-  _globals['_FROMPEER']._serialized_start=161
-  _globals['_FROMPEER']._serialized_end=342
-  _globals['_PART']._serialized_start=344
-  _globals['_PART']._serialized_end=395
-  _globals['_WAITING']._serialized_start=397
-  _globals['_WAITING']._serialized_end=424
-  _globals['_NOTHERE']._serialized_start=426
-  _globals['_NOTHERE']._serialized_end=451
-  _globals['_WATCHREQUEST']._serialized_start=453
-  _globals['_WATCHREQUEST']._serialized_end=503
-  _globals['_HOLDS']._serialized_start=505
-  _globals['_HOLDS']._serialized_end=597
-  _globals['_LANEHELD']._serialized_start=599
-  _globals['_LANEHELD']._serialized_end=623
-  _globals['_CHUNKTRANSFER']._serialized_start=626
-  _globals['_CHUNKTRANSFER']._serialized_end=825
+  _globals['_PIECESWANTED']._serialized_start=119
+  _globals['_PIECESWANTED']._serialized_end=200
+  _globals['_FROMPEER']._serialized_start=203
+  _globals['_FROMPEER']._serialized_end=384
+  _globals['_PART']._serialized_start=386
+  _globals['_PART']._serialized_end=437
+  _globals['_WAITING']._serialized_start=439
+  _globals['_WAITING']._serialized_end=466
+  _globals['_NOTHERE']._serialized_start=468
+  _globals['_NOTHERE']._serialized_end=493
+  _globals['_WATCHREQUEST']._serialized_start=495
+  _globals['_WATCHREQUEST']._serialized_end=545
+  _globals['_HOLDS']._serialized_start=547
+  _globals['_HOLDS']._serialized_end=639
+  _globals['_LANEHELD']._serialized_start=641
+  _globals['_LANEHELD']._serialized_end=665
+  _globals['_CHUNKTRANSFER']._serialized_start=668
+  _globals['_CHUNKTRANSFER']._serialized_end=965
 # @@protoc_insertion_point(module_scope)

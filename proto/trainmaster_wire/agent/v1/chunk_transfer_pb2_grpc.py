@@ -4,6 +4,7 @@ import grpc
 import warnings
 
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2
+from trainmaster_wire.agent.v1 import manifest_pb2 as trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -46,6 +47,11 @@ class ChunkTransferStub:
                 request_serializer=trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.WatchRequest.SerializeToString,
                 response_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.Holds.FromString,
                 _registered_method=True)
+        self.Manifest = channel.unary_unary(
+                '/trainmaster_wire.agent.v1.ChunkTransfer/Manifest',
+                request_serializer=trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestRequest.SerializeToString,
+                response_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestReply.FromString,
+                _registered_method=True)
 
 
 class ChunkTransferServicer:
@@ -68,6 +74,13 @@ class ChunkTransferServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Manifest(self, request, context):
+        """As soon as the neighbour has it itself: the deadline of the call says how long that may take.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ChunkTransferServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -80,6 +93,11 @@ def add_ChunkTransferServicer_to_server(servicer, server):
                     servicer.Watch,
                     request_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.WatchRequest.FromString,
                     response_serializer=trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.Holds.SerializeToString,
+            ),
+            'Manifest': grpc.unary_unary_rpc_method_handler(
+                    servicer.Manifest,
+                    request_deserializer=trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestRequest.FromString,
+                    response_serializer=trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -138,6 +156,33 @@ class ChunkTransfer:
             '/trainmaster_wire.agent.v1.ChunkTransfer/Watch',
             trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.WatchRequest.SerializeToString,
             trainmaster__wire_dot_agent_dot_v1_dot_chunk__transfer__pb2.Holds.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Manifest(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trainmaster_wire.agent.v1.ChunkTransfer/Manifest',
+            trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestRequest.SerializeToString,
+            trainmaster__wire_dot_agent_dot_v1_dot_manifest__pb2.ManifestReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from grpc import aio as _aio
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as _chunk_transfer_pb2
+from trainmaster_wire.agent.v1 import manifest_pb2 as _manifest_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -41,6 +42,8 @@ class ChunkTransferStub:
     """
     Watch: _grpc.UnaryStreamMultiCallable[_chunk_transfer_pb2.WatchRequest, _chunk_transfer_pb2.Holds]
     """What a neighbour holds: at once, whenever it has changed (a few times a second at most), and every second."""
+    Manifest: _grpc.UnaryUnaryMultiCallable[_manifest_pb2.ManifestRequest, _manifest_pb2.ManifestReply]
+    """As soon as the neighbour has it itself: the deadline of the call says how long that may take."""
 
 @_typing.type_check_only
 class ChunkTransferAsyncStub(ChunkTransferStub):
@@ -55,6 +58,8 @@ class ChunkTransferAsyncStub(ChunkTransferStub):
     """
     Watch: _aio.UnaryStreamMultiCallable[_chunk_transfer_pb2.WatchRequest, _chunk_transfer_pb2.Holds]  # type: ignore[assignment]
     """What a neighbour holds: at once, whenever it has changed (a few times a second at most), and every second."""
+    Manifest: _aio.UnaryUnaryMultiCallable[_manifest_pb2.ManifestRequest, _manifest_pb2.ManifestReply]  # type: ignore[assignment]
+    """As soon as the neighbour has it itself: the deadline of the call says how long that may take."""
 
 class ChunkTransferServicer(metaclass=_abc_1.ABCMeta):
     """Agent to agent. Pieces are numbered over the whole manifest. With L lanes, lane l is the pieces l, l + L, l + 2L, …
@@ -78,5 +83,13 @@ class ChunkTransferServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_chunk_transfer_pb2.Holds], _abc.AsyncIterator[_chunk_transfer_pb2.Holds]]:
         """What a neighbour holds: at once, whenever it has changed (a few times a second at most), and every second."""
+
+    @_abc_1.abstractmethod
+    def Manifest(
+        self,
+        request: _manifest_pb2.ManifestRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_manifest_pb2.ManifestReply, _abc.Awaitable[_manifest_pb2.ManifestReply]]:
+        """As soon as the neighbour has it itself: the deadline of the call says how long that may take."""
 
 def add_ChunkTransferServicer_to_server(servicer: ChunkTransferServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

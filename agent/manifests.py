@@ -93,7 +93,7 @@ async def ask_platform(
     metadata = authorisation(await identity())
     stub: Any = cast(Any, session_pb2_grpc.AgentSessionStub(channel))
     request = manifest_pb2.ManifestRequest(manifest_id=manifest_id)
-    backoff = Backoff()
+    backoff, known = Backoff(), ""
     while True:
         try:
             reply = await stub.Manifest(request, metadata=metadata, timeout=PLATFORM_SECONDS)
@@ -102,7 +102,9 @@ async def ask_platform(
             if not is_passing(error):
                 sentence = f"The platform does not give manifest {manifest_id}: {sentence_of(error)}"
                 raise TrainmasterError("source_unavailable", sentence) from error
-            log.info("%s is waited for: %s", manifest_id, trouble_of(server, error))
+            trouble = trouble_of(server, error)
+            level, known = logging.DEBUG if trouble == known else logging.WARNING, trouble
+            log.log(level, "%s is waited for: %s", manifest_id, trouble)
         await asyncio.sleep(backoff.draw())
 
 

@@ -136,6 +136,7 @@ async def agents(
             "egress_bytes": store.sent(),
             "verified": all(is_right(home / "weights.bin", manifest) for home in homes),
             "tls": True,
+            "manifest_requests": gateway.manifest_requests,  # the others had it from a neighbour
             "retries": sum(each.retries for each in gateway.observed.values()),
             "cpu_s_per_gb": round((fleet.cpu_seconds() - cpu) / manifest.total_bytes / len(hosts) * 1e9, 2),
         }

@@ -26,6 +26,7 @@ class Gateway:
     def __init__(self, manifest: Manifest, port: int = 0) -> None:
         self.manifest, self.manifest_json = manifest, to_json(manifest).encode()  # of the one deployment
         self.addresses: dict[str, str] = {}  # by node: where it serves pieces
+        self.manifest_requests = 0
         self.observed: dict[str, DeploymentObserved] = {}  # of the one deployment
         self.heard_ms: dict[str, int] = {}  # when a node last told of it
         self.done_at: dict[str, float] = {}  # when a node was first seen to be complete
@@ -108,6 +109,7 @@ class _Session(session_pb2_grpc.AgentSessionServicer):
     async def Manifest(
         self, request: manifest_pb2.ManifestRequest, context: Any
     ) -> manifest_pb2.ManifestReply:
+        self._gateway.manifest_requests += 1
         return manifest_pb2.ManifestReply(manifest_json=self._gateway.manifest_json)
 
     async def _listen(self, node: str, messages: AsyncIterator[session_pb2.FromAgent]) -> None:

@@ -13,6 +13,8 @@ from platform_core.distribution.sharing import USUAL, Share, Use, allot
 _BURST_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
 _PEAK_LOOKS = 20
+_SHORTEST_SECONDS = 0.001  # of a wait
+_PAUSE_SECONDS = 10.0  # what moved before such a pause says nothing about the link
 
 
 @dataclass(slots=True)
@@ -21,8 +23,15 @@ class _Flow:
 
     taken: int = 0  # since the last look
     rate: float = 0.0  # at the last look
+    took_at: float = 0.0
     allowed: float = inf
-    free_at: float = 0.0  # when everything let through so far will have been paid for
+    asked: int = 0  # bytes, since it began
+    paid: float = 0.0  # of them, at the rates that were allowed
+    paid_at: float = 0.0
+
+    def pay(self, now: float) -> None:
+        earned = inf if self.allowed == inf else (now - self.paid_at) * self.allowed
+        self.paid, self.paid_at = min(self.asked, self.paid + earned), now
 
 
 class Link:
@@ -49,25 +58,37 @@ class Link:
         now = asyncio.get_running_loop().time()
         flow = self._flows.get(manifest_id)
         if flow is None:
-            flow = self._flows[manifest_id] = _Flow()
+            flow = self._flows[manifest_id] = _Flow(paid_at=now)
             self._allot()
-        flow.taken += size
+        flow.taken, flow.took_at = flow.taken + size, now
+        before, flow.asked = flow.asked, flow.asked + size
+        while (wait := self._wait(flow, before)) > _SHORTEST_SECONDS:
+            await asyncio.sleep(min(wait, _LOOK_SECONDS))  # what it may take can be more by then
+
+    def _wait(self, flow: _Flow, before: int) -> float:
+        """Until what was asked for before has been paid for."""
+        now = asyncio.get_running_loop().time()
         if now - self._looked_at >= _LOOK_SECONDS:
             self._look(now)
-        if flow.allowed == inf:
-            return
-        wait = flow.free_at - now - _BURST_SECONDS
-        flow.free_at = max(flow.free_at, now) + size / flow.allowed
-        if wait > 0:
-            await asyncio.sleep(wait)
+        flow.pay(now)
+        owed = before - flow.paid
+        return owed / flow.allowed - _BURST_SECONDS if owed > 0 else 0.0
 
     def _look(self, now: float) -> None:
         """Those that took nothing since the last time have no part in it."""
-        self._flows = {key: flow for key, flow in self._flows.items() if flow.taken or flow.free_at > now}
+        seconds, self._looked_at = now - self._looked_at, now
         for flow in self._flows.values():
-            flow.rate, flow.taken = flow.taken / (now - self._looked_at), 0
-        self._looked_at = now
-        self._seen.append(sum(flow.rate for flow in self._flows.values()))
+            flow.pay(now)
+            flow.taken = flow.taken if now - flow.took_at < _PAUSE_SECONDS else 0
+        self._flows = {key: flow for key, flow in self._flows.items() if flow.taken or flow.paid < flow.asked}
+        if seconds < _PAUSE_SECONDS:
+            for flow in self._flows.values():
+                flow.rate = flow.taken / seconds
+            self._seen.append(sum(flow.rate for flow in self._flows.values()))
+        else:
+            self._seen.clear()
+        for flow in self._flows.values():
+            flow.taken = 0
         self._allot()
 
     def _allot(self) -> None:

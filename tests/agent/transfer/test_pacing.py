@@ -100,5 +100,44 @@ def test_a_team_has_its_cap_and_a_deployment_alone_all_that_is_left() -> None:
     assert got["c"] > 30e6
 
 
+@pytest.mark.parametrize("pause", [0.2, 3, 40, 10_000])
+def test_what_moved_before_a_pause_does_not_hold_back_who_comes_after_it(pause: float) -> None:
+    """Of another weight: they would share what was seen of the link, and nothing moved over it in the pause."""
+    link, took = Link(), []
+    link.order("early", Share(10))
+    link.order("late", Share(1))
+
+    async def one_after_the_other() -> None:
+        clock = asyncio.get_running_loop().time
+        await asyncio.sleep(70_000)  # the machine has been up for long
+        for _ in range(2):
+            await link.take("early", 100_000)
+        await asyncio.sleep(pause)
+        began = clock()
+        for _ in range(3):
+            await link.take("late", 4 << 20)
+            took.append(clock() - began)
+
+    with asyncio.Runner(loop_factory=QuickLoop) as runner:
+        runner.run(one_after_the_other())
+    assert took[-1] < 2
+
+
+def test_a_cap_holds_for_what_comes_seldom() -> None:
+    link = Link()
+    link.order("a", Share(cap=100_000))
+    moved_by: list[float] = []
+
+    async def seldom() -> None:
+        for _ in range(4):
+            await link.take("a", 5_000_000)
+            moved_by.append(asyncio.get_running_loop().time())
+            await asyncio.sleep(25)
+
+    with asyncio.Runner(loop_factory=QuickLoop) as runner:
+        runner.run(seldom())
+    assert moved_by == pytest.approx([0, 50, 100, 150], abs=1)
+
+
 def test_a_link_without_caps_holds_nobody_back() -> None:
     assert moved(10, Link(), 1e6, {"a": inf})["a"] == pytest.approx(10e6, rel=0.01)

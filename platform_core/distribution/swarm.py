@@ -35,9 +35,9 @@ class View:
     """What a node knows. Numbers of pieces are those within the lane; held means verified and on disk.
 
     `leap`: a node that is further behind its source than so many pieces of a lane goes on where that one is, so that
-    those who follow it are not late as well, and fills the gap when the lane is done. `patience`: how far a source
-    may be behind and still be waited for, and by how much more another must be ahead before a lane that stalls
-    leaves the source that the plan prefers; several times `leap`, because each hop may add one.
+    those who follow it are not late as well, and fills the gap when the lane is done. By so much another must be ahead
+    before a lane that stalls leaves the source that the plan prefers. `patience`: how far a source may be behind and
+    still be waited for; several times `leap`, because each hop may add one.
     """
 
     pieces: int
@@ -190,7 +190,7 @@ def _way_out(plan: NodePlan, view: View, lane: int, first: int, length: int) -> 
     having = [peer for peer in everybody if run_at(peer[1], first)]
     if not having and plan.lanes[lane][0] in view.gone:
         return STORE, ()
-    ahead = (p for p in having if frontier(p[1]) > first + view.patience or frontier(p[1]) == length)
+    ahead = (p for p in having if frontier(p[1]) > first + view.leap or frontier(p[1]) == length)
     return next(ahead, None)
 
 

@@ -109,9 +109,9 @@ def test_one_far_behind_goes_on_where_its_neighbours_are_and_fills_the_gap_after
 
 def test_a_stalled_lane_leaves_a_parent_that_lacks_the_piece_only_for_one_far_ahead() -> None:
     view = replace(FRESH, following=UNDER_WAY, holds=(((0, 30),), ()), stalled=frozenset({0}))
-    waiting = has(view, mother=(((0, 30),), ()), aunt=(((0, 50),), ()))
+    waiting = has(view, mother=(((0, 30),), ()), aunt=(((0, 35),), ()))
     assert next_actions(PLAN, waiting) == ()
-    assert next_actions(PLAN, has(waiting, aunt=(((0, 51),), ()))) == (Follow(0, "aunt", 30, 100),)
+    assert next_actions(PLAN, has(waiting, aunt=(((0, 36),), ()))) == (Follow(0, "aunt", 30, 100),)
 
 
 def test_one_that_leaps_again_and_again_stays_behind_its_parent() -> None:

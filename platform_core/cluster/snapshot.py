@@ -57,7 +57,10 @@ class PendingJob:
     constraints: Constraints = ANYWHERE
     resize_to: int = 0  # it was stopped to start again with so many GPUs at most; 0 where it was not
     resize_on: tuple[str, ...] = ()  # where it ran until then, best it stays there
-    room_on: tuple[str, ...] = ()  # nodes from which others were moved away for it
+    room_on: tuple[
+        str, ...
+    ] = ()  # nodes from which others were moved away for it, or to which it is moved itself
+    room_until_ms: int | None = None  # how long that counts; None is until it starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class RunningJob:
     attained_gpu_ms: int = 0  # in attempts before this one
     max_runtime_ms: int = 0  # the user's limit; 0 where none is known
     saves_when_stopped: bool = False  # does it write a checkpoint when it is told to stop?
-    asks: PendingJob | None = None  # of an elastic job: what it would ask for if it waited
+    asks: PendingJob | None = None  # what it would ask for if it waited; known of those that may be stopped
     stopping: bool = False  # it was told to stop and gives its slots within a minute or so
     held: int = field(init=False, compare=False, repr=False)  # slots; an elastic job may ask for more
 

@@ -28,7 +28,11 @@ class Board:
         self.rooms: list[Room] = []  # that this round makes by moving others
         self.too_dear: list[Stop] = []  # moves for the first in order that would win less than they lose
         self.stopping: set[str] = set()  # running jobs that this round stops
-        self.resizable = [job for job in snapshot.running if job.asks is not None and job.preemptible]
+        self.resizable = [
+            job
+            for job in snapshot.running
+            if job.asks is not None and job.preemptible and job.min_gpus < job.num_gpus
+        ]
         # What stops could not make room for, until the next.
         self.hopeless: set[tuple[str, Demand, int]] = set()
         self._surplus = {
@@ -36,6 +40,10 @@ class Board:
         }
         self.owners: set[str] = set()  # waiting jobs within their team's guarantee
         self.promised: set[str] = set()  # waiting jobs that get what others are giving up already
+        self.moving: set[str] = (
+            set()
+        )  # running jobs that save: in the queue only so that their new place is kept
+        self.kept_for: list[PendingJob] = []  # those of them, and of this round, whose place is
         self._slots = [node.free_slots for node in self.index.nodes]
         self._linked = LinkedRoom(self.index) if self.index.with_islands else None
         self._free = {

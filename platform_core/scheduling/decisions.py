@@ -59,7 +59,7 @@ def started(job: PendingJob, placement: Placement, now_ms: int, runtime_ms: int)
         submitted_ms=job.submitted_ms,
         attained_gpu_ms=job.attained_gpu_ms,
         max_runtime_ms=job.max_runtime_ms,
-        asks=replace(job, resize_to=0) if job.min_gpus < job.num_gpus else None,
+        asks=replace(job, resize_to=0, resize_on=(), room_on=(), room_until_ms=None),
     )
 
 
@@ -92,10 +92,11 @@ class Stop(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Nodes from which others move away so that this job fits there: its own until it starts or fits there no more."""
+    """A job's own nodes until it starts or fits there no more: others move away for it, or it moves there itself."""
 
     job_id: str
     nodes: tuple[str, ...]
+    until_ms: int | None = None  # of one that moves: it is bounded, since the place stays empty meanwhile
 
 
 @dataclass(frozen=True, slots=True)

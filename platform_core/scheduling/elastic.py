@@ -44,7 +44,7 @@ def sizes(job: PendingJob, node_slots: int) -> Iterator[int]:
         yield job.min_gpus
 
 
-def is_elastic(job: PendingJob) -> bool:
+def is_elastic(job: PendingJob | RunningJob) -> bool:
     return job.min_gpus < job.num_gpus
 
 

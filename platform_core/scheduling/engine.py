@@ -23,7 +23,13 @@ from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.ordering.keys import BY_KEY
 from platform_core.scheduling.policy import Policy
 from platform_core.scheduling.reservations import Reservation
-from platform_core.scheduling.stopping import expect_the_leaving, has_room, promise
+from platform_core.scheduling.stopping import (
+    expect_the_leaving,
+    has_room,
+    keep_place,
+    on_the_move,
+    promise,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +64,11 @@ def plan(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
 def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     """The decisions of a round without their explanations, for those who replay thousands of rounds."""
     keys = ORDERS[policy.order].keys(snapshot)
-    ranked = sorted([(keys.waiting(job), job) for job in snapshot.pending], key=BY_KEY)
     board = Board(snapshot, spread=policy.spread)
     expect_the_leaving(board)
-    eviction = Eviction(board, ranked, keys.running, moves=policy.moves) if policy.evicts else None
+    queue = [*snapshot.pending, *on_the_move(board)]
+    ranked = sorted([(keys.waiting(job), job) for job in queue], key=BY_KEY)
+    eviction = Eviction(board, ranked, keys.running, policy) if policy.evicts else None
     if eviction is not None:
         # The room made for one is not for those who would be evicted.
         ranked = eviction.deserving_first(ranked)
@@ -76,13 +83,16 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
             deserving = False  # all rooms are made: what is left can be promised
             unkept = eviction.without_room
         if not deserving and _nothing_left(board, policy):
-            rest = [later for _, later in ranked[number:]]
+            rest = _waiting(ranked[number:], board)
             waiting.extend(rest)
             unkept = [*unkept, *rest]
             break
         if unkept:
             _reserve(board, policy, unkept)
             unkept = []
+        if job.id in board.moving:
+            keep_place(board, job)
+            continue
         placement = _seated(board, job)
         if placement is not None:
             started.append((job, placement))
@@ -93,10 +103,11 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
         if deserving and eviction is not None and not eviction.is_undeserving(job):
             eviction.make_room(job, rank)
         elif not _reserve(board, policy, [job]) and not policy.skip_ahead:
-            waiting.extend(later for _, later in ranked[number + 1 :])
+            waiting.extend(_waiting(ranked[number + 1 :], board))
             break
     if policy.elastic:
         elastic.grow(board, waiting)
+    ranked = [each for each in ranked if each[1].id not in board.moving]
     return Decisions(started, waiting, ranked, tuple(board.stops), board, unkept)
 
 
@@ -110,10 +121,10 @@ def _put_first(
     ranked: list[Ranked], board: Board, policy: Policy
 ) -> tuple[Sequence[Ranked], Sequence[Ranked]]:
     """Whoever was stopped to be resized has its slots planned already; then those within their team's guarantee, then
-    those for whom others have made room by moving.
+    those for whom others have made room by moving, and these themselves.
 
     Otherwise a borrower that comes before them in order would take again what was reclaimed from it, and a smaller job,
-    perhaps the moved one itself, the room of a gang.
+    perhaps the moved one itself, the room of a gang; or the place to which that one moves.
     """
     with_room = _with_room(ranked, board)
     if with_room:
@@ -132,8 +143,10 @@ def _put_first(
 
 
 def _with_room(ranked: Sequence[Ranked], board: Board) -> list[Ranked]:
-    """Those for whom others were moved, while they fit there; of those before them in order only the more urgent."""
-    theirs = {job.id for _, job in ranked if job.room_on and has_room(board, job)}
+    """Those for whom others were moved, and then the moved, while they fit there; of those before them in order only
+    the more urgent."""
+    with_room = [job for _, job in ranked if job.room_on and has_room(board, with_gpus(job, job.min_gpus))]
+    theirs = {job.id: job.room_until_ms is not None for job in with_room}
     if not theirs:
         return []
     places = [number for number, (_, job) in enumerate(ranked) if job.id in theirs]
@@ -144,8 +157,13 @@ def _with_room(ranked: Sequence[Ranked], board: Board) -> list[Ranked]:
             for rank, job in ranked[: places[-1] + 1]
             if job.id in theirs or job.priority < least_urgent
         ],
-        key=lambda each: (each[1].priority, each[1].id not in theirs),
+        key=lambda each: (each[1].priority, each[1].id not in theirs, theirs.get(each[1].id, False)),
     )
+
+
+def _waiting(ranked: Sequence[Ranked], board: Board) -> list[PendingJob]:
+    """Without those that still run elsewhere, and stand in the queue only for the place they move to."""
+    return [job for _, job in ranked if job.id not in board.moving]
 
 
 def _owners(queue: Sequence[PendingJob], board: Board) -> set[str]:
@@ -158,6 +176,9 @@ def _owners(queue: Sequence[PendingJob], board: Board) -> set[str]:
     owners: set[str] = set()
     for job in queue:
         team = (job.team, job.gpu_type)
+        if job.id in board.moving:  # its slots are counted where it still runs
+            owners |= {job.id} if board.quota.guarantees(*team, 0) else set()
+            continue
         if team in closed or job.min_gpus > board.quota.guaranteed(*team):
             continue
         asked[team] += job.min_gpus

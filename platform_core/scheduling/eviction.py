@@ -15,23 +15,28 @@ from functools import cached_property
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.scheduling.board import Board
 from platform_core.scheduling.decisions import Room, Stop, StopKind
-from platform_core.scheduling.estimates import lost_by_stopping_ms, remaining_ms
+from platform_core.scheduling.estimates import lost_by_stopping_ms, remaining_ms, with_gpus
 from platform_core.scheduling.lending import may_all_stop
 from platform_core.scheduling.node_index import Demand
 from platform_core.scheduling.offers import Held, Offer, Offers
 from platform_core.scheduling.ordering.keys import BY_KEY, KeyOfHeld, OrderKey
+from platform_core.scheduling.policy import Policy
+from platform_core.scheduling.stopping import keep_place
 
 LEAST_RUN_BEFORE_A_MOVE_MS = 30 * 60_000
 GAIN_OF_A_MOVE = 10  # GPU time of the job that gets the room, over the GPU time lost
+KEPT_AFTER_THE_GRACE_MS = (
+    60_000  # the place of one that moves; until then it has stopped, or something is wrong
+)
 
 Ranked = tuple[OrderKey, PendingJob]
 Areas = tuple[int, ...]  # sets of nodes; see Site.areas
 
 
 class Eviction:
-    def __init__(self, board: Board, queue: Sequence[Ranked], held_key: KeyOfHeld, *, moves: bool) -> None:
+    def __init__(self, board: Board, queue: Sequence[Ranked], held_key: KeyOfHeld, policy: Policy) -> None:
         self.without_room: list[PendingJob] = []  # deserving, and yet nobody can be stopped for them
-        self._board, self._moves = board, moves
+        self._board, self._policy = board, policy
         self._running = sorted(
             [(held_key(job), job) for job in board.snapshot.running if job.preemptible], key=BY_KEY
         )
@@ -97,7 +102,7 @@ class Eviction:
     ) -> tuple[int, list[Offer]]:
         guarded = self._board.quota.promises_anything
         each, offers = self._without_moves(areas, demand, job, key)
-        if not offers and self._moves:
+        if not offers and self._policy.moves:
             each, offers = self._with_moves(areas, demand, job, key)
             if _lost(offers) * GAIN_OF_A_MOVE > remaining_ms(job) * job.num_gpus:
                 self._board.too_dear = self._board.too_dear or [stop for _, stop in _stops(job, offers)]
@@ -175,16 +180,30 @@ class Eviction:
         return smaller and held.job.priority >= job.priority and ran_ms >= LEAST_RUN_BEFORE_A_MOVE_MS
 
     def _stop(self, job: PendingJob, each: int, offers: Sequence[Offer]) -> None:
+        moved: list[RunningJob] = []
         for held, stop in _stops(job, offers):
             self._board.stops.append(stop)
             self._board.stopping.add(stop.job_id)
             if stop.kind is StopKind.EVICTED:
                 self._board.gives_up(held.job)
-        if any(stop.kind is StopKind.MOVED and stop.for_job == job.id for stop in self._board.stops):
-            nodes = [self._board.index.nodes[offer.position].id for offer in offers]
-            self._board.rooms.append(Room(job.id, tuple(sorted(nodes))))
+            else:
+                moved.append(held.job)
         for position, slots in self._offers.take(offers, each):
             self._board.take(position, slots)
+        if moved:
+            nodes = [self._board.index.nodes[offer.position].id for offer in offers]
+            self._board.rooms.append(Room(job.id, tuple(sorted(nodes))))
+        for other in moved:
+            self._keep_place(other)
+
+    def _keep_place(self, moved: RunningJob) -> None:
+        """Of what is free now, for as long as it may take to stop; it may have to wait where nothing fits."""
+        board = self._board
+        place = keep_place(board, with_gpus(moved.asks, moved.held)) if moved.asks is not None else None
+        if place is not None:
+            until_ms = board.snapshot.now_ms + self._policy.stop_grace_ms + KEPT_AFTER_THE_GRACE_MS
+            nodes = [board.index.nodes[position].id for position in place.nodes]
+            board.rooms.append(Room(moved.id, tuple(sorted(nodes)), until_ms))
 
 
 def _stops(job: PendingJob, offers: Sequence[Offer]) -> list[tuple[Held, Stop]]:
@@ -219,8 +238,9 @@ def _deserving(board: Board, contenders: Sequence[tuple[OrderKey, PendingJob | R
         gpu_type: board.site.capacity.total(board.index.of_type(gpu_type) & board.site.ready)
         for gpu_type in board.index.gpu_types
     }
+    contending = {each.id for _, each in contenders}
     for job in board.snapshot.running:
-        if not job.preemptible:
+        if job.id not in contending:
             left[job.gpu_type] = left.get(job.gpu_type, 0) - job.held
     deserving: set[str] = set()
     for _, each in contenders:

@@ -39,6 +39,7 @@ class Explainer:
         self._now_ms = board.snapshot.now_ms
         self._stopping = Counter(stop.for_job for stop in stops)
         self._promised = board.promised
+        self._moving = {job.gpu_type: job.id for job in board.kept_for}
         self._reserved = {each.job_id: each for each in board.reservations.made}
 
     def wait(self, job: PendingJob, held_back_by: str = "") -> Wait:
@@ -181,9 +182,11 @@ class Explainer:
         if self._reserved and self._site.place(self._at_end, demand) is not None:
             return self._kept_for_others(numbers, needed, free)
         if self._site.place(self._at_start, demand) is not None:
-            ahead = self._started[demand.gpu_type]
-            took = f"{plural(ahead, 'job')} ahead of it took the free ones in this round, {are(free, 'left')}"
-            return WaitCode.BEHIND, (*numbers, ("ahead", ahead)), f"{needed}; {took}"
+            ahead, moving = self._started[demand.gpu_type], self._moving.get(demand.gpu_type)
+            took = [f"{plural(ahead, 'job')} ahead of it took the free ones in this round"] if ahead else []
+            took += [f"{moving} moves to free ones"] if moving else []
+            sentence = f"{needed}; {' and '.join(took)}, {are(free, 'left')}"
+            return WaitCode.BEHIND, (*numbers, ("ahead", ahead)), sentence
         bound = binding(self._index, demand, lambda it: self._site.place(self._at_end, it))
         if bound is not None:
             numbers = (*numbers, ("condition", bound.condition), ("nodes", bound.nodes))

@@ -117,9 +117,40 @@ def expect_the_leaving(board: Board) -> None:
 
 
 def has_room(board: Board, job: PendingJob) -> bool:
-    """Does it still fit where others were moved away for it, with what these are giving up?"""
-    nodes = board.index.bits(job.room_on)
+    """Does it still fit where others were moved away for it, or it moves to, with what is being given up there?"""
+    nodes = board.index.bits(job.room_on) if _is_due(board, job) else 0
     return nodes > 0 and Draft(board).place(job, nodes) is not None
+
+
+def on_the_move(board: Board) -> list[PendingJob]:
+    """What jobs will ask for that are saving now, to go on elsewhere: each stands in the queue for its new place."""
+    leaving = [
+        (job.asks, job.held) for job in board.snapshot.running if job.stopping and job.asks is not None
+    ]
+    moving = [
+        with_gpus(asks, held)
+        for asks, held in leaving
+        if asks.room_until_ms is not None and not asks.resize_to and _is_due(board, asks)
+    ]
+    board.moving = {job.id for job in moving}
+    return moving
+
+
+def keep_place(board: Board, job: PendingJob) -> Place | None:
+    """Free slots stay free for a job that moves there; None where it does not fit, or a more urgent one went."""
+    nodes, runtime_ms = board.index.bits(job.room_on) if job.room_on else -1, remaining_ms(job)
+    free = board.reservations.free_through(runtime_ms)
+    place = board.site.place(free, board.site.demand(job), nodes)
+    if place is not None:
+        for position in place.nodes:
+            board.take(position, place.slots_each)
+        board.reservations.start(place, runtime_ms)
+        board.kept_for.append(job)
+    return place
+
+
+def _is_due(board: Board, job: PendingJob) -> bool:
+    return job.room_until_ms is None or board.snapshot.now_ms < job.room_until_ms
 
 
 def promise(board: Board, job: PendingJob) -> bool:

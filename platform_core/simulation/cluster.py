@@ -150,7 +150,9 @@ class Cluster:
             for stop in decided.stops:
                 self._stop(stop, now_ms)
             for room in decided.board.rooms:
-                self._pending[room.job_id] = replace(self._pending[room.job_id], room_on=room.nodes)
+                whose = self._pending[room.job_id]
+                kept = replace(whose, room_on=room.nodes, room_until_ms=room.until_ms)
+                self._pending[room.job_id] = kept
             if not decided.stops:
                 return
         raise RuntimeError(f"{_ROUNDS_AT_ONCE} rounds at {now_ms} ms and still evicting")

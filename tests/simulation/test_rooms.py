@@ -1,4 +1,4 @@
-"""The room that others make by moving is used by the gang for which it was made."""
+"""The room that others make by moving is used by the gang for which it was made, and they start where they move to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.scheduling import engine
-from platform_core.scheduling.decisions import StopKind
+from platform_core.scheduling.decisions import Placement, StopKind
 from platform_core.scheduling.engine import Decisions, decide
 from platform_core.scheduling.policy import Policy
 from platform_core.simulation.cluster import Cluster
@@ -26,6 +26,7 @@ POLICIES = [
     Policy("least_attained_service", evicts=True, moves=True),
 ]
 Round = tuple[Snapshot, Decisions]
+Started = list[tuple[PendingJob, Placement]]
 
 traces = st.lists(
     st.builds(
@@ -84,6 +85,26 @@ def test_whoever_others_were_moved_for_starts_unless_one_more_urgent_does(
         )
 
 
+@settings(max_examples=150, deadline=None)
+@given(traces, st.sampled_from(POLICIES))
+def test_whoever_moves_to_a_place_starts_there_unless_one_more_urgent_does(
+    trace: list[tuple[int, int, int, int]], policy: Policy
+) -> None:
+    for job, nodes, started in moved_to(history(trace, policy)):
+        where = [[seat.node for seat in seats.members] for each, seats in started if each.id == job]
+        urgent = any(each.priority < 50 for each, _ in started)
+        assert urgent or where == [list(nodes)], f"{job} was to go to {nodes} and went to {where}"
+
+
+def moved_to(rounds: list[Round]) -> Iterator[tuple[str, tuple[str, ...], Started]]:
+    """Who moves, where to, and who started from then on in the rounds of that moment."""
+    for number, (snapshot, decided) in enumerate(rounds):
+        at_once = [later for seen, later in rounds[number + 1 :] if seen.now_ms == snapshot.now_ms]
+        for room in decided.board.rooms:
+            if room.until_ms is not None:
+                yield room.job_id, room.nodes, [each for later in at_once for each in later.started]
+
+
 def random_traces() -> Iterator[list[tuple[int, int, int, int]]]:
     chance = random.Random(7)
     for _ in range(150):
@@ -94,7 +115,9 @@ def random_traces() -> Iterator[list[tuple[int, int, int, int]]]:
 
 
 def test_moves_do_happen_in_such_histories() -> None:
-    assert sum(1 for trace in random_traces() for _ in moved_for(history(trace, POLICIES[0]))) >= 20
+    histories = [history(trace, POLICIES[0]) for trace in random_traces()]
+    assert sum(1 for rounds in histories for _ in moved_for(rounds)) >= 20
+    assert sum(1 for rounds in histories for _ in moved_to(rounds)) >= 20
 
 
 def test_without_that_rule_some_room_is_taken_by_another(monkeypatch: pytest.MonkeyPatch) -> None:

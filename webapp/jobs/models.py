@@ -41,7 +41,13 @@ class Job(models.Model):
     resize_to = models.PositiveIntegerField(
         default=0, help_text="it was stopped to start again with so many slots; 0 where it was not"
     )
-    room_on = models.JSONField(default=list, help_text="nodes from which others were moved away for it")
+    room_on = models.JSONField(
+        default=list,
+        help_text="nodes from which others were moved away for it, or to which it is moved itself",
+    )
+    room_until_ms = models.BigIntegerField(
+        null=True, help_text="how long that counts; null is until it starts"
+    )
 
     # what the scheduler last said of a waiting job
     wait_code = models.CharField(max_length=40, blank=True)

@@ -26,7 +26,7 @@ _PORT_RESTS_MS = 600_000  # a port that was given longer ago may be given again 
 # What belongs to one attempt or to the wait before it, as it is when an attempt begins.
 _AFRESH = {
     **stepping.NO_WAIT, "first_step": None, "first_step_ms": None, "utilisation": None, "idle_since_ms": None,
-    "idle_told": False, "resize_to": 0, "room_on": [],
+    "idle_told": False, "resize_to": 0, "room_on": [], "room_until_ms": None,
 }  # fmt: skip
 
 

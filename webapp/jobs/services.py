@@ -15,6 +15,7 @@ from platform_core.jobs.job import MemberPhase, Stop
 from platform_core.jobs.spec import LEAST_URGENT, MOST_URGENT, JobSpec
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from platform_core.json_values import storable
+from platform_core.scheduling.decisions import Room
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
@@ -254,11 +255,15 @@ def progress(job_id: str, attempt: int, values: Mapping[str, Any]) -> None:
         live.publish(f"job:{job_id}", known)
 
 
-def keep_rooms(rooms: Mapping[str, Sequence[str]]) -> None:
-    """Waiting job → nodes from which others are moved away for it. It goes first there until it starts."""
-    waiting = Job.objects.select_for_update(no_key=True).filter(id__in=rooms, state__in=list(WAITING))
-    ids = waiting.order_by("id").values_list("id", flat=True)
-    update_each(Job, {job_id: {"room_on": list(rooms[job_id])} for job_id in ids})
+def keep_rooms(rooms: Sequence[Room]) -> None:
+    """These jobs go first on these nodes until they start: others are moved away for them, or they move there."""
+    told = {room.job_id: room for room in rooms}
+    living = Job.objects.select_for_update(no_key=True).filter(id__in=told).exclude(state__in=list(TERMINAL))
+    ids = living.order_by("id").values_list("id", flat=True)
+    update_each(
+        Job,
+        {each: {"room_on": list(told[each].nodes), "room_until_ms": told[each].until_ms} for each in ids},
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from django.db.models import F, Q
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs import spec as specification
 from platform_core.jobs.job import Stop
+from platform_core.jobs.spec import JobSpec
 from platform_core.jobs.states import WAITING, JobState
 from platform_core.simulation.workload import TraceJob
 from platform_core.units import HOUR_MS
@@ -29,11 +30,13 @@ def pending() -> tuple[PendingJob, ...]:
     ran_on: dict[str, list[str]] = {}
     for job_id, node in resized.order_by("node_id").values_list("attempt__job_id", "node_id"):
         ran_on.setdefault(job_id, []).append(node)
-    return tuple(_pending(row, attained.get(row.id, 0), tuple(ran_on.get(row.id, ()))) for row in rows)
+    return tuple(
+        _pending(row, specification.parse(row.spec), attained.get(row.id, 0), tuple(ran_on.get(row.id, ())))
+        for row in rows
+    )
 
 
-def _pending(row: Job, attained_gpu_ms: int, ran_on: tuple[str, ...] = ()) -> PendingJob:
-    spec = specification.parse(row.spec)
+def _pending(row: Job, spec: JobSpec, attained_gpu_ms: int, ran_on: tuple[str, ...] = ()) -> PendingJob:
     return PendingJob(
         id=row.id,
         team=row.team_id,
@@ -55,6 +58,7 @@ def _pending(row: Job, attained_gpu_ms: int, ran_on: tuple[str, ...] = ()) -> Pe
         resize_to=row.resize_to,
         resize_on=ran_on if row.resize_to else (),
         room_on=tuple(row.room_on),
+        room_until_ms=row.room_until_ms,
     )
 
 
@@ -88,6 +92,7 @@ def _running(
     spec = specification.parse(row.spec)
     started = row.started_ms or row.submitted_ms
     stopping = row.stop != Stop.NONE
+    comes_back = spec.preemptible and row.stop in (Stop.NONE, Stop.PREEMPT)
     nodes = tuple(node for node, _ in placement)
     return RunningJob(
         id=row.id,
@@ -106,7 +111,7 @@ def _running(
         max_runtime_ms=spec.max_runtime_ms,
         # A script that has saved before and looks at should_stop() may save once more, but it need not.
         saves_when_stopped=False,
-        asks=_pending(row, attained_gpu_ms, nodes) if spec.min_gpus < spec.num_gpus else None,
+        asks=_pending(row, spec, attained_gpu_ms, nodes) if comes_back else None,
         stopping=stopping,
     )
 

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import Placement, Plan, Stop, StopKind, Wait
+from platform_core.scheduling.elastic import is_elastic
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.wording import plural
 from webapp.clusters import services as clusters
@@ -47,7 +48,7 @@ def _round(leadership: Leadership) -> None:
         jobs.vacate(leave.node_id, leave.cause, now)
     jobs.stop_overdue(now)
     snapshot = situation.load(now)
-    if not snapshot.pending and not any(job.asks for job in snapshot.running):
+    if not snapshot.pending and not any(is_elastic(job) for job in snapshot.running):
         return
     known, begun = rounds.Known(snapshot, situation.policy()), time.monotonic()
     decided = plan(known.snapshot, known.policy)
@@ -57,7 +58,7 @@ def _round(leadership: Leadership) -> None:
     if decided.rooms:
         with transaction.atomic():
             lease.check(leadership)
-            jobs.keep_rooms({room.job_id: room.nodes for room in decided.rooms})
+            jobs.keep_rooms(decided.rooms)
     stop(known.snapshot, decided.stops, leadership)
 
 

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from platform_core.scheduling import elastic, engine, eviction, lending, offers
+from platform_core.scheduling import stopping as stopping_core
 from platform_core.scheduling.board import Board
 from platform_core.scheduling.ordering import size_and_wait
 from tests.core.scheduling import test_elastic as stretching
 from tests.core.scheduling import test_eviction as stopping
 from tests.core.scheduling import test_fairness as fairness
+from tests.core.scheduling import test_moves as moves
 from tests.core.scheduling import test_size_and_wait as ours
 from tests.simulation import test_fair_histories as histories
 
@@ -223,6 +225,24 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         "take",
         lambda self, taken, each: [],
         stopping.test_the_room_made_for_one_job_is_not_given_to_the_next,
+    ),
+    "where a job is to be moved nobody goes in that round": (
+        eviction,
+        "keep_place",
+        lambda board, job: None,
+        moves.test_the_round_that_moves_a_job_keeps_its_new_place,
+    ),
+    "nor while it saves": (
+        engine,
+        "keep_place",
+        lambda board, job: None,
+        moves.test_nobody_takes_it_while_the_moved_one_saves,
+    ),
+    "for a bounded time": (
+        stopping_core,
+        "_is_due",
+        lambda board, job: True,
+        moves.test_it_is_kept_for_a_bounded_time_only,
     ),
 }
 

@@ -1,4 +1,4 @@
-"""A gang for which others were moved keeps the room until it starts, however long they take to stop."""
+"""A gang for which others were moved keeps the room until it starts, and the moved their new places."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,16 +6,19 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
+from platform_core.cluster.health import NodeState
 from platform_core.jobs.job import MemberPhase
 from platform_core.units import HOUR_MS
 from tests.webapp.jobs.conftest import SPEC, say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Slot
+from webapp.clusters.models import Node, Slot
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.live.identity import now_ms
 from webapp.quotas.models import Quota
+from webapp.scheduling import rounds
+from webapp.scheduling.models import Round
 
 pytestmark = pytest.mark.usefixtures("cluster")
 Submit = Callable[..., Job]
@@ -62,14 +65,50 @@ def test_smaller_jobs_that_come_meanwhile_find_their_slots_elsewhere_or_wait(
 ) -> None:
     moved = the_moved()
     later = [submit(name=f"later-{number}", num_gpus=1) for number in range(6)]
-    tick()
-    assert [state(job) for job in later].count("scheduled") == 3, "the free slots of the other three nodes"
+    for _ in range(3):
+        tick()
+    assert [state(job) for job in later].count("scheduled") == 2, "one of three free slots is the moved one's"
     assert all(nodes_of(job) != gang.room_on for job in later)
+    assert all(rounds.replay(row).same for row in Round.objects.all())
     say(moved, MemberPhase.EXITED, 143)
     tick()
-    assert (state(gang), nodes_of(gang)) == ("scheduled", gang.room_on)
-    assert Job.objects.get(id=gang.id).room_on == []
-    assert state(moved) == "preempted", "what moved away does not take its slot again"
+    for job, whose in ((gang, gang), (moved, moved)):
+        assert (state(job), nodes_of(job)) == ("scheduled", whose.room_on)
+        assert list(Job.objects.filter(id=job.id).values_list("room_on", "room_until_ms")) == [([], None)]
+    assert all(rounds.replay(row).same for row in Round.objects.all())
+
+
+def free_for(submit: Submit) -> int:
+    """How many of many small jobs find a slot."""
+    later = [submit(name=f"later-{number}", num_gpus=1) for number in range(8)]
+    tick()
+    return [state(job) for job in later].count("scheduled")
+
+
+def test_a_moved_one_that_is_cancelled_while_it_saves_leaves_its_new_place_to_others(
+    gang: Job, submit: Submit, owner: User
+) -> None:
+    jobs.cancel(actor_of(owner), the_moved().id)
+    assert free_for(submit) == 3
+
+
+def test_the_new_place_of_one_that_takes_too_long_to_save_is_free_again(
+    gang: Job, submit: Submit, settings: LazySettings
+) -> None:
+    until_ms = the_moved().room_until_ms
+    assert until_ms is not None
+    assert 60_000 < until_ms - now_ms() <= 60_000 + settings.STOP_GRACE_SECONDS * 1000
+    Job.objects.filter(id=the_moved().id).update(room_until_ms=now_ms() - 1)
+    assert free_for(submit) == 3
+
+
+def test_the_new_place_is_no_more_where_its_node_is_drained(gang: Job, submit: Submit) -> None:
+    Node.objects.filter(id__in=the_moved().room_on).update(state=NodeState.DRAINING)
+    assert free_for(submit) == 2, "no slot of another node is kept instead"
+
+
+def test_the_time_that_a_place_is_kept_goes_with_the_room_of_the_moved_one_only(gang: Job) -> None:
+    assert (gang.room_until_ms, the_moved().room_until_ms is None) == (None, False)
 
 
 def test_one_more_urgent_may_still_take_it(gang: Job, submit: Submit) -> None:
@@ -83,6 +122,10 @@ def test_one_more_urgent_may_still_take_it(gang: Job, submit: Submit) -> None:
 
 def test_a_gang_that_is_cancelled_leaves_the_room_to_the_next(gang: Job, submit: Submit, owner: User) -> None:
     jobs.cancel(actor_of(owner), gang.id)
+    moved = the_moved()
     later: list[Any] = [submit(name=f"later-{number}", num_gpus=1) for number in range(4)]
     tick()
-    assert {state(job) for job in later} == {"scheduled"}
+    assert [state(job) for job in later].count("scheduled") == 3
+    say(moved, MemberPhase.EXITED, 143)
+    tick()
+    assert {state(job) for job in (*later, moved)} == {"scheduled"}

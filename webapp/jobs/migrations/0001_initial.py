@@ -91,7 +91,14 @@ class Migration(migrations.Migration):
                 (
                     "room_on",
                     models.JSONField(
-                        default=list, help_text="nodes from which others were moved away for it"
+                        default=list,
+                        help_text="nodes from which others were moved away for it, or to which it is moved itself",
+                    ),
+                ),
+                (
+                    "room_until_ms",
+                    models.BigIntegerField(
+                        help_text="how long that counts; null is until it starts", null=True
                     ),
                 ),
                 ("wait_code", models.CharField(blank=True, max_length=40)),

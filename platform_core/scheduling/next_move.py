@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
-from platform_core.scheduling.decisions import Stop, StopKind
+from platform_core.scheduling.decisions import Room, Stop, StopKind
 from platform_core.scheduling.engine import Decisions, decide
 from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.eviction import LEAST_RUN_BEFORE_A_MOVE_MS
@@ -20,7 +20,8 @@ from platform_core.units import format_duration_ms
 @dataclass(frozen=True, slots=True)
 class NextMove:
     job: PendingJob  # for which room is made
-    stops: tuple[Stop, ...]  # whom it takes; who is moved finds slots elsewhere in the next round
+    stops: tuple[Stop, ...]  # whom it takes
+    rooms: tuple[Room, ...]  # where those go on that are moved, as far as slots are free for them now
     cost_gpu_ms: int
     gain_gpu_ms: int  # GPU time that the job still wants
     pays: bool  # is the gain so many times the cost that the scheduler does it?
@@ -37,16 +38,18 @@ def next_move(snapshot: Snapshot, policy: Policy) -> NextMove | NoMove:
     moved = next((stop for stop in decided.stops if stop.kind is StopKind.MOVED), None)
     if moved is not None:
         stops = [stop for stop in decided.stops if stop.for_job == moved.for_job]
-        return _weighed(wanted[moved.for_job], stops, pays=True)
+        stopped = {stop.job_id for stop in stops}
+        rooms = tuple(room for room in decided.board.rooms if room.job_id in stopped)
+        return _weighed(wanted[moved.for_job], stops, rooms, pays=True)
     too_dear = decided.board.too_dear
     if too_dear:
-        return _weighed(wanted[too_dear[0].for_job], too_dear, pays=False)
+        return _weighed(wanted[too_dear[0].for_job], too_dear, (), pays=False)
     return NoMove(_why_none(decided))
 
 
-def _weighed(job: PendingJob, stops: list[Stop], *, pays: bool) -> NextMove:
+def _weighed(job: PendingJob, stops: list[Stop], rooms: tuple[Room, ...], *, pays: bool) -> NextMove:
     cost = sum(stop.lost_gpu_ms for stop in stops)
-    return NextMove(job, tuple(stops), cost, remaining_ms(job) * job.num_gpus, pays)
+    return NextMove(job, tuple(stops), rooms, cost, remaining_ms(job) * job.num_gpus, pays)
 
 
 def _why_none(decided: Decisions) -> str:

@@ -1,6 +1,6 @@
 """What would be moved next against fragmentation: asked of the planner while somebody looks at the map."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
@@ -38,22 +38,35 @@ def next_move(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _found(snapshot: Snapshot) -> tuple[NextMove | NoMove, dict[str, tuple[str, int, str]]]:
-    """The answer, and of each job that would be moved its team, its slots and where it runs."""
+class Stopped(NamedTuple):
+    team: str
+    slots: int
+    nodes: str
+    to: str  # where it would go on, if that can be told
+
+
+def _found(snapshot: Snapshot) -> tuple[NextMove | NoMove, dict[str, Stopped]]:
+    """The answer, and who would be moved."""
     found = core.next_move(snapshot, situation.policy())
     if isinstance(found, NoMove):
         return found, {}
     stopped = {stop.job_id for stop in found.stops}
     names = {node.id: node.hostname for node in snapshot.nodes}
+    to = {room.job_id: ", ".join(names[node] for node in room.nodes) for room in found.rooms}
     where = {
-        job.id: (job.team, job.held, ", ".join(names.get(node, node) for node, _ in job.placement))
+        job.id: Stopped(
+            job.team,
+            job.held,
+            ", ".join(names.get(node, node) for node, _ in job.placement),
+            to.get(job.id, ""),
+        )
         for job in snapshot.running
         if job.id in stopped
     }
     return found, where
 
 
-def _told(actor: Actor, found: NextMove | NoMove, where: dict[str, tuple[str, int, str]]) -> dict[str, Any]:
+def _told(actor: Actor, found: NextMove | NoMove, where: dict[str, Stopped]) -> dict[str, Any]:
     if isinstance(found, NoMove):
         return {"why": found.sentence}
     job = found.job
@@ -72,14 +85,12 @@ def _told(actor: Actor, found: NextMove | NoMove, where: dict[str, tuple[str, in
 
 
 def _stop(
-    actor: Actor, job_id: str, kind: str, lost_gpu_ms: int, where: dict[str, tuple[str, int, str]]
+    actor: Actor, job_id: str, kind: str, lost_gpu_ms: int, where: dict[str, Stopped]
 ) -> dict[str, Any]:
-    team, slots, nodes = where.get(job_id, ("", 0, ""))
+    stopped = where.get(job_id, Stopped("", 0, "", ""))
     return {
-        "job": job_id if may(actor, "job.view", team) else "",
-        "team": team,
-        "slots": slots,
-        "nodes": nodes,
+        **stopped._asdict(),
+        "job": job_id if may(actor, "job.view", stopped.team) else "",
         "kind": kind,
         "lost_gpu_s": lost_gpu_ms // 1000,
     }

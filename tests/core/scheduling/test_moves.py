@@ -111,9 +111,11 @@ def test_a_node_that_is_lost_or_drained_is_no_place_and_no_other_is_kept() -> No
         assert placement.members[0].node == "node-c"
 
 
-def test_one_that_does_not_come_back_leaves_it_to_others() -> None:
-    cancelled = replace(saving(), asks=None)
-    assert started(meanwhile(cancelled, waits_for_it())) == {"job-other"}
+def test_one_that_does_not_come_or_was_never_stopped_leaves_it_to_others() -> None:
+    cancelled, runs_on = replace(saving(), asks=None), replace(saving(), stopping=False)
+    for job in (cancelled, runs_on):
+        now = snapshot([node("a", free=0), NODES[1]], [waits_for_it()], held=[job, STAYS])
+        assert started(plan(now, OURS)) == {"job-other"}
 
 
 def takes_it(guaranteed: int, *, whose: str) -> bool:

@@ -40,7 +40,16 @@ def test_it_is_what_the_scheduler_itself_does_when_it_may_move() -> None:
     situation = in_pieces(old("one", {"a": range(4)}), old("two", {"b": range(4)}))
     found = next_move(situation, IN_FORCE)
     assert isinstance(found, NextMove)
-    assert found.stops == plan(situation, MOVING).stops
+    made = plan(situation, MOVING)
+    assert (found.stops, found.rooms) == (made.stops, made.rooms[1:])
+
+
+def test_where_the_moved_one_goes_on_is_told() -> None:
+    one = old("one", {"a": range(4)})
+    known = replace(one, asks=pending("one", 4))
+    found = next_move(in_pieces(known, replace(old("two", {"b": range(4)}), preemptible=False)), IN_FORCE)
+    assert isinstance(found, NextMove)
+    assert [(room.job_id, room.nodes) for room in found.rooms] == [("job-one", ("node-b",))]
 
 
 def test_a_move_that_loses_more_than_it_wins_is_told_with_its_cost() -> None:

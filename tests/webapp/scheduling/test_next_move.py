@@ -1,5 +1,6 @@
 """The next move against fragmentation, as the map shows it."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -58,6 +59,7 @@ def test_the_move_and_what_it_costs_are_told_to_the_team(
     assert "Would move now</b>, were moves switched on," in told
     assert f"/jobs/{in_pieces[1].id}/" in told
     assert "GPU-seconds" in told
+    assert re.search('saves and starts again on <span class="nowrap">node-[0-3]</span>', told)
 
 
 def test_others_learn_whose_jobs_they_are_and_no_more(

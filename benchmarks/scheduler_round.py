@@ -114,6 +114,7 @@ def situation(node_count: int, job_count: int, gangs: int, seed: int) -> Snapsho
     nodes, running = nodes_of(node_count), list[RunningJob]()
     if gangs:
         nodes, running = occupied(nodes, gangs, rng)
+        running = [asking(job) for job in running]
     used = {team: sum(job.held for job in running if job.team == team) for team in TEAMS}
     teams = tuple(
         TeamShare(
@@ -133,19 +134,20 @@ def with_elastic(snapshot: Snapshot) -> Snapshot:
         for number, job in enumerate(snapshot.pending)
     ]
     running = [
-        replace(job, min_gpus=-(-job.held // 2), asks=asked_by(job)) if number % 10 == 0 else job
+        asking(replace(job, min_gpus=-(-job.held // 2))) if number % 10 == 0 else job
         for number, job in enumerate(snapshot.running)
     ]
     return replace(snapshot, pending=tuple(pending), running=tuple(running))
 
 
-def asked_by(job: RunningJob) -> PendingJob:
-    return PendingJob(
+def asking(job: RunningJob) -> RunningJob:
+    """With what it would ask for if it waited."""
+    asks = PendingJob(
         id=job.id,
         team=job.team,
         user="user",
         num_gpus=job.num_gpus,
-        min_gpus=-(-job.held // 2),
+        min_gpus=job.min_gpus,
         gpu_type=job.gpu_type,
         priority=job.priority,
         submitted_ms=job.submitted_ms,
@@ -157,6 +159,7 @@ def asked_by(job: RunningJob) -> PendingJob:
         memory_per_gpu_bytes=16 * GIB,
         strategy=Strategy.DDP,
     )
+    return replace(job, asks=asks)
 
 
 POLICIES = {

@@ -63,23 +63,15 @@ def plan(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
 
 def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     """The decisions of a round without their explanations, for those who replay thousands of rounds."""
-    keys = ORDERS[policy.order].keys(snapshot)
     board = Board(snapshot, spread=policy.spread)
     expect_the_leaving(board)
-    queue = [*snapshot.pending, *on_the_move(board)]
-    ranked = sorted([(keys.waiting(job), job) for job in queue], key=BY_KEY)
-    eviction = Eviction(board, ranked, keys.running, policy) if policy.evicts else None
-    if eviction is not None:
-        # The room made for one is not for those who would be evicted.
-        ranked = eviction.deserving_first(ranked)
-    ahead, behind = _put_first(ranked, board, policy)
-    ranked = [*ahead, *behind]
+    ranked, ahead, eviction = _ranked(board, policy)
     started: list[tuple[PendingJob, Placement]] = []
     waiting: list[PendingJob] = []
     deserving = eviction is not None
     unkept: list[PendingJob] = []
     for number, (rank, job) in enumerate(ranked):
-        if deserving and eviction is not None and number >= len(ahead) and eviction.is_undeserving(job):
+        if deserving and eviction is not None and number >= ahead and eviction.is_undeserving(job):
             deserving = False  # all rooms are made: what is left can be promised
             unkept = eviction.without_room
         if not deserving and _nothing_left(board, policy):
@@ -109,6 +101,19 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
         elastic.grow(board, waiting)
     ranked = [each for each in ranked if each[1].id not in board.moving]
     return Decisions(started, waiting, ranked, tuple(board.stops), board, unkept)
+
+
+def _ranked(board: Board, policy: Policy) -> tuple[list[Ranked], int, Eviction | None]:
+    """The queue, how many of it go first whatever they deserve, and who of those that run deserves what."""
+    keys = ORDERS[policy.order].keys(board.snapshot)
+    queue = [*board.snapshot.pending, *on_the_move(board)]
+    ranked = sorted([(keys.waiting(job), job) for job in queue], key=BY_KEY)
+    eviction = Eviction(board, ranked, keys.running, policy) if policy.evicts else None
+    if eviction is not None:
+        # The room made for one is not for those who would be evicted.
+        ranked = eviction.deserving_first(ranked)
+    ahead, behind = _put_first(ranked, board, policy)
+    return [*ahead, *behind], len(ahead), eviction
 
 
 def keep_places(decided: Decisions, policy: Policy) -> list[Reservation]:

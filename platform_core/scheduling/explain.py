@@ -185,7 +185,8 @@ class Explainer:
             ahead, moving = self._started[demand.gpu_type], self._moving.get(demand.gpu_type)
             took = [f"{plural(ahead, 'job')} ahead of it took the free ones in this round"] if ahead else []
             took += [f"{moving} moves to free ones"] if moving else []
-            sentence = f"{needed}; {' and '.join(took)}, {are(free, 'left')}"
+            gone = " and ".join(took) or "the free ones are promised to others"
+            sentence = f"{needed}; {gone}, {are(free, 'left')}"
             return WaitCode.BEHIND, (*numbers, ("ahead", ahead)), sentence
         bound = binding(self._index, demand, lambda it: self._site.place(self._at_end, it))
         if bound is not None:

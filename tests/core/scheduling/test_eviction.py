@@ -63,6 +63,9 @@ def test_the_room_made_for_one_job_is_not_given_to_the_next() -> None:
     queue = [pending("gang", 4, max_runtime_ms=HOUR_MS), pending("small", 2, max_runtime_ms=10 * HOUR_MS)]
     made = plan(snapshot(nodes, queue, held=held), SHORTEST)
     assert (made.preemptions, made.placements) == (("job-long",), ())
+    assert (
+        made.waits[1].sentence == "needs 2 GPUs of a100; the free ones are promised to others, none is left"
+    )
 
 
 def test_nobody_is_stopped_for_a_job_beyond_its_quota() -> None:

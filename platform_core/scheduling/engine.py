@@ -74,6 +74,7 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
         if deserving and eviction is not None and number >= ahead and eviction.is_undeserving(job):
             deserving = False  # all rooms are made: what is left can be promised
             unkept = eviction.without_room
+            eviction.keep_places()
         if not deserving and _nothing_left(board, policy):
             rest = _waiting(ranked[number:], board)
             waiting.extend(rest)
@@ -97,6 +98,8 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
         elif not _reserve(board, policy, [job]) and not policy.skip_ahead:
             waiting.extend(_waiting(ranked[number + 1 :], board))
             break
+    if deserving and eviction is not None:
+        eviction.keep_places()
     if policy.elastic:
         elastic.grow(board, waiting)
     ranked = [each for each in ranked if each[1].id not in board.moving]

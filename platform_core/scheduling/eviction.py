@@ -37,6 +37,7 @@ class Eviction:
     def __init__(self, board: Board, queue: Sequence[Ranked], held_key: KeyOfHeld, policy: Policy) -> None:
         self.without_room: list[PendingJob] = []  # deserving, and yet nobody can be stopped for them
         self._board, self._policy = board, policy
+        self._moved: list[RunningJob] = []
         self._running = sorted(
             [(held_key(job), job) for job in board.snapshot.running if job.preemptible], key=BY_KEY
         )
@@ -188,22 +189,22 @@ class Eviction:
                 self._board.gives_up(held.job)
             else:
                 moved.append(held.job)
-        for position, slots in self._offers.take(offers, each):
-            self._board.take(position, slots)
         if moved:
             nodes = [self._board.index.nodes[offer.position].id for offer in offers]
             self._board.rooms.append(Room(job.id, tuple(sorted(nodes))))
-        for other in moved:
-            self._keep_place(other)
+            self._moved.extend(moved)
+        for position, slots in self._offers.take(offers, each):
+            self._board.take(position, slots)
 
-    def _keep_place(self, moved: RunningJob) -> None:
-        """Of what is free now, for as long as it may take to stop; it may have to wait where nothing fits."""
+    def keep_places(self) -> None:
+        """Of what is free now, for those that are moved and as long as it may take to stop; some fit nowhere yet."""
         board = self._board
-        place = keep_place(board, with_gpus(moved.asks, moved.held)) if moved.asks is not None else None
-        if place is not None:
-            until_ms = board.snapshot.now_ms + self._policy.stop_grace_ms + KEPT_AFTER_THE_GRACE_MS
-            nodes = [board.index.nodes[position].id for position in place.nodes]
-            board.rooms.append(Room(moved.id, tuple(sorted(nodes)), until_ms))
+        until_ms = board.snapshot.now_ms + self._policy.stop_grace_ms + KEPT_AFTER_THE_GRACE_MS
+        for job in self._moved:
+            place = keep_place(board, with_gpus(job.asks, job.held)) if job.asks is not None else None
+            if place is not None:
+                nodes = [board.index.nodes[position].id for position in place.nodes]
+                board.rooms.append(Room(job.id, tuple(sorted(nodes)), until_ms))
 
 
 def _stops(job: PendingJob, offers: Sequence[Offer]) -> list[tuple[Held, Stop]]:

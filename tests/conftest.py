@@ -4,6 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Property tests judge values, never the speed of the machine they happen to run on.
+settings.register_profile("values", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("values")
 
 ONE_PLATFORM = "tests/e2e/"  # started once for all that come in by a browser
 

@@ -25,9 +25,8 @@ from platform_core.scheduling.stopping import keep_place
 
 LEAST_RUN_BEFORE_A_MOVE_MS = 30 * 60_000
 GAIN_OF_A_MOVE = 10  # GPU time of the job that gets the room, over the GPU time lost
-KEPT_AFTER_THE_GRACE_MS = (
-    60_000  # the place of one that moves; until then it has stopped, or something is wrong
-)
+# The place of one that moves; by then it has stopped, or something is wrong.
+KEPT_AFTER_THE_GRACE_MS = 60_000
 
 Ranked = tuple[OrderKey, PendingJob]
 Areas = tuple[int, ...]  # sets of nodes; see Site.areas

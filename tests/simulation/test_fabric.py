@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.distribution import bounds
@@ -64,7 +64,6 @@ def test_one_after_the_other_costs_the_store_every_copy(pieces: int, workers: in
     assert outcome.store_copies == pytest.approx(workers)
 
 
-@settings(deadline=None)
 @given(PIECES, WORKERS)
 def test_a_tree_is_never_quicker_than_its_estimate_by_more_than_a_hop_s_turn(
     pieces: int, workers: int
@@ -75,7 +74,6 @@ def test_a_tree_is_never_quicker_than_its_estimate_by_more_than_a_hop_s_turn(
     assert abs(last_second(along(links, places, pieces)) - exact) <= workers.bit_length()
 
 
-@settings(deadline=None)
 @given(PIECES, WORKERS, st.integers(1, 6), st.integers(1, 5))
 def test_a_mesh_is_never_quicker_than_the_bound_nor_slower_than_its_estimate(
     pieces: int, workers: int, lanes: int, racks: int

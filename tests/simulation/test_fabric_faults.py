@@ -50,7 +50,7 @@ def troubles(draw):
     return places, failures, slow
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(troubles(), st.sampled_from([2_000, NEVER]))
 def test_all_that_are_there_in_the_end_have_everything_with_a_coordinator_or_without(
     trouble, mend_ms

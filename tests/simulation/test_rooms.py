@@ -74,7 +74,7 @@ def is_kept(job: PendingJob, started: list[PendingJob]) -> bool:
     return any(each.id == job.id or each.priority < job.priority for each in started)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(traces, st.sampled_from(POLICIES))
 def test_whoever_others_were_moved_for_starts_unless_one_more_urgent_does(
     trace: list[tuple[int, int, int, int]], policy: Policy
@@ -85,7 +85,7 @@ def test_whoever_others_were_moved_for_starts_unless_one_more_urgent_does(
         )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(traces, st.sampled_from(POLICIES))
 def test_whoever_moves_to_a_place_starts_there_unless_one_more_urgent_does(
     trace: list[tuple[int, int, int, int]], policy: Policy

@@ -111,7 +111,7 @@ def test_slots_handed_from_one_job_to_the_next_at_once_make_no_step(
     assert queries.use_over_time("vision", 0, 300) == {"cpu": ((0, 2), (200, 0))}
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     holdings=st.lists(
         st.tuples(st.integers(1, 8), st.integers(0, 50), st.integers(0, 50)).map(

@@ -116,5 +116,8 @@ def after_round(before: Snapshot, made: Plan) -> Snapshot:
         waiting[job_id] = replace(as_if_waiting(stopped, before.now_ms), expected_runtime_ms=None)
         for name, slots in stopped.placement:
             free[name] |= set(slots)
+    for room in made.rooms:
+        asks = waiting[room.job_id]
+        waiting[room.job_id] = replace(asks, room_on=room.nodes, room_until_ms=room.until_ms)
     nodes: list[NodeView] = [replace(each, free_slots=tuple(sorted(free[each.id]))) for each in before.nodes]
     return replace(before, nodes=tuple(nodes), pending=tuple(waiting.values()), running=tuple(held.values()))

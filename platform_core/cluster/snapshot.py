@@ -57,9 +57,8 @@ class PendingJob:
     constraints: Constraints = ANYWHERE
     resize_to: int = 0  # it was stopped to start again with so many GPUs at most; 0 where it was not
     resize_on: tuple[str, ...] = ()  # where it ran until then, best it stays there
-    room_on: tuple[
-        str, ...
-    ] = ()  # nodes from which others were moved away for it, or to which it is moved itself
+    # Nodes from which others were moved away for it, or to which it is moved itself.
+    room_on: tuple[str, ...] = ()
     room_until_ms: int | None = None  # how long that counts; None is until it starts
 
 

@@ -40,9 +40,8 @@ class Board:
         }
         self.owners: set[str] = set()  # waiting jobs within their team's guarantee
         self.promised: set[str] = set()  # waiting jobs that get what others are giving up already
-        self.moving: set[str] = (
-            set()
-        )  # running jobs that save: in the queue only so that their new place is kept
+        # Running jobs that save: in the queue only so that their new place is kept.
+        self.moving: set[str] = set()
         self.kept_for: list[PendingJob] = []  # those of them, and of this round, whose place is
         self._slots = [node.free_slots for node in self.index.nodes]
         self._linked = LinkedRoom(self.index) if self.index.with_islands else None

@@ -8,7 +8,7 @@ moved to its home by one rename.
     <folder>/pieces            the bitmap
     <folder>/boot              the machine's boot id when the bitmap was last trusted
     <folder>/files/…           until it is complete
-    <folder>/homes.json        where the complete files are: {"homes": ["models/vision/bytelm/3"]}
+    <folder>/homes.json        where the complete files are
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
-import json
 import os
 import shutil
 from bisect import bisect_right
@@ -25,7 +24,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agent.files import read_json, write_atomically
+from agent.files import write_atomically
+from agent.transfer import homes
 from agent.transfer.bitmap import Bitmap
 from agent.transfer.gathering import Gathering
 from agent.transfer.lanes import LaneBook
@@ -240,7 +240,7 @@ class Landing:
         """Blocking. Moves the verified files to their home; from then on they are served from there."""
         with _disk_errors(home):
             # Written before the rename: whoever starts after a crash finds the files in one place or the other.
-            self._write_homes([str(home.relative_to(data))])
+            homes.write(self.folder, data, [home])
             home.parent.mkdir(parents=True, exist_ok=True)
             if home.exists():
                 shutil.rmtree(home)
@@ -250,35 +250,24 @@ class Landing:
 
     def add_home(self, home: Path, data: Path) -> None:
         """Blocking. The same bytes under another name too: as links, so they take no more space."""
-        homes = [str(path.relative_to(data)) for path in self.homes(data)]
+        others = [each for each in self.homes(data) if each != home]
         with _disk_errors(home, self.manifest.total_bytes):
-            unfinished = home.with_name(f".{home.name}.unfinished")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            home.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copytree(self.files, unfinished, copy_function=_link)
-            if home.exists():
-                shutil.rmtree(home)
-            os.replace(unfinished, home)
-            self._write_homes([*homes, str(home.relative_to(data))])
+            homes.furnish(home, self.files)
+            homes.write(self.folder, data, [*others, home])
 
     def homes(self, data: Path) -> list[Path]:
-        document = read_json(self.folder / "homes.json") or {}
-        return [data / home for home in document.get("homes", []) if (data / home).is_dir()]
+        return homes.read(self.folder, data)
 
     def leave_home(self, home: Path, data: Path) -> bool:
         """Blocking. Removes one home; True when none is left and the landing itself may go."""
-        homes = [each for each in self.homes(data) if each != home]
-        self._write_homes([str(each.relative_to(data)) for each in homes])
-        if home.exists():
-            shutil.rmtree(home)
-        with suppress(OSError):  # the model's folder goes with its last version
-            home.parent.rmdir()
-            home.parent.parent.rmdir()
-        if homes and self.files == home:
+        left = [each for each in self.homes(data) if each != home]
+        homes.write(self.folder, data, left)
+        homes.remove(home)
+        if left and self.files == home:
             os.close(self._directory)
-            self.files = homes[0]
+            self.files = left[0]
             self._directory = os.open(self.files, os.O_DIRECTORY)
-        return not homes
+        return not left
 
     # -- inside
 
@@ -359,9 +348,6 @@ class Landing:
                     self._left[chunk.index] += 1
                     self.bytes_done -= piece.size
 
-    def _write_homes(self, homes: list[str]) -> None:
-        write_atomically(self.folder / "homes.json", json.dumps({"homes": homes}).encode(), durable=True)
-
 
 def _is_right(piece: Piece, parts: Sequence[memoryview]) -> bool:
     digest = hashlib.sha256()
@@ -373,13 +359,6 @@ def _is_right(piece: Piece, parts: Sequence[memoryview]) -> bool:
 def _wake(events: dict[int, asyncio.Event], number: int) -> None:
     if (event := events.pop(number, None)) is not None:
         event.set()
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # another file system, or one without links
-        shutil.copyfile(source, target)
 
 
 @contextmanager

@@ -7,7 +7,9 @@ so that a node that starts while the control plane is away still serves what it 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import grpc
 from cryptography import x509
@@ -34,6 +36,9 @@ class NodeCredentials:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def accept(self, certificate: bytes, authority: bytes) -> None:
+        """Each session offers one. What is shown stays the same while it serves: see `_changed`."""
+        if authority == self._authority and _serves_instead(self._certificate, certificate):
+            return
         self._certificate, self._authority = certificate, authority
         write_atomically(self._folder / "authority.crt", authority)
         write_atomically(self._folder / "node.crt", certificate)
@@ -41,8 +46,11 @@ class NodeCredentials:
 
     def server(self) -> grpc.ServerCredentials:
         """Asks everyone for a certificate of the same authority; takes up a new one of its own by itself."""
+        self._last_shown = self._shown()
+        # Its stubs do not know the None that it documents.
+        changed = cast("Callable[[], grpc.ServerCertificateConfiguration]", self._changed)
         return grpc.dynamic_ssl_server_credentials(
-            self._shown(), self._shown, require_client_authentication=True
+            _configuration(*self._last_shown), changed, require_client_authentication=True
         )
 
     def is_signed(self, text: str, signature: bytes) -> bool:
@@ -60,12 +68,22 @@ class NodeCredentials:
 
     # -- inside
 
-    def _shown(self) -> grpc.ServerCertificateConfiguration:
-        """Before the first session nobody has reason to believe us, nor we anybody: a certificate of our own."""
-        certificate = self._certificate or self._own
-        return grpc.ssl_server_certificate_configuration(
-            [(self._key_pem, certificate)], self._authority or self._own
-        )
+    def _changed(self) -> grpc.ServerCertificateConfiguration | None:
+        """What to show from now on, or None where that is still the same.
+
+        gRPC asks at each handshake. An answer makes it free what it showed before, which the handshakes beside it may
+        still read: some hundred neighbours that come at once ended the process (a segmentation fault in 1.85).
+        """
+        shown = self._shown()
+        if shown == self._last_shown:
+            return None
+        self._last_shown = shown
+        return _configuration(*shown)
+
+    def _shown(self) -> tuple[bytes, bytes, bytes]:
+        """Key, certificate and authority. Before the first session nobody has reason to believe us, nor we anybody:
+        a certificate of our own."""
+        return self._key_pem, self._certificate or self._own, self._authority or self._own
 
     def _apply(self) -> None:
         self._key_pem = _pem(self._key)
@@ -87,6 +105,23 @@ class NodeCredentials:
         (self._folder / "node.crt").unlink(missing_ok=True)
         write_atomically(path, _pem(key), mode=0o600)
         return key
+
+
+def _configuration(key: bytes, certificate: bytes, authority: bytes) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(key, certificate)], authority)
+
+
+def _serves_instead(held: bytes, offered: bytes) -> bool:
+    """Whether the held certificate does what the offered one would: the same name, and over half its time to go."""
+    try:
+        old, new = x509.load_pem_x509_certificate(held), x509.load_pem_x509_certificate(offered)
+    except ValueError:
+        return False  # none yet, or a damaged file
+    whole, left = (
+        new.not_valid_after_utc - new.not_valid_before_utc,
+        old.not_valid_after_utc - new.not_valid_before_utc,
+    )
+    return old.subject == new.subject and left > whole / 2
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -35,9 +35,9 @@ class Node:
             data, Manifests(data, self.library, patience=60), self._changed, trust, trying=QUICK
         )
 
-    def enrol(self, name: str) -> None:
-        certificate = AUTHORITY.certificate_for(name, self.credentials.request())
-        self.credentials.accept(certificate, AUTHORITY.pem)
+    def enrol(self, name: str, authority: NodeAuthority = AUTHORITY) -> None:
+        certificate = authority.certificate_for(name, self.credentials.request())
+        self.credentials.accept(certificate, authority.pem)
 
     async def start(self) -> None:
         self.port = await self.deployments.start("127.0.0.1", 0, self.credentials.server())
@@ -148,6 +148,34 @@ async def test_a_restarted_node_keeps_its_key_and_its_certificate(tmp_path: Path
     assert again.is_signed("man-1", AUTHORITY.sign("man-1"))
     assert first.credentials._certificate == again._certificate
     assert (tmp_path / "peers" / "node.key").stat().st_mode & 0o077 == 0
+
+
+async def test_what_a_node_shows_changes_only_when_it_must(tmp_path: Path) -> None:
+    """gRPC frees what was shown before while handshakes still read it: each change is a risk to the process."""
+    node = Node("node-0", tmp_path)
+    node.credentials.server()
+    changed = node.credentials._changed
+    assert changed() is None
+    node.enrol("node-0")
+    assert changed() is None  # a session like the one before
+    node.enrol("node-1")
+    assert changed() is not None
+    assert changed() is None
+    node.enrol("node-1", NodeAuthority("another secret"))
+    assert changed() is not None
+    assert changed() is None
+
+
+async def test_a_certificate_is_renewed_when_half_its_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Node("node-0", tmp_path, enrolled=False)
+    monkeypatch.setattr("webapp.clusters.certificates.DAYS", 198)
+    node.enrol("node-0")
+    node.credentials.server()
+    monkeypatch.undo()
+    node.enrol("node-0")
+    assert node.credentials._changed() is not None
 
 
 def test_what_is_no_certificate_request_is_refused() -> None:

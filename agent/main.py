@@ -43,6 +43,12 @@ EXIT_CONFIG = 2
 @click.option("--transfer-port", metavar="PORT", type=int, help="Port for moving models; 0 takes a free one.")
 @click.option("--rendezvous-ports", metavar="LOW-HIGH", help="Ports that jobs may use to meet; 29500-29999.")
 @click.option(
+    "--receive-cap-mib", metavar="N", type=int, help="MiB per second of models coming in; 0 is no cap."
+)
+@click.option(
+    "--send-cap-mib", metavar="N", type=int, help="MiB per second passed on to other nodes; 0 is no cap."
+)
+@click.option(
     "--cache-high",
     metavar="PERCENT",
     type=int,

@@ -12,10 +12,12 @@ import json
 import random
 import time
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 
 import click
 
+from benchmarks import round_curves
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
 from platform_core.jobs.spec import Strategy
@@ -203,15 +205,19 @@ def measure(name: str, node_count: int, job_count: int, gangs: int, rounds: int)
 @click.option(
     "--largest", default=2, show_default=True, help="The largest size, as a multiple of 1,250 nodes."
 )
-def main(name: str, rounds: int, largest: int) -> None:
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw both curves into this SVG file.")
+def main(name: str, rounds: int, largest: int, plot: Path | None) -> None:
     """One JSON line for each size: nodes grow at 5,000 jobs, then jobs grow at 1,250 nodes."""
     scales = [scale for scale in (0.125, 0.25, 0.5, 1, 2, 4, 8) if scale <= largest]
+    sizes = [(int(1_250 * scale), 5_000) for scale in scales]
+    sizes += [(1_250, int(5_000 * scale)) for scale in scales if scale != 1]
+    lines = []
     for gangs in (500, 0):
-        for scale in scales:
-            print(json.dumps(measure(name, int(1_250 * scale), 5_000, gangs, rounds)), flush=True)
-        for scale in scales:
-            if scale != 1:
-                print(json.dumps(measure(name, 1_250, int(5_000 * scale), gangs, rounds)), flush=True)
+        for nodes, jobs in sizes:
+            lines.append(measure(name, nodes, jobs, gangs, rounds))
+            print(json.dumps(lines[-1]), flush=True)
+    if plot is not None:
+        plot.write_text(round_curves.svg(lines))
 
 
 if __name__ == "__main__":

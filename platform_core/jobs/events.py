@@ -105,7 +105,8 @@ def _what_happened(event: JobEvent) -> str:
             return f"{who} submitted it"
         case Placed(attempt=attempt, members=members):
             places = ", ".join(f"{m.node} (slots {_listed(m.slots)})" for m in members)
-            return f"attempt {attempt} got {sum(len(m.slots) for m in members)} slots on {places}"
+            slots = sum(len(m.slots) for m in members)
+            return f"attempt {attempt} got {slots} slot{'' if slots == 1 else 's'} on {places}"
         case MemberObserved():
             return _what_was_seen(event)
         case CheckpointStarted(step=step):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from platform_core.jobs.constraints import ANYWHERE
+from platform_core.jobs.constraints import ANYWHERE, Constraints
 from platform_core.scheduling.node_index import Demand, NodeIndex
 from platform_core.scheduling.placement import Place
 from platform_core.scheduling.wording import listed, plural
@@ -25,17 +25,21 @@ def binding(index: NodeIndex, demand: Demand, find: Find) -> Bound | None:
     wanted = demand.constraints
     if wanted == ANYWHERE and not index.taints_on(index.of_type(demand.gpu_type)):
         return None
-    without = {
+    for condition, relaxed in relaxations(index, wanted).items():
+        place = find(replace(demand, constraints=relaxed)) if relaxed != wanted else None
+        if place is not None:
+            return Bound(condition, len(place.nodes), _sentence(index, demand, condition, place))
+    return None
+
+
+def relaxations(index: NodeIndex, wanted: Constraints) -> dict[str, Constraints]:
+    """By field of the job's description: its conditions without that one."""
+    return {
         "node_labels": wanted._replace(labels=()),
         "tolerations": wanted._replace(tolerations=index.taints_on(index.all)),
         "excluded_nodes": wanted._replace(excluded_nodes=()),
         "max_racks": wanted._replace(max_racks=0),
     }
-    for condition, relaxed in without.items():
-        place = find(replace(demand, constraints=relaxed)) if relaxed != wanted else None
-        if place is not None:
-            return Bound(condition, len(place.nodes), _sentence(index, demand, condition, place))
-    return None
 
 
 def _sentence(index: NodeIndex, demand: Demand, condition: str, place: Place) -> str:

@@ -19,6 +19,7 @@ from platform_core.scheduling.estimates import lost_by_stopping_ms, remaining_ms
 from platform_core.scheduling.lending import may_all_stop
 from platform_core.scheduling.node_index import Demand
 from platform_core.scheduling.offers import Held, Offer, Offers
+from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.ordering.keys import BY_KEY, KeyOfHeld, OrderKey
 from platform_core.scheduling.policy import Policy
 from platform_core.scheduling.stopping import keep_place
@@ -36,6 +37,7 @@ class Eviction:
     def __init__(self, board: Board, queue: Sequence[Ranked], held_key: KeyOfHeld, policy: Policy) -> None:
         self.without_room: list[PendingJob] = []  # deserving, and yet nobody can be stopped for them
         self._board, self._policy = board, policy
+        self._only_more_urgent = ORDERS[policy.order].only_more_urgent
         self._moved: list[RunningJob] = []
         self._running = sorted(
             [(held_key(job), job) for job in board.snapshot.running if job.preemptible], key=BY_KEY
@@ -127,7 +129,7 @@ class Eviction:
                     area & mine,
                     each,
                     count,
-                    lambda held: self._may_stop(held, job, key) or _is_its_own(held, job, key),
+                    lambda held: self._may_stop(held, job, key) or self._is_its_own(held, job, key),
                 )
                 if offers and may_all_stop(
                     self._board, [other for other in _stopped(offers) if other.team != job.team]
@@ -166,10 +168,16 @@ class Eviction:
 
     def _may_stop(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
         """One that deserves no slots and comes later; not what another team is guaranteed."""
-        if held.deserving or held.key <= key:
+        if held.deserving or not self._comes_later(held, job, key):
             return False
         board = self._board
         return not board.quota.promises_anything or board.surplus(held.job.team, job.gpu_type) > 0
+
+    def _comes_later(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
+        return held.key > key and (not self._only_more_urgent or held.job.priority > job.priority)
+
+    def _is_its_own(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
+        return held.job.team == job.team and not held.deserving and self._comes_later(held, job, key)
 
     def _makes_way(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
         """Only smaller jobs are moved, so that moves make larger free places and end; never more urgent ones."""
@@ -211,10 +219,6 @@ def _stops(job: PendingJob, offers: Sequence[Offer]) -> list[tuple[Held, Stop]]:
     stopped = {held.job.id: held for offer in offers for held in offer.stopped}.values()
     kinds = {True: StopKind.MOVED, False: StopKind.EVICTED}
     return [(held, Stop(held.job.id, job.id, kinds[held.deserving], held.lost_gpu_ms)) for held in stopped]
-
-
-def _is_its_own(held: Held, job: PendingJob, key: OrderKey) -> bool:
-    return held.job.team == job.team and not held.deserving and held.key > key
 
 
 def _stopped(offers: Sequence[Offer]) -> list[RunningJob]:

@@ -1,8 +1,8 @@
 """When the waiting jobs should start, as an interval: the engine's own rounds, played on into the future.
 
 The late bound takes every job at its limit. The early one lets each end after the share of its limit that jobs have
-used lately; most end far before their limit. Nobody is submitted meanwhile, nothing fails and nobody is preempted, so
-a forecast is what the cluster as it is now would do.
+used lately; most end far before their limit. Owners take back what they lent. Otherwise nobody is stopped, nobody is
+submitted meanwhile and nothing fails, so a forecast is what the cluster as it is now would do.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ class Forecast:
 
 
 def forecast(
-    snapshot: Snapshot, policy: Policy, *, percent_used: int, most_rounds: int = 100
+    snapshot: Snapshot, policy: Policy, *, percent_used: int, most_rounds: int = 100, until: str = ""
 ) -> tuple[Forecast, ...]:
-    """The jobs whose start is in sight, in the order of their starts. `percent_used`: of their limits, 1 to 100."""
-    late = _starts(snapshot, policy, 100, most_rounds)
-    early = _starts(snapshot, policy, percent_used, most_rounds)
+    """The jobs whose start is in sight, in the order of their starts. `percent_used`: of their limits, 1 to 100;
+    `until`: nothing is played on once that job has started."""
+    late = _starts(snapshot, policy, 100, most_rounds, until)
+    early = _starts(snapshot, policy, percent_used, most_rounds, until)
     told = [
         # Earlier ends of others can let somebody else go first, so that a job starts later in the early play.
-        Forecast(job_id, min(at_ms, late.get(job_id, at_ms)), _later(at_ms, late.get(job_id)))
-        for job_id, at_ms in early.items()
+        Forecast(job.id, min(at_ms, late.get(job.id, at_ms)), _later(at_ms, late.get(job.id)))
+        for job in snapshot.pending
+        if (at_ms := early.get(job.id)) is not None
     ]
     return tuple(sorted(told, key=lambda each: (each.early_ms, each.job_id)))
 
@@ -48,11 +50,11 @@ def _later(at_ms: int, late_ms: int | None) -> int | None:
     return None if late_ms is None else max(at_ms, late_ms)
 
 
-def _starts(snapshot: Snapshot, policy: Policy, percent: int, most_rounds: int) -> dict[str, int]:
+def _starts(snapshot: Snapshot, policy: Policy, percent: int, most_rounds: int, until: str) -> dict[str, int]:
     play = _Play(snapshot, replace(policy, evicts=False, moves=False, elastic=False), percent)
     for _ in range(most_rounds):
         play.round()
-        if not play.goes_on():
+        if until in play.starts or not play.goes_on():
             break
     return play.starts
 
@@ -66,21 +68,28 @@ class _Play:
         self._reopenings = {end_ms for node in snapshot.nodes for _, end_ms in node.windows}
         self._running = {job.id: self._expected(job) for job in snapshot.running}
         self._pending: Sequence[PendingJob] = snapshot.pending
+        self._room_is_made = False
         self._shares = snapshot.teams
         self._used = Counter({(share.team, share.gpu_type): share.used for share in snapshot.teams})
 
     def round(self) -> None:
         decided = decide(self._snapshot(), self._policy)
         for job, placement in decided.started:
-            self.starts[job.id] = self._now_ms
+            self.starts.setdefault(job.id, self._now_ms)
             self._start(job, placement)
-        self._pending = decided.waiting
+        gone = [self._running[stop.job_id] for stop in decided.stops]
+        for each in gone:
+            self._end(each)
+        self._pending = [*decided.waiting, *[each.asks for each in gone if each.asks is not None]]
+        self._room_is_made = bool(gone)
 
     def goes_on(self) -> bool:
         """Time jumps to the next ends, if anybody waits for one: those that come close together count as one, the
         further ahead the more, so that a hundred rounds reach months into the future of a large cluster."""
         ends = [job.expected_end_ms for job in self._running.values() if job.expected_end_ms is not None]
         ends += [end_ms for end_ms in self._reopenings if end_ms > self._now_ms]
+        if self._room_is_made:  # what was lent is back as soon as the borrowers have saved
+            ends.append(self._now_ms + self._policy.stop_grace_ms)
         if not self._pending or not ends:
             return False
         first_ms = min(ends)

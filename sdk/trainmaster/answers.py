@@ -74,6 +74,15 @@ class Job(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class DryRun(Answer):
+    outcome: str  # starts, waits or refused
+    why: str = ""
+    position: int | None = None
+    should_start: str = ""  # in words; "" where it is not in sight
+    changes: Sequence[str] = ()  # each alone would start it now
+
+
+@dataclass(frozen=True, slots=True)
 class LogLine(Answer):
     text: str
     rank: int = 0
@@ -139,6 +148,31 @@ class Deployment(Answer):
     def is_finished(self) -> bool:
         return self.status in DEPLOYED
 
+    @property
+    def is_settled(self) -> bool:
+        """Nothing happens any more by itself: the bytes are there, and the rollout has ended or waits for somebody."""
+        told = self.rollout
+        if told is None or self.status != "complete" or told.get("replaced_by"):
+            return self.is_finished
+        ended = told.get("state") in ("active", "failed") or self.has_gone_back
+        return ended or bool(told.get("awaits_promotion"))
+
+    @property
+    def has_gone_back(self) -> bool:
+        told = self.rollout or {}
+        return told.get("state") == "rolled_back" and not told.get("nodes_going_back")
+
+    @property
+    def trouble(self) -> str:
+        """Why it is not what was asked for; none as long as it may still become that."""
+        told = self.rollout or {}
+        if self.is_finished and self.status != "complete":
+            return f"{self.id} is {self.status}{f': {self.reason}' if self.reason else '.'}"
+        if (state := told.get("state")) in ("failed", "rolled_back"):
+            why = f": {told['reason']}" if told.get("reason") else "."
+            return f"The rollout of {self.id} is {state.replace('_', ' ')}{why}"
+        return ""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan(Answer):
@@ -154,6 +188,7 @@ class Plan(Answer):
     strategies: Sequence[
         Mapping[str, Any]
     ] = ()  # strategy, time_seconds, ratio, store_copies, …; quickest first
+    short_of_room: Sequence[Mapping[str, Any]] = ()  # node, free: less than go there
 
 
 @dataclass(frozen=True, slots=True)

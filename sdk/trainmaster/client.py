@@ -12,6 +12,7 @@ import httpx
 
 from trainmaster.answers import (
     Deployment,
+    DryRun,
     Job,
     LogLine,
     LogPage,
@@ -84,6 +85,10 @@ class Client:
         return Job.of(
             self._call("POST", "training-jobs", json=body, headers={"Idempotency-Key": idempotency_key})
         )
+
+    def dry_run(self, spec: Mapping[str, Any]) -> DryRun:
+        """What the job would meet if it were submitted now."""
+        return DryRun.of(self._call("POST", "training-jobs/dry-run", json=dict(spec)))
 
     def job(self, job_id: str) -> Job:
         return Job.of(self._call("GET", f"training-jobs/{_part(job_id)}"))

@@ -1,4 +1,4 @@
-"""Runs of the SDK inside this process, and a platform that answers what a test wants."""
+"""Runs of the SDK inside this process, commands, and a platform that answers what a test wants."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
-from tests.sdk.platform_stub import PlatformStub, running_stub
+from tests.sdk.platform_stub import TOKEN, PlatformStub, running_stub
 from tests.sdk.scripts import attempt_folder
+from trainmaster.cli import main
 from trainmaster.environment import JobEnvironment
 from trainmaster.run import Run, setting_of
+
+Trainmaster = Callable[..., Result]
+ME = {"username": "alice", "teams": {"vision": "lead", "nlp": "member"}, "token_team": "vision"}
 
 
 class Clock:
@@ -55,3 +60,18 @@ def on_a_laptop(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -
 def platform() -> Iterator[PlatformStub]:
     with running_stub() as stub:
         yield stub
+
+
+@pytest.fixture
+def trainmaster(platform: PlatformStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainmaster:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("TRAINMASTER_URL", platform.url)
+    monkeypatch.setenv("TRAINMASTER_TOKEN", TOKEN)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words: str, typed: str = "", code: int = 0) -> Result:
+        result = CliRunner().invoke(main, words, input=typed)
+        assert result.exit_code == code, result.output
+        return result
+
+    return call

@@ -2,34 +2,16 @@
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
+from tests.sdk.conftest import ME, Trainmaster
 from tests.sdk.platform_stub import TOKEN, PlatformStub
-from trainmaster.cli import logs, main
+from trainmaster.cli import logs
 from trainmaster.client import Client
 
-Trainmaster = Callable[..., Result]
 JOB = {"id": "job-1", "name": "bytelm", "team": "vision", "state": "pending", "url": "http://p/jobs/job-1/"}
-ME = {"username": "alice", "teams": {"vision": "lead", "nlp": "member"}, "token_team": "vision"}
-
-
-@pytest.fixture
-def trainmaster(platform: PlatformStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainmaster:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("TRAINMASTER_URL", platform.url)
-    monkeypatch.setenv("TRAINMASTER_TOKEN", TOKEN)
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words: str, typed: str = "", code: int = 0) -> Result:
-        result = CliRunner().invoke(main, words, input=typed)
-        assert result.exit_code == code, result.output
-        return result
-
-    return call
 
 
 def test_login_tries_the_token_and_keeps_it_for_this_user_only(
@@ -100,6 +82,28 @@ def test_all_mistakes_of_a_job_file_are_told_before_anything_is_sent(
     assert "  num_gpus: " in told
     assert "  comand: " in told
     assert platform.asked == []
+
+
+def test_a_dry_run_sends_no_code_and_says_what_the_job_would_meet(
+    trainmaster: Trainmaster, platform: PlatformStub, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").write_text("print(1)")
+    (tmp_path / "job.yaml").write_text(
+        "name: x\nteam: vision\ncode: .\ncommand: python train.py\ngpu_type: cpu\n"
+    )
+    waits = {"outcome": "waits", "why": "none is free", "position": 3, "should_start": "in 4 min to 20 min"}
+    platform.answer("POST training-jobs/dry-run", {**waits, "changes": ["2 slots of cpu instead of 4"]})
+    platform.answer("POST training-jobs/dry-run", {"outcome": "starts"})
+    platform.answer("POST training-jobs/dry-run", {"outcome": "refused", "why": "would exceed quota: 12/8"})
+    told = trainmaster("submit", "job.yaml", "--dry-run").stdout
+    assert told == (
+        "It would wait at place 3 of the queue: none is free\nIt should start in 4 min to 20 min.\n"
+        "Each alone would start it now:\n  2 slots of cpu instead of 4\n"
+    )
+    assert trainmaster("submit", "job.yaml", "--dry-run").stdout == "It would start at once.\n"
+    told = trainmaster("submit", "job.yaml", "--dry-run", code=1)
+    assert told.stderr == "Error: It would be refused: would exceed quota: 12/8\n"
+    assert {asked.json["code"] for asked in platform.requests("POST", "training-jobs/dry-run")} == {""}
 
 
 def test_a_refusal_of_the_platform_is_one_sentence(
@@ -223,140 +227,6 @@ def test_who_is_in_several_teams_is_asked_which_one(trainmaster: Trainmaster, pl
     platform.answer("GET me", {**ME, "token_team": None})
     told = trainmaster("register", "bytelm", "--checkpoint", "ckpt-1", code=1).stderr
     assert "You are in nlp, vision" in told
-
-
-def test_a_model_is_registered_and_deployed(trainmaster: Trainmaster, platform: PlatformStub) -> None:
-    platform.answer("GET me", ME)
-    version = {
-        "id": "mv-1",
-        "model": "vision/bytelm",
-        "version": 1,
-        "state": "ready",
-        "bytes": 2048,
-        "source": "ckpt-1",
-    }
-    platform.answer("POST models/bytelm/versions", version, 201)
-    platform.answer("GET models", {"results": [version]})
-    deployed = {"id": "dep-1", "status": "complete", "progress": 1.0, "workers": 2, "workers_complete": 2}
-    planned = [{"strategy": "mesh", "time_seconds": 1.5}, {"strategy": "chain", "time_seconds": 2}]
-    estimate = {"estimated_time_seconds": 1.5, "strategy": "mesh", "strategies": planned}
-    platform.answer("POST deployments", {**deployed, **estimate}, 201)
-    platform.answer("GET deployments", {"results": [deployed]})
-    assert trainmaster("register", "bytelm", "--checkpoint", "ckpt-1").stdout == "vision/bytelm version 1\n"
-    assert "2 KiB" in trainmaster("models").stdout
-    told = trainmaster("deploy", "bytelm", "1", "--nodes", "n1, n2", "--watch")
-    assert told.stdout == "dep-1\n"
-    assert "It takes about 1.5 s by mesh (chain 2 s)." in told.stderr
-    assert "complete  100%  2 of 2 workers complete" in told.stderr
-    [asked] = platform.requests("POST", "deployments")
-    assert asked.json == {"model_id": "vision/bytelm", "version": 1, "target_workers": ["n1", "n2"]}
-    assert "100%" in trainmaster("deployments").stdout
-
-
-def test_a_plan_compares_the_strategies_and_moves_nothing(
-    trainmaster: Trainmaster, platform: PlatformStub
-) -> None:
-    one = {"store_copies": 1, "cross_rack_copies": 3}
-    plan = {
-        "model": "vision/bytelm", "version": 1, "strategy": "mesh", "bytes": 5 * 10**11, "workers": 100,
-        "rate": 1_250_000_000, "bound_seconds": 400.1, "strategies": [
-            {**one, "strategy": "mesh", "time_seconds": 401, "ratio": 1.0022},
-            {**one, "strategy": "sequential", "time_seconds": 40_000, "ratio": 99.97, "store_copies": 100},
-        ],
-    }  # fmt: skip
-    platform.answer("POST deployments/plan", plan)
-    told = trainmaster("deploy", "vision/bytelm", "1", "--plan", "--nodes", "n1")
-    [_, mesh, sequential] = told.stdout.splitlines()
-    assert mesh.split() == [
-        "mesh",
-        "6",
-        "min",
-        "41",
-        "s",
-        "1.00",
-        "x",
-        "1",
-        "3",
-        "<-",
-        "would",
-        "be",
-        "taken",
-    ]
-    assert "99.97 x" in sequential
-    assert "no strategy could take less than 6 min 40 s. Nothing has been moved." in told.stderr
-    [asked] = platform.requests("POST", "deployments")
-    assert asked.json["strategy"] == "auto"
-    assert (
-        json.loads(trainmaster("deploy", "vision/bytelm", "1", "--plan", "--json").stdout)["workers"] == 100
-    )
-
-
-def test_a_model_is_preheated_and_pinned(trainmaster: Trainmaster, platform: PlatformStub) -> None:
-    begun = {"id": "dep-2", "status": "init", "preheat": True}
-    platform.answer("POST deployments", begun, 201)
-    platform.answer("PATCH deployments/dep-2", {**begun, "pinned": True})
-    platform.answer("PATCH deployments/dep-2", {**begun, "pinned": False})
-    listed = {**begun, "status": "complete", "pinned": True, "workers_evicted": 1, "workers": 2}
-    nowhere = {**begun, "id": "dep-1", "status": "evicted", "workers_evicted": 2, "workers": 2}
-    platform.answer("GET deployments", {"results": [listed, nowhere]})
-    assert trainmaster("preheat", "vision/bytelm", "3", "--strategy", "auto").stdout == "dep-2\n"
-    [asked] = platform.requests("POST", "deployments")
-    assert (asked.json["preheat"], asked.json["strategy"]) == (True, "auto")
-    assert "dep-2 is pinned" in trainmaster("pin", "dep-2").stdout
-    assert "not pinned any more" in trainmaster("pin", "dep-2", "--off").stdout
-    assert [one.json for one in platform.requests("PATCH")] == [{"pin": True}, {"pin": False}]
-    told = trainmaster("deployments").stdout
-    assert "complete (preheated, pinned, 1 gave it up)" in told
-    assert "evicted (preheated, 2 gave it up)" in told
-
-
-def test_a_version_is_switched_on_promoted_and_rolled_back(
-    trainmaster: Trainmaster, platform: PlatformStub
-) -> None:
-    platform.answer("GET me", {**ME, "token_team": "vision", "teams": {"vision": "lead"}})
-    rollout = {"state": "holding", "nodes": 3, "nodes_active": 1}
-    begun = {"id": "dep-2", "status": "init", "model": "vision/bytelm", "version": 2, "rollout": rollout}
-    platform.answer("POST deployments", begun, 201)
-    words = (
-        "--canary",
-        "1",
-        "--hold",
-        "600",
-        "--check-every",
-        "5",
-        "--roll-back-after",
-        "3",
-        "--health-check",
-        "check-model",
-        "--hook",
-        "reload",
-        "--wait-for-all",
-    )
-    trainmaster("deploy", "vision/bytelm", "2", *words)
-    trainmaster("deploy", "vision/bytelm", "2", "--activate")
-    trainmaster("deploy", "vision/bytelm", "2")
-    full, bare, none = (one.json for one in platform.requests("POST", "deployments"))
-    assert full["rollout"] == {
-        "canary": "1", "check_every_seconds": 5, "roll_back_after": 3, "hold_seconds": 600,
-        "health_check": "check-model", "hook": "reload", "wait_for_all": True,
-    }  # fmt: skip
-    assert (bare["rollout"], "rollout" in none) == ({}, False)
-    platform.answer("POST deployments/dep-2/promote", begun)
-    told = trainmaster("promote", "dep-2").stdout
-    assert told == "vision/bytelm version 2 (dep-2) is holding; 1 of 3 nodes run it\n"
-    older = {**begun, "id": "dep-1", "version": 1, "rollout": {"state": "active", "replaced_by": 2}}
-    undone = {**begun, "id": "dep-3", "rollout": {"state": "rolled_back"}}
-    platform.answer("GET deployments", {"results": [undone, {"id": "dep-4", "status": "init"}, begun, older]})
-    platform.answer(
-        "POST deployments/dep-2/rollback", {**begun, "rollout": {**rollout, "state": "rolled_back"}}
-    )
-    assert "(dep-2) is rolled back" in trainmaster("rollback", "vision/bytelm").stdout
-    assert (
-        "No version of vision/other was made active" in trainmaster("rollback", "vision/other", code=1).stderr
-    )
-    listed = trainmaster("deployments").stdout
-    assert "rollout rolled back" in listed
-    assert "replaced by version 2" in listed
 
 
 def test_help_names_the_operators_commands_without_loading_them(trainmaster: Trainmaster) -> None:

@@ -27,8 +27,8 @@ def free_port() -> int:
 
 
 @cache
-def provide() -> None:
-    """Starts both, sets the environment of the settings, and loads Django."""
+def provide() -> Postgres:
+    """Starts both, sets the environment of the settings, and loads Django. The database may be stopped and started."""
     folder = Path(tempfile.mkdtemp(prefix="trainmaster-test-"))
     folder.chmod(0o711)  # as root, PostgreSQL runs under an account without rights and must pass
     # Stopping comes first, so it is registered last: atexit runs backwards.
@@ -48,3 +48,4 @@ def provide() -> None:
         **SETTINGS,
     }
     django.setup()
+    return postgres

@@ -157,6 +157,7 @@ def job_rows() -> Iterator[Row]:
     yield Row("post", "jobs/<str:job_id>/lost/", WHILE_STOPPING, "jobs/{job}/lost/")
     question = {"gpu_type": "cpu", "order": "first_come"}
     yield Row("post", "queue/what-if/", SIGNED_IN, body=question)
+    yield Row("get", "queue/<str:job_id>/changes/", OF_TEAM, "queue/{job}/changes/")
     yield Row("post", "queue/<str:job_id>/priority/", LEADS, "queue/{job}/priority/", body={"priority": "40"})
     yield Row("get", "jobs/<str:job_id>/log/", OF_TEAM, "jobs/{job}/log/")
     yield Row("get", "jobs/<str:job_id>/log.txt", OF_TEAM, "jobs/{job}/log.txt")
@@ -189,6 +190,7 @@ def api_rows() -> Iterator[Row]:
     yield from api_cluster_rows()
     yield row("get", "training-jobs", SIGNED_IN)
     yield row("post", "training-jobs", MEMBERS, body=job_mapping())
+    yield row("post", "training-jobs/dry-run", MEMBERS, body=job_mapping())
     job, one = "training-jobs/<str:job_id>", "training-jobs/{job}"
     yield row("get", job, OF_TEAM, one)
     yield row("patch", job, LEADS, one, body={"priority": 40})

@@ -6,8 +6,6 @@ rows, and transfers under way have not noticed.
 """
 
 import logging
-import os
-import socket
 
 from django.db import transaction
 
@@ -22,11 +20,12 @@ from webapp.live.identity import now_ms
 from webapp.live.lease import Leadership
 
 log = logging.getLogger(__name__)
+PLANS_S = 60  # a plan for a thousand nodes is made within the transaction, on a machine that may be busy
 
 
 def coordinate() -> bool:
     """One round. False when another replica is in the middle of one."""
-    leadership = lease.acquire("deployments", f"{socket.gethostname()}:{os.getpid()}")
+    leadership = lease.acquire("deployments", lease.candidate())
     if leadership is None:
         return False
     try:
@@ -48,7 +47,7 @@ def look_after(deployment_id: str, leadership: Leadership) -> None:
     LostLease, and nothing changed, when another coordinator leads by now.
     """
     with transaction.atomic():
-        lease.check(leadership)
+        lease.check(leadership, PLANS_S)
         row = (
             Deployment.objects.select_for_update(of=("self",))
             .select_related("model_version__model")

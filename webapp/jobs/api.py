@@ -14,9 +14,9 @@ from rest_framework.views import APIView
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
-from webapp.jobs import declaring, logs, queries, services
+from webapp.jobs import declaring, dry_run, logs, queries, services
 from webapp.jobs.models import Job
-from webapp.jobs.serializers import JobOut
+from webapp.jobs.serializers import DryRunOut, JobOut
 from webapp.live.queries import story
 
 _COUNT = re.compile(r"[0-9]{1,18}", re.ASCII)
@@ -107,6 +107,17 @@ class Jobs(APIView):
             raise TrainmasterError("request_invalid", what="Idempotency-Key", why=why)
         job, new = services.submit(actor_of(request), mapping, idempotency_key=key, lineage=lineage)
         return Response(JobOut(job).data, status=201 if new else 200)
+
+
+class JobDryRun(APIView):
+    @extend_schema(request=OpenApiTypes.OBJECT, responses={200: DryRunOut})
+    def post(self, request: Request) -> Response:
+        """What a job would meet if it were submitted now: when it would start, and what would start it at once."""
+        if not isinstance(request.data, dict):
+            raise TrainmasterError(
+                "request_invalid", what="the body", why="it must be a JSON object with the job's fields"
+            )
+        return Response(DryRunOut(dry_run.dry_run(actor_of(request), request.data)).data)
 
 
 class JobDetail(APIView):

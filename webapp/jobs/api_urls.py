@@ -4,6 +4,7 @@ from webapp.jobs import api
 
 urlpatterns = [
     path("training-jobs", api.Jobs.as_view(), name="api-jobs"),
+    path("training-jobs/dry-run", api.JobDryRun.as_view(), name="api-job-dry-run"),
     path("training-jobs/<str:job_id>", api.JobDetail.as_view(), name="api-job"),
     path("training-jobs/<str:job_id>/cancel", api.JobCancel.as_view(), name="api-job-cancel"),
     path("training-jobs/<str:job_id>/lost", api.JobLost.as_view(), name="api-job-lost"),

@@ -15,6 +15,11 @@ _TEXTS = (
     "strategy", "memory_per_gpu", "container_image",
 )  # fmt: skip
 _CHECKPOINT = ("interval_steps", "interval_minutes", "keep_last", "path")
+# What a link to a clone may say differently, such as what would start it now.
+CHANGEABLE = (
+    "num_gpus", "min_gpus", "max_runtime_hours", "gpu_type", "strategy", "node_labels", "tolerations", "excluded_nodes",
+    "max_racks",
+)  # fmt: skip
 
 DEFAULTS: dict[str, Any] = {
     "num_gpus": 1, "priority": 50, "strategy": "ddp", "max_runtime_hours": 2, "checkpoint_keep_last": 3,

@@ -4,19 +4,23 @@ from collections.abc import Mapping
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F, Q
 
 from platform_core.jobs.states import WAITING, JobState
+from platform_core.scheduling.wording import amount
 from platform_core.units import MINUTE_MS, format_duration_ms
 from webapp.jobs import services
 from webapp.jobs.models import Job
 from webapp.live import services as live
+
+LEAST_SAMPLES = 20  # five minutes of them, before a mean says anything
 
 
 def keep_utilisation(by_job: Mapping[str, float], at_ms: int) -> None:
     """How busy the slots of each running job are (0 to 1), from the telemetry of the nodes."""
     for job_id, value in by_job.items():
         mine = Job.objects.filter(id=job_id)
-        mine.update(utilisation=value)
+        mine.update(utilisation=value, busy_samples=F("busy_samples") + 1, busy_sum=F("busy_sum") + value)
         if 100 * value < settings.IDLE_PERCENT:
             mine.filter(idle_since_ms=None).update(idle_since_ms=at_ms)
         else:
@@ -31,12 +35,20 @@ def idle(at_ms: int) -> list[Job]:
     return list(running.select_related("user").order_by("idle_since_ms", "id"))
 
 
+def hardly_busy(since_ms: int, below: float) -> list[Job]:
+    """Jobs that ran since then and whose slots were busy for a smaller part of the time, on average over their life."""
+    ran = Job.objects.filter(Q(finished_ms__gte=since_ms) | Q(state=JobState.RUNNING))
+    measured = ran.filter(busy_samples__gte=LEAST_SAMPLES, busy_sum__lt=below * F("busy_samples"))
+    return list(measured.select_related("user").order_by("id"))
+
+
 def deal_with_idle(at_ms: int) -> None:
     """Warn once; after twice the time take back what is preemptible, if the operator wants it and somebody waits."""
     for job in idle(at_ms):
         for_ms = at_ms - (job.idle_since_ms or at_ms)
         sentence = (
-            f"its {job.num_gpus} slots of {job.gpu_type} have been below {settings.IDLE_PERCENT} % "
+            f"its {amount(job.num_gpus, job.gpu_type)} {'has' if job.num_gpus == 1 else 'have'} been "
+            f"below {settings.IDLE_PERCENT} % "
             f"for {format_duration_ms(for_ms)}"
         )
         if not job.idle_told:

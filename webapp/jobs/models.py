@@ -61,6 +61,8 @@ class Job(models.Model):
     loss = models.FloatField(null=True)
     learning_rate = models.FloatField(null=True)
     utilisation = models.FloatField(null=True)
+    busy_samples = models.PositiveIntegerField(default=0, help_text="how often utilisation was measured")
+    busy_sum = models.FloatField(default=0, help_text="of all that was measured, for the mean")
     idle_since_ms = models.BigIntegerField(
         null=True, help_text="its slots have done next to nothing since then"
     )

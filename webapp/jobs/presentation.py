@@ -40,9 +40,14 @@ def answer(job: Job, now_ms: int) -> dict[str, str]:
     if job.state in WAITING:
         place = f"Number {job.queue_position} in the queue. " if job.queue_position else ""
         why = _sentence(job.wait_sentence or "The scheduler looks at it within seconds")
-        restarted = f" {_sentence(job.reason)}" if job.reason else ""
-        headline = "Preempted, waits to resume" if job.state == "preempted" else "Waiting to start"
-        return {"tone": "wait", "headline": headline, "detail": f"{place}{why}{restarted}"}
+        preempted = job.state == "preempted"
+        told = (
+            f" {_sentence(f'It was stopped: {job.reason}' if preempted else job.reason)}"
+            if job.reason
+            else ""
+        )
+        headline = "Preempted, waits to resume" if preempted else "Waiting to start"
+        return {"tone": "wait", "headline": headline, "detail": f"{place}{why}{told}"}
     if job.state in TERMINAL:
         return _ended(job)
     if job.stop != "none":

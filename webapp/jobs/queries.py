@@ -171,6 +171,10 @@ def find(job_id: str) -> Job | None:
     return Job.objects.select_related("user", "team").filter(id=job_id).first()
 
 
+def names(job_ids: Iterable[str]) -> dict[str, str]:
+    return dict(Job.objects.filter(id__in=set(job_ids)).values_list("id", "name"))
+
+
 def attempts(job_id: str) -> list[Attempt]:
     return list(Attempt.objects.filter(job=job_id).prefetch_related("members__node").order_by("-number"))
 

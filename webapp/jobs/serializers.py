@@ -8,6 +8,16 @@ from rest_framework import serializers
 from webapp.jobs.models import Job
 
 
+class DryRunOut(serializers.Serializer[dict[str, Any]]):
+    outcome = serializers.ChoiceField(("starts", "waits", "refused"))
+    why = serializers.CharField(help_text="why it would wait or be refused")
+    position = serializers.IntegerField(allow_null=True, help_text="its place in the queue")
+    should_start = serializers.CharField(help_text="when, in words; empty where that is not in sight")
+    changes = serializers.ListField(
+        child=serializers.CharField(), help_text="each alone would start it now; tried by the scheduler"
+    )
+
+
 class JobOut(serializers.ModelSerializer[Job]):
     """A job as lists and pages show it; `spec` is what was submitted, in the same field names."""
 

@@ -10,13 +10,12 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.spec import JobSpec, SpecError, Strategy, parse
-from platform_core.quotas.admission import Refused
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.clusters import queries as clusters
-from webapp.jobs import contributions, forms, presentation, queries, services
+from webapp.jobs import contributions, dry_run, forms, presentation, queries, services
 from webapp.jobs.api import job_for
 from webapp.live import fragments
 from webapp.live.identity import new_id
@@ -54,9 +53,10 @@ def submit(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def check(request: HttpRequest) -> HttpResponse:
-    """The panel beside the form: quota left, cost, and why it would wait."""
-    actor = accounts.actor_of(request)
-    return fragments.render(request, "submit.html", {"check": _check(actor, request.POST.dict())})
+    """The panel beside the form: quota left, cost, and why it would wait; then when it would start."""
+    actor, form = accounts.actor_of(request), request.POST.dict()
+    context = {"check": lambda: _check(actor, form), "outlook": lambda: _outlook(actor, form)}
+    return fragments.render(request, "submit.html", context)
 
 
 def _submitter(request: HttpRequest) -> Actor:
@@ -82,7 +82,9 @@ def _start(request: HttpRequest, actor: Actor) -> tuple[dict[str, Any], Any]:
         first = {"team": request.GET.get("team", ""), "gpu_type": request.GET.get("gpu_type", "")}
         return forms.DEFAULTS | first, None
     job = job_for(request, clone)
-    values = forms.values_of(parse(job.spec))
+    values = forms.values_of(parse(job.spec)) | {
+        name: request.GET[name] for name in forms.CHANGEABLE if name in request.GET
+    }
     if resume := request.GET.get("resume_from", ""):
         values["resume_from"] = resume
     return values, job
@@ -116,11 +118,17 @@ def _page(request: HttpRequest, actor: Actor, values: dict[str, Any], cloned: An
     }
 
 
+def _outlook(actor: Actor, form: dict[str, str]) -> contributions.Outlook | None:
+    """None for what the panel refuses anyway."""
+    try:
+        return contributions.outlook(dry_run.allowed(actor, forms.mapping_of(form)), actor.username)
+    except (SpecError, TrainmasterError):
+        return None
+
+
 def _check(actor: Actor, form: dict[str, str]) -> dict[str, Any]:
     try:
-        spec = parse(forms.mapping_of(form))
-        permissions.require(actor, "job.submit", spec.team)
-        services.check_references(spec)
+        spec = dry_run.allowed(actor, forms.mapping_of(form))
     except SpecError as error:
         problems = {problem.field: problem.sentence for problem in error.problems}
         headline = "Not complete yet" if len(problems) == 1 else f"{len(problems)} things to fill in or mend"
@@ -132,9 +140,9 @@ def _check(actor: Actor, form: dict[str, str]) -> dict[str, Any]:
 
 def _forecast(actor: Actor, spec: JobSpec, form: dict[str, str]) -> dict[str, Any]:
     queued = queries.queued_gpus(spec.team, spec.gpu_type)
-    decision = quotas.would_admit(spec.team, spec.gpu_type, spec.num_gpus, queued)
-    if isinstance(decision, Refused):
-        judged = _judged(form, "bad", "It would be refused", {"gpu_type": decision.sentence})
+    refused = dry_run.refusal(spec, queued)
+    if refused:
+        judged = _judged(form, "bad", "It would be refused", {"gpu_type": refused})
     else:
         waits = contributions.forecast(spec, actor.username)
         headline = "It would wait" if waits else "It would start at once"
@@ -155,6 +163,7 @@ def _judged(
         "headline": headline,
         "problems": _named(problems),
         "waits": waits,
+        "asked": new_id("ask"),
         "quota": None,
         "cost_hour": presentation.cost_per_hour(form.get("gpu_type", ""), known),
         "cost_limit": None,

@@ -1,5 +1,8 @@
 """Leadership by a row in PostgreSQL: any number may try, one leads, and its fencing number tells old from new."""
 
+import os
+import secrets
+import socket
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -30,6 +33,15 @@ WHERE lease.holder = EXCLUDED.holder
    OR lease.expires_ms < (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 RETURNING fencing
 """
+_HOLD = """
+SELECT set_config('idle_in_transaction_session_timeout', %(ms)s, true) FROM live_lease
+WHERE name = %(name)s AND fencing = %(fencing)s FOR UPDATE
+"""
+
+
+def candidate() -> str:
+    """A holder's name that nobody else has: not another thread, nor a container with this host name and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
 def acquire(name: str, holder: str) -> Leadership | None:
@@ -40,12 +52,20 @@ def acquire(name: str, holder: str) -> Leadership | None:
     return Leadership(name, row[0]) if row else None
 
 
-def check(leadership: Leadership) -> None:
-    """Hold the lease row for the rest of this transaction, or raise LostLease when the fencing number is old."""
+def check(leadership: Leadership, silence_s: int | None = None) -> None:
+    """Hold the lease row for the rest of this transaction, or raise LostLease when the fencing number is old.
+
+    The row is held for no longer than `silence_s` (the lease's length unless told) in silence: of a leader on a machine
+    that is cut off or frozen the database hears neither a commit nor an end, and nobody else could lead until its
+    connection is given up, in hours.
+    """
     if not transaction.get_connection().in_atomic_block:
         raise RuntimeError("the fencing number is only worth something inside the transaction that applies")
-    lease = Lease.objects.select_for_update().filter(name=leadership.name, fencing=leadership.fencing).first()
-    if lease is None:
+    silence = str(1000 * (silence_s or settings.LEASE_SECONDS))
+    with connection.cursor() as cursor:
+        cursor.execute(_HOLD, {"name": leadership.name, "fencing": leadership.fencing, "ms": silence})
+        held = cursor.fetchone()
+    if held is None:
         raise LostLease(f"another {leadership.name} leads; fencing number {leadership.fencing} is old")
 
 

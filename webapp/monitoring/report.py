@@ -16,9 +16,12 @@ from webapp.jobs import queries as jobs
 from webapp.live.identity import now_ms
 from webapp.monitoring.models import UtilisationSample
 from webapp.quotas import queries as quotas
+from webapp.scheduling import queries as scheduling
 
 WEEK_MS = 7 * 24 * 3_600_000
 UNDER_USED_PERCENT = 50
+HARDLY_BUSY_PERCENT = 50
+HARDLY_BUSY_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class TeamUse:
     micro_dollars: int
     guaranteed: int
     percent: float | None
+    lost_gpu_ms: int  # when its jobs were stopped for others
+    caused_gpu_ms: int  # when others were stopped for its jobs
 
     @property
     def under_used(self) -> bool:
@@ -46,6 +51,7 @@ class Report:
     teams: tuple[TeamUse, ...]  # dearest first
     failures: tuple[tuple[str, int], ...]  # hostname, attempts that it made fail
     idle: tuple[dict[str, Any], ...]  # running jobs whose slots idle now
+    hardly_busy: tuple[dict[str, Any], ...]  # jobs of the period, those first that held the most without use
 
 
 def make(team_slugs: list[str] | None, to_ms: int, period_ms: int = WEEK_MS) -> Report:
@@ -70,7 +76,27 @@ def make(team_slugs: list[str] | None, to_ms: int, period_ms: int = WEEK_MS) -> 
             for job in idling.idle(to_ms)
             if seen is None or job.team_id in seen
         ),
+        hardly_busy=tuple(_hardly_busy(from_ms, to_ms, seen)[:HARDLY_BUSY_SHOWN]),
     )  # fmt: skip
+
+
+def _hardly_busy(from_ms: int, to_ms: int, seen: set[str] | None) -> list[dict[str, Any]]:
+    found = [
+        job
+        for job in idling.hardly_busy(from_ms, HARDLY_BUSY_PERCENT / 100)
+        if seen is None or job.team_id in seen
+    ]
+    costs = quotas.costs_of_jobs([job.id for job in found], to_ms)
+    lines = [
+        {
+            "id": job.id, "name": job.name, "team": job.team_id, "user": job.user.username, "gpus": job.num_gpus,
+            "percent": 100 * job.busy_sum / job.busy_samples,
+            "unused_gpu_ms": round(costs[job.id].gpu_ms * (1 - job.busy_sum / job.busy_samples)),
+        }
+        for job in found
+        if job.id in costs
+    ]  # fmt: skip
+    return sorted(lines, key=lambda line: (-line["unused_gpu_ms"], line["id"]))
 
 
 def _types(from_ms: int) -> tuple[dict[str, Any], ...]:
@@ -90,12 +116,13 @@ def _types(from_ms: int) -> tuple[dict[str, Any], ...]:
 
 def _teams(from_ms: int, to_ms: int) -> list[TeamUse]:
     used, guarantees = quotas.use_by_team(from_ms, to_ms), quotas.guarantees()
+    losses, nothing = scheduling.losses(from_ms, to_ms), scheduling.Losses(0, 0)
     uses = []
-    for team, gpu_type in sorted({*used, *guarantees}):
-        gpu_ms, dollars = used.get((team, gpu_type), (0, 0))
-        guaranteed = guarantees.get((team, gpu_type), 0)
+    for key in sorted({*used, *guarantees, *losses}):
+        gpu_ms, dollars = used.get(key, (0, 0))
+        guaranteed, lost = guarantees.get(key, 0), losses.get(key, nothing)
         percent = 100 * gpu_ms / (guaranteed * (to_ms - from_ms)) if guaranteed else None
-        uses.append(TeamUse(team, gpu_type, gpu_ms, dollars, guaranteed, percent))
+        uses.append(TeamUse(*key, gpu_ms, dollars, guaranteed, percent, lost.lost_gpu_ms, lost.caused_gpu_ms))
     return sorted(uses, key=lambda use: (-use.micro_dollars, -use.gpu_ms, use.team))
 
 

@@ -143,20 +143,21 @@ def _answer(standing: Standing) -> dict[str, str]:
 
 def _charts(chosen: Chosen, now: int) -> list[dict[str, Any]]:
     length_ms, points, _ = PERIODS[chosen.period]
-    past = sharing.history(chosen.team, chosen.gpu_type, now - length_ms, now, points)
+    span = (now - length_ms, now)
+    past = sharing.history(chosen.team, chosen.gpu_type, *span, points)
     past["its_share"] = [1.0 for _ in past["at_ms"]]
     return [
-        {"id": f"chart-{key}", "title": title, "data": _chart(past, unit, series)}
+        {"id": f"chart-{key}", "title": title, "data": _chart(past, span, unit, series)}
         for key, title, unit, series in _CHARTS
     ]
 
 
 def _chart(
-    past: dict[str, list[float | None]], unit: str, series: Sequence[tuple[str, str]]
+    past: dict[str, list[float | None]], span: tuple[int, int], unit: str, series: Sequence[tuple[str, str]]
 ) -> dict[str, Any]:
     highest = max((value for figure, _ in series for value in past[figure] if value is not None), default=0)
     return {
-        "x": {"kind": "time", "title": "time"},
+        "x": {"kind": "time", "title": "time", "min": span[0], "max": span[1]},
         "y": {"title": unit, "min": 0, "max": max(1, 1.05 * highest)},
         "series": [{"name": name, "key": figure, "x": past["at_ms"], "y": past[figure]} for figure, name in series],
         "marks": [],

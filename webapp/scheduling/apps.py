@@ -6,12 +6,15 @@ class SchedulingConfig(AppConfig):
     label = "scheduling"
 
     def ready(self) -> None:
-        from webapp.jobs.contributions import forecast_of_wait, panel_of_job
+        from webapp.accounts.contributions import panel_of_team
+        from webapp.jobs.contributions import forecast_of_wait, outlook_of_wait, panel_of_job
         from webapp.live import subjects
-        from webapp.scheduling.dry_run import why_it_would_wait
-        from webapp.scheduling.panels import of_job
+        from webapp.scheduling.dry_run import outlook, why_it_would_wait
+        from webapp.scheduling.panels import of_job, of_team
         from webapp.scheduling.what_if import may_watch
 
         subjects.register("whatif", may_watch)
         forecast_of_wait(why_it_would_wait)
+        outlook_of_wait(outlook)
         panel_of_job(of_job)
+        panel_of_team("receipts", of_team)

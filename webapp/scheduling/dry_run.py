@@ -1,18 +1,50 @@
-"""Why a job that has not been submitted yet would wait: the same engine, asked about one job more."""
+"""What a job that has not been submitted yet would meet: the same engine, asked about one job more."""
 
 from dataclasses import replace
 
-from platform_core.cluster.snapshot import PendingJob
+from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.jobs.spec import JobSpec
+from platform_core.scheduling.changes import changes
 from platform_core.scheduling.engine import plan
+from platform_core.scheduling.forecast import forecast
+from webapp.jobs import workload
+from webapp.jobs.contributions import Outlook
 from webapp.live.identity import now_ms
-from webapp.scheduling import situation
+from webapp.scheduling import queries, situation
 
 _ASKED = "job-~asked"  # sorts after every real id, so that it never goes before an equal
+# So far a forecast for a form is played: on a large cluster ten rounds, a few seconds of work.
+_JOBS_PLAYED = 60_000
+_LEAST_ROUNDS, _MOST_ROUNDS = 5, 100
 
 
 def why_it_would_wait(spec: JobSpec, username: str) -> str:
     """The engine's sentence, or "" when it would start in the next round."""
+    decided = plan(_with_it(spec, username), situation.policy())
+    return next((wait.sentence for wait in decided.waits if wait.job_id == _ASKED), "")
+
+
+def outlook(spec: JobSpec, username: str) -> Outlook:
+    snapshot, policy = _with_it(spec, username), situation.policy()
+    waits = [wait for wait in plan(snapshot, policy).waits if wait.job_id == _ASKED]
+    rounds = _JOBS_PLAYED // (len(snapshot.pending) + len(snapshot.running))
+    told = forecast(
+        snapshot, policy, percent_used=workload.percent_of_limits_used(), until=_ASKED,
+        most_rounds=max(_LEAST_ROUNDS, min(rounds, _MOST_ROUNDS)),
+    )  # fmt: skip
+    starts = [
+        queries.in_words(each.early_ms, each.late_ms, snapshot.now_ms)
+        for each in told
+        if each.job_id == _ASKED
+    ]
+    return Outlook(
+        position=int(dict(waits[0].numbers)["position"]) if waits else 0,
+        starts=starts[0] if starts else "",
+        changes=tuple(each.sentence for each in changes(snapshot, policy, _ASKED)),
+    )
+
+
+def _with_it(spec: JobSpec, username: str) -> Snapshot:
     now = now_ms()
     snapshot = situation.load(now)
     asked = PendingJob(
@@ -33,6 +65,4 @@ def why_it_would_wait(spec: JobSpec, username: str) -> str:
         strategy=spec.strategy,
         constraints=spec.placing,
     )
-    with_it = replace(snapshot, pending=(*snapshot.pending, asked))
-    decided = plan(with_it, situation.policy())
-    return next((wait.sentence for wait in decided.waits if wait.job_id == _ASKED), "")
+    return replace(snapshot, pending=(*snapshot.pending, asked))

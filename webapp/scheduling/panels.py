@@ -1,15 +1,56 @@
-"""What the scheduler adds to the page of a job."""
+"""What the scheduler adds to the page of a job and to that of a team."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.http import HttpRequest
 
 from platform_core.jobs.states import WAITING
+from platform_core.units import DAY_MS
+from webapp.accounts.permissions import Actor, may
+from webapp.jobs import queries as jobs
 from webapp.live.identity import now_ms
 from webapp.scheduling import queries
+from webapp.scheduling.models import Receipt
+
+PERIOD_MS = 30 * DAY_MS  # as the other costs on the page of a team
+RECEIPTS_SHOWN = 20
 
 
 def of_job(request: HttpRequest, job: Any) -> dict[str, Any]:
     if job.state not in WAITING:
         return {}
-    return {"should_start": lambda: queries.starts([job.id], now_ms()).get(job.id, "")}
+    return {"should_start": lambda: queries.starts([job.id], now_ms()).get(job.id, ""), "waits": True}
+
+
+def of_team(request: HttpRequest, actor: Actor, team: str) -> dict[str, Any]:
+    """What being stopped for others has cost, and what it cost others that they were stopped for this team."""
+    now = now_ms()
+    return {
+        "receipts": lambda: receipts(queries.receipts_of_team(team, now - PERIOD_MS, RECEIPTS_SHOWN), actor),
+        "losses": lambda: _sum(team, queries.losses(now - PERIOD_MS, now)),
+    }
+
+
+def _sum(team: str, losses: Mapping[tuple[str, str], queries.Losses]) -> queries.Losses:
+    mine = [each for (whose, _), each in losses.items() if whose == team]
+    return queries.Losses(sum(each.lost_gpu_ms for each in mine), sum(each.caused_gpu_ms for each in mine))
+
+
+def receipts(rows: Sequence[Receipt], actor: Actor) -> list[dict[str, Any]]:
+    """Whom it concerns may follow them to the jobs; the others see the teams."""
+    names = jobs.names([job for row in rows for job in (row.job_id, row.for_job)])
+    return [
+        {
+            "at_ms": row.at_ms,
+            "kind": row.kind,
+            "job": row.job_id if may(actor, "job.view", row.team) else "",
+            "name": names.get(row.job_id, row.job_id),
+            "team": row.team,
+            "for_job": row.for_job if may(actor, "job.view", row.for_team) else "",
+            "for_name": names.get(row.for_job, row.for_job),
+            "for_team": row.for_team,
+            "lost_gpu_ms": row.lost_gpu_ms,
+        }
+        for row in rows
+    ]

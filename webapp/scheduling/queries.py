@@ -1,6 +1,9 @@
 """Reads of forecasts and rounds, for pages."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import F, Q, Sum
 
 from platform_core.scheduling.calibration import Calibration, Start, calibration
 from platform_core.units import HOUR_MS, MINUTE_MS, format_duration_ms
@@ -16,16 +19,17 @@ _PRECISE_MS = 60_000  # a shorter interval is told as one moment
 
 def starts(job_ids: Sequence[str], now_ms: int) -> dict[str, str]:
     """Waiting job → when it should start, in words; those of which nothing is known are left out."""
-    rows = Prediction.objects.filter(job_id__in=job_ids, started_ms=None)
-    return {row.job_id: _in_words(row, now_ms) for row in rows}
+    told = Q(started_ms=None) | Q(newest_early_ms__gt=F("started_ms"))  # the latter: it waits again
+    rows = Prediction.objects.filter(told, job_id__in=job_ids)
+    return {row.job_id: in_words(row.newest_early_ms, row.newest_late_ms, now_ms) for row in rows}
 
 
-def _in_words(told: Prediction, now_ms: int) -> str:
+def in_words(early_ms: int, late_ms: int | None, now_ms: int) -> str:
     """ "in 4 min to 20 min"."""
-    early, late = max(0, told.newest_early_ms - now_ms), told.newest_late_ms
-    if late is None:
+    early = max(0, early_ms - now_ms)
+    if late_ms is None:
         return f"in {_about(early)} at the earliest" if early else "not before long"
-    until = max(early, late - now_ms)
+    until = max(early, late_ms - now_ms)
     if until < 1_000:
         return "in the next round"
     if until - early < _PRECISE_MS:
@@ -48,6 +52,35 @@ def judged() -> Calibration:
 
 def newest_rounds(limit: int) -> list[Round]:
     return list(Round.objects.order_by("-id").defer("known", "decided")[:limit])
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """GPU time that a team lost because its jobs were stopped, and that others lost for its jobs."""
+
+    lost_gpu_ms: int
+    caused_gpu_ms: int
+
+
+def losses(from_ms: int, to_ms: int) -> dict[tuple[str, str], Losses]:
+    """By team and GPU type; those that neither lost nor caused anything are left out."""
+    rows = Receipt.objects.filter(at_ms__gte=from_ms, at_ms__lt=to_ms).order_by()
+    lost, caused = (
+        {
+            (team, gpu_type): gpu_ms
+            for team, gpu_type, gpu_ms in rows.values_list(whose, "gpu_type").annotate(
+                gpu_ms=Sum("lost_gpu_ms")
+            )
+        }
+        for whose in ("team", "for_team")
+    )
+    return {key: Losses(lost.get(key, 0), caused.get(key, 0)) for key in {*lost, *caused}}
+
+
+def receipts_of_team(team: str, from_ms: int, limit: int) -> list[Receipt]:
+    """Of its jobs that were stopped, and of those that were stopped for its jobs; the newest first."""
+    concerned = Receipt.objects.filter(Q(team=team) | Q(for_team=team), at_ms__gte=from_ms)
+    return list(concerned.order_by("-id")[:limit])
 
 
 def newest_receipts(limit: int) -> list[Receipt]:

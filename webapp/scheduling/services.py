@@ -1,8 +1,6 @@
 """One round: load a snapshot, let the core decide, apply by guarded updates under the lease's fencing number."""
 
 import logging
-import os
-import socket
 import time
 from collections.abc import Sequence
 
@@ -28,7 +26,7 @@ log = logging.getLogger(__name__)
 def tick() -> bool:
     """One scheduling round. False when another replica is in the middle of one."""
     hints.tick_begins()  # first, so that whatever changes from here on asks for another round
-    leadership = lease.acquire("scheduler", f"{socket.gethostname()}:{os.getpid()}")
+    leadership = lease.acquire("scheduler", lease.candidate())
     if leadership is None:
         return False
     try:
@@ -80,11 +78,14 @@ def stop(snapshot: Snapshot, stops: Sequence[Stop], leadership: Leadership) -> N
 
 def _cause(stop: Stop, victim: RunningJob, wanted: PendingJob | RunningJob) -> str:
     if stop.kind is StopKind.GROWN:
-        return f"{plural(stop.to_gpus - victim.held, 'slot')} are idle: it goes on with {stop.to_gpus}"
+        more = stop.to_gpus - victim.held
+        return f"{plural(more, 'slot')} {'is' if more == 1 else 'are'} idle: it goes on with {stop.to_gpus}"
     if stop.kind is StopKind.RECLAIMED:
         slots = f"{plural(wanted.num_gpus, 'slot')} of its guarantee"
         return f"team {wanted.team} takes back {slots} for {wanted.id}; team {victim.team} had borrowed"
-    cause = f"{plural(wanted.num_gpus, 'slot')} are wanted by {wanted.id} of {wanted.team}, priority {wanted.priority}"
+    cause = (
+        f"{wanted.id} of {wanted.team}, priority {wanted.priority}, needs {plural(wanted.num_gpus, 'slot')}"
+    )
     return f"{cause}; it goes on with {stop.to_gpus}" if stop.to_gpus else cause
 
 

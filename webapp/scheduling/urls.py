@@ -1,11 +1,12 @@
 from django.urls import path
 
-from webapp.scheduling import moves, views
+from webapp.scheduling import changes, moves, views
 
 app_name = "scheduling"
 urlpatterns = [
     path("queue/", views.queue, name="queue"),
     path("queue/next-move/", moves.next_move, name="next-move"),
     path("queue/what-if/", views.what_if, name="what-if"),
+    path("queue/<str:job_id>/changes/", changes.of_job, name="changes"),
     path("queue/<str:job_id>/priority/", views.change_priority, name="priority"),
 ]

@@ -27,12 +27,12 @@ from webapp.jobs import services
 from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.quotas import queries as quotas
-from webapp.scheduling import queries, situation
+from webapp.scheduling import panels, queries, situation
 from webapp.scheduling import what_if as questions
 
 if TYPE_CHECKING:
     from webapp.jobs.models import Job
-    from webapp.scheduling.models import Receipt, WhatIf
+    from webapp.scheduling.models import WhatIf
 
 MOST = 200
 ROUNDS_SHOWN = 10
@@ -57,7 +57,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         "more": max(0, waiting.count() - MOST),
         "windows": clusters.maintenance(),
         "rounds": queries.newest_rounds(ROUNDS_SHOWN),
-        "receipts": [_receipt(receipt, actor) for receipt in queries.newest_receipts(RECEIPTS_SHOWN)],
+        "receipts": panels.receipts(queries.newest_receipts(RECEIPTS_SHOWN), actor),
     }
     return fragments.render(request, "queue.html", context)
 
@@ -96,7 +96,7 @@ def _kpis(waiting: list[Job], free: Sequence[Fragmentation], judged: Calibration
         {
             "label": "Forecasts that held",
             "value": f"{100 * judged.within / judged.starts:.0f} %" if judged.starts else "–",
-            "note": f"of {judged.starts} starts; the others missed by {missed}"
+            "note": f"of {plural(judged.starts, 'start')}; half of the misses within {missed}"
             if judged.starts
             else "no start yet",
         },
@@ -120,19 +120,6 @@ def _line(number: int, job: Job, starts: str, actor: Actor) -> dict[str, Any]:
         "kept": "reserved_start_ms" in job.wait_numbers,
         "starts": starts,
         "may_prioritise": may(actor, "job.prioritise", job.team_id),
-    }
-
-
-def _receipt(receipt: Receipt, actor: Actor) -> dict[str, Any]:
-    """Whom it concerns may follow it to the jobs; the others see the teams."""
-    return {
-        "at_ms": receipt.at_ms,
-        "kind": receipt.kind,
-        "job": receipt.job_id if may(actor, "job.view", receipt.team) else "",
-        "team": receipt.team,
-        "for_job": receipt.for_job if may(actor, "job.view", receipt.for_team) else "",
-        "for_team": receipt.for_team,
-        "lost_gpu_ms": receipt.lost_gpu_ms,
     }
 
 

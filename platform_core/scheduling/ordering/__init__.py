@@ -19,7 +19,7 @@ ORDERS: dict[str, Ordering] = {
     "first_come": Ordering(first_come.keys),
     "least_attained_service": least_attained_service.two_queues(least_attained_service.PUBLISHED_GPU_MS),
     "least_attained_service_8h": least_attained_service.two_queues(8 * 3_600_000),
-    "priority_fair_share": Ordering(priority_fair_share.keys),
+    "priority_fair_share": Ordering(priority_fair_share.keys, only_more_urgent=True),
     "shortest_remaining": Ordering(shortest_remaining.keys),
     "size_and_wait": Ordering(size_and_wait.keys, size_and_wait.next_change_ms),
 }

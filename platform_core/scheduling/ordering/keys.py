@@ -25,10 +25,13 @@ class Keys(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """`next_change_ms`: when the key of a running job next changes by itself, where time alone moves jobs about."""
+    """`next_change_ms`: when the key of a running job next changes by itself, where time alone moves jobs about.
+    `only_more_urgent`: a job is stopped only for one of a more urgent priority, whatever else their keys say. An order
+    in which waiting alone moves jobs forward needs it: equals would stop each other in turn."""
 
     keys: Callable[[Snapshot], Keys]
     next_change_ms: Callable[[RunningJob, int], int | None] | None = None
+    only_more_urgent: bool = False
 
 
 def as_if_it_waited(key: KeyOfJob, now_ms: int) -> KeyOfHeld:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -12,7 +12,7 @@ from platform_core.units import format_bytes, format_duration_ms
 from trainmaster.answers import Deployment, Plan
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
-from trainmaster.cli.progress import watch
+from trainmaster.cli.progress import watch, watch_all
 from trainmaster.cli.rollouts import rollout_options
 from trainmaster.cli.session import connect, team_of
 from trainmaster.client import Client
@@ -37,7 +37,10 @@ _CAP = click.option(
     help="MiB per second in, and out, at each node; 0: no cap.",
 )
 _WATCH = click.option(
-    "--watch", "watching", is_flag=True, help="Stay until it is complete; exit code 1 if it is not."
+    "--watch",
+    "watching",
+    is_flag=True,
+    help="Stay until it is complete and, where it is made active, active or held; exit code 1 if it fails.",
 )
 
 
@@ -123,11 +126,22 @@ def pin(deployment: str, off: bool, as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("deployment", nargs=-1)
+@click.option(
+    "--watch",
+    "watching",
+    is_flag=True,
+    help="Stay until all that are under way are settled, and show how far each is.",
+)
 @output.as_json
-def deployments(as_json: bool) -> None:
-    """List deployments, newest first."""
+def deployments(deployment: Sequence[str], watching: bool, as_json: bool) -> None:
+    """List deployments, newest first, or those that are named."""
     with connect() as client:
-        found = client.deployments()
+        found = [client.deployment(name) for name in deployment] or client.deployments()
+        if watching:
+            found = watch_all(client, [one for one in found if deployment or not one.is_settled])
+    if watching and (troubles := [one.trouble for one in found if one.trouble]):
+        raise Failure("\n".join(troubles))
     if as_json:
         output.dump(found)
         return
@@ -141,7 +155,9 @@ def deployments(as_json: bool) -> None:
             )
             for one in found
         ],
-        empty="No deployments yet. Begin one: trainmaster deploy MODEL VERSION",
+        empty="No deployment is under way."
+        if watching
+        else "No deployments yet. Begin one: trainmaster deploy MODEL VERSION",
     )  # fmt: skip
 
 
@@ -183,8 +199,10 @@ def _begun(client: Client, made: Deployment, watching: bool, as_json: bool) -> N
         made = watch(client, made)
     if as_json:
         output.dump(made)
-    if watching and made.status != "complete":
-        raise Failure(f"{made.id} is {made.status}{f': {made.reason}' if made.reason else '.'}")
+    if watching and made.trouble:
+        raise Failure(made.trouble)
+    if watching and (made.rollout or {}).get("awaits_promotion"):
+        click.echo(f"It is held until somebody says: trainmaster promote {made.id}, or rollback", err=True)
 
 
 def _tell_plan(plan: Plan, as_json: bool) -> None:
@@ -192,11 +210,12 @@ def _tell_plan(plan: Plan, as_json: bool) -> None:
         output.dump(plan)
         return
     output.table(
-        ("STRATEGY", "TIME", "OF THE LEAST", "FROM THE STORE", "BETWEEN RACKS", ""),
+        ("STRATEGY", "TIME", "OF THE LEAST", "STORE", "NODE", "RACKS", "UPLINK", ""),
         [
             (
                 one["strategy"], _duration(one["time_seconds"]), f"{one['ratio']:.2f} x", one["store_copies"],
-                one["cross_rack_copies"], "<- would be taken" if one["strategy"] == plan.strategy else "",
+                one["most_sent_copies"], one["cross_rack_copies"], one["most_uplink_copies"],
+                "<- would be taken" if one["strategy"] == plan.strategy else "",
             )
             for one in plan.strategies
         ],
@@ -205,6 +224,17 @@ def _tell_plan(plan: Plan, as_json: bool) -> None:
     size, rate = format_bytes(plan.bytes), format_bytes(plan.rate)
     told = f"{size} to {plan.workers} nodes with {rate}/s on each link: no strategy could take less than"
     click.echo(f"{told} {_duration(plan.bound_seconds)}. Nothing has been moved.", err=True)
+    click.echo(_LOADS, err=True)
+    if plan.short_of_room:
+        named = ", ".join(f"{one['node']} {format_bytes(one['free'])}" for one in plan.short_of_room[:3])
+        more = ", …" if len(plan.short_of_room) > 3 else ""
+        click.echo(
+            f"Less free than {size}, so they make room or fail alone: {len(plan.short_of_room)}: {named}{more}",
+            err=True,
+        )
+
+
+_LOADS = "Copies: read from the STORE, sent by the busiest NODE, between RACKS, over the busiest rack's UPLINK one way."
 
 
 def _duration(seconds: float) -> str:

@@ -1,11 +1,11 @@
-"""A deployment under way: one line that is drawn again in a terminal, a line for each change anywhere else."""
+"""Deployments under way: a line each that is drawn again in a terminal, a line for each change anywhere else."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from platform_core.units import format_bytes, format_duration_ms
@@ -16,53 +16,81 @@ PAUSE_SECONDS = 1.0
 BARS = ("█░", "#-")  # the second where the terminal has no such letters
 
 
+def settled(deployment: Deployment) -> bool:
+    return deployment.is_settled
+
+
 def watch(
     client: Client,
     deployment: Deployment,
+    until: Callable[[Deployment], bool] = settled,
     pause: Callable[[float], None] = time.sleep,
     out: TextIO | None = None,
 ) -> Deployment:
-    """Until it has ended."""
-    shown = Line(out or sys.stderr)
+    [ended] = watch_all(client, [deployment], until, pause, out)
+    return ended
+
+
+def watch_all(
+    client: Client,
+    deployments: Sequence[Deployment],
+    until: Callable[[Deployment], bool] = settled,
+    pause: Callable[[float], None] = time.sleep,
+    out: TextIO | None = None,
+) -> list[Deployment]:
+    """Until it is so with each of them."""
+    shown, watched = Lines(out or sys.stderr), list(deployments)
     try:
         while True:
-            shown.show(deployment)
-            if deployment.is_finished:
-                return deployment
+            shown.show(watched)
+            if all(until(one) for one in watched):
+                return watched
             pause(PAUSE_SECONDS)
-            deployment = client.deployment(deployment.id)
+            watched = [one if until(one) else client.deployment(one.id) for one in watched]
     finally:
         shown.end()
 
 
-class Line:
-    """Wide enough terminals get a bar; the narrow ones only the words."""
+class Lines:
+    """Wide enough terminals get bars; the narrow ones only the words."""
 
     def __init__(self, out: TextIO, width: Callable[[], int] | None = None) -> None:
         self._out, self._terminal = out, out.isatty()
         self._width = width or (lambda: shutil.get_terminal_size().columns)
         self._bar = BARS[0] if _has(out, BARS[0]) else BARS[1]
-        self._told = ""
+        self._drawn = 0
+        self._told: dict[str, str] = {}
 
-    def show(self, deployment: Deployment) -> None:
+    def show(self, deployments: Sequence[Deployment]) -> None:
+        several = len(deployments) > 1
+        names = [f"{one.model} v{one.version}  " if several else "" for one in deployments]
         if self._terminal:
-            text = drawn(deployment, self._width(), self._bar)
-            self._out.write(f"\r\x1b[2K{text}")
-            self._told = text
-        elif (text := words(deployment)) != self._told:
-            self._out.write(f"{text}\n")
-            self._told = text
+            longest = max(map(len, names), default=0)
+            texts = [
+                f"{name:{longest}}{drawn(one, self._width() - longest, self._bar)}"[: self._width()]
+                for name, one in zip(names, deployments, strict=True)
+            ]
+            up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
+            self._out.write(up + "\n".join(f"\r\x1b[2K{text}" for text in texts))
+            self._drawn = len(texts)
+        for name, one in zip(names, deployments, strict=True):
+            text = f"{name}{words(one)}"
+            if not self._terminal and self._told.get(one.id) != text:
+                self._out.write(f"{text}\n")
+                self._told[one.id] = text
         self._out.flush()
 
     def end(self) -> None:
         """What is written next begins on a line of its own."""
-        if self._terminal and self._told:
+        if self._drawn:
             self._out.write("\n")
             self._out.flush()
 
 
 def words(deployment: Deployment) -> str:
     """What changes seldom enough for a log: no rates."""
+    if switch := _switch(deployment):
+        return "  ".join(switch[1])
     failed = f", {deployment.workers_failed} failed" if deployment.workers_failed else ""
     gone = f", {deployment.workers_evicted} gave it up" if deployment.workers_evicted else ""
     workers = f"{deployment.workers_complete} of {deployment.workers} workers complete{failed}{gone}"
@@ -71,20 +99,43 @@ def words(deployment: Deployment) -> str:
 
 def drawn(deployment: Deployment, width: int, bar: str = BARS[0]) -> str:
     """Never wider than the terminal, or it could not be drawn over."""
-    parts = [f"{deployment.progress:4.0%}", f"{deployment.workers_complete}/{deployment.workers} workers"]
+    share, parts = _switch(deployment) or _bytes(deployment)
+    text = "  ".join([f"{share:4.0%}", *parts])
+    room = min(40, width - len(text) - 2)
+    if room < 10:
+        return text[: max(0, width - 1)]
+    full = int(share * room)
+    return f"{bar[0] * full}{bar[1] * (room - full)} {text}"
+
+
+def _bytes(deployment: Deployment) -> tuple[float, list[str]]:
+    parts = [f"{deployment.workers_complete}/{deployment.workers} workers"]
     if deployment.workers_failed:
         parts.append(f"{deployment.workers_failed} failed")
     if deployment.rate and not deployment.is_finished:
         parts.append(f"{format_bytes(deployment.rate)}/s")
         left = max(0, deployment.bytes_total - deployment.bytes_done)
         parts.append(f"{format_duration_ms(1000 * left // deployment.rate)} left")
-    parts.append(deployment.status)
-    text = "  ".join(parts)
-    room = min(40, width - len(text) - 2)
-    if room < 10:
-        return text[: max(0, width - 1)]
-    full = int(deployment.progress * room)
-    return f"{bar[0] * full}{bar[1] * (room - full)} {text}"
+    return deployment.progress, [*parts, deployment.status]
+
+
+def _switch(deployment: Deployment) -> tuple[float, list[str]] | None:
+    """How far the rollout is, once that is what moves."""
+    told = deployment.rollout
+    if told is None or told.get("replaced_by"):
+        return None
+    state, nodes = str(told.get("state", "")), told.get("nodes", 0) or 1
+    if state == "rolled_back":
+        going = told.get("nodes_going_back", 0)
+        left = f"{going} still to go back" if going else "every node runs what it ran before"
+        return 1 - going / nodes, [left, "rolled back"]
+    if deployment.status != "complete":
+        return None
+    active = told.get("nodes_active", 0)
+    parts = [f"{active}/{nodes} nodes run it"]
+    if failed := told.get("nodes_failed"):
+        parts.append(f"{failed} failed")
+    return active / nodes, [*parts, "active" if state == "active" else f"rollout {state}"]
 
 
 def _has(out: TextIO, letters: str) -> bool:

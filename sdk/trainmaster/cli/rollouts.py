@@ -11,6 +11,7 @@ import click
 from trainmaster.answers import Deployment
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
+from trainmaster.cli.progress import watch
 from trainmaster.cli.session import connect, team_of
 from trainmaster.client import Client
 
@@ -72,23 +73,38 @@ def rollout_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @click.argument("deployment", metavar="DEPLOYMENT|TEAM/MODEL")
+@click.option(
+    "--watch",
+    "watching",
+    is_flag=True,
+    help="Stay until all nodes have followed; exit code 1 if they do not.",
+)
 @output.as_json
-def promote(deployment: str, as_json: bool) -> None:
+def promote(deployment: str, watching: bool, as_json: bool) -> None:
     """Let the other nodes follow the canaries, which are checked once more."""
     with connect() as client:
-        _tell(client.promote(_which(client, deployment)), as_json)
+        changed = client.promote(_which(client, deployment))
+        if watching:
+            changed = watch(client, changed)
+    _tell(changed, as_json)
+    if watching and changed.trouble:
+        raise Failure(changed.trouble)
 
 
 @click.command()
 @click.argument("deployment", metavar="DEPLOYMENT|TEAM/MODEL")
+@click.option("--watch", "watching", is_flag=True, help="Stay until every node has gone back.")
 @output.as_json
-def rollback(deployment: str, as_json: bool) -> None:
+def rollback(deployment: str, watching: bool, as_json: bool) -> None:
     """Let every node go back to the version that it ran before.
 
     Named by a model, it is the newest rollout of it. Files are still there: only links are switched.
     """
     with connect() as client:
-        _tell(client.roll_back(_which(client, deployment)), as_json)
+        changed = client.roll_back(_which(client, deployment))
+        if watching:
+            changed = watch(client, changed, until=lambda one: one.has_gone_back)
+    _tell(changed, as_json)
 
 
 def _which(client: Client, name: str) -> str:

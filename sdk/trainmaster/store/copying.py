@@ -22,6 +22,7 @@ from platform_core.distribution.manifest import (
     join,
     to_json,
 )
+from platform_core.distribution.sizes import Sizes
 from platform_core.errors import TrainmasterError
 from trainmaster.store import open_store
 from trainmaster.store.file import disk_error
@@ -73,25 +74,26 @@ def write_manifest(store: Store, manifest: Manifest) -> None:
 def describe(
     url: str,
     kind: str,
-    chunk_size: int = DEFAULT_CHUNK_SIZE,
-    piece_size: int = DEFAULT_PIECE_SIZE,
+    sizes: Callable[[int], Sizes] = lambda _: Sizes(DEFAULT_CHUNK_SIZE, DEFAULT_PIECE_SIZE),
     on_bytes: Callable[[int], None] = lambda _: None,
 ) -> tuple[Manifest, str]:
     """The manifest of what lies at this URL (a file, or all files of a folder) and its source URL.
 
-    Reads everything once; nothing is copied. `on_bytes` is told of progress and may raise to stop.
+    Reads everything once; nothing is copied. `sizes` says how so many bytes are cut, `on_bytes` is told of progress and
+    may raise to stop.
     """
     store, base, entries = _entries(url)
+    cut = sizes(sum(entry.size for entry in entries))
     parts = []
     for entry in entries:
-        digester = FileDigester(entry.path, chunk_size, piece_size)
+        digester = FileDigester(entry.path, cut.chunk, cut.piece)
         # A file that changes under our hands would get a manifest of a mixture.
         etag = store.etag(entry.path)
         for block in store.stream_range(entry.path, 0, entry.size, etag):
             digester.feed(block)
             on_bytes(len(block))
         parts.append(digester.finish())
-    return join(kind, parts, piece_size), base
+    return join(kind, parts, cut.piece), base
 
 
 def _entries(url: str) -> tuple[Store, str, list[Entry]]:

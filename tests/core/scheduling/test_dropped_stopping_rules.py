@@ -34,6 +34,12 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         1.0,
         ours.test_a_job_stops_one_with_much_more_left_and_not_one_with_a_little_more,
     ),
+    "in the order of priorities only the less urgent are stopped": (
+        eviction.Eviction,
+        "_comes_later",
+        lambda self, held, job, key: held.key > key,
+        stopping.test_in_the_order_of_priorities_equals_never_stop_each_other_in_turn,
+    ),
     "a least run before a stop": (
         size_and_wait,
         "LEAST_RUN_MS",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 
 from platform_core.cluster.snapshot import NodeView, RunningJob, Snapshot
-from platform_core.scheduling.decisions import Plan
+from platform_core.scheduling.decisions import Plan, StopKind
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.ordering.keys import as_if_waiting
 from platform_core.scheduling.policy import Policy
@@ -15,6 +15,8 @@ from tests.core.scheduling.clusters import snapshots
 from tests.core.scheduling.situations import MINUTE_MS, NOW_MS, node, pending, running, snapshot, team
 
 HOUR_MS = 60 * MINUTE_MS
+PRODUCTION = Policy(reservations=4, evicts=True, moves=True, elastic=True, reclaims=True)
+OWNED = [team(guaranteed=1, maximum=8)]
 SHORTEST = Policy("shortest_remaining", evicts=True)
 
 
@@ -80,6 +82,27 @@ def test_without_the_policy_nobody_is_ever_stopped() -> None:
     short = pending("short", 8, max_runtime_ms=HOUR_MS)
     made = plan(snapshot([node("a", free=0)], [short], held=[long]), Policy("shortest_remaining"))
     assert made.preemptions == ()
+
+
+def test_in_the_order_of_priorities_equals_never_stop_each_other_in_turn() -> None:
+    """A wait wins points and a running job has none: once both have waited, each would stop the other in turn."""
+    now, stops = snapshot([node("a", slots=1)], [pending("one", 1), pending("two", 1)], teams=OWNED), 0
+    for _ in range(30):
+        made = plan(now, PRODUCTION)
+        stops += len(made.stops)
+        later = after_round(now, made)
+        now = replace(later, now_ms=later.now_ms + MINUTE_MS)
+    assert stops == 0
+    urgent = replace(now, pending=(*now.pending, pending("urgent", 1, priority=10)))
+    assert [stop.for_job for stop in plan(urgent, PRODUCTION).stops] == ["job-urgent"]
+
+
+@given(snapshots())
+def test_in_the_order_of_priorities_only_the_less_urgent_are_evicted(situation: Snapshot) -> None:
+    priority = {job.id: job.priority for job in (*situation.pending, *situation.running)}
+    for stop in plan(situation, PRODUCTION).stops:
+        if stop.kind is StopKind.EVICTED:
+            assert priority[stop.job_id] > priority[stop.for_job]
 
 
 @given(snapshot=snapshots())

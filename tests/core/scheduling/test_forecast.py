@@ -58,6 +58,21 @@ def test_a_team_at_its_maximum_waits_for_its_own_jobs():
     assert told(forecast(waiting, Policy(), percent_used=100)) == {"next": (60, 60)}
 
 
+def test_an_owner_waits_until_the_borrower_has_saved_and_the_borrower_until_the_owner_has_ended():
+    borrower = replace(
+        running("lent", {"a": range(8)}, team="nlp", started_ms=NOW_MS - 10 * MINUTE_MS),
+        expected_end_ms=NOW_MS + 600 * MINUTE_MS,
+        asks=pending("lent", 8, team="nlp"),
+    )
+    queue = [pending("own", 8), pending("next", 8, team="nlp", submitted_ms=NOW_MS + 1)]
+    shares = [team(guaranteed=8), team("nlp", used=8)]
+    waiting = snapshot([BUSY], queue, held=[borrower], teams=shares)
+    lending = Policy(reclaims=True, stop_grace_ms=2 * MINUTE_MS)
+    assert told(forecast(waiting, lending, percent_used=50))["own"] == (2, 2)
+    assert told(forecast(waiting, lending, percent_used=50)).keys() == {"own", "next"}, "of those that wait"
+    assert told(forecast(waiting, Policy(), percent_used=100))["own"] == (600, 600)
+
+
 def test_nothing_is_promised_to_what_can_never_start_nor_to_what_lies_too_far_ahead():
     queue = [
         pending("huge", 16),

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
-from django.db import connection
 from django.db.models import F
 
+from tests.support.replicas import another_process
 from tests.webapp.deployments.conftest import SIZE
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.accounts.models import User
@@ -29,11 +25,13 @@ from webapp.rpc.observing import Heard, observe
 MIB = 1 << 20
 
 
-def says(deployment: Deployment, worker: Worker, done: int, state: str = "RECEIVING") -> None:
+def says(
+    deployment: Deployment, worker: Worker, done: int, state: str = "RECEIVING", looked: bool = True
+) -> None:
     """What an agent tells whenever something changes, and all of it again with each new session."""
     told = session_pb2.DeploymentObserved(
         deployment_id=deployment.id, state=session_pb2.DeploymentObserved.State.Value(state), bytes_done=done,
-        bytes_total=SIZE, source="store", held=[done // 4] * 4,
+        bytes_total=SIZE, source="store", held=[done // 4] * 4 if looked else [],
     )  # fmt: skip
     observe([Heard(worker.node_id, session_pb2.Observed(deployments=[told]), complete=True)])
 
@@ -111,6 +109,37 @@ def test_a_worker_that_falls_silent_leaves_the_mesh_and_its_next_word_brings_it_
     assert Worker.objects.get(id=quiet.id).seated
 
 
+def test_a_worker_that_is_back_at_once_with_nothing_is_not_waited_for_by_those_it_fed(
+    wide: Deployment,
+) -> None:
+    """It was away for less than the silence, so nobody has missed it."""
+    emptied = feeding(wide)
+    for worker in queries.workers(wide.id):
+        says(wide, worker, MIB)
+    before = {worker.node_id: worker.lanes for worker in queries.workers(wide.id)}
+    says(wide, emptied, MIB - MIB // 8)
+    coordination.coordinate()
+    assert {worker.node_id: worker.lanes for worker in queries.workers(wide.id)} == before, "a piece or two"
+    says(wide, emptied, 0, "IDLE", looked=False)
+    says(wide, emptied, 0)
+    coordination.coordinate()
+    after = {worker.node_id: worker for worker in queries.workers(wide.id)}
+    assert all(worker.seated for worker in after.values())
+    fed = {
+        (name, at)
+        for name, lanes in before.items()
+        for at, lane in enumerate(lanes)
+        if lane[0] == emptied.node_id
+    }
+    assert fed
+    assert all(after[name].lanes[at][0] != emptied.node_id for name, at in fed)
+    assert after[emptied.node_id].lanes != before[emptied.node_id]
+    told = [line.cause for line in story(f"deployment:{wide.id}") if line.kind == "WorkerBeganAnew"]
+    assert told == [
+        f"{emptied.node.hostname} has lost most of what it held, and begins anew below the others"
+    ]
+
+
 def test_a_platform_that_was_deaf_takes_nobody_out_of_the_mesh(wide: Deployment) -> None:
     for worker in queries.workers(wide.id):
         says(wide, worker, MIB)
@@ -185,30 +214,13 @@ coordination.coordinate()
 """
 
 
-@contextmanager
-def another_process(script: str) -> Iterator[subprocess.Popen[str]]:
-    """A coordinator of its own on this test's database."""
-    this = connection.settings_dict
-    url = f"postgresql://{this['USER']}:{this['PASSWORD']}@{this['HOST']}:{this['PORT']}/{this['NAME']}"
-    environment = {**os.environ, "DATABASE_URL": url}
-    environment["TRAINMASTER_LEASE_SECONDS"] = "3"
-    process = subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
 @pytest.mark.django_db(transaction=True)
 def test_a_leader_killed_in_the_middle_is_replaced_and_nothing_of_its_half_remains(
     deployment: Deployment,
 ) -> None:
     *_, last = queries.workers(deployment.id)
     Node.objects.filter(id=last.node_id).update(state="lost")
-    with another_process(STUCK) as leader:
+    with another_process("-c", STUCK) as leader:
         assert leader.stdout is not None
         assert leader.stdout.readline() == "in the middle\n"
         leader.kill()

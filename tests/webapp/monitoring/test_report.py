@@ -21,6 +21,7 @@ from webapp.live.models import Event
 from webapp.monitoring import report
 from webapp.monitoring.models import UtilisationSample
 from webapp.quotas.models import LedgerEntry, Quota
+from webapp.scheduling.models import Receipt
 
 Browser = Callable[[User], Client]
 HALF_HOUR_MS = 30 * MINUTE_MS
@@ -132,6 +133,38 @@ def test_each_team_sees_its_own_costs_and_jobs(
     assert "sleeper" in mine
     assert "sleeper" not in theirs
     assert running.id not in theirs
+
+
+def test_jobs_that_were_hardly_busy_are_told_with_what_they_held_without_use(
+    running: Job, owner: User
+) -> None:
+    now = now_ms()
+    for number in range(2 * idling.LEAST_SAMPLES):
+        idling.keep_utilisation({running.id: 0.5 if number % 2 else 0.1}, now)
+    LedgerEntry.objects.update(started_ms=now - HOUR_MS)
+    (line,) = report.make(["vision"], now).hardly_busy
+    assert (line["name"], round(line["percent"]), line["unused_gpu_ms"]) == (
+        "sleeper",
+        30,
+        round(8 * HOUR_MS * 0.7),
+    )
+    assert report.make(["nlp"], now).hardly_busy == ()
+    for _ in range(2 * idling.LEAST_SAMPLES):
+        idling.keep_utilisation({running.id: 0.9}, now)
+    assert report.make(None, now).hardly_busy == ()
+
+
+def test_what_was_lost_by_stopping_stands_beside_the_costs_of_both_teams(
+    running: Job, quota: Callable[..., Quota], nlp: Any, browser: Browser, outsider: User
+) -> None:
+    now = week(running, quota, nlp)
+    Receipt.objects.create(
+        at_ms=now - 9, job_id=running.id, team="vision", for_job="job-other", for_team="nlp", kind="reclaimed",
+        gpu_type="cpu", lost_gpu_ms=2 * HOUR_MS,
+    )  # fmt: skip
+    vision, other = report.make(None, now).teams
+    assert (vision.lost_gpu_ms, vision.caused_gpu_ms) == (2 * HOUR_MS, 0)
+    assert (other.lost_gpu_ms, other.caused_gpu_ms) == (0, 2 * HOUR_MS)
 
 
 def test_an_empty_cluster_has_a_report_too(browser: Browser, outsider: User) -> None:

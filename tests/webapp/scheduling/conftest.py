@@ -1,3 +1,3 @@
-from tests.webapp.jobs.conftest import cluster
+from tests.webapp.jobs.conftest import cluster, submit
 
-__all__ = ["cluster"]
+__all__ = ["cluster", "submit"]

@@ -74,6 +74,16 @@ def test_the_receipt_says_what_was_lost_since_the_last_checkpoint(background: Jo
     assert 8 * HOUR_MS // 2 <= receipt.lost_gpu_ms < 8 * HOUR_MS * 3 // 4
 
 
+def test_equals_do_not_stop_each_other_in_turn(background: Job, member: User) -> None:
+    """Not even where one has waited for an hour and the other had just begun."""
+    equal = submit(member, "equal", num_gpus=8, priority=background.priority)
+    Job.objects.filter(id=equal.id).update(waiting_since_ms=now_ms() - HOUR_MS)
+    for _ in range(3):
+        tick()
+    assert not Receipt.objects.exists()
+    assert state(equal) == "pending"
+
+
 def test_whoever_stops_already_is_not_stopped_again(background: Job, urgent: Job) -> None:
     for _ in range(3):
         tick()
@@ -113,6 +123,19 @@ def test_an_old_leader_stops_nobody(background: Job, urgent: Job, monkeypatch: p
     tick()
     assert Job.objects.get(id=background.id).stop == "none"
     assert not Receipt.objects.exists()
+
+
+def test_both_teams_find_the_receipt_and_its_sum_beside_their_costs(
+    background: Job, urgent: Job, browser: Browser, owner: User, outsider: User
+) -> None:
+    tick()
+    Receipt.objects.update(for_team="nlp", lost_gpu_ms=3 * HOUR_MS)
+    mine = browser(owner).get("/teams/vision/").content.decode()
+    assert "10,800 GPU-seconds of work were lost because jobs of Vision were stopped, 0 because" in mine
+    assert f"/jobs/{background.id}/" in mine
+    theirs = browser(outsider).get("/teams/nlp/").content.decode()
+    assert "0 GPU-seconds of work were lost because jobs of Language were stopped, 10,800 because" in theirs
+    assert background.id not in theirs
 
 
 def test_receipts_are_seen_by_all_and_followed_by_those_who_may(

@@ -6,6 +6,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.core.management import CommandError, call_command
 from django.test import Client
 from rest_framework.test import APIClient
@@ -19,7 +20,8 @@ from webapp.jobs.models import Job
 from webapp.live import lease
 from webapp.live.identity import now_ms
 from webapp.live.models import Event
-from webapp.scheduling import predictions, queries, rounds, tasks
+from webapp.quotas.models import Quota
+from webapp.scheduling import predictions, queries, rounds, services, tasks
 from webapp.scheduling.models import Prediction, Round
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -93,6 +95,39 @@ def test_a_waiting_job_is_told_when_it_should_start_and_the_word_is_judged(full:
     assert (judged.starts, judged.before) == (1, 1)
 
 
+def test_one_that_waits_again_is_told_anew_and_only_its_first_start_is_judged(
+    full: tuple[Job, Job], submit: Submit
+) -> None:
+    running, waiting = full
+    tick()
+    predictions.predict()
+    say(running, MemberPhase.EXITED, 0)
+    tick()
+    first = Prediction.objects.get(job_id=waiting.id)
+    say(waiting, MemberPhase.RUNNING)
+    Job.objects.filter(id=waiting.id).update(spec={**waiting.spec, "preemptible": True})
+    jobs.preempt(waiting.id, "others need it", now_ms())
+    say(waiting, MemberPhase.EXITED, 0)
+    Quota.objects.update(guaranteed=0)
+    submit("other", 8, priority=0)
+    tick()
+    assert state(waiting) == "preempted"
+    assert queries.starts([waiting.id], now_ms()) == {}, "what was told before it started is over"
+    predictions.predict()
+    assert queries.starts([waiting.id], now_ms())[waiting.id].startswith("in ")
+    assert Prediction.objects.get(job_id=waiting.id).started_ms == first.started_ms
+
+
+def test_forecasts_are_made_by_one_at_a_time_and_seldom_where_they_take_long(full: tuple[Job, Job]) -> None:
+    cache.add(predictions.BUSY, 1, timeout=60)
+    predictions.predict()
+    assert not Prediction.objects.exists(), "another worker makes them"
+    cache.delete(predictions.BUSY)
+    predictions.predict()
+    assert Prediction.objects.exists()
+    assert (predictions.rest_s(0.1), predictions.rest_s(50.0)) == (0, 200)
+
+
 def test_the_queue_shows_the_order_and_names_only_to_those_who_may_know_them(
     full: tuple[Job, Job], browser: Browser, owner: User, outsider: User
 ) -> None:
@@ -149,6 +184,16 @@ def test_a_job_that_has_ended_keeps_its_priority(
     answer = api(lead).patch(f"/api/v1/training-jobs/{full[1].id}", {"priority": 5}, format="json")
     assert answer.status_code == 400
     assert "the job has ended: cancelled" in answer.content.decode()
+
+
+def test_while_a_round_is_made_its_own_process_makes_no_other(
+    full: tuple[Job, Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does a container that happens to have the same host name and process id."""
+    led: list[bool] = []
+    monkeypatch.setattr(services, "_round", lambda leadership: led.append(services.tick()))
+    assert services.tick()
+    assert led == [False]
 
 
 def test_a_hint_gives_up_quietly_while_somebody_else_holds_the_lease() -> None:

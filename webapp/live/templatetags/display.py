@@ -107,10 +107,10 @@ def _ended(event: Any) -> str:
 
 @register.filter
 def by_whom(event: Any) -> str:
-    """Who did it, unless the sentence says so already or it is a node telling of itself."""
+    """Who did it, unless the sentence says so already, it is a node telling of itself, or nobody did."""
     kind, _, name = str(event.actor).partition(":")
     name = name or kind
-    return "" if kind == "node" or name in event.cause else name
+    return "" if kind in ("node", "system") or name in event.cause else name
 
 
 @register.filter
@@ -166,8 +166,16 @@ def money(micro_dollars: int | None) -> str:
 
 @register.filter
 def hours(slot_milliseconds: int | None) -> str:
-    """GPU-hours with one digit: 58.5."""
-    return "–" if slot_milliseconds is None else f"{slot_milliseconds / units.HOUR_MS:,.1f}"
+    """GPU-hours with one digit: 58.5; "<0.1" where that would look like none."""
+    if slot_milliseconds is None:
+        return "–"
+    told = f"{slot_milliseconds / units.HOUR_MS:,.1f}"
+    return "<0.1" if told == "0.0" and slot_milliseconds else told
+
+
+@register.filter
+def gpu_seconds(slot_milliseconds: int) -> str:
+    return f"{round(slot_milliseconds / 1000):,}"
 
 
 @register.filter

@@ -1,0 +1,162 @@
+"""Commands about models, deployments and rollouts, against a platform that is a real HTTP server."""
+
+import json
+
+from tests.sdk.conftest import ME, Trainmaster
+from tests.sdk.platform_stub import PlatformStub
+
+
+def test_a_model_is_registered_and_deployed(trainmaster: Trainmaster, platform: PlatformStub) -> None:
+    platform.answer("GET me", ME)
+    version = {
+        "id": "mv-1",
+        "model": "vision/bytelm",
+        "version": 1,
+        "state": "ready",
+        "bytes": 2048,
+        "source": "ckpt-1",
+    }
+    platform.answer("POST models/bytelm/versions", version, 201)
+    platform.answer("GET models", {"results": [version]})
+    deployed = {"id": "dep-1", "status": "complete", "progress": 1.0, "workers": 2, "workers_complete": 2}
+    planned = [{"strategy": "mesh", "time_seconds": 1.5}, {"strategy": "chain", "time_seconds": 2}]
+    estimate = {"estimated_time_seconds": 1.5, "strategy": "mesh", "strategies": planned}
+    platform.answer("POST deployments", {**deployed, **estimate}, 201)
+    platform.answer("GET deployments", {"results": [deployed]})
+    assert trainmaster("register", "bytelm", "--checkpoint", "ckpt-1").stdout == "vision/bytelm version 1\n"
+    assert "2 KiB" in trainmaster("models").stdout
+    told = trainmaster("deploy", "bytelm", "1", "--nodes", "n1, n2", "--watch")
+    assert told.stdout == "dep-1\n"
+    assert "It takes about 1.5 s by mesh (chain 2 s)." in told.stderr
+    assert "complete  100%  2 of 2 workers complete" in told.stderr
+    [asked] = platform.requests("POST", "deployments")
+    assert asked.json == {"model_id": "vision/bytelm", "version": 1, "target_workers": ["n1", "n2"]}
+    assert "100%" in trainmaster("deployments").stdout
+
+
+def test_a_plan_compares_the_strategies_and_moves_nothing(
+    trainmaster: Trainmaster, platform: PlatformStub
+) -> None:
+    one = {"store_copies": 1, "most_sent_copies": 1, "cross_rack_copies": 3, "most_uplink_copies": 2}
+    plan = {
+        "model": "vision/bytelm", "version": 1, "strategy": "mesh", "bytes": 5 * 10**11, "workers": 100,
+        "rate": 1_250_000_000, "bound_seconds": 400.1, "strategies": [
+            {**one, "strategy": "mesh", "time_seconds": 401, "ratio": 1.0022},
+            {**one, "strategy": "sequential", "time_seconds": 40_000, "ratio": 99.97, "store_copies": 100},
+        ],
+    }  # fmt: skip
+    plan["short_of_room"] = [{"node": "gpu-7", "free": 3 << 30}]
+    platform.answer("POST deployments/plan", plan)
+    told = trainmaster("deploy", "vision/bytelm", "1", "--plan", "--nodes", "n1")
+    [_, mesh, sequential] = told.stdout.splitlines()
+    assert " ".join(mesh.split()) == "mesh 6 min 41 s 1.00 x 1 1 3 2 <- would be taken"
+    assert "99.97 x" in sequential
+    assert "no strategy could take less than 6 min 40 s. Nothing has been moved." in told.stderr
+    assert "over the busiest rack's UPLINK" in told.stderr
+    assert "they make room or fail alone: 1: gpu-7 3 GiB" in told.stderr
+    [asked] = platform.requests("POST", "deployments")
+    assert asked.json["strategy"] == "auto"
+    assert (
+        json.loads(trainmaster("deploy", "vision/bytelm", "1", "--plan", "--json").stdout)["workers"] == 100
+    )
+
+
+def test_a_model_is_preheated_and_pinned(trainmaster: Trainmaster, platform: PlatformStub) -> None:
+    begun = {"id": "dep-2", "status": "init", "preheat": True}
+    platform.answer("POST deployments", begun, 201)
+    platform.answer("PATCH deployments/dep-2", {**begun, "pinned": True})
+    platform.answer("PATCH deployments/dep-2", {**begun, "pinned": False})
+    listed = {**begun, "status": "complete", "pinned": True, "workers_evicted": 1, "workers": 2}
+    nowhere = {**begun, "id": "dep-1", "status": "evicted", "workers_evicted": 2, "workers": 2}
+    platform.answer("GET deployments", {"results": [listed, nowhere]})
+    assert trainmaster("preheat", "vision/bytelm", "3", "--strategy", "auto").stdout == "dep-2\n"
+    [asked] = platform.requests("POST", "deployments")
+    assert (asked.json["preheat"], asked.json["strategy"]) == (True, "auto")
+    assert "dep-2 is pinned" in trainmaster("pin", "dep-2").stdout
+    assert "not pinned any more" in trainmaster("pin", "dep-2", "--off").stdout
+    assert [one.json for one in platform.requests("PATCH")] == [{"pin": True}, {"pin": False}]
+    told = trainmaster("deployments").stdout
+    assert "complete (preheated, pinned, 1 gave it up)" in told
+    assert "evicted (preheated, 2 gave it up)" in told
+
+
+def test_a_version_is_switched_on_promoted_and_rolled_back(
+    trainmaster: Trainmaster, platform: PlatformStub
+) -> None:
+    platform.answer("GET me", {**ME, "token_team": "vision", "teams": {"vision": "lead"}})
+    rollout = {"state": "holding", "nodes": 3, "nodes_active": 1}
+    begun = {"id": "dep-2", "status": "init", "model": "vision/bytelm", "version": 2, "rollout": rollout}
+    platform.answer("POST deployments", begun, 201)
+    words = (
+        "--canary",
+        "1",
+        "--hold",
+        "600",
+        "--check-every",
+        "5",
+        "--roll-back-after",
+        "3",
+        "--health-check",
+        "check-model",
+        "--hook",
+        "reload",
+        "--wait-for-all",
+    )
+    trainmaster("deploy", "vision/bytelm", "2", *words)
+    trainmaster("deploy", "vision/bytelm", "2", "--activate")
+    trainmaster("deploy", "vision/bytelm", "2")
+    full, bare, none = (one.json for one in platform.requests("POST", "deployments"))
+    assert full["rollout"] == {
+        "canary": "1", "check_every_seconds": 5, "roll_back_after": 3, "hold_seconds": 600,
+        "health_check": "check-model", "hook": "reload", "wait_for_all": True,
+    }  # fmt: skip
+    assert (bare["rollout"], "rollout" in none) == ({}, False)
+    platform.answer("POST deployments/dep-2/promote", begun)
+    told = trainmaster("promote", "dep-2").stdout
+    assert told == "vision/bytelm version 2 (dep-2) is holding; 1 of 3 nodes run it\n"
+    older = {**begun, "id": "dep-1", "version": 1, "rollout": {"state": "active", "replaced_by": 2}}
+    undone = {**begun, "id": "dep-3", "rollout": {"state": "rolled_back"}}
+    platform.answer("GET deployments", {"results": [undone, {"id": "dep-4", "status": "init"}, begun, older]})
+    platform.answer(
+        "POST deployments/dep-2/rollback", {**begun, "rollout": {**rollout, "state": "rolled_back"}}
+    )
+    assert "(dep-2) is rolled back" in trainmaster("rollback", "vision/bytelm").stdout
+    assert (
+        "No version of vision/other was made active" in trainmaster("rollback", "vision/other", code=1).stderr
+    )
+    listed = trainmaster("deployments").stdout
+    assert "rollout rolled back" in listed
+    assert "replaced by version 2" in listed
+
+
+def test_a_rollout_is_watched_to_its_end_and_back(trainmaster: Trainmaster, platform: PlatformStub) -> None:
+    platform.answer("GET me", {**ME, "token_team": "vision", "teams": {"vision": "lead"}})
+    begun = {"id": "dep-2", "status": "complete", "model": "vision/bytelm", "version": 2}
+
+    def rollout(state: str, active: int, **told: object) -> dict[str, object]:
+        return {**begun, "rollout": {"state": state, "nodes": 2, "nodes_active": active, **told}}
+
+    def says(request: str, body: dict[str, object]) -> None:
+        platform.answers[request] = [(200, body)]
+
+    platform.answer("POST deployments", rollout("canary", 0), 201)
+    says("GET deployments/dep-2", rollout("holding", 1, awaits_promotion=True))
+    held = trainmaster("deploy", "vision/bytelm", "2", "--canary", "1", "--watch")
+    assert "1/2 nodes run it  rollout holding" in held.stderr
+    assert "trainmaster promote dep-2" in held.stderr
+    says("POST deployments/dep-2/promote", rollout("promoting", 1))
+    says("GET deployments/dep-2", rollout("active", 2))
+    assert "is active; 2 of 2 nodes run it" in trainmaster("promote", "dep-2", "--watch").stdout
+    says("POST deployments/dep-2/rollback", rollout("rolled_back", 0, nodes_going_back=2))
+    says("GET deployments/dep-2", rollout("rolled_back", 0, nodes_going_back=0))
+    back = trainmaster("rollback", "dep-2", "--watch").stderr
+    assert back.splitlines() == [
+        "2 still to go back  rolled back",
+        "every node runs what it ran before  rolled back",
+    ]
+    stopped = rollout("failed", 0, reason="n1: check-model ended with 7")
+    says("GET deployments/dep-2", stopped)
+    told = trainmaster("deployments", "dep-2", "--watch", code=1).stderr
+    assert "The rollout of dep-2 is failed: n1: check-model ended with 7" in told
+    platform.answer("GET deployments", {"results": [stopped]})
+    assert "No deployment is under way." in trainmaster("deployments", "--watch").stderr

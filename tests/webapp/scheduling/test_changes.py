@@ -1,0 +1,115 @@
+"""What would start a waiting job now, on its page and before it is submitted: eight slots on four nodes."""
+
+import re
+from collections.abc import Callable
+from html import unescape
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+from rest_framework.test import APIClient
+
+from platform_core.jobs.job import MemberPhase
+from tests.webapp.jobs.conftest import SPEC, say, state, tick
+from webapp.accounts.models import User
+from webapp.accounts.queries import actor_of
+from webapp.jobs import services as jobs
+from webapp.jobs.models import Job
+from webapp.scheduling import predictions
+
+pytestmark = pytest.mark.usefixtures("cluster")
+Browser = Callable[[User], Client]
+
+
+def submit(who: User, name: str, **changes: Any) -> Job:
+    return jobs.submit(actor_of(who), {**SPEC, "name": name, **changes})[0]
+
+
+@pytest.fixture
+def waiting(owner: User) -> Job:
+    """Six of eight slots are held for two hours; it asks for four."""
+    running = submit(owner, "running", num_gpus=6, max_runtime_hours=2)
+    tick()
+    say(running, MemberPhase.RUNNING)
+    job = submit(owner, "waiting", num_gpus=4)
+    tick()
+    return job
+
+
+def look(client: Client, job: Job) -> str:
+    cache.clear()
+    address = f"/queue/{job.id}/changes/?block=changes"
+    return unescape(client.get(address, headers={"HX-Request": "true"}).content.decode())
+
+
+def test_the_change_that_is_told_is_made_with_one_click_and_starts_it(
+    waiting: Job, browser: Browser, owner: User
+) -> None:
+    client = browser(owner)
+    assert (
+        f'hx-get="/queue/{waiting.id}/changes/?block=changes"'
+        in client.get(f"/jobs/{waiting.id}/").content.decode()
+    )
+    told = look(client, waiting)
+    assert "2 slots of cpu instead of 4" in told
+    (clone,) = re.findall(r'href="(/jobs/submit/\?clone=[^"]*num_gpus=2[^"]*)"', told)
+    form = client.get(clone).content.decode()
+    assert re.search(r'name="num_gpus"[^>]*value="2"', form)
+    jobs.cancel(actor_of(owner), waiting.id)
+    smaller = submit(owner, "smaller", num_gpus=2)
+    tick()
+    assert state(smaller) == "scheduled"
+
+
+def test_who_may_not_submit_is_told_but_cannot_clone(waiting: Job, browser: Browser, viewer: User) -> None:
+    told = look(browser(viewer), waiting)
+    assert "2 slots of cpu instead of 4" in told
+    assert "clone=" not in told
+
+
+def test_once_it_runs_nothing_is_told(waiting: Job, browser: Browser, owner: User) -> None:
+    say(Job.objects.get(name="running"), MemberPhase.EXITED, 0)
+    tick()
+    assert state(waiting) == "scheduled"
+    assert "instead of" not in look(browser(owner), waiting)
+    assert "/changes/" not in browser(owner).get(f"/jobs/{waiting.id}/").content.decode()
+
+
+def test_before_it_is_submitted_its_place_its_start_and_what_would_start_it_are_told(
+    waiting: Job, browser: Browser, owner: User
+) -> None:
+    predictions.predict()
+    given = {**SPEC, "name": "asked", "command": "true", "num_gpus": "3"}
+    client = browser(owner)
+    asked = {"headers": {"HX-Request": "true"}}
+    panel = client.post("/jobs/check/?block=check", given, **asked).content.decode()
+    assert "It would wait" in panel
+    assert 'hx-post="/jobs/check/?block=outlook"' in panel
+    told = unescape(client.post("/jobs/check/?block=outlook", given, **asked).content.decode())
+    assert re.search(r"<dt>Place in the queue</dt><dd>2</dd>", told)
+    assert re.search(r"<dt>Should start</dt><dd>in .* to .*</dd>", told)
+    assert "<li>2 slots of cpu instead of 3.</li>" in told
+
+
+def test_of_another_teams_job_nothing_is_worked_out(browser: Browser, outsider: User) -> None:
+    given = {**SPEC, "name": "asked", "command": "true"}
+    told = browser(outsider).post("/jobs/check/?block=outlook", given, headers={"HX-Request": "true"})
+    assert told.content.decode().strip() == ""
+
+
+def test_a_program_is_told_the_same(waiting: Job, api: Callable[[User], APIClient], owner: User) -> None:
+    predictions.predict()
+
+    def asked(gpus: int) -> dict[str, Any]:
+        return (
+            api(owner).post("/api/v1/training-jobs/dry-run", {**SPEC, "num_gpus": gpus}, format="json").json()
+        )
+
+    told = asked(3)
+    assert (told["outcome"], told["position"]) == ("waits", 2)
+    assert told["should_start"].startswith("in ")
+    assert "2 slots of cpu instead of 3" in told["changes"]
+    assert asked(2) == {"outcome": "starts", "why": "", "position": None, "should_start": "", "changes": []}
+    assert asked(9)["outcome"] == "refused"
+    assert Job.objects.count() == 2, "nothing is kept"

@@ -1,0 +1,39 @@
+"""What a job would meet if it were submitted now. Nothing is kept."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from platform_core.jobs.spec import JobSpec, parse
+from platform_core.quotas.admission import Refused
+from webapp.accounts import permissions
+from webapp.accounts.permissions import Actor
+from webapp.jobs import contributions, queries, services
+from webapp.quotas import queries as quotas
+
+
+def allowed(actor: Actor, mapping: Mapping[str, Any]) -> JobSpec:
+    """Raises what a submission would, quotas apart."""
+    spec = parse(mapping)
+    permissions.require(actor, "job.submit", spec.team)
+    services.check_references(spec)
+    return spec
+
+
+def refusal(spec: JobSpec, queued: int) -> str:
+    """The quota's sentence, or "" where it would be let in."""
+    decision = quotas.would_admit(spec.team, spec.gpu_type, spec.num_gpus, queued)
+    return decision.sentence if isinstance(decision, Refused) else ""
+
+
+def dry_run(actor: Actor, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    spec = allowed(actor, mapping)
+    refused = refusal(spec, queries.queued_gpus(spec.team, spec.gpu_type))
+    waits = "" if refused else contributions.forecast(spec, actor.username)
+    outlook = contributions.outlook(spec, actor.username) if waits else None
+    return {
+        "outcome": "refused" if refused else "waits" if waits else "starts",
+        "why": refused or waits,
+        "position": outlook.position if outlook else None,
+        "should_start": outlook.starts if outlook else "",
+        "changes": list(outlook.changes) if outlook else [],
+    }

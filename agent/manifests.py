@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 PLATFORM_SECONDS = 120.0  # a thousand nodes may ask at once
 NEIGHBOURS_SECONDS = 2.0  # for all together: they may be waiting for it themselves
+NEIGHBOURS_ASKED = 4  # in that time, if none of them answers
 LOOK_EVERY_SECONDS = 0.2  # while a thread waits
 
 Ask = Callable[[str], Awaitable[bytes]]  # somebody for the JSON of the manifest with this id
@@ -72,15 +73,32 @@ class Manifests:
     async def _find(self, manifest_id: str, neighbours: Sequence[Ask]) -> Manifest:
         with suppress(OSError, TrainmasterError):
             return await asyncio.to_thread(self._on_disk, manifest_id)
-        until = self._loop.time() + self._patience
-        for neighbour in neighbours:
-            try:
-                async with asyncio.timeout_at(until):
-                    text = await neighbour(manifest_id)
-                return await asyncio.to_thread(_read, manifest_id, text)
-            except (TimeoutError, grpc.aio.AioRpcError, TrainmasterError) as trouble:
-                log.info("%s does not come from a neighbour: %r", manifest_id, trouble)
+        if (found := await self._from_neighbours(manifest_id, neighbours)) is not None:
+            return found
         return await asyncio.to_thread(_read, manifest_id, await self._platform(manifest_id))
+
+    async def _from_neighbours(self, manifest_id: str, neighbours: Sequence[Ask]) -> Manifest | None:
+        """One is asked after the other: the next as soon as one fails, and beside one that has been silent for long."""
+        turns = iter(neighbours)
+        asked: set[asyncio.Task[Manifest | None]] = set()
+        try:
+            async with asyncio.timeout(self._patience):
+                while True:
+                    if neighbour := next(turns, None):
+                        asked.add(asyncio.create_task(_from_neighbour(neighbour, manifest_id)))
+                    if not asked:
+                        return None
+                    done, asked = await asyncio.wait(
+                        asked, timeout=self._patience / NEIGHBOURS_ASKED, return_when=asyncio.FIRST_COMPLETED
+                    )
+                    for answer in done:
+                        if (found := answer.result()) is not None:
+                            return found
+        except TimeoutError:
+            return None
+        finally:
+            for task in asked:
+                task.cancel()
 
     def _on_disk(self, manifest_id: str) -> Manifest:
         return _read(manifest_id, (self._folder / manifest_id / "manifest.json").read_bytes())
@@ -106,6 +124,14 @@ async def ask_platform(
             level, known = logging.DEBUG if trouble == known else logging.WARNING, trouble
             log.log(level, "%s is waited for: %s", manifest_id, trouble)
         await asyncio.sleep(backoff.draw())
+
+
+async def _from_neighbour(neighbour: Ask, manifest_id: str) -> Manifest | None:
+    try:
+        return await asyncio.to_thread(_read, manifest_id, await neighbour(manifest_id))
+    except (grpc.aio.AioRpcError, TrainmasterError) as trouble:
+        log.info("%s does not come from a neighbour: %r", manifest_id, trouble)
+        return None
 
 
 def _read(manifest_id: str, text: bytes) -> Manifest:

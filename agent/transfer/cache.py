@@ -134,7 +134,7 @@ class Cache:
                 _mark(landing).touch()
         homes = landing.homes(self._holdings.data)  # none: its files are not where they belong yet
         files = (home / entry.path for home in homes for entry in landing.manifest.files)
-        used_ms = max(_newest(_mark(landing)), *map(_newest, files))
+        used_ms = max([_newest(_mark(landing)), *map(_newest, files)])
         return _Seen(landing, frozenset(home.resolve() for home in homes), used_ms)
 
 

@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 # A failed delivery is tried again by itself while it is wanted: disks are emptied and stores come back.
 TRY_AGAIN_SECONDS = (30.0, 60.0, 120.0, 300.0, 600.0)
+SENDING_TOLD_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Deployments:
         self._removals: set[asyncio.Task[None]] = set()
         self._cache = Cache(self._holdings, marks, self._standings, in_use, self._evicted)
         self._holdings.make_room = self._cache.make_room
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: list[asyncio.Task[None]] = []
         self._server: grpc.aio.Server | None = None
 
     async def start(self, host: str, port: int = 0, credentials: grpc.ServerCredentials | None = None) -> int:
@@ -104,13 +105,15 @@ class Deployments:
             )
         except RuntimeError as error:
             raise OSError(f"Port {port} for moving models cannot be opened: {error}") from error
-        self._watching = asyncio.create_task(self._cache.watch())
+        self._watching = [
+            asyncio.create_task(work) for work in (self._cache.watch(), self._tell_of_sending())
+        ]
         return port
 
     async def close(self) -> None:
         """Deliveries stop where they are; the next start goes on with them."""
         tasks = [known.task for known in self._known.values() if known.task is not None]
-        tasks += [self._watching] if self._watching is not None else []
+        tasks += self._watching
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, *self._removals, return_exceptions=True)
@@ -248,6 +251,15 @@ class Deployments:
                     await self._vacate(model, version)
                 await self._receiver.discard(manifest_id, model, version, shared=bool(same))
         path.unlink(missing_ok=True)
+
+    async def _tell_of_sending(self) -> None:
+        """For ever. A delivery tells of itself until it is complete; what the node passes on later is told here."""
+        while True:
+            await asyncio.sleep(SENDING_TOLD_SECONDS)
+            for known in list(self._known.values()):
+                landing = self._holdings.landing(known.manifest_id)
+                if landing is not None and known.progress.state is TransferState.COMPLETE:
+                    self._reported(replace(known.progress, rate_in=0.0, rate_out=landing.sent.rate()))
 
     # -- inside
 

@@ -32,6 +32,7 @@ from agent.transfer.lanes import LaneBook
 from agent.transfer.progress import RateMeter
 from agent.transfer.writing import Writer
 from platform_core.distribution.manifest import Chunk, Manifest, Piece
+from platform_core.errors import TrainmasterError
 from trainmaster.store.file import disk_error
 
 _IN_MEMORY = getattr(os, "RWF_NOWAIT", 0)  # Linux
@@ -367,4 +368,8 @@ def _disk_errors(path: Path, needed: int | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise disk_error(path, error, needed) from error
+        told = disk_error(path, error, needed)
+        if told.code != "disk_full":  # not to be taken for trouble with the store
+            sentence = f"The disk of this node: {error.strerror or error} ({path})"
+            told = TrainmasterError(told.code, sentence, source=str(path), why=str(error))
+        raise told from error

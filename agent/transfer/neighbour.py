@@ -40,7 +40,9 @@ _T = TypeVar("_T")
 
 SLOWEST = 256 << 10  # bytes per second: while a part is on its way over a slow link nothing is heard
 HEARD_SECONDS = 0.5  # so often it is noted that something was heard
-REQUEST_PIECES = 256  # asked at once; the next request goes out when half of them are here
+# So much of a lane is asked for ahead of what has come. What is on its way when something better is found is lost, and
+# whatever comes over the same connection waits behind it.
+AHEAD_SECONDS, LEAST_AHEAD = 1.0, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +214,9 @@ class Neighbour:
         asked = 0
         try:
             for at, number in enumerate(numbers):
-                if at + REQUEST_PIECES // 2 >= asked < len(numbers):
-                    batch = numbers[asked : asked + REQUEST_PIECES]
+                ahead = self._ahead(landing)
+                if at + ahead // 2 >= asked < len(numbers):
+                    batch = numbers[asked : at + ahead]
                     await self._within(call.write(_request(landing, batch)))
                     asked += len(batch)
                 yield number, await self._piece(call, landing, number)
@@ -223,6 +226,10 @@ class Neighbour:
             raise await self._why(call) from error
         finally:
             call.cancel()
+
+    def _ahead(self, landing: Landing) -> int:
+        a_second = landing.received.rate() / landing.manifest.piece_size / self._lanes
+        return max(LEAST_AHEAD, int(AHEAD_SECONDS * a_second))
 
     async def _piece(self, call: Any, landing: Landing, number: int) -> list[memoryview]:
         size = landing.piece_at(number).size

@@ -62,8 +62,12 @@ class Link:
             self._allot()
         flow.taken, flow.took_at = flow.taken + size, now
         before, flow.asked = flow.asked, flow.asked + size
-        while (wait := self._wait(flow, before)) > _SHORTEST_SECONDS:
-            await asyncio.sleep(min(wait, _LOOK_SECONDS))  # what it may take can be more by then
+        try:
+            while (wait := self._wait(flow, before)) > _SHORTEST_SECONDS:
+                await asyncio.sleep(min(wait, _LOOK_SECONDS))  # what it may take can be more by then
+        except asyncio.CancelledError:  # it does not pass: those behind it have its turn
+            flow.paid, flow.taken = min(flow.asked, flow.paid + size), max(0, flow.taken - size)
+            raise
 
     def _wait(self, flow: _Flow, before: int) -> float:
         """Until what was asked for before has been paid for."""

@@ -11,7 +11,7 @@ from benchmarks.rig.gateway import Gateway
 from platform_core.distribution.forest import Forest, Tree
 from platform_core.distribution.pace import USUAL, Seen, Watch, look
 from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.presence import silent
+from platform_core.distribution.presence import began_anew, silent
 from platform_core.distribution.repair import mend
 from trainmaster_wire.agent.v1.session_pb2 import DeploymentObserved, DeploymentWanted
 
@@ -40,6 +40,7 @@ class Coordinator:
         self._gateway, self._orders, self._clocks = gateway, orders, clocks or Clocks()
         self._places = {seat.node: Place(seat.node, seat.rack[1], seat.rack[0]) for seat in forest.seats}
         self._watch, self._measured_ms, self._began_ms = Watch(), 0, _now_ms()
+        self._held: dict[str, tuple[int, ...]] = {}  # what a node last told, by lane
 
     async def run(self) -> None:
         while True:
@@ -53,7 +54,9 @@ class Coordinator:
         heard = {node: self._gateway.heard_ms.get(node, self._began_ms) for node in busy}
         failed = {node for node, seen in told.items() if seen.state == DeploymentObserved.FAILED}
         gone = silent(heard, now, self._clocks.silent_ms) | failed
-        seated = {seat.node for seat in self.forest.seats}
+        anew = {node for node, held in self._held.items() if began_anew(held, told[node].held)}
+        self._held |= {node: tuple(seen.held) for node, seen in told.items() if seen.held}
+        seated = {seat.node for seat in self.forest.seats} - anew
         back = [self._places[node] for node in sorted(set(busy) - gone - seated)]
         paces = {seat.node: seat.pace for seat in self.forest.seats if seat.pace != USUAL}
         changed: dict[str, int] = {}
@@ -62,7 +65,7 @@ class Coordinator:
             seen = {node: Seen(heard[node], tuple(told[node].held)) for node in set(busy) & set(told) - gone}
             self._watch, changed = look(self._watch, seen, self.forest.seats, self._clocks.jitter_ms)
         if gone & seated or back or changed:
-            await self._tell(mend(self.forest, gone, back, paces | changed))
+            await self._tell(mend(self.forest, gone | anew, back, paces | changed))
 
     async def _tell(self, after: Forest) -> None:
         before, self.forest = Tree(self.forest), after

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from platform_core.distribution import bounds
-from platform_core.distribution.forest import STORE, Forest, depths, most_children
+from platform_core.distribution.forest import Forest, depths, most_children
 from platform_core.distribution.planners import binary_tree, chain, mesh, pipelines, sequential
 from platform_core.distribution.planners.routes import Link, Place, crossings
 
@@ -15,6 +15,7 @@ from platform_core.distribution.planners.routes import Link, Place, crossings
 MESH_TIMES, MESH_MS = 1.1, 1_000
 
 Planner = Callable[[tuple[Place, ...]], tuple[Link, ...]]
+RackKey = tuple[str, str]
 STRATEGIES: Mapping[str, Planner] = {
     "chain": chain.plan,
     "pipelines": pipelines.plan,
@@ -42,6 +43,7 @@ class Estimate:
     store_copies: int
     cross_rack_copies: int
     most_sent_copies: int  # by the busiest worker
+    most_uplink_copies: int  # into or out of the busiest rack, those from the store too
 
     @property
     def ratio(self) -> float:
@@ -73,6 +75,8 @@ def estimate(
 ) -> Estimate:
     """Exact for equal rates and pieces that each node sends to its successors in turn, when nothing fails."""
     sends = Counter(link.predecessors[0] for link in links if link.predecessors)
+    rack = {place.node: (place.block, place.rack) for place in places}
+    edges = ((rack[link.predecessors[0]] if link.predecessors else None, rack[link.node]) for link in links)
     return Estimate(
         strategy=strategy,
         time_ms=_time_ms(links, places, conditions),
@@ -80,6 +84,7 @@ def estimate(
         store_copies=sum(not link.predecessors for link in links),
         cross_rack_copies=crossings(links, places),
         most_sent_copies=max(sends.values(), default=0),
+        most_uplink_copies=_busiest_uplink(edges),
     )
 
 
@@ -88,9 +93,9 @@ def estimate_mesh(forest: Forest, places: tuple[Place, ...], conditions: Conditi
     pieces as there are lanes, because a slot carries one lane's share of a link."""
     c = conditions
     rack = {seat.node: seat.rack for seat in forest.seats}
-    edges = [(rack[p], seat.rack) for seat in forest.seats for p in seat.parents if p != STORE]
-    crossing = [edge for edge in edges if edge[0] != edge[1]]
-    busiest = max((*Counter(a for a, _ in crossing).values(), *Counter(b for _, b in crossing).values(), 0))
+    edges = [(rack.get(parent), seat.rack) for seat in forest.seats for parent in seat.parents]
+    crossing = [edge for edge in edges if edge[0] not in (None, edge[1])]
+    busiest = _busiest_uplink(edges)
     rate = min(c.store_rate, c.node_rate)
     if c.uplink and busiest:
         rate = min(rate, c.uplink * forest.lanes // busiest)
@@ -104,6 +109,7 @@ def estimate_mesh(forest: Forest, places: tuple[Place, ...], conditions: Conditi
         store_copies=1 if forest.seats else 0,
         cross_rack_copies=-(-len(crossing) // forest.lanes),
         most_sent_copies=-(-most_children(forest.seats) // forest.lanes),
+        most_uplink_copies=-(-busiest // forest.lanes),
     )
 
 
@@ -117,6 +123,14 @@ def bound_ms(places: tuple[Place, ...], conditions: Conditions) -> int:
     by_racks = bounds.rack_ms(c.total_bytes, c.store_rate, racks) if racks else 0
     fastest = max(c.store_rate, c.node_rate)
     return max(by_racks, bounds.rounds_ms(c.total_bytes, c.piece_size, len(places), fastest))
+
+
+def _busiest_uplink(edges: Iterable[tuple[RackKey | None, RackKey]]) -> int:
+    """One way, of all racks; None is the store, which stands outside them."""
+    crossing = [(source, to) for source, to in edges if source != to]
+    leaving = Counter(source for source, _ in crossing if source is not None)
+    entering = Counter(to for _, to in crossing)
+    return max((*leaving.values(), *entering.values()), default=0)
 
 
 def _time_ms(links: tuple[Link, ...], places: tuple[Place, ...], conditions: Conditions) -> int:
@@ -155,10 +169,10 @@ def _time_ms(links: tuple[Link, ...], places: tuple[Place, ...], conditions: Con
 
 
 def _rack_loads(
-    links: tuple[Link, ...], rack: Mapping[str, tuple[str, str]]
-) -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
-    leaving: Counter[tuple[str, str]] = Counter()
-    entering: Counter[tuple[str, str]] = Counter()
+    links: tuple[Link, ...], rack: Mapping[str, RackKey]
+) -> tuple[Counter[RackKey], Counter[RackKey]]:
+    leaving: Counter[RackKey] = Counter()
+    entering: Counter[RackKey] = Counter()
     for link in links:
         if link.predecessors and rack[link.predecessors[0]] != rack[link.node]:
             leaving[rack[link.predecessors[0]]] += 1

@@ -24,7 +24,8 @@ class Record:
     store_bytes: int = 0
     retries: int = 0
     refused_bytes: int = 0
-    failures: int = 0  # of nodes, also those that came back
+    failures: int = 0  # how often a node failed, also those that came back
+    version: int = 0
 
     @property
     def took_ms(self) -> int:

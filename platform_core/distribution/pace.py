@@ -76,7 +76,7 @@ Rates: TypeAlias = Mapping[str, tuple[float, ...]]  # by node, what it got a sec
 
 
 def rates_of(before: Mapping[str, Seen], now: Mapping[str, Seen], seats: Mapping[str, Seat]) -> Rates:
-    """Of those of whom there is news."""
+    """Of those of whom there is news, and who have not lost what they held."""
     return {
         node: tuple(
             (b - a) * 1000 / (seen.at_ms - old.at_ms) for a, b in zip(old.held, seen.held, strict=True)
@@ -86,6 +86,7 @@ def rates_of(before: Mapping[str, Seen], now: Mapping[str, Seen], seats: Mapping
         and (old := before.get(node))
         and seen.at_ms > old.at_ms
         and len(seen.held) == len(old.held)
+        and sum(seen.held) >= sum(old.held)
     }
 
 

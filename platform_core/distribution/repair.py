@@ -91,7 +91,8 @@ class _Work:
         """Those that feed others first: what hangs below them can then take in the rest.
 
         Newcomers do not take the free slots, which would soon all be below the last of them: they take the places of
-        leaves in different parts of the forest, and those may follow them.
+        leaves in different parts of the forest. Those may follow them, if no other slot is free: a newcomer has to get
+        something before it can give.
         """
         orphans = deque(
             sorted(
@@ -108,7 +109,7 @@ class _Work:
             settled = (node, lane) in moved
             if not self.rooted[lane]:
                 self._set_parent(node, lane, STORE)
-            elif (settled or node not in newcomers) and self._take_free_slot(node, lane):
+            elif (settled or node not in newcomers) and self._take_free_slot(node, lane, newcomers):
                 continue
             elif other := None if settled else self._take_place(node, lane):
                 orphans.append((other, lane))
@@ -127,12 +128,13 @@ class _Work:
             if parent in here:
                 here.remove(parent)
 
-    def _take_free_slot(self, node: str, lane: int) -> bool:
+    def _take_free_slot(self, node: str, lane: int, but_of: Collection[str] = ()) -> bool:
         """One near by: like paces together, same rack first, few hops from the store."""
         rack = self.seats[node].rack
-        best = self._fit(node, lane, self.free.get(rack, ()))
+        best = self._fit(node, lane, (each for each in self.free.get(rack, ()) if each not in but_of))
         if not best or best[0]:
-            far = self._fit(node, lane, (each for here in self.free.values() for each in here))
+            every = (each for here in self.free.values() for each in here if each not in but_of)
+            far = self._fit(node, lane, every)
             best = min((each for each in (best, far) if each), default=None)
         if best:
             self._set_parent(node, lane, best[-1])

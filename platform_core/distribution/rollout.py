@@ -234,7 +234,7 @@ def _settled(rollout: Rollout, at_ms: int) -> Rollout:
     if not (rollout.promoted or rollout.stopped):
         rollout = _before_the_rest(rollout, at_ms)
     if rollout.promoted:
-        rollout = _tell(rollout, rollout.members)
+        rollout = _tell(rollout, rollout.members, at_ms)
     state = _phase(rollout)
     return replace(rollout, state=state, reason=reason(rollout))
 
@@ -251,7 +251,7 @@ def _before_the_rest(rollout: Rollout, at_ms: int) -> Rollout:
     begun = any(member.told for member in canaries)
     gate = all_hold or not rollout.plan.wait_for_all
     if begun or (gate and canaries and all(member.state is _M.READY for member in canaries)):
-        rollout = _tell(rollout, canaries)
+        rollout = _tell(rollout, canaries, at_ms)
     if not (canaries and all(member.state is _M.ACTIVE for member in rollout.canaries)):
         return replace(rollout, holding_since_ms=None, released=rollout.plan.hold_ms == 0)
     if rollout.holding_since_ms is None:
@@ -267,12 +267,12 @@ def _choose_canaries(rollout: Rollout) -> Rollout:
     return replace(rollout, members=members)
 
 
-def _tell(rollout: Rollout, members: Iterable[Member]) -> Rollout:
+def _tell(rollout: Rollout, members: Iterable[Member], at_ms: int) -> Rollout:
     ready = {member.node for member in members if member.state is _M.READY}
     return replace(
         rollout,
         members=tuple(
-            replace(m, state=_M.SWITCHING, revision=m.revision + 1) if m.node in ready else m
+            replace(m, state=_M.SWITCHING, revision=m.revision + 1, told_ms=at_ms) if m.node in ready else m
             for m in rollout.members
         ),
     )

@@ -1,10 +1,12 @@
-"""The health checks of canaries: as soon as they run the version, again while they are held, once more at the end."""
+"""What nodes owe an answer to: each its switch, canaries their health checks: as soon as they run the version, again
+while they are held, once more at the end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from platform_core.distribution.canaries import RolloutPlan
 from platform_core.distribution.rollout_states import (
     Check,
     CheckEnded,
@@ -35,7 +37,20 @@ def answer_due_ms(rollout: Rollout) -> int | None:
     """Until when every canary should have answered; None while nothing was asked."""
     if rollout.state is not RolloutState.HOLDING or not rollout.plan.health_check or rollout.asked_ms is None:
         return None
-    return rollout.asked_ms + rollout.plan.command_seconds * 1000 + ANSWER_MS
+    return _due_ms(rollout, rollout.asked_ms)
+
+
+def switch_due_ms(rollout: Rollout, member: Member, held_ms: int = 0) -> int | None:
+    """Until when it should have told how its switch went; None where it was not told to, or has. `held_ms`: since when
+    it has its copy, as an agent that starts again looks at that first. Without a hook of this version it may still have
+    to wait for that of another one."""
+    if member.state is not MemberState.SWITCHING or member.told_ms is None:
+        return None
+    return _due_ms(rollout, max(member.told_ms, held_ms))
+
+
+def _due_ms(rollout: Rollout, since_ms: int) -> int:
+    return since_ms + rollout.plan.command_seconds * 1000 + ANSWER_MS
 
 
 def unanswered(rollout: Rollout) -> Sequence[Member]:
@@ -67,14 +82,17 @@ def rolls_back(rollout: Rollout) -> str:
     for member in rollout.canaries if most else ():
         if (check := member.check) is not None and check.failures >= most:
             often = f", {check.failures} times in a row" if check.failures > 1 else ""
-            return f"{member.node}: {how_it_ended(rollout.plan.health_check, check)}{often}"
+            return f"{member.node}: {how_it_ended(rollout.plan.health_check, check.exit_code, check.output)}{often}"
     return ""
 
 
-def how_it_ended(command: str, check: Check) -> str:
-    return (
-        f"{command}: {check.output}" if check.exit_code is None else f"{command} ended with {check.exit_code}"
-    )
+def how_it_ended(command: str, exit_code: int | None, output: str) -> str:
+    """Of a command that failed. Without an exit code nobody knows, and the output says since when."""
+    return f"{command}: {output}" if exit_code is None else f"{command} ended with {exit_code}"
+
+
+def how_the_switch_ended(plan: RolloutPlan, member: Member) -> str:
+    return how_it_ended(plan.hook or "the switch", member.exit_code, member.output)
 
 
 def all_passed(rollout: Rollout) -> bool:
@@ -85,6 +103,12 @@ def all_passed(rollout: Rollout) -> bool:
         member.check is not None and (member.check.round, member.check.exit_code) == (rollout.round, 0)
         for member in rollout.canaries
     )
+
+
+def awaits_promotion(rollout: Rollout) -> bool:
+    """Nothing is missing but somebody's word."""
+    by_hand = rollout.plan.hold_ms is None and not rollout.released
+    return rollout.state is RolloutState.HOLDING and by_hand and all_passed(rollout)
 
 
 def has_failed(rollout: Rollout, member: Member) -> bool:
@@ -99,11 +123,11 @@ def reason(rollout: Rollout) -> str:
     checks = [m for m in rollout.canaries if m.check is not None and m.check.exit_code != 0]
     missing = [m for m in rollout.members if m.state is MemberState.WAITING and m.why]
     if hooks:
-        what = f"{hooks[0].node}: {rollout.plan.hook or 'the switch'} ended with {hooks[0].exit_code}"
-    elif checks and checks[0].check is not None and not rollout.promoted:
-        what = f"{checks[0].node}: {how_it_ended(rollout.plan.health_check, checks[0].check)}"
+        what = f"{hooks[0].node}: {how_the_switch_ended(rollout.plan, hooks[0])}"
+    elif checks and (check := checks[0].check) is not None and not rollout.promoted:
+        what = f"{checks[0].node}: {how_it_ended(rollout.plan.health_check, check.exit_code, check.output)}"
         if most := rollout.plan.roll_back_after:
-            what += f", {checks[0].check.failures} of {most} in a row that take it back"
+            what += f", {check.failures} of {most} in a row that take it back"
     elif missing and (rollout.promoted or rollout.plan.wait_for_all or not rollout.canaries):
         what = f"{missing[0].node} has no copy: {missing[0].why}"
     else:

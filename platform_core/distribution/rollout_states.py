@@ -59,11 +59,11 @@ class NodeSwitched(_Event):
 
 @dataclass(frozen=True, slots=True)
 class SwitchFailed(_Event):
-    """The hook failed; the link went back."""
+    """The hook failed; the link went back. `exit_code` None: the node gave no answer, `output` says since when."""
 
     node: str
     revision: int
-    exit_code: int
+    exit_code: int | None
     output: str
 
 
@@ -126,7 +126,7 @@ MEMBER_DESCRIPTION: dict[MemberState, str] = {
     _M.READY: "It holds the version and runs what it ran before.",
     _M.SWITCHING: "It has been told to switch.",
     _M.ACTIVE: "Its link points to the version, and its hook ended well.",
-    _M.FAILED: "Its hook failed; the link went back to what was there before.",
+    _M.FAILED: "Its hook failed, or it never told how its switch went; it goes back to what it ran before.",
     _M.RETURNING: "It has been told to go back.",
     _M.RETURNED: "It runs what it ran before.",
 }
@@ -146,8 +146,9 @@ class Member:
     state: MemberState = MemberState.WAITING
     canary: bool = False
     revision: int = 0  # how often it was told to switch
+    told_ms: int | None = None  # when, the last time
     check: Check | None = None
-    exit_code: int | None = None  # of the hook, where it failed
+    exit_code: int | None = None  # of the hook, where it failed; none: no answer came in time
     output: str = ""
     why: str = ""  # it has no copy, and why none comes by itself
 

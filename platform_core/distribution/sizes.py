@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from platform_core.distribution.planners.mesh import LANES
 from platform_core.distribution.tiling import KIB, MAX_CHUNK_SIZE, MAX_PIECE_SIZE
@@ -12,6 +14,7 @@ _MOST_PIECES = 65_536  # a manifest of some 5 MB
 _CHUNKS = 500  # what a person can follow on a page
 _HOP_SHARE = 500  # all hops together may cost this part of the transfer
 _LEAST_MS = 2  # on the wire, so that what is done once a piece does not show
+_NEAR = 4  # times larger or smaller costs less than to send everything again
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,21 @@ def advise(total_bytes: int, workers: int, rate: int) -> Sizes:
     piece = min(MAX_PIECE_SIZE, max(_power_of_two(wanted), _power_of_two(least - 1) * 2))
     share = max(1, total_bytes // _CHUNKS // piece)
     return Sizes(min(share * piece, MAX_CHUNK_SIZE // piece * piece), piece)
+
+
+def keep(before: Sizes | None, advised: Sizes) -> Sizes:
+    """Those of the version before, as long as they are near enough: only a chunk that is cut alike is known again, and
+    need not be sent."""
+    if before is not None and advised.piece <= before.piece * _NEAR and before.piece <= advised.piece * _NEAR:
+        return before
+    return advised
+
+
+def sizes_of(document: Mapping[str, Any]) -> Sizes | None:
+    """By what a manifest says; None where it has no bytes."""
+    piece = int(document["piece_size"])
+    longest = max((int(chunk["size"]) for chunk in document["chunks"]), default=0)
+    return Sizes(-(-longest // piece) * piece, piece) if longest else None
 
 
 def _power_of_two(size: int) -> int:

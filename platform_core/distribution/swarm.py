@@ -76,7 +76,7 @@ def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> F
     parent, now = plan.lanes[lane][0], view.following[lane]
     peers = _in_turn(plan, view, lane, first)
     if peers and peers[0][0] == parent:
-        level = first if lane in plan.slower else _level(peers[0][1], view, lane, first, length)
+        level = first if lane in plan.slower else _level(peers[0], view, lane, first, length)
         if level > first:
             return Follow(lane, parent, level, length)
     elif parent == STORE or (len(plan.lanes[lane]) <= 2 and parent in view.gone):  # a root, or its heir
@@ -130,13 +130,23 @@ def _in_turn(plan: NodePlan, view: View, lane: int, first: int) -> list[tuple[st
     return peers
 
 
-def _level(runs: Runs, view: View, lane: int, first: int, length: int) -> int:
+def _level(peer: tuple[str, Runs], view: View, lane: int, first: int, length: int) -> int:
     """Where to go on: with a parent that leapt itself and lacks the piece, where its newest run begins; otherwise
-    where the parent is, when that is too far ahead. One that leaps often only falls behind again, and stays so."""
-    if runs and runs[-1][0] > first and not run_at(runs, first):
+    where the parent is, when that is too far ahead. One that leaps often only falls behind again, and stays so. One to
+    whom nothing has come since it leapt waits for a while: to leap again would be to lose what is on its way."""
+    (parent, runs), now = peer, view.following[lane]
+    leapt = now is not None and now.source == parent and now.first > first
+    if now and leapt and lane not in view.stalled and not _left_out(runs, now.first):
+        return now.first
+    if _left_out(runs, first):
         return runs[-1][0]
     leaps = first + view.leap < frontier(runs) < length and len(view.holds[lane]) < _MOST_RUNS
     return frontier(runs) if leaps else first
+
+
+def _left_out(runs: Runs, number: int) -> bool:
+    """Whether a source that leapt lacks just this one."""
+    return frontier(runs) > number and not run_at(runs, number)
 
 
 def _gap(plan: NodePlan, view: View, lane: int, gaps: Runs) -> Follow:

@@ -92,6 +92,20 @@ async def test_a_request_ends_with_the_last_who_asked(library: SlowLibrary, mani
     assert (library.given_up, library.asked) == (1, [MANIFEST.id])
 
 
+async def test_a_silent_neighbour_does_not_keep_the_next_from_being_asked(tmp_path: Path) -> None:
+    silent, next_one, platform = SlowLibrary(MANIFEST), Library(MANIFEST), Library(MANIFEST)
+    manifests = Manifests(tmp_path, platform, patience=2)
+    assert await manifests.get(MANIFEST.id, (silent, next_one)) == MANIFEST
+    assert (silent.given_up, next_one.asked, platform.asked) == (1, [MANIFEST.id], [])
+
+
+async def test_when_no_neighbour_answers_in_time_it_is_the_platform(tmp_path: Path) -> None:
+    silent, platform = SlowLibrary(MANIFEST), Library(MANIFEST)
+    manifests = Manifests(tmp_path, platform, patience=0.01)
+    assert await manifests.get(MANIFEST.id, (silent,)) == MANIFEST
+    assert (silent.given_up, platform.asked) == (1, [MANIFEST.id])
+
+
 async def test_what_is_on_the_disk_is_not_asked_for(
     library: SlowLibrary, manifests: Manifests, tmp_path: Path
 ) -> None:

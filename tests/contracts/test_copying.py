@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from platform_core.distribution.manifest import Manifest, from_json
+from platform_core.distribution.sizes import Sizes
 from platform_core.errors import TrainmasterError
 from tests.contracts.stores import Written
 from trainmaster.store import open_store
@@ -20,6 +21,10 @@ FILES = {
     "tokenizer.txt": b"x" * 16_384,
 }
 CHUNK, PIECE = 16_384, 4_096
+
+
+def cut(total: int) -> Sizes:
+    return Sizes(CHUNK, PIECE)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -47,14 +52,14 @@ def test_a_folder_in_place_is_described_without_being_copied(writable: Written) 
     manifest, url = copied(writable)
     before = list(writable.store.list())
     seen: list[int] = []
-    assert describe(url + "/", "model", CHUNK, PIECE, seen.append) == (manifest, url)
+    assert describe(url + "/", "model", cut, seen.append) == (manifest, url)
     assert list(writable.store.list()) == before
     assert sum(seen) == manifest.total_bytes
 
 
 def test_a_single_file_is_described_under_its_folder(readable: Written, tmp_path: Path) -> None:
     readable.put("v 1/weights.bin", FILES["weights.bin"])
-    manifest, base = describe(f"{readable.store.url}/v 1/weights.bin", "model", CHUNK, PIECE)
+    manifest, base = describe(f"{readable.store.url}/v 1/weights.bin", "model", cut)
     assert base == f"{readable.store.url}/v 1"
     fetch(manifest, base, tmp_path / "out")
     assert content(tmp_path / "out") == {"weights.bin": FILES["weights.bin"]}

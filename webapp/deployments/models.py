@@ -138,11 +138,12 @@ class RolloutMember(models.Model):
     state = models.CharField(max_length=10, choices=[(s.value, s.value) for s in MemberState])
     canary = models.BooleanField(default=False)
     revision = models.PositiveIntegerField(default=0, help_text="how often it was told to switch")
+    told_ms = models.BigIntegerField(null=True, help_text="when, the last time")
     check_round = models.PositiveIntegerField(null=True)
     check_exit_code = models.IntegerField(null=True)
     check_output = models.TextField(blank=True)
     check_failures = models.PositiveIntegerField(default=0, help_text="in a row")
-    exit_code = models.IntegerField(null=True, help_text="of the hook")
+    exit_code = models.IntegerField(null=True, help_text="of the hook that failed; null: it gave no answer")
     output = models.TextField(blank=True)
     why = models.TextField(blank=True, help_text="it has no copy")
 

@@ -1,10 +1,12 @@
 """Models and their versions. A version is a manifest: of a checkpoint, an upload, or a source that is read once."""
 
 import re
+from collections.abc import Callable
 
 from django.conf import settings
 from django.db import transaction
 
+from platform_core.distribution.sizes import Sizes, advise, keep, sizes_of
 from platform_core.errors import TrainmasterError
 from trainmaster.store.copying import describe
 from webapp.accounts import permissions
@@ -13,6 +15,7 @@ from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
 from webapp.checkpoints import queries as checkpoints
+from webapp.clusters import queries as clusters
 from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
 from webapp.registry import hints
@@ -98,7 +101,7 @@ def read_source(version_id: str) -> None:
     if version.state != "registering":
         return
     try:
-        document, source = describe(version.source, "model")
+        document, source = describe(version.source, "model", _sizes(version))
     except TrainmasterError as error:
         ModelVersion.objects.filter(id=version_id).update(state="failed", error=error.sentence)
     else:
@@ -108,3 +111,14 @@ def read_source(version_id: str) -> None:
                 state="ready", manifest=manifest
             )
     live.publish(f"model:{version.model.team_id}/{version.model.name}")
+
+
+def _sizes(version: ModelVersion) -> Callable[[int], Sizes]:
+    """How its bytes are cut: as fits the nodes that there are and their links, or as the version before was."""
+    nodes, rate = len(clusters.places(())), settings.NETWORK_BYTES_PER_SECOND
+    earlier = ModelVersion.objects.filter(model=version.model_id, version__lt=version.version)
+    newest = earlier.exclude(manifest=None).select_related("manifest").order_by("-version").first()
+    before = (
+        sizes_of(newest.manifest.document) if newest is not None and newest.manifest is not None else None
+    )
+    return lambda total: keep(before, advise(total, nodes, rate))

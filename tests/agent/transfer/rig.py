@@ -148,14 +148,14 @@ class Node:
         self.token = TOKEN
         self.trying = QUICK
         self.port = 0
-        self.cap_out = 0
+        self.cap_in = self.cap_out = 0
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self.holdings = Holdings(self.data, self.name, self._reserve)
         self.holdings.load()
-        self.receiver = Receiver(self.holdings, self._reported, self.trying)
+        self.receiver = Receiver(self.holdings, self._reported, self.trying, link=Link(self.cap_in))
         self.server, self.port = await serve(
             self.holdings,
             lambda token: token == self.token,

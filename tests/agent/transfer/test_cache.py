@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -92,6 +93,15 @@ async def test_the_longest_unused_goes_and_leaves_nothing_behind(node: Node) -> 
     assert not node.home("4").exists()
     assert not (node.data / "transfer" / manifest_id).exists()
     assert content(node.home("3")) == FILES
+
+
+async def test_a_model_whose_folder_somebody_removed_does_not_keep_others_from_making_room(
+    node: Node,
+) -> None:
+    shutil.rmtree(node.home("3"))
+    told = Told(node, free=0.5)
+    await told.cache.make_room()
+    assert told.gone == [manifest_of(SECOND).id]
 
 
 async def test_between_the_marks_nothing_goes(node: Node) -> None:

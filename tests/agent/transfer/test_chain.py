@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -14,7 +15,7 @@ from agent.transfer.neighbour import Neighbour, Patience, Peer, Security
 from agent.transfer.progress import STORE, TransferState
 from agent.transfer.pull import Trying
 from agent.transfer.writing import Writer
-from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.manifest import Manifest, assemble
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import (
     CHUNK,
@@ -288,6 +289,33 @@ async def test_a_full_disk_fails_that_worker_alone_and_says_the_numbers(
     assert "has 0 B" in ends[1].error
     assert ends[2].source_peer == "node-0"
     assert store.bytes_sent == manifest.total_bytes
+
+
+async def test_a_disk_that_cannot_be_used_is_told_as_this_node_s_own(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    nodes[1].home().parent.parent.mkdir(parents=True)
+    nodes[1].home().parent.write_text("a file where a folder should be")
+    begin_chain(nodes, manifest, store.url)
+    ends = [await node.ended() for node in nodes]
+    assert [completed(end) for end in ends] == [True, False, True, True]
+    assert ends[1].error.startswith("The disk of this node: ")
+    assert str(nodes[1].home()) in ends[1].error
+
+
+async def test_pieces_that_do_not_add_up_to_the_file_are_told_as_a_failed_verification(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    first, *others = manifest.files
+    another = (replace(first, sha256="0" * 64), *others)
+    told = assemble("model", another, manifest.chunks, manifest.piece_size)
+    nodes[0].begin(delivery(told, store.url))
+    end = await nodes[0].ended()
+    assert (end.state, end.error_code) == (TransferState.FAILED, "verification_failed")
+    assert first.path in end.error
+    assert not nodes[0].home().exists()
 
 
 async def test_a_dead_source_is_named_after_several_tries(

@@ -98,6 +98,19 @@ async def test_both_agents_hold_the_model(agents: list[Agent], store: GatedStore
     assert store.bytes_sent == manifest.total_bytes
 
 
+async def test_a_complete_node_tells_what_it_passes_on_until_it_is_nothing(
+    agents: list[Agent], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    agents[0].deployments.receive(order(manifest, store))
+    await agents[0].until(all_complete)
+    assert agents[0].deployments.observed()[0].rate_out == 0
+    agents[1].deployments.receive(order(manifest, store, agents[0]))
+    await agents[0].until(lambda seen: all_complete(seen) and seen[0].rate_out > 0)
+    await agents[1].until(all_complete)
+    await agents[0].until(lambda seen: all_complete(seen) and seen[0].rate_out == 0)
+
+
 async def test_an_order_that_overtakes_its_predecessor_s_waits_for_it(
     agents: list[Agent], store: GatedStore, manifest: Manifest
 ) -> None:

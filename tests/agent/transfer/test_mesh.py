@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -63,6 +64,30 @@ async def test_everybody_gets_everything_and_one_copy_leaves_the_store(
     pulled = [end.store_bytes for end in ends if end.store_bytes]
     assert len(pulled) > 1, "no single node is the seed"
     assert sum(pulled) == manifest.total_bytes
+
+
+async def test_behind_slow_links_one_copy_leaves_the_store_and_nobody_sends_much_more_than_one(
+    six: dict[str, Node], store: GatedStore, manifest: Manifest
+) -> None:
+    """Links as token buckets, for machines without network namespaces."""
+    rate = manifest.total_bytes // 2  # bytes per second, in and out: the least possible is two seconds
+    for node in six.values():
+        await node.stop()
+        node.cap_in = node.cap_out = rate
+        await node.start()
+    store.open()
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    for name, order in orders(six, grown(), manifest, store.url).items():
+        six[name].begin(order)
+    ends = [await node.ended() for node in six.values()]
+    assert all(completed(end) for end in ends), ends
+    assert clock() - began > 1.6, "the caps hold, but for the first tenth of a second and the last pieces"
+    assert store.bytes_sent <= 1.02 * manifest.total_bytes
+    landings = [node.holdings.landing(manifest.id) for node in six.values()]
+    sent = [landing.sent.total / manifest.total_bytes for landing in landings if landing is not None]
+    assert max(sent) <= 1.5
+    assert sum(sent) == pytest.approx(5, abs=0.2), "each of the others from a neighbour, once"
 
 
 @pytest.mark.parametrize("number", range(6))

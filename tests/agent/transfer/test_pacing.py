@@ -141,3 +141,27 @@ def test_a_cap_holds_for_what_comes_seldom() -> None:
 
 def test_a_link_without_caps_holds_nobody_back() -> None:
     assert moved(10, Link(), 1e6, {"a": inf})["a"] == pytest.approx(10e6, rel=0.01)
+
+
+def test_who_gives_up_while_he_waits_costs_those_behind_him_nothing() -> None:
+    """Followers go elsewhere whenever a neighbour fails; each of them waited for a piece of its own."""
+    link = Link()
+    link.order("a", Share(cap=100_000))
+    passed: list[float] = []
+
+    async def take() -> None:
+        await link.take("a", 1_000_000)
+        passed.append(asyncio.get_running_loop().time())
+
+    async def most_give_up() -> None:
+        await take()  # passes at once, and is paid for by those behind it
+        leaving = [asyncio.create_task(take()) for _ in range(10)]
+        await asyncio.sleep(1)
+        for task in leaving:
+            task.cancel()
+        await asyncio.gather(*leaving, return_exceptions=True)
+        await asyncio.gather(take(), take())
+
+    with asyncio.Runner(loop_factory=QuickLoop) as runner:
+        runner.run(most_give_up())
+    assert passed == pytest.approx([0, 10, 20], abs=1)

@@ -79,6 +79,7 @@ def test_the_mesh_beats_what_the_original_design_could_do() -> None:
         9,
         1,
     )
+    assert best.most_uplink_copies == 1, "no rack's uplink carries more than one copy, either way"
     assert best.time_ms < 425_000
     assert choose(HUNDRED, ORIGINAL) == "mesh"
 
@@ -102,7 +103,19 @@ def test_auto_is_the_mesh_unless_another_is_clearly_quicker() -> None:
 def test_a_chain_takes_one_copy_from_the_store_and_crosses_into_each_rack_once() -> None:
     seen = {each.strategy: each for each in compare(HUNDRED, ORIGINAL)}["chain"]
     assert (seen.store_copies, seen.cross_rack_copies, seen.most_sent_copies) == (1, 9, 1)
+    assert seen.most_uplink_copies == 1
     assert seen.bound_ms >= 400_000
+
+
+def test_each_link_s_load_is_predicted_as_it_follows_from_the_plan() -> None:
+    """Racks of 10 nodes, 10 of them; the store stands outside."""
+    seen = {each.strategy: each for each in compare(HUNDRED, ORIGINAL)}
+    one_after_the_other, tree = seen["sequential"], seen["binary_tree"]
+    assert (one_after_the_other.store_copies, one_after_the_other.most_sent_copies) == (100, 0)
+    assert (one_after_the_other.cross_rack_copies, one_after_the_other.most_uplink_copies) == (0, 10)
+    assert (tree.store_copies, tree.most_sent_copies, tree.most_uplink_copies) == (1, 2, 20)
+    alone = compare((Place("n0", "r0"),), ORIGINAL)
+    assert {each.most_uplink_copies for each in alone} == {1}
 
 
 def test_with_small_pieces_a_thousand_are_near_the_bound() -> None:

@@ -95,6 +95,10 @@ def test_a_lane_that_was_counted_a_little_earlier_has_not_fallen_behind() -> Non
     assert port_of("me", before, now, seats, jitter_ms=250).fell_behind == 0
 
 
+def test_a_node_that_begins_anew_is_not_taken_for_slow() -> None:
+    assert windows({0: 0, 1: 4000, 2: 100, 3: 500, 4: 4500}) == [{}] * 5, "one bad window, the one after it"
+
+
 def test_who_holds_all_others_up_is_found_though_they_get_less_than_it_does() -> None:
     """The end of a transfer: they lack the lane of which the slow one is the root, and it has yet to take the rest."""
     slow = Seat("slow", ("b", "r"), ("", "n0", "n0", "n0"))

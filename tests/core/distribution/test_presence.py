@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from platform_core.distribution.presence import silent
+from platform_core.distribution.presence import began_anew, silent
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,20 @@ def test_a_few_that_are_silent_have_left_and_many_mean_that_we_do_not_hear(
 def test_nobody_is_gone_before_patience_ends() -> None:
     assert silent({"a": 5_000, "b": 10_000}, 10_000, 5_000) == frozenset()
     assert silent({}, 10_000, 5_000) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "anew"),
+    [
+        ((8, 8), (0, 0), True),
+        ((8, 8), (1, 2), True),
+        ((8, 8), (7, 8), False),  # what a killed agent had not yet noted
+        ((8, 8), (), False),  # it has yet to look
+        ((0, 0), (0, 0), False),
+        ((), (4, 4), False),
+    ],
+)
+def test_who_has_lost_most_of_what_it_held_begins_anew(
+    before: tuple[int, ...], now: tuple[int, ...], anew: bool
+) -> None:
+    assert began_anew(before, now) is anew

@@ -13,55 +13,24 @@ from platform_core.distribution import rollout_checks as c
 from platform_core.distribution import rollout_states as s
 from platform_core.distribution.canaries import RolloutPlan
 from platform_core.errors import IllegalTransition
-
-S, M = s.RolloutState, s.MemberState
-NODES = ("n0", "n1", "n2")
-CHECKED = RolloutPlan(canaries=1, hold_ms=None, health_check="check-model", hook="reload")
-
-
-def after(rollout: s.Rollout, *events: s.Event) -> s.Rollout:
-    for event in events:
-        rollout = r.advance(rollout, event).rollout
-    return rollout
-
-
-def holds(node: str) -> s.Event:
-    return s.NodeHolds(1, "system", node)
-
-
-def lacks(node: str, why: str = "") -> s.Event:
-    return s.NodeLacks(1, "system", node, why)
-
-
-def switched(node: str, revision: int = 1) -> s.Event:
-    return s.NodeSwitched(2, "system", node, revision)
-
-
-def not_switched(node: str, revision: int = 1) -> s.Event:
-    return s.SwitchFailed(2, "system", node, revision, 3, "no such service")
-
-
-def checked(node: str, exit_code: int | None = 0, round: int = 1) -> s.Event:
-    return s.CheckEnded(3, "system", node, round, exit_code, "said so")
-
-
-PROMOTE, AGAIN, BACK = (
-    s.PromoteRequested(9, "user:a"),
-    s.RetryRequested(9, "user:a"),
-    s.RollBackRequested(9, "user:a"),
+from tests.core.distribution.acting import (
+    AGAIN,
+    BACK,
+    CHECKED,
+    NODES,
+    PROMOTE,
+    M,
+    S,
+    after,
+    all_hold,
+    checked,
+    fresh,
+    holds,
+    lacks,
+    not_switched,
+    states,
+    switched,
 )
-
-
-def states(rollout: s.Rollout) -> dict[str, str]:
-    return {member.node: member.state.value for member in rollout.members}
-
-
-def fresh(plan: RolloutPlan, nodes: tuple[str, ...] = NODES) -> s.Rollout:
-    return r.begin("dep-1", plan, nodes)
-
-
-def all_hold(plan: RolloutPlan) -> s.Rollout:
-    return after(fresh(plan), *(holds(node) for node in NODES))
 
 
 def test_canary_then_hold_then_the_rest() -> None:
@@ -353,37 +322,10 @@ def _alike(rollout: s.Rollout) -> s.Rollout:
             replace(check, round=1, output="", failures=min(1, check.failures)) if check and current else None
         )
 
-    members = tuple(replace(m, revision=1, output="", check=first(m.check)) for m in rollout.members)
+    members = tuple(
+        replace(m, revision=1, told_ms=None, output="", check=first(m.check)) for m in rollout.members
+    )
     return replace(
         rollout, members=members, version=1, round=min(rollout.round, 1), reason="",
         holding_since_ms=rollout.holding_since_ms and 1, asked_ms=rollout.asked_ms and 1,
     )  # fmt: skip
-
-
-def test_a_canary_that_gives_no_answer_has_failed_its_check() -> None:
-    held = after(fresh(CHECKED), *map(holds, NODES), switched("n0"))
-    assert c.answer_due_ms(held) == 2 + CHECKED.command_seconds * 1000 + c.ANSWER_MS
-    assert [member.node for member in c.unanswered(held)] == ["n0"]
-    silent = s.CheckEnded(99_000, "system", "n0", 1, None, "no answer since 12:00:00 UTC")
-    stopped = after(held, silent)
-    assert (stopped.state, stopped.reason) == (S.FAILED, "n0: check-model: no answer since 12:00:00 UTC")
-    assert after(stopped, checked("n0")) == stopped, "the answer to this round comes too late"
-    assert after(stopped, AGAIN, checked("n0", round=2)).state is S.HOLDING
-
-
-def test_where_failures_are_counted_silence_counts_and_is_told_since_it_began() -> None:
-    plan = replace(CHECKED, check_every_ms=20_000, roll_back_after=2)
-    once = after(
-        fresh(plan),
-        *map(holds, NODES),
-        switched("n0"),
-        s.CheckEnded(99_000, "system", "n0", 1, None, "since noon"),
-    )
-    assert (once.state, once.reason) == (
-        S.HOLDING,
-        "n0: check-model: since noon, 1 of 2 in a row that take it back",
-    )
-    again = after(once, s.TimePassed(100_000, "system"))
-    assert (again.round, after(again, checked("n0", round=2)).reason) == (2, "")
-    twice = after(again, s.CheckEnded(200_000, "system", "n0", 2, None, "since one"))
-    assert (twice.state, twice.reason) == (S.ROLLED_BACK, "n0: check-model: since noon, 2 times in a row")

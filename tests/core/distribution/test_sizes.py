@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.distribution.estimate import Conditions, compare
+from platform_core.distribution.manifest import ManifestBuilder, as_document
 from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.sizes import advise
+from platform_core.distribution.sizes import Sizes, advise, keep, sizes_of
 from platform_core.distribution.tiling import check_sizes
 
 GBPS_10 = 1_250_000_000
@@ -29,3 +30,21 @@ def test_half_a_terabyte_goes_in_chunks_of_a_gigabyte_and_pieces_of_some_megabyt
 def test_a_slow_link_gets_small_pieces_and_a_quick_one_pieces_that_last_a_moment() -> None:
     assert advise(1 << 28, 16, 12_500_000).piece == 64 << 10
     assert advise(1 << 28, 16, GBPS_10).piece * 1000 >= GBPS_10
+
+
+def test_the_next_version_is_cut_as_the_one_before_unless_that_would_not_do() -> None:
+    before = Sizes(64 << 20, 4 << 20)
+    assert keep(before, Sizes(48 << 20, 16 << 20)) == before, "equal chunks are known again"
+    assert keep(before, Sizes(1 << 30, 32 << 20)) == Sizes(1 << 30, 32 << 20)
+    assert keep(None, before) == before
+
+
+@given(st.integers(1, 5_000), st.integers(1, 40), st.integers(1, 5))
+def test_how_a_manifest_was_cut_can_be_read_from_it(total: int, pieces: int, piece: int) -> None:
+    builder = ManifestBuilder("model", chunk_size=pieces * piece, piece_size=piece)
+    builder.feed("weights.bin", bytes(total))
+    found = sizes_of(as_document(builder.finish()))
+    assert found is not None
+    check_sizes(found.chunk, found.piece)
+    assert found.piece == piece
+    assert found.chunk == pieces * piece or total <= found.chunk

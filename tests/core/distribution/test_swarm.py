@@ -107,6 +107,18 @@ def test_one_far_behind_goes_on_where_its_neighbours_are_and_fills_the_gap_after
     assert next_actions(PLAN, at_the_end)[0] == Follow(0, "mother", 10, 60)
 
 
+def test_one_that_leapt_does_not_leap_again_before_something_has_come() -> None:
+    leapt = (Follow(0, "mother", 60, 100), UNDER_WAY[1])
+    waits = replace(FRESH, holds=(((0, 10),), ()), following=leapt)
+    assert next_actions(PLAN, has(waits, mother=(((0, 90),), ()))) == ()
+    for_long = replace(waits, stalled=frozenset({0}))
+    assert next_actions(PLAN, has(for_long, mother=(((0, 90),), ()))) == (Follow(0, "mother", 90, 100),)
+    came = replace(waits, holds=(((0, 10), (60, 61)), ()))
+    assert next_actions(PLAN, has(came, mother=(((0, 90),), ()))) == (Follow(0, "mother", 90, 100),)
+    left_out = has(waits, mother=(((0, 50), (80, 90)), ()))
+    assert next_actions(PLAN, left_out) == (Follow(0, "mother", 90, 100),)
+
+
 def test_a_stalled_lane_leaves_a_parent_that_lacks_the_piece_only_for_one_far_ahead() -> None:
     view = replace(FRESH, following=UNDER_WAY, holds=(((0, 30),), ()), stalled=frozenset({0}))
     waiting = has(view, mother=(((0, 30),), ()), aunt=(((0, 35),), ()))
@@ -197,7 +209,9 @@ def test_asks_for_what_it_lacks_of_those_that_live_and_for_nothing_twice(
     assert lacking - waiting <= {each.lane for each in asked} <= lacking
     for each in asked:
         assert each.source in {name for lane in PLAN.lanes for name in lane}
-        assert each.source in PLAN.lanes[each.lane] or each.until < 100 or each.lane in stalled
+        # One that holds nothing and has lost all whom it knew in the lane.
+        begins = not holds[each.lane] and not {*PLAN.lanes[each.lane][:2]} - gone
+        assert each.source in PLAN.lanes[each.lane] or each.until < 100 or each.lane in stalled or begins
         assert each.source not in gone
         living = {*PLAN.lanes[each.lane][:2]} - gone
         assert each.source != STORE or not living or (each.lane in stalled and len(living) < 2)

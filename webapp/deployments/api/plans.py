@@ -30,6 +30,11 @@ class Wish(serializers.Serializer[Any]):
     )
 
 
+class ShortOut(serializers.Serializer[Any]):
+    node = serializers.CharField()
+    free = serializers.IntegerField(help_text="bytes, as it told last")
+
+
 class PlanOut(serializers.Serializer[Any]):
     model = serializers.CharField()
     version = serializers.IntegerField()
@@ -39,6 +44,9 @@ class PlanOut(serializers.Serializer[Any]):
     rate = serializers.IntegerField(help_text="bytes per second on each link that this reckons with")
     bound_seconds = serializers.FloatField(help_text="the least that any strategy could take at that rate")
     strategies = EstimateOut(many=True, help_text="the quickest first")
+    short_of_room = ShortOut(
+        many=True, help_text="nodes with less free than go there; they make room, or fail alone"
+    )
 
 
 class Plans(APIView):
@@ -79,6 +87,9 @@ def _answer(request: Request, asked: Any) -> Response:
                 "rate": planned.rate,
                 "bound_seconds": planned.chosen.bound_ms / 1000,
                 "strategies": planned.estimates,
+                "short_of_room": [
+                    {"node": node, "free": free} for node, free in planning.short_of_room(places, size)
+                ],
             }
         ).data
     )

@@ -13,7 +13,7 @@ from platform_core.distribution.canaries import (
     MOST_FAILURES,
 )
 from platform_core.distribution.rollout import hold_ends_ms
-from platform_core.distribution.rollout_checks import next_check_ms
+from platform_core.distribution.rollout_checks import awaits_promotion, next_check_ms
 from platform_core.distribution.rollout_states import MemberState
 from webapp.deployments import queries
 from webapp.deployments.delivery.planning import STRATEGIES
@@ -74,6 +74,8 @@ class RolloutOut(serializers.Serializer[Any]):
     nodes = serializers.IntegerField()
     nodes_active = serializers.IntegerField()
     nodes_failed = serializers.IntegerField(help_text="their hook failed, their link went back")
+    nodes_going_back = serializers.IntegerField(help_text="told to, and have not yet")
+    awaits_promotion = serializers.BooleanField(help_text="nothing is missing but somebody's word")
     canaries = serializers.ListField(child=serializers.CharField(), help_text="hostnames")
     hold_ends_ms = serializers.IntegerField(allow_null=True)
     check_round = serializers.IntegerField(help_text="how often the canaries were asked")
@@ -104,6 +106,8 @@ def rollout_told(row: Deployment) -> dict[str, Any] | None:
             "nodes": len(members),
             "nodes_active": states.count(MemberState.ACTIVE),
             "nodes_failed": states.count(MemberState.FAILED),
+            "nodes_going_back": states.count(MemberState.RETURNING),
+            "awaits_promotion": awaits_promotion(value),
             "canaries": [member.node.hostname for member in canaries],
             "hold_ends_ms": hold_ends_ms(value),
             "check_round": rollout.round,
@@ -170,6 +174,9 @@ class EstimateOut(serializers.Serializer[Any]):
     store_copies = serializers.IntegerField()
     cross_rack_copies = serializers.IntegerField()
     most_sent_copies = serializers.IntegerField(help_text="by the busiest node")
+    most_uplink_copies = serializers.IntegerField(
+        help_text="into or out of the busiest rack, those from the store too"
+    )
 
     def get_time_seconds(self, estimate: Any) -> float:
         return float(estimate.time_ms) / 1000

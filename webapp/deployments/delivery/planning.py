@@ -55,3 +55,12 @@ def plan(
         bound_ms=estimate.bound_ms(there, Conditions(total_bytes, piece_size, wire, wire)),
         alone=tuple(place for place in places if place.node in alone),
     )
+
+
+def short_of_room(places: Sequence[Place], total_bytes: int) -> list[tuple[str, int]]:
+    """Hostnames of those that last told of less free space, and how much; the shortest first. They may still make room
+    for it, or hold part of it already: what counts is what a node finds before it begins."""
+    told = clusters.telemetry([place.node for place in places])
+    short = {node: said.disk_free_bytes for node, said in told.items() if said.disk_free_bytes < total_bytes}
+    names = clusters.hostnames(short)
+    return sorted(((names[node], free) for node, free in short.items()), key=lambda one: (one[1], one[0]))

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from platform_core.distribution import deployment as core
 from platform_core.distribution.deployment import DeploymentState, WorkerState
+from platform_core.distribution.presence import began_anew
 from webapp.clusters import queries as cluster_queries
 from webapp.deployments import mapping, stepping
 from webapp.deployments.models import Deployment, Worker
@@ -39,6 +40,8 @@ def report_all(told: Sequence[tuple[str, WorkerReport]]) -> None:
                 continue
             row, event = rows[said.deployment_id], _event(node, said, now)
             live.publish(f"progress:{row.id}", _chunks(part, said))
+            if began_anew(part.held, said.held):
+                _unseat(row, part)
             if said.retries > part.retries and said.error:
                 troubles[part.id] = said.error
             _name_distrusted(row, part, said.distrusted)
@@ -83,11 +86,22 @@ def _event(node: str, said: WorkerReport, now: int) -> core.WorkerReported:
     )
 
 
+def _unseat(row: Deployment, part: Worker) -> None:
+    """Who fed others and has nothing now gets the place of one who has just come, with the coordinator's next round."""
+    Worker.objects.filter(id=part.id).update(seated=False)
+    stepping.tell(
+        row, "WorkerBeganAnew", f"node:{part.node_id}",
+        f"{part.node_id} has lost most of what it held, and begins anew below the others",
+    )  # fmt: skip
+
+
 def _noted(part: Worker, said: WorkerReport, now: int, done: int | None) -> Worker:
     part.moved_bytes += max(0, said.bytes_done - part.bytes_done)
     if done is not None:
         part.bytes_done = done
-    part.chunks_done, part.held = said.chunks_done, list(said.held)
+    part.chunks_done = said.chunks_done
+    if said.held or said.state not in ("idle", "receiving"):  # one that has yet to look tells none
+        part.held = list(said.held)
     part.rate_in, part.rate_out, part.source = said.rate_in, said.rate_out, said.source
     part.retries = max(part.retries, said.retries)
     part.store_bytes = max(part.store_bytes, said.store_bytes)

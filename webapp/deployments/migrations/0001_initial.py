@@ -295,11 +295,17 @@ class Migration(migrations.Migration):
                     "revision",
                     models.PositiveIntegerField(default=0, help_text="how often it was told to switch"),
                 ),
+                ("told_ms", models.BigIntegerField(help_text="when, the last time", null=True)),
                 ("check_round", models.PositiveIntegerField(null=True)),
                 ("check_exit_code", models.IntegerField(null=True)),
                 ("check_output", models.TextField(blank=True)),
                 ("check_failures", models.PositiveIntegerField(default=0, help_text="in a row")),
-                ("exit_code", models.IntegerField(help_text="of the hook", null=True)),
+                (
+                    "exit_code",
+                    models.IntegerField(
+                        help_text="of the hook that failed; null: it gave no answer", null=True
+                    ),
+                ),
                 ("output", models.TextField(blank=True)),
                 ("why", models.TextField(blank=True, help_text="it has no copy")),
                 ("node", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="clusters.node")),

@@ -23,6 +23,7 @@ from webapp.clusters import queries as clusters
 from webapp.clusters.queries import NodeSummary
 from webapp.deployments import services
 from webapp.deployments.delivery import planning
+from webapp.deployments.delivery.sharing import PRIORITIES
 from webapp.deployments.values import Manner, RolloutWish
 from webapp.registry import queries as registry
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 FEW = 24  # nodes that are shown at once, without opening their racks
 _NUMBERS = {
-    "priority": "no number; 1 to 100, or empty for the usual 10",
+    "priority": "no number from 1 to 100; leave it empty for the usual 10",
     "rate_cap_mib": "no whole number of MiB/s; leave it empty for no cap",
     "hold_minutes": "no number of minutes; leave it empty to promote by hand",
     "check_every": "no number of seconds; 0 does not repeat the check",
@@ -92,7 +93,13 @@ def plan(request: HttpRequest) -> HttpResponse:
         return render(request, "parts/plan.html", {"why": " ".join(refusal.problems.values())})
     except TrainmasterError as error:
         return render(request, "parts/plan.html", {"why": " ".join(_problem(error).values())})
-    return render(request, "parts/plan.html", {"plan": planned, "nodes": len(places)})
+    told = {
+        "plan": planned,
+        "nodes": len(places),
+        "needed": size,
+        "short": planning.short_of_room(places, size),
+    }
+    return render(request, "parts/plan.html", told)
 
 
 def _version(actor: Actor, given: QueryDict) -> ModelVersion:
@@ -129,7 +136,7 @@ def _entered(given: QueryDict) -> tuple[list[str], Manner]:
 def _is_number(field: str, text: str) -> bool:
     """Empty is none."""
     fits = text.isascii() and text.isdigit() and len(text) < 7
-    return not text or (fits and not (field == "priority" and int(text) == 0))
+    return not text or (fits and (field != "priority" or int(text) in PRIORITIES))
 
 
 def _manner(given: Mapping[str, str], known: Mapping[str, int]) -> Manner:

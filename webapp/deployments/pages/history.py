@@ -81,6 +81,7 @@ def _record(row: Any, failures: int) -> Record:
         retries=row.asked_again or 0,
         refused_bytes=row.refused or 0,
         failures=failures,
+        version=row.model_version.version,
     )
 
 
@@ -102,7 +103,7 @@ def kpis(found: Sequence[Record]) -> list[dict[str, str]]:
             "value": "–" if told.median_copies is None else f"{told.median_copies:.2f}",
             "note": "copies, median",
         },
-        {"label": "Nodes failed", "value": str(told.failures), "note": f"{_count(told.failed)} failed"},
+        {"label": "Failures of nodes", "value": str(told.failures), "note": f"{_count(told.failed)} failed"},
         {"label": "Damaged bytes", "value": refused, "note": "refused, and fetched elsewhere"},
     ]
 
@@ -127,7 +128,7 @@ def charts(found: Sequence[Record]) -> list[dict[str, Any]]:
             "id": "over-the-bound",
             "title": "Time, of the least possible",
             "none": "None of these is complete.",
-            "chart": _chart(lines, "times the least possible", lambda record: record.ratio),
+            "chart": _chart(lines, "times the least possible", lambda record: record.ratio, spread=SPREAD),
         },
         {
             "id": "copies",
@@ -137,14 +138,15 @@ def charts(found: Sequence[Record]) -> list[dict[str, Any]]:
         },
         {
             "id": "failures",
-            "title": "Nodes that failed",
+            "title": "Failures of nodes",
             "none": "No node has failed.",
-            "chart": _chart(lines, "nodes", lambda record: record.failures),
+            "chart": _chart(lines, "failures", lambda record: record.failures),
         },
     ]
 
 
-def _chart(lines: dict[str, list[Record]], title: str, value: Any) -> dict[str, Any]:
+def _chart(lines: dict[str, list[Record]], title: str, value: Any, spread: int = 0) -> dict[str, Any]:
+    """`spread`: of the highest over the lowest, from which the scale is logarithmic; 0 is never."""
     series: list[dict[str, Any]] = []
     for name, of_it in lines.items():
         points = [(record.ended_ms, value(record)) for record in of_it if value(record) is not None]
@@ -152,7 +154,7 @@ def _chart(lines: dict[str, list[Record]], title: str, value: Any) -> dict[str, 
             xs, ys = [at for at, _ in points], [round(y, 4) for _, y in points]
             series.append({"name": name, "key": name, "x": xs, "y": ys})
     highest = max((max(line["y"]) for line in series), default=0)
-    scale = {"log": True} if 0 < SPREAD * _lowest(series) < highest else {"min": 0}
+    scale = {"log": True} if 0 < spread * _lowest(series) < highest else {"min": 0}
     return {
         "x": {"kind": "time", "title": "time"},
         "y": {"title": title, **scale},
@@ -169,9 +171,10 @@ def lines(found: Sequence[Record]) -> list[dict[str, Any]]:
     """The newest first."""
     return [
         {
-            "id": record.id, "model": record.model, "state": record.state, "ended_ms": record.ended_ms,
-            "took_ms": record.took_ms, "bound_ms": record.bound_ms, "ratio": record.ratio, "copies": record.copies,
-            "nodes": record.nodes, "failures": record.failures, "bytes": record.bytes,
+            "id": record.id, "model": record.model, "version": record.version, "state": record.state,
+            "ended_ms": record.ended_ms, "took_ms": record.took_ms, "bound_ms": record.bound_ms,
+            "ratio": record.ratio, "copies": record.copies, "nodes": record.nodes,
+            "failures": record.failures, "bytes": record.bytes,
         }
         for record in reversed(found)
     ]  # fmt: skip

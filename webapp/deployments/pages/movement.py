@@ -42,10 +42,11 @@ def percent_here(workers: Sequence[Worker]) -> int:
 
 
 def waterfall(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
-    """When each node began and was ready, in thousandths of the whole; the last ones first."""
+    """When each node began and was ready, in thousandths of the time that the deployment took; the last ones first. One
+    that came later, or failed once more, is drawn at the end."""
     begun = row.started_ms or row.created_ms
     ended = [worker for worker in workers if worker.finished_ms is not None]
-    last = max((worker.finished_ms or 0 for worker in ended), default=begun)
+    last = row.finished_ms or max((worker.finished_ms or 0 for worker in ended), default=begun)
     span = max(1, last - begun)
     in_order = sorted(ended, key=lambda worker: (-(worker.finished_ms or 0), worker.position))
     return [_bar(worker, begun, span) for worker in in_order[:LINES]]
@@ -54,12 +55,15 @@ def waterfall(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]
 def _bar(worker: Worker, begun: int, span: int) -> dict[str, Any]:
     """`runs` as the `strip` tag draws them."""
     first, last = (worker.started_ms or begun) - begun, (worker.finished_ms or begun) - begun
-    kind = "bad" if worker.state == "failed" else "have"
+    kind = "bad" if worker.state == WorkerState.FAILED else "have"
+    left, right = (min(1000, 1000 * ms // span) for ms in (first, last))
+    width = max(4, right - left)
     return {
         "node": worker.node.hostname,
-        "runs": [(1000 * first // span, max(4, 1000 * (last - first) // span), kind)],
+        "runs": [(min(left, 1000 - width), width, kind)],
         "label": f"{worker.node.hostname}: {format_duration_ms(first)} to {format_duration_ms(last)}",
         "took_ms": last,
+        "failed": worker.state == WorkerState.FAILED,
     }
 
 

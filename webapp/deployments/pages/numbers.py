@@ -25,7 +25,8 @@ def numbers(deployment_id: str) -> dict[str, str]:
         told["phase"] = f"{now_at[0]['percent']} %"
     for row in topology.rows(topology.groups(workers)):
         told |= {f"r.{row['name']}.{part}": row[part] for part in ("ready", "percent", "rate")}
+    began = found.started_ms or found.created_ms
     for worker in workers:
-        counts = presentation.counts(worker, now)
+        counts = presentation.counts(worker, began, now)
         told |= {f"w{worker.position}.{part}": text for part, text in counts.items()}
     return told

@@ -136,9 +136,10 @@ def moving(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict
     gone = f"{told.workers_failed} failed"
     if told.workers_evicted:
         gone += f", {told.workers_evicted} gave it up"
+    moves = f"{format_bytes(int(rate))}/s" if rate or row.state in ACTIVE else "–"
     lines = (
         ("left", "Ready in", format_duration_ms(left) if left is not None else "–", "at the rate so far"),
-        ("moving", "Moving", f"{format_bytes(int(rate))}/s", "into all nodes together"),
+        ("moving", "Moving", moves, "into all nodes together"),
         ("store", "Read from the store", f"{from_store / size:.2f}" if size else "–", "copies"),
         ("ready", "Nodes ready", f"{told.workers_complete} of {told.workers}", gone),
         ("retries", "Retries", str(sum(worker.retries for worker in workers)), "pieces asked for again"),
@@ -171,10 +172,11 @@ def worker_lines(row: Deployment, workers: Sequence[Worker], now_ms: int) -> lis
     manifest = row.model_version.manifest
     chunks = len(manifest.document["chunks"]) if manifest else 0
     order = sorted(workers, key=lambda w: (w.state != "failed", w.bytes_done, w.position))
-    return [_line(worker, names, chunks, now_ms) for worker in order]
+    began = row.started_ms or row.created_ms
+    return [_line(worker, names, chunks, began, now_ms) for worker in order]
 
 
-def _line(worker: Worker, names: dict[str, str], chunks: int, now_ms: int) -> dict[str, Any]:
+def _line(worker: Worker, names: dict[str, str], chunks: int, began_ms: int, now_ms: int) -> dict[str, Any]:
     return {
         "node_id": worker.node_id,
         "node": worker.node.hostname,
@@ -185,12 +187,12 @@ def _line(worker: Worker, names: dict[str, str], chunks: int, now_ms: int) -> di
         "sources": _sources(worker, names),
         "note": worker.error or _retried(worker),
         "runs": runs_of(worker, chunks),
-        **counts(worker, now_ms),
+        **counts(worker, began_ms, now_ms),
     }
 
 
-def counts(worker: Worker, now_ms: int) -> dict[str, str]:
-    """What changes every second, as it is shown."""
+def counts(worker: Worker, began_ms: int, now_ms: int) -> dict[str, str]:
+    """What changes every second, as it is shown. `began_ms`: of the deployment."""
     receiving = worker.state == "receiving"
     left = remaining_ms(worker.bytes_done, worker.bytes_total, now_ms - (worker.started_ms or now_ms))
     rates = (
@@ -198,13 +200,17 @@ def counts(worker: Worker, now_ms: int) -> dict[str, str]:
         worker.rate_out if now_ms - worker.seen_ms < HEARD_MS else 0,
     )
     rate_in, rate_out = (f"{format_bytes(int(rate))}/s" if int(rate) else "–" for rate in rates)
-    ready_in = "is ready" if worker.state == "complete" else "–"
+    ready = "–"
+    if receiving and left is not None:
+        ready = f"in {format_duration_ms(left)}"
+    elif worker.state == "complete" and worker.finished_ms is not None:
+        ready = f"after {format_duration_ms(max(0, worker.finished_ms - began_ms))}"
     return {
         "percent": f"{movement.percent_here([worker])} %",
         "done": format_bytes(worker.bytes_done),
         "rate_in": rate_in,
         "rate_out": rate_out,
-        "ready_in": format_duration_ms(left) if receiving and left is not None else ready_in,
+        "ready": ready,
     }
 
 

@@ -5,7 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from platform_core.distribution.rollout import active_on, hold_ends_ms
-from platform_core.distribution.rollout_checks import answer_due_ms, next_check_ms, unanswered
+from platform_core.distribution.rollout_checks import (
+    answer_due_ms,
+    how_it_ended,
+    next_check_ms,
+    switch_due_ms,
+    unanswered,
+)
 from platform_core.distribution.rollout_states import DESCRIPTION, MemberState, RolloutState
 from platform_core.distribution.rollout_states import Rollout as Value
 from platform_core.units import format_duration_ms
@@ -15,7 +21,7 @@ from webapp.clusters.queries import with_hostnames
 from webapp.deployments.mapping import rollout_value
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
 from webapp.deployments.rollout import activity
-from webapp.deployments.rollout.story import watch
+from webapp.deployments.rollout.story import clock, watch
 
 SHOWN = 50
 SAID = 5  # of the commands that failed, in full
@@ -91,6 +97,7 @@ def _answer(value: Value, newer: str, now_ms: int) -> dict[str, str]:
         case _S.CANARY:
             ran = sum(member.state is _M.ACTIVE for member in value.canaries)
             tone, headline = "run", f"{ran} of {_canaries(canaries)} run it"
+            detail = f"{detail} {_switching(value)}".strip()
         case _S.HOLDING:
             verb = "runs" if canaries == 1 else "run"
             tone, headline = (
@@ -102,6 +109,7 @@ def _answer(value: Value, newer: str, now_ms: int) -> dict[str, str]:
             )
         case _S.PROMOTING:
             tone, headline = "run", f"Active on {active} of {total} nodes"
+            detail = f"{detail} {_switching(value)}".strip()
         case _S.ACTIVE:
             tone, headline = "wait" if active < total else "ok", f"Active on {active} of {total} nodes"
             detail = newer or value.reason or "Its link points to this version on every node."
@@ -148,6 +156,17 @@ def _checks(value: Value, now_ms: int) -> str:
     asked, left = (format_duration_ms(max(0, ms)) for ms in (now_ms - value.asked_ms, until - now_ms))
     waits = f"no answer yet from {with_hostnames(owing[0].node)}{others}, asked {asked} ago"
     return f"{rounds}; {waits}. Without one in {left} the check counts as failed."
+
+
+def _switching(value: Value) -> str:
+    """Who was told to switch and has not told how that went."""
+    told = [m for m in value.members if m.state is _M.SWITCHING and m.told_ms is not None]
+    if not told:
+        return ""
+    first = min(told, key=lambda m: m.told_ms or 0)
+    others = f" and {len(told) - 1} more" if len(told) > 1 else ""
+    until = clock(switch_due_ms(value, first) or 0)
+    return f"No word yet from {with_hostnames(first.node)}{others}; without one by {until} the switch has failed."
 
 
 def _steps(value: Value, now_ms: int) -> list[dict[str, Any]]:
@@ -211,7 +230,8 @@ def _plan(value: Value) -> str:
 def _line(member: RolloutMember, rollout: Rollout, before: str, replaced: str) -> dict[str, Any]:
     state = MemberState(member.state)
     words = "ran it" if replaced and state is _M.ACTIVE else _WORDS.get(state, state.value)
-    hook = f"{rollout.hook or 'the switch'} ended with {member.exit_code}" if member.exit_code else ""
+    switch = how_it_ended(rollout.hook or "the switch", member.exit_code, member.output)
+    failed = bool(member.exit_code) or state is _M.FAILED  # a node that went back may tell of a hook too
     check, checked = member.check_exit_code, member.check_round is not None
     return {
         "node_id": member.node_id,
@@ -222,7 +242,7 @@ def _line(member: RolloutMember, rollout: Rollout, before: str, replaced: str) -
         "state": _M.WAITING if state is _M.READY or words == "ran it" else state.value,
         "words": words,
         "before": before,
-        "note": hook or member.why,
+        "note": switch if failed else member.why,
         "said": member.output if member.exit_code else member.check_output if check else "",
         "check": "" if not checked else ("passed" if check == 0 else _failed_check(member)),
         "failed": checked and check != 0,

@@ -1,8 +1,10 @@
 """The story of a rollout: a sentence for everything that a person will ask about afterwards."""
 
+from datetime import UTC, datetime
+
 from platform_core.distribution import rollout_states as said
 from platform_core.distribution.canaries import RolloutPlan
-from platform_core.distribution.rollout_checks import how_it_ended
+from platform_core.distribution.rollout_checks import how_it_ended, how_the_switch_ended
 from platform_core.distribution.rollout_states import DESCRIPTION, Member, MemberState, Rollout, RolloutState
 from platform_core.units import format_duration_ms
 from webapp.clusters import queries as clusters
@@ -68,11 +70,13 @@ def tell(row: Deployment, before: Rollout, after: Rollout, event: said.Event) ->
 def _member(row: Deployment, after: Rollout, old: Member, new: Member) -> list[tuple[str, str]]:
     version, told = row.model_version.version, []
     if old.state != new.state:
-        hook = f"{after.plan.hook or 'the switch'} ended with {new.exit_code}{_last_line(new.output)}"
         if new.state is MemberState.ACTIVE:
             told.append(("VersionActivated", f"runs version {version}"))
         elif new.state is MemberState.FAILED:
-            told.append(("ActivationFailed", f"went back: {hook}"))
+            silent = new.exit_code is None
+            said_last = "" if silent else _last_line(new.output)
+            what = f"{how_the_switch_ended(after.plan, new)}{said_last}"
+            told.append(("ActivationFailed", f"{'is to go' if silent else 'went'} back: {what}"))
         elif new.state is MemberState.RETURNED:
             trouble = f", but its hook ended with {new.exit_code}{_last_line(new.output)}" * bool(
                 new.exit_code
@@ -84,11 +88,14 @@ def _member(row: Deployment, after: Rollout, old: Member, new: Member) -> list[t
             told.append(("HealthCheckSucceeded", f"passed {command}"))  # once, not every few seconds
         elif check.exit_code != 0:
             often = f"; {check.failures} of {most} in a row" if most > 1 else ""
+            ended = how_it_ended(command, check.exit_code, check.output)
             said_last = _last_line(check.output) if check.exit_code is not None else ""
-            told.append(
-                ("HealthCheckFailed", f"is not well: {how_it_ended(command, check)}{said_last}{often}")
-            )
+            told.append(("HealthCheckFailed", f"is not well: {ended}{said_last}{often}"))
     return told
+
+
+def clock(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%H:%M:%S} UTC"
 
 
 def _last_line(output: str) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
@@ -15,7 +14,7 @@ from platform_core.distribution import rollout_states as said
 from platform_core.distribution.canaries import RolloutPlan, canary_count, spread
 from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.rollout_checks import answer_due_ms, unanswered
+from platform_core.distribution.rollout_checks import answer_due_ms, switch_due_ms, unanswered
 from platform_core.distribution.rollout_states import Member, MemberState, RolloutState
 from platform_core.errors import IllegalTransition, TrainmasterError
 from webapp.accounts import permissions
@@ -30,6 +29,15 @@ from webapp.live import services as live
 from webapp.live.identity import now_ms
 
 LOST = "its node is lost"
+
+
+class _Owed(NamedTuple):
+    """An answer: how the switch went, or with revision 0 the health check."""
+
+    node: str
+    since_ms: int
+    due_ms: int
+    revision: int = 0
 
 
 def planned(manner: Manner, nodes: int) -> RolloutPlan | None:
@@ -191,7 +199,8 @@ def retry(actor: Actor, row: Deployment) -> None:
 
 def looked_after() -> list[str]:
     """The rollouts in which something may happen that nobody reports."""
-    late = Q(state=RolloutState.ACTIVE, members__state=MemberState.WAITING) & ~Q(members__node__state="lost")
+    coming = Q(members__state__in=[MemberState.WAITING, MemberState.SWITCHING])
+    late = Q(state=RolloutState.ACTIVE) & coming & ~Q(members__node__state="lost")
     found = Rollout.objects.filter(Q(state__in=core.UNSETTLED) | late).order_by("pk").distinct()
     return list(found.values_list("pk", flat=True))
 
@@ -209,31 +218,40 @@ def look_after(rollout_id: str) -> None:
 
 
 def _without_answer(row: Deployment, now: int) -> list[said.Event]:
-    """Canaries that should have answered by now: those that are lost, and those that were heard since and said nothing
-    of it. Of the others it is not known whether they, or only the platform's ears, were away."""
+    """Nodes that should have told by now how their switch went, and canaries how their check: those that are lost, and
+    those that were heard since and said nothing of it. Of the others it is not known whether they, or only the
+    platform's ears, were away."""
     rollout = Rollout.objects.get(deployment=row)
-    due = answer_due_ms(mapping.rollout_value(rollout, []))
-    if due is None or rollout.asked_ms is None or now < due:
-        return []
-    members = list(rollout.members.filter(canary=True).select_related("node").order_by("position"))
+    asked = rollout.members.filter(Q(canary=True) | Q(state=MemberState.SWITCHING)).order_by("position")
+    members = list(asked.select_related("node"))
     value = mapping.rollout_value(rollout, members)
-    nodes = {member.node_id: member.node for member in members}
-    owing = {member.node: nodes[member.node] for member in unanswered(value)}
-    heard = cluster_queries.last_seen({name: node.last_seen_ms for name, node in owing.items()})
-    since, events = f"no answer since {_clock(rollout.asked_ms)}", list[said.Event]()
-    for name, node in owing.items():
+    nodes, due = {member.node_id: member.node for member in members}, answer_due_ms(value)
+    owed = [_Owed(each.node, rollout.asked_ms or 0, due) for each in unanswered(value) if due is not None]
+    late = [one for one in (*owed, *_switches(row, value)) if now >= one.due_ms]
+    heard = cluster_queries.last_seen({one.node: nodes[one.node].last_seen_ms for one in late})
+    events: list[said.Event] = []
+    for one in late:
+        node, why = nodes[one.node], f"no answer since {story.clock(one.since_ms)}"
         if node.state == "lost" or node.revoked_ms is not None:
-            why = f"{since}; the node is gone, last heard {_clock(heard[name])}"
-        elif heard[name] >= due:
-            why = f"{since}, though the node is there"
+            why += f"; the node is gone, last heard {story.clock(heard[one.node])}"
+        elif heard[one.node] >= one.due_ms:
+            why += ", though the node is there"
         else:
             continue
-        events.append(said.CheckEnded(now, "system", name, rollout.round, None, why))
+        if one.revision:
+            events.append(said.SwitchFailed(now, "system", one.node, one.revision, None, why))
+        else:
+            events.append(said.CheckEnded(now, "system", one.node, rollout.round, None, why))
     return events
 
 
-def _clock(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%H:%M:%S} UTC"
+def _switches(row: Deployment, value: said.Rollout) -> list[_Owed]:
+    """Who was told to switch, and has its copy."""
+    told = [member for member in value.members if member.state is MemberState.SWITCHING]
+    there = Worker.objects.filter(deployment=row, node__in=[member.node for member in told])
+    held = dict(there.filter(state=WorkerState.COMPLETE).values_list("node_id", "finished_ms"))
+    dues = [(each, switch_due_ms(value, each, held[each.node] or 0)) for each in told if each.node in held]
+    return [_Owed(each.node, each.told_ms or 0, due, each.revision) for each, due in dues if due is not None]
 
 
 def _locked(deployment_id: str) -> Deployment:

@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from rest_framework.test import APIClient
 
+from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import User
+from webapp.clusters import liveness
 from webapp.clusters.models import Node
+from webapp.clusters.values import Telemetry
 from webapp.deployments.models import Deployment
+from webapp.live.identity import now_ms
 from webapp.registry.models import ModelVersion
 
 Browser = Callable[[User], Client]
@@ -61,6 +66,19 @@ def test_the_form_shows_what_its_choice_would_take(
     assert "&quot;much&quot; is no whole number of MiB/s" in capped.content.decode()
 
 
+def test_nodes_with_too_little_room_are_named_with_the_numbers_before_anything_moves(
+    given: dict[str, Any], owner: User, nodes: list[Node], browser: Browser, api: Callable[..., APIClient]
+) -> None:
+    for node, free in zip(nodes, (SIZE - 1, 3 << 20, SIZE), strict=False):
+        liveness.heard(node.id, Telemetry(free, 0), now_ms())
+    told = browser(owner).post("/deployments/plan/", given).content.decode()
+    few, less = nodes[1].hostname, nodes[0].hostname
+    assert f"2 of them have less free than the 10 MiB that go to each: {few} 3 MiB, {less} 10 MiB." in told
+    body = {"model_id": "vision/bytelm", "version": 1}
+    over_rest = api(owner).post("/api/v1/deployments/plan", body, format="json").json()["short_of_room"]
+    assert over_rest == [{"node": few, "free": 3 << 20}, {"node": less, "free": SIZE - 1}]
+
+
 def test_a_form_may_name_ten_thousand_nodes(given: dict[str, Any], owner: User, browser: Browser) -> None:
     given["targets"] += [f"gpu-{number}" for number in range(10_000)]
     for url in ("/deployments/plan/", "/deployments/create/"):
@@ -74,9 +92,9 @@ def test_a_form_may_name_ten_thousand_nodes(given: dict[str, Any], owner: User, 
         ({"targets": []}, "Choose at least one node."),
         ({"targets": ["gpu-77"]}, "Node gpu-77 is not known here"),
         ({"strategy": "magic"}, '"magic" is none of auto'),
-        ({"priority": "high"}, '"high" is no number; 1 to 100, or empty for the usual 10.'),
-        ({"priority": "0"}, '"0" is no number; 1 to 100'),
-        ({"priority": "101"}, "it is 101; it must be 1 to 100"),
+        ({"priority": "high"}, '"high" is no number from 1 to 100; leave it empty for the usual 10.'),
+        ({"priority": "0"}, '"0" is no number from 1 to 100'),
+        ({"priority": "101"}, '"101" is no number from 1 to 100'),
         ({"rate_cap_mib": "-5"}, '"-5" is no whole number of MiB/s; leave it empty for no cap.'),
         ({"activate": "1", "hold_minutes": "soon"}, '"soon" is no number of minutes'),
         ({"activate": "1", "canary": "most"}, '"most" is neither a number of nodes nor a percentage'),

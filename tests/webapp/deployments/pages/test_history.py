@@ -67,6 +67,8 @@ def test_it_tells_what_each_cost_and_all_together(
     assert "the worst 2.00 ×" in text
     assert "1 deployment failed" in text
     assert "2.00 ×" in text
+    assert "failed 1 time<" in text
+    assert f">vision/bytelm v{failed.model_version.version}</a>" in text
     [over, copies, failures] = charts(text)
     assert over["series"][0]["y"] == [1.04, 2.0]
     assert copies["series"][0]["y"] == [1.0, 2.0, 1.0]

@@ -100,7 +100,24 @@ def test_how_long_a_node_still_takes_is_said_as_a_time(
     heard(first.node_id, bytes_done=1)
     Worker.objects.filter(id=first.id).update(started_ms=now_ms() - 3_600_000, bytes_done=SIZE // 2)
     page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
-    assert '.ready_in">1 h</td>' in page
+    assert '.ready">in 1 h</td>' in page
+    began = Deployment.objects.get(id=deployment.id).started_ms
+    heard(first.node_id, state="complete", bytes_done=SIZE)
+    Worker.objects.filter(id=first.id).update(finished_ms=began + 65_000)
+    page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
+    assert '.ready">after 1 min 5 s</td>' in page
+
+
+def test_once_it_has_ended_nothing_is_said_to_move(
+    deployment: Deployment,
+    heard: Callable[..., list[dict[str, Any]]],
+    owner: User,
+    browser: Callable[[User], Client],
+) -> None:
+    for worker in queries.workers(deployment.id):
+        heard(worker.node_id, state="complete", bytes_done=SIZE)
+    page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
+    assert ("into all nodes together" in page, numbers(deployment.id)["kpi.moving"]) == (False, "–")
 
 
 def test_what_the_socket_brings_is_what_the_page_shows_under_the_same_name(
@@ -118,7 +135,7 @@ def test_what_the_socket_brings_is_what_the_page_shows_under_the_same_name(
     page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
     shown = dict(re.findall(r'<(?!progress|rect)[^>]* data-value="([^"]*)">([^<]*)<', page))
     assert shown.keys() <= told.keys()
-    counting = {"answer", "kpi.left", f"w{first.position}.ready_in"}  # a moment later it is another
+    counting = {"answer", "kpi.left", f"w{first.position}.ready"}  # a moment later it is another
     assert {name: told[name] for name in shown.keys() - counting} == {
         name: text for name, text in shown.items() if name not in counting
     }

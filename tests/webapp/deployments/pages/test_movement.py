@@ -20,7 +20,11 @@ def worker(name: str, **changes: Any) -> Any:
 def deployment(chunks: int) -> Any:
     manifest = SimpleNamespace(document={"chunks": [{}] * chunks, "piece_size": 10}, total_bytes=100)
     return SimpleNamespace(
-        model_version=SimpleNamespace(manifest=manifest), started_ms=1_000, created_ms=0, state="complete"
+        model_version=SimpleNamespace(manifest=manifest),
+        started_ms=1_000,
+        created_ms=0,
+        finished_ms=None,
+        state="complete",
     )
 
 
@@ -46,9 +50,20 @@ def test_the_waterfall_shows_who_was_ready_last_first() -> None:
             worker("never"),
         ],
     )
-    assert [(one["node"], one["runs"], one["took_ms"]) for one in told] == [
-        ("late", [(250, 750, "bad")], 4_000),
-        ("quick", [(0, 250, "have")], 1_000),
+    assert [(one["node"], one["runs"], one["took_ms"], one["failed"]) for one in told] == [
+        ("late", [(250, 750, "bad")], 4_000, True),
+        ("quick", [(0, 250, "have")], 1_000, False),
+    ]
+
+
+def test_one_that_came_long_after_the_others_does_not_squash_them() -> None:
+    row = deployment(1)
+    row.finished_ms = 3_000
+    ready = worker("ready", state="complete", started_ms=1_000, finished_ms=2_000)
+    late = worker("late", state="failed", started_ms=900_000, finished_ms=901_000)
+    assert [(one["node"], one["runs"]) for one in movement.waterfall(row, [ready, late])] == [
+        ("late", [(996, 4, "bad")]),
+        ("ready", [(0, 500, "have")]),
     ]
 
 

@@ -15,6 +15,9 @@ from webapp.registry.models import ModelVersion
 
 SIZE = 1 << 20
 CHECKED = RolloutWish(canary="1", hold_seconds=None, health_check="check-model", hook="reload")
+WATCHED = RolloutWish(
+    canary="1", hold_seconds=600, health_check="check-model", check_every_seconds=20, roll_back_after=2
+)
 
 
 def new_version(owner: User, seed: int) -> ModelVersion:

@@ -28,16 +28,20 @@ def test_rollouts_over_rest(
     rounds(agents)
     told = client.get(f"/api/v1/deployments/{row.id}").json()["rollout"]
     assert (told["state"], told["nodes_active"], told["nodes"]) == ("holding", 2, 3)
+    assert told["awaits_promotion"]
     assert told["checks"] == [
         {"node": name, "exit_code": 0, "output": "a\nperplexity 9", "failures": 0}
         for name in ("node-0", "node-1")
     ]
     told = client.post(f"/api/v1/deployments/{row.id}/promote").json()["rollout"]
-    assert told["state"] == "holding"
+    assert (told["state"], told["awaits_promotion"]) == ("holding", False), "they are checked once more"
     rounds(agents)
     assert client.get(f"/api/v1/deployments/{row.id}").json()["rollout"]["state"] == "active"
     assert client.post(f"/api/v1/deployments/{row.id}/promote").status_code == 409
-    assert client.post(f"/api/v1/deployments/{row.id}/rollback").json()["rollout"]["state"] == "rolled_back"
+    back = client.post(f"/api/v1/deployments/{row.id}/rollback").json()["rollout"]
+    assert (back["state"], back["nodes_going_back"]) == ("rolled_back", 3)
+    rounds(agents)
+    assert client.get(f"/api/v1/deployments/{row.id}").json()["rollout"]["nodes_going_back"] == 0
 
 
 def test_a_deployment_that_activates_nothing_has_no_rollout_to_promote(

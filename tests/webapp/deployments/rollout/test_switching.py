@@ -7,7 +7,7 @@ import pytest
 
 from platform_core.distribution.rollout_states import DESCRIPTION, RolloutState
 from platform_core.errors import IllegalTransition, TrainmasterError
-from tests.webapp.deployments.rollout.acting import SIZE, Agents, new_version, rounds, state
+from tests.webapp.deployments.rollout.acting import SIZE, WATCHED, Agents, new_version, rounds, state
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node
@@ -214,11 +214,6 @@ def test_a_hold_ends_by_the_clock(
     assert state(row) == "active"
 
 
-WATCHED = RolloutWish(
-    canary="1", hold_seconds=600, health_check="check-model", check_every_seconds=20, roll_back_after=2
-)
-
-
 def test_canaries_are_checked_again_as_long_as_they_are_held_and_go_back_after_two_failures(
     first: Deployment,
     deploy: Callable[..., Deployment],
@@ -260,65 +255,6 @@ def test_canaries_are_checked_again_as_long_as_they_are_held_and_go_back_after_t
     page = browser(owner).get(f"/deployments/{row.id}/").content.decode()
     assert "By itself. node-0: check-model ended with 7, 2 times in a row." in page
     assert "every 20 s, 2 failures in a row take every node back" in page
-
-
-@pytest.mark.parametrize("gone", [False, True])
-def test_a_canary_that_never_answers_its_check_stops_the_rollout_and_it_is_said_who_and_since_when(
-    first: Deployment,
-    deploy: Callable[..., Deployment],
-    agents: Agents,
-    monkeypatch: pytest.MonkeyPatch,
-    browser: Callable[..., Any],
-    owner: User,
-    gone: bool,
-) -> None:
-    row = deploy(2)
-    agents.hold(row)
-    agents.act("node-0")  # it switches, and says nothing more
-    asked = Rollout.objects.get(deployment=row).asked_ms
-    due = asked + 90_000  # the minute that the command may take, and 30 s
-    page = browser(owner).get(f"/deployments/{row.id}/").content.decode()
-    assert "1 round of checks so far; no answer yet from node-0, asked" in page
-    canary = Node.objects.filter(hostname="node-0")
-    monkeypatch.setattr(switching, "now_ms", lambda: due + 10_000)
-    canary.update(last_seen_ms=asked + 1_000)
-    coordination.coordinate()
-    assert state(row) == "holding", "perhaps it is the platform that does not hear"
-    if gone:
-        canary.update(state="lost")
-        why = f"the node is gone, last heard {switching._clock(asked + 1_000)}"
-    else:
-        canary.update(last_seen_ms=due + 5_000)
-        why = "though the node is there"
-    coordination.coordinate()
-    since = f"no answer since {switching._clock(asked)}"
-    reason = f"node-0: check-model: {since}{';' if gone else ','} {why}"
-    told = browser(owner).get(f"/api/v1/deployments/{row.id}").json()["rollout"]
-    assert (told["state"], told["reason"]) == ("failed", reason)
-    assert told["checks"][0]["exit_code"] is None
-    assert agents.active().get("node-1") == "1"
-    assert reason in browser(owner).get(f"/deployments/{row.id}/").content.decode()
-    events = [event.cause for event in story(f"deployment:{row.id}") if event.kind == "HealthCheckFailed"]
-    assert events == [reason.replace("node-0:", "node-0 is not well:", 1)]
-    canary.update(state="ready")
-    services.retry(actor_of(owner), row.id)
-    rounds(agents)
-    assert state(row) == "holding"
-
-
-def test_silence_takes_every_node_back_where_failures_are_counted(
-    first: Deployment, deploy: Callable[..., Deployment], agents: Agents, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    row = deploy(2, WATCHED)
-    agents.hold(row)
-    agents.act("node-0")
-    for _ in range(2):
-        later = Rollout.objects.get(deployment=row).asked_ms + 90_000
-        Node.objects.filter(hostname="node-0").update(last_seen_ms=later)
-        monkeypatch.setattr(switching, "now_ms", lambda: later)  # noqa: B023
-        coordination.coordinate()
-    assert state(row) == "rolled_back"
-    assert Rollout.objects.get(deployment=row).reason.endswith("though the node is there, 2 times in a row")
 
 
 def test_only_the_coordinator_that_leads_ends_a_hold(

@@ -106,7 +106,7 @@ class Reader:
         if _is_number(found):
             number = int(found) if found == int(found) else None
         elif isinstance(found, str) and _WHOLE.fullmatch(found.strip()):
-            number = int(found)
+            number = int(found.strip())
         if number is None or not low <= number <= high:
             must = f"it must be a whole number from {low} to {high}"
             self.say(field, f"is {shown(found)}; {must}")

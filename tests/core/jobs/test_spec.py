@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from platform_core.jobs.spec import JobSpec, Problem, SpecError, Strategy, as_mapping, parse
@@ -87,6 +87,7 @@ JUNK = (
         st.sampled_from(list(JobSpec.__dataclass_fields__)) | st.text(max_size=5), JUNK | st.builds(dict)
     )
 )
+@example({"num_gpus": "1\x1f"})  # a space to one part of Python, not to another
 def test_whatever_is_sent_gives_a_spec_or_sentences(mapping: dict[str, object]):
     told = problems_of(mapping)
     if not told:

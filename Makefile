@@ -35,7 +35,7 @@ check: $(READY)  ## what a developer runs all day: style, types, architecture, t
 	@$(BIN)/ruff format --check --quiet $(wildcard $(CODE)) || { echo "Run: make format"; exit 1; }
 	@$(BIN)/lint-imports --no-logo | tail -n 4
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest -q -m "not slow" tests/architecture tests/core
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow" tests/architecture tests/core
 
 format: $(READY)  ## orders imports, formats
 	@$(BIN)/ruff check --quiet --fix-only $(wildcard $(CODE))

@@ -7,7 +7,7 @@ from django.contrib.auth.admin import UserAdmin
 from django.db.models import Model
 from django.http import HttpRequest
 
-from webapp.accounts.models import ApiToken, Membership, Team, TeamSecret, User
+from webapp.accounts.models import ApiToken, Department, Membership, Team, TeamSecret, User
 from webapp.live import services as live
 
 
@@ -65,9 +65,18 @@ class PersonAdmin(Audited, UserAdmin):
     list_display = ("username", "email", "is_active", "is_superuser", "last_login")
 
 
+@admin.register(Department)
+class DepartmentAdmin(Audited):
+    list_display = ("slug", "name", "parent", "weight")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Another slug would be another department."""
+        return ("slug",) if obj else ()
+
+
 @admin.register(Team)
 class TeamAdmin(Audited):
-    list_display = ("slug", "name", "weight")
+    list_display = ("slug", "name", "department", "weight")
     inlines = (MembershipInline,)
 
 

@@ -1,5 +1,8 @@
 from django.contrib.auth.models import AbstractUser
+from django.core.exceptions import ValidationError
 from django.db import models
+
+from platform_core.quotas.hierarchy import TOP, Sibling, way
 
 
 class Role(models.TextChoices):
@@ -16,10 +19,41 @@ class User(AbstractUser):
     )
 
 
+class Department(models.Model):
+    """Teams that share among themselves what they deserve together. Departments may stand in departments."""
+
+    slug = models.SlugField(primary_key=True, max_length=60)
+    name = models.CharField(max_length=120)
+    weight = models.PositiveIntegerField(
+        default=1, help_text="share of the parent, or of the cluster, relative to what stands beside it"
+    )
+    parent = models.ForeignKey(
+        "self", models.PROTECT, null=True, blank=True, related_name="within", help_text="none: at the top"
+    )
+
+    def __str__(self) -> str:
+        return self.name
+
+    def clean(self) -> None:
+        """Refuses a circle. Belongs in a transaction: until its end nobody else can move a department."""
+        rows = Department.objects.select_for_update().order_by("slug").values_list("slug", "parent_id")
+        above = {slug: Sibling(0, parent or TOP) for slug, parent in rows}
+        above[self.slug] = Sibling(0, self.parent_id or TOP)
+        try:
+            way(above, self.slug)
+        except ValueError as error:
+            raise ValidationError({"parent": f"{error}; choose another parent, or none"}) from error
+
+
 class Team(models.Model):
     slug = models.SlugField(primary_key=True, max_length=60)
     name = models.CharField(max_length=120)
-    weight = models.PositiveIntegerField(default=1, help_text="share of the cluster relative to other teams")
+    weight = models.PositiveIntegerField(
+        default=1, help_text="share of its department, or of the cluster, relative to what stands beside it"
+    )
+    department = models.ForeignKey(
+        Department, models.PROTECT, null=True, blank=True, related_name="teams", help_text="none: at the top"
+    )
 
     def __str__(self) -> str:
         return self.name

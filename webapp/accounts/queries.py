@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from platform_core.errors import TrainmasterError
-from webapp.accounts.models import ApiToken, Membership, Role, Scope, Team, TeamSecret, User
+from webapp.accounts.models import ApiToken, Department, Membership, Role, Scope, Team, TeamSecret, User
 from webapp.accounts.permissions import Actor, may
 from webapp.accounts.sealing import unseal
 
@@ -14,7 +14,16 @@ from webapp.accounts.sealing import unseal
 class TeamView:
     slug: str
     name: str
-    weight: int
+    weight: int  # among its siblings
+    department: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DepartmentView:
+    slug: str
+    name: str
+    weight: int  # among its siblings
+    parent: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +123,7 @@ def team(slug: str) -> TeamView:
     row = Team.objects.filter(slug=slug).first()
     if row is None:
         raise TrainmasterError("not_found", what=f"team {slug}")
-    return TeamView(row.slug, row.name, row.weight)
+    return _team(row)
 
 
 def teams(slugs: Iterable[str] | None = None) -> tuple[TeamView, ...]:
@@ -122,7 +131,16 @@ def teams(slugs: Iterable[str] | None = None) -> tuple[TeamView, ...]:
     rows = Team.objects.order_by("name")
     if slugs is not None:
         rows = rows.filter(slug__in=list(slugs))
-    return tuple(TeamView(row.slug, row.name, row.weight) for row in rows)
+    return tuple(_team(row) for row in rows)
+
+
+def _team(row: Team) -> TeamView:
+    return TeamView(row.slug, row.name, row.weight, row.department_id)
+
+
+def departments() -> tuple[DepartmentView, ...]:
+    rows = Department.objects.order_by("name").values_list("slug", "name", "weight", "parent_id")
+    return tuple(DepartmentView(*row) for row in rows)
 
 
 def members(team_slug: str) -> tuple[MemberView, ...]:

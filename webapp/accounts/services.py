@@ -10,7 +10,7 @@ from django.http import HttpRequest
 
 from platform_core.errors import TrainmasterError
 from webapp.accounts import attempts
-from webapp.accounts.models import ApiToken, Membership, Role, Team, TeamSecret, User
+from webapp.accounts.models import ApiToken, Department, Membership, Role, Team, TeamSecret, User
 from webapp.accounts.permissions import Actor, require
 from webapp.accounts.sealing import seal
 from webapp.live import services as live
@@ -83,18 +83,43 @@ def check_login(request: HttpRequest, username: str, password: str) -> User | No
     return user
 
 
-def create_team(actor: Actor, slug: str, name: str, weight: int = 1) -> Team:
+@transaction.atomic
+def set_department(actor: Actor, slug: str, name: str, weight: int = 1, parent: str | None = None) -> None:
+    """Make a department, or rename, weigh or move one: with all that is within it, so never into that."""
     require(actor, "platform.manage")
+    _require_department(parent)
+    before = Department.objects.filter(slug=slug).values("name", "weight", "parent_id").first()
+    row = Department(slug=slug, name=name, weight=weight, parent_id=parent)
+    try:
+        row.full_clean(validate_unique=False)
+    except ValidationError as error:
+        raise TrainmasterError(
+            "request_invalid", what=f"The department {slug}", why=" ".join(error.messages)
+        ) from error
+    row.save()
+    after = {"name": name, "weight": weight, "parent_id": parent}
+    live.record(
+        "DepartmentChanged" if before else "DepartmentAdded",
+        f"department:{slug}",
+        actor=actor.name,
+        cause=f"{name}, weight {weight}, in {parent or 'no other'}",
+        data={"before": before, "after": after},
+    )
+
+
+def create_team(actor: Actor, slug: str, name: str, weight: int = 1, department: str | None = None) -> Team:
+    require(actor, "platform.manage")
+    _require_department(department)
     try:
         with transaction.atomic():
-            team = Team.objects.create(slug=slug, name=name, weight=weight)
+            team = Team.objects.create(slug=slug, name=name, weight=weight, department_id=department)
             live.record(
                 "TeamCreated",
                 f"team:{slug}",
                 actor=actor.name,
                 team=slug,
                 cause=name,
-                data={"weight": weight},
+                data={"weight": weight, "department": department},
             )
     except IntegrityError as error:
         raise TrainmasterError("duplicate_name", what="Team", name=slug) from error
@@ -188,6 +213,11 @@ def _user(username: str) -> User:
             "not_found", f"Nobody here is called {username}; an admin makes the account first"
         )
     return user
+
+
+def _require_department(slug: str | None) -> None:
+    if slug is not None and not Department.objects.filter(slug=slug).exists():
+        raise TrainmasterError("not_found", f"There is no department {slug}; make it first, or give none")
 
 
 def _lock(team: str) -> None:

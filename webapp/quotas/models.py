@@ -62,13 +62,13 @@ class ShareSample(models.Model):
     at_ms = models.BigIntegerField()
     team = models.ForeignKey("accounts.Team", models.CASCADE)
     gpu_type = models.SlugField(max_length=60)
-    weight = models.PositiveIntegerField()
+    weight = models.FloatField(help_text="as if no department were above it")
     guaranteed = models.PositiveIntegerField()
     deserved = models.PositiveIntegerField()
     held = models.PositiveIntegerField()
     borrowed = models.PositiveIntegerField()
     lent = models.PositiveIntegerField()
-    usage_share = models.FloatField(help_text="recent use over what its weight deserves; 1 is its share")
+    usage_share = models.FloatField(help_text="as the order of jobs counts it; 1 is its share")
 
     class Meta:
         constraints = [

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import cast
 
 from django.core.cache import cache
 from django.db.models import (
@@ -22,15 +23,15 @@ from platform_core.cluster.invariants import LedgerEntry as Booked
 from platform_core.cluster.snapshot import TeamShare
 from platform_core.quotas.admission import Admitted, Refused, Request, admit
 from platform_core.quotas.cost import cost_micro_dollars
-from platform_core.quotas.fair_share import HALF_LIFE_MS, Use, decayed_by_team, shares_of
+from platform_core.quotas.fair_share import HALF_LIFE_MS, Use, decayed_by_team
 from platform_core.quotas.limits import Limits, Usage
-from webapp.accounts import queries as accounts
-from webapp.quotas import mapping
+from webapp.quotas import mapping, tree
 from webapp.quotas.models import LedgerEntry, Price, Quota
+from webapp.quotas.tree import Tree
 
 REMEMBERED_MS = 4 * HALF_LIFE_MS  # older use weighs less than a sixteenth
-SHARES_SECONDS = 30  # a share that fades over days need not be summed up at every tick
-SHARES_KEY = "quotas:recent"
+RECENT_SECONDS = 30  # use that fades over days need not be summed up at every tick
+RECENT_KEY = "quotas:recent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +57,6 @@ class Holder:
     job_id: str
     team: str
     user: str
-
-
-@dataclass(frozen=True, slots=True)
-class Recent:
-    """What a team has used lately, the older the less."""
-
-    share: float  # of all use, over the part that its weight deserves
-    gpu_ms: int
-
-
-NO_USE = Recent(0.0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,17 +233,25 @@ def _priced(rows: QuerySet[LedgerEntry], from_ms: int, to_ms: int, *keys: str) -
         yield (*key, int(total), cost_micro_dollars(int(total), 1, price_hour))
 
 
-def team_shares(now_ms: int) -> tuple[TeamShare, ...]:
-    """Every quota as the scheduler's snapshot wants it. The share may be half a minute old, the rest is not."""
-    weights = _weights()
+def team_shares(now_ms: int, known: Tree | None = None) -> tuple[TeamShare, ...]:
+    """Every quota as the scheduler's snapshot wants it. The use may be half a minute old, the rest is not."""
     rows = list(Quota.objects.order_by("team_id", "gpu_type"))
+    whole = known or tree.load()
     used = {
         (team, gpu_type): slots
         for team, gpu_type, slots in LedgerEntry.objects.filter(ended_ms=None)
         .values_list("team_id", "gpu_type")
         .annotate(slots=Sum("slots"))
     }
-    recent = _recent_use(rows, weights, now_ms)
+    recent = recent_use(now_ms)
+    weights: dict[tuple[str, str], float] = {}
+    shares: dict[tuple[str, str], float] = {}
+    for gpu_type in {row.gpu_type for row in rows}:
+        teams = [row.team_id for row in rows if row.gpu_type == gpu_type]
+        hierarchy = whole.of(teams)
+        lately = {team: recent.get((team, gpu_type), 0.0) for team in teams}
+        weights |= {(team, gpu_type): weight for team, weight in hierarchy.weights().items()}
+        shares |= {(team, gpu_type): share for team, share in hierarchy.usage_shares(lately).items()}
     return tuple(
         TeamShare(
             team=row.team_id,
@@ -261,43 +259,33 @@ def team_shares(now_ms: int) -> tuple[TeamShare, ...]:
             guaranteed=row.guaranteed,
             maximum=row.maximum,
             used=used.get((row.team_id, row.gpu_type), 0),
-            weight=weights[row.team_id],
-            usage_share=recent.get((row.team_id, row.gpu_type), NO_USE).share,
+            weight=weights[row.team_id, row.gpu_type],
+            usage_share=shares[row.team_id, row.gpu_type],
         )
         for row in rows
     )
 
 
-def recent_use(now_ms: int) -> dict[tuple[str, str], Recent]:
-    """(team, GPU type) → what has not faded yet of its use; at most half a minute old."""
-    return _recent_use(list(Quota.objects.all()), _weights(), now_ms)
-
-
-def _weights() -> dict[str, float]:
-    return {view.slug: float(view.weight) for view in accounts.teams()}
-
-
-def _recent_use(rows: list[Quota], weights: dict[str, float], now_ms: int) -> dict[tuple[str, str], Recent]:
-    found = cache.get(SHARES_KEY)
+def recent_use(now_ms: int) -> dict[tuple[str, str], float]:
+    """(team, GPU type) → slot-milliseconds, the older the less; summed up at most half a minute ago."""
+    found = cache.get(RECENT_KEY)
     if found is None:
-        found = _recent(rows, weights, now_ms)
-        cache.set(SHARES_KEY, found, SHARES_SECONDS)
-    return found
+        found = _recent_use(now_ms)
+        cache.set(RECENT_KEY, found, RECENT_SECONDS)
+    return cast(dict[tuple[str, str], float], found)
 
 
-def _recent(rows: list[Quota], weights: dict[str, float], now_ms: int) -> dict[tuple[str, str], Recent]:
+def _recent_use(now_ms: int) -> dict[tuple[str, str], float]:
     uses: dict[str, list[Use]] = defaultdict(list)
     recent = LedgerEntry.objects.filter(Q(ended_ms=None) | Q(ended_ms__gt=now_ms - REMEMBERED_MS))
     fields = ("gpu_type", "team_id", "slots", "started_ms", "ended_ms")
     for gpu_type, team, slots, started_ms, ended_ms in recent.values_list(*fields):
         uses[gpu_type].append(Use(team, slots, started_ms, ended_ms))
-    found: dict[tuple[str, str], Recent] = {}
-    for gpu_type in {row.gpu_type for row in rows}:
-        teams = {row.team_id: weights[row.team_id] for row in rows if row.gpu_type == gpu_type}
-        used = decayed_by_team(uses[gpu_type], teams, now_ms)
-        for slug, share in shares_of(used, teams).items():
-            found[slug, gpu_type] = Recent(share, round(used[slug]))
-    return found
+    return {
+        (team, gpu_type): used
+        for gpu_type, of_type in uses.items()
+        for team, used in decayed_by_team(of_type, {use.team for use in of_type}, now_ms).items()
+    }
 
 
 def books() -> tuple[Booked, ...]:

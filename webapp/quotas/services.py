@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.cache import cache
 from django.db import transaction
 
 from platform_core.errors import TrainmasterError
@@ -124,7 +123,6 @@ def edit_quota(
             data={"gpu_type": gpu_type, "before": before, "after": after},
             notify=(f"team:{team}",),
         )
-        transaction.on_commit(lambda: cache.delete(queries.SHARES_KEY))
         limits_changed.send(Quota, team=team, gpu_type=gpu_type)
 
 

@@ -15,13 +15,15 @@ from webapp.accounts.queries import actor_of
 from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.quotas import contributions, sharing
-from webapp.quotas.sharing import Standing
+from webapp.quotas.sharing import Branch, Standing, Standings
 
 PERIODS = {  # name: length, points of a plot, words
     "day": (DAY_MS, 360, "last 24 hours"),
     "week": (7 * DAY_MS, 336, "last 7 days"),
     "month": (30 * DAY_MS, 360, "last 30 days"),
 }
+DEEPEST = 4  # further in nothing is indented more
+NOBODY = Standings((), {}, {})
 _SUMMED = ("guaranteed", "maximum", "deserved", "held", "borrowed", "lent", "recent_gpu_ms")
 _CHARTS = (  # id, title, unit, series as (figure, its name)
     (
@@ -64,11 +66,11 @@ def shares(request: HttpRequest) -> HttpResponse:
     standings = sharing.standings(now)
     seen = actor.sees
     own = {
-        gpu_type: [each for each in of_type if seen is None or each.quota.team in seen]
+        gpu_type: [each for each in of_type.teams if seen is None or each.quota.team in seen]
         for gpu_type, of_type in standings.items()
     }
     chosen = _chosen(request, own)
-    of_type = standings.get(chosen.gpu_type, ())
+    of_type = standings.get(chosen.gpu_type, NOBODY)
     teams = own.get(chosen.gpu_type, [])
     shown = next((each for each in teams if each.quota.team == chosen.team), None)
     context = {
@@ -77,9 +79,9 @@ def shares(request: HttpRequest) -> HttpResponse:
         "periods": {name: words for name, (_, _, words) in PERIODS.items()},
         "period": PERIODS[chosen.period][2],
         "half_life_days": HALF_LIFE_MS // DAY_MS,
-        "teams": [_row(each) for each in teams],
-        "others": _sum([each for each in of_type if each not in teams]),
-        "all": _sum(of_type),
+        "rows": _rows(of_type, teams),
+        "others": _sum([each for each in of_type.teams if each not in teams]),
+        "all": _sum(of_type.teams),
         "capacity": contributions.capacity().get(chosen.gpu_type, 0),
         "answer": _answer(shown) if shown else None,
         "charts": (lambda: _charts(chosen, now)) if shown else [],
@@ -102,18 +104,44 @@ def _chosen(request: HttpRequest, own: dict[str, list[Standing]]) -> Chosen:
     )
 
 
+def _rows(of_type: Standings, own: Sequence[Standing]) -> list[dict[str, Any]]:
+    """These teams below the departments that they are in, whose sums are of all their teams."""
+    above = {name for each in own for name in each.branch.way[:-1]}
+    departments = [
+        _sum([each for each in of_type.teams if name in each.branch.way])
+        | _branch(of_type.departments[name])
+        | {"department": True, "label": of_type.names[name], "key": name}
+        for name in above
+    ]
+    # Departments before the teams beside them, each by name.
+    return sorted(
+        [*departments, *(_row(each) for each in own)],
+        key=lambda row: [(name not in above, of_type.names.get(name, name), name) for name in row["way"]],
+    )
+
+
+def _branch(branch: Branch) -> dict[str, Any]:
+    return {
+        "way": branch.way,
+        "depth": min(len(branch.way) - 1, DEEPEST),
+        "weight": f"{branch.weight:g}",
+        "percent": f"{100 * branch.part:.3g} %",
+        "usage_share": f"{branch.usage_share:.2f} ×",
+    }
+
+
 def _row(standing: Standing) -> dict[str, Any]:
     quota, share = standing.quota, standing.share
-    return {
-        "team": quota.team,
-        "weight": f"{quota.weight:g}",
+    return _branch(standing.branch) | {
+        "label": quota.team,
+        "key": quota.team,
         "guaranteed": quota.guaranteed,
         "maximum": quota.maximum,
         "deserved": share.deserved,
         "held": quota.used,
         "borrowed": share.borrowed,
         "lent": share.lent,
-        "usage_share": f"{quota.usage_share:.2f} ×",
+        "counts": f"{quota.usage_share:.2f} ×" if len(standing.branch.way) > 1 else "",
         "recent_gpu_ms": standing.recent_gpu_ms,
     }
 

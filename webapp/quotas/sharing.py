@@ -1,7 +1,7 @@
 """How the cluster is shared: what each team deserves, holds, borrows and lends, now and in the last month."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -10,12 +10,23 @@ from platform_core.cluster.snapshot import TeamShare
 from platform_core.quotas.shares import Claim, Share, shares
 from platform_core.units import DAY_MS, HOUR_MS
 from webapp.live.identity import now_ms
-from webapp.quotas import contributions, queries
+from webapp.quotas import contributions, queries, tree
 from webapp.quotas.models import ShareSample
+from webapp.quotas.tree import Tree
 
 KEPT_MS = 31 * DAY_MS
 AT_LEAST_EVERY_MS = HOUR_MS  # a row that is older than that says nothing: the platform was away
 _FIGURES = ("weight", "guaranteed", "deserved", "held", "borrowed", "lent", "usage_share")
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Where a team or a department stands."""
+
+    way: tuple[str, ...]  # the departments above it from the top down, and itself
+    weight: float  # among its siblings
+    part: float  # of what is shared by weight
+    usage_share: float  # its use over its part, both among its siblings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,34 +36,60 @@ class Standing:
     quota: TeamShare
     share: Share
     recent_gpu_ms: int
+    branch: Branch
 
 
-def standings(at_ms: int) -> dict[str, tuple[Standing, ...]]:
-    """GPU type → every team with a quota of it, by name."""
-    capacity, recent = contributions.capacity(), queries.recent_use(at_ms)
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """Every team with a quota of one GPU type, by name, and the departments above them."""
+
+    teams: tuple[Standing, ...]
+    departments: Mapping[str, Branch]
+    names: Mapping[str, str]
+
+
+def standings(at_ms: int) -> dict[str, Standings]:
+    """GPU type → who shares it."""
+    capacity, recent, whole = contributions.capacity(), queries.recent_use(at_ms), tree.load()
     by_type: dict[str, list[TeamShare]] = defaultdict(list)
-    for quota in queries.team_shares(at_ms):
+    for quota in queries.team_shares(at_ms, whole):
         by_type[quota.gpu_type].append(quota)
-    return {
-        gpu_type: tuple(
-            Standing(quota, share, recent.get((quota.team, gpu_type), queries.NO_USE).gpu_ms)
-            for quota, share in zip(quotas, _shares(capacity.get(gpu_type, 0), quotas), strict=True)
+    found: dict[str, Standings] = {}
+    for gpu_type, quotas in sorted(by_type.items()):
+        used = {quota.team: recent.get((quota.team, gpu_type), 0.0) for quota in quotas}
+        branches = _branches(whole, used)
+        teams = tuple(
+            Standing(quota, share, round(used[quota.team]), branches.pop(quota.team))
+            for quota, share in zip(quotas, _shares(capacity.get(gpu_type, 0), quotas, whole), strict=True)
         )
-        for gpu_type, quotas in sorted(by_type.items())
-    }
+        found[gpu_type] = Standings(teams, branches, whole.names)
+    return found
 
 
-def _shares(capacity: int, quotas: Iterable[TeamShare]) -> tuple[Share, ...]:
+def _shares(capacity: int, quotas: Sequence[TeamShare], whole: Tree) -> tuple[Share, ...]:
     claims = [
-        Claim(quota.team, quota.guaranteed, quota.maximum, quota.weight, quota.used) for quota in quotas
+        Claim(quota.team, quota.guaranteed, quota.maximum, place.weight, quota.used, place.department)
+        for quota, place in [(quota, whole.teams[quota.team]) for quota in quotas]
     ]
-    return shares(capacity, claims)
+    return shares(capacity, claims, whole.departments)
+
+
+def _branches(whole: Tree, used: Mapping[str, float]) -> dict[str, Branch]:
+    hierarchy = whole.of(used)
+    among, parts = hierarchy.shares_among_siblings(used), dict.fromkeys(whole.departments, 0.0)
+    ways: dict[str, tuple[str, ...]] = {}
+    for team, part in hierarchy.fractions().items():
+        for place, name in enumerate(hierarchy.ways[team], start=1):
+            ways[name] = hierarchy.ways[team][:place]
+            parts[name] = parts.get(name, 0.0) + part
+    places = {**whole.departments, **whole.teams}
+    return {name: Branch(way, places[name].weight, parts[name], among[name]) for name, way in ways.items()}
 
 
 def sample() -> None:
     """Keep where each team stands, if that has changed; what is older than a month goes."""
     now = now_ms()
-    wanted = [_row(standing, now) for of_type in standings(now).values() for standing in of_type]
+    wanted = [_row(standing, now) for of_type in standings(now).values() for standing in of_type.teams]
     newest = ShareSample.objects.order_by("team_id", "gpu_type", "-at_ms").distinct("team_id", "gpu_type")
     known = {
         (row.team_id, row.gpu_type): _figures(row)
@@ -69,7 +106,7 @@ def sample() -> None:
 def _row(standing: Standing, at_ms: int) -> ShareSample:
     quota, share = standing.quota, standing.share
     return ShareSample(
-        at_ms=at_ms, team_id=quota.team, gpu_type=quota.gpu_type, weight=round(quota.weight),
+        at_ms=at_ms, team_id=quota.team, gpu_type=quota.gpu_type, weight=round(quota.weight, 3),
         guaranteed=quota.guaranteed, deserved=share.deserved, held=quota.used, borrowed=share.borrowed,
         lent=share.lent, usage_share=round(quota.usage_share, 2),
     )  # fmt: skip

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_core.quotas.shares import Claim, divided, shares
+from platform_core.quotas.division import divided
+from platform_core.quotas.shares import Claim, shares
 
 
 def claim(team: str, guaranteed: int, maximum: int, held: int = 0, weight: float = 1) -> Claim:

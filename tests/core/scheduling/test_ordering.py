@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
+from platform_core.quotas.hierarchy import Hierarchy, Sibling
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.ordering.keys import as_if_it_waited
@@ -45,6 +46,24 @@ def test_a_team_at_one_and_a_half_shares_loses_25_points() -> None:
         "modest",
         "greedy",
     ]
+
+
+def test_teams_of_a_department_that_used_too_much_come_after_those_of_another_and_then_by_their_own_use() -> (
+    None
+):
+    hierarchy = Hierarchy(
+        {"research": Sibling(1), "product": Sibling(1)},
+        {
+            "vision": Sibling(1, "research"), "nlp": Sibling(1, "research"),
+            "search": Sibling(1, "product"), "ads": Sibling(1, "product"),
+        },
+    )  # fmt: skip
+    used = {"vision": 8.0, "nlp": 0.0, "search": 0.5, "ads": 1.5}
+    teams = [team(name, usage_share=share) for name, share in hierarchy.usage_shares(used).items()]
+    # Alone, nlp has used less than anybody.
+    assert order_of([pending(name, 1, team=name) for name in used], teams=teams) == [
+        "search", "ads", "nlp", "vision",
+    ]  # fmt: skip
 
 
 def test_a_team_below_its_share_wins_nothing() -> None:

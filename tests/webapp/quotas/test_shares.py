@@ -44,7 +44,7 @@ def kept(team: str = "vision") -> list[ShareSample]:
 
 
 def test_a_borrower_holds_what_another_is_guaranteed(shared: None) -> None:
-    nlp, vision = sharing.standings(NOW)["cpu"]
+    nlp, vision = sharing.standings(NOW)["cpu"].teams
     assert (vision.share.deserved, vision.quota.used, vision.share.borrowed, vision.share.lent) == (
         6,
         10,

@@ -17,6 +17,31 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
+            name="Department",
+            fields=[
+                ("slug", models.SlugField(max_length=60, primary_key=True, serialize=False)),
+                ("name", models.CharField(max_length=120)),
+                (
+                    "weight",
+                    models.PositiveIntegerField(
+                        default=1,
+                        help_text="share of the parent, or of the cluster, relative to what stands beside it",
+                    ),
+                ),
+                (
+                    "parent",
+                    models.ForeignKey(
+                        blank=True,
+                        help_text="none: at the top",
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="within",
+                        to="accounts.department",
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
             name="Team",
             fields=[
                 ("slug", models.SlugField(max_length=60, primary_key=True, serialize=False)),
@@ -24,7 +49,19 @@ class Migration(migrations.Migration):
                 (
                     "weight",
                     models.PositiveIntegerField(
-                        default=1, help_text="share of the cluster relative to other teams"
+                        default=1,
+                        help_text="share of its department, or of the cluster, relative to what stands beside it",
+                    ),
+                ),
+                (
+                    "department",
+                    models.ForeignKey(
+                        blank=True,
+                        help_text="none: at the top",
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="teams",
+                        to="accounts.department",
                     ),
                 ),
             ],

@@ -106,7 +106,7 @@ class Migration(migrations.Migration):
                 ),
                 ("at_ms", models.BigIntegerField()),
                 ("gpu_type", models.SlugField(max_length=60)),
-                ("weight", models.PositiveIntegerField()),
+                ("weight", models.FloatField(help_text="as if no department were above it")),
                 ("guaranteed", models.PositiveIntegerField()),
                 ("deserved", models.PositiveIntegerField()),
                 ("held", models.PositiveIntegerField()),
@@ -114,7 +114,7 @@ class Migration(migrations.Migration):
                 ("lent", models.PositiveIntegerField()),
                 (
                     "usage_share",
-                    models.FloatField(help_text="recent use over what its weight deserves; 1 is its share"),
+                    models.FloatField(help_text="as the order of jobs counts it; 1 is its share"),
                 ),
                 ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="accounts.team")),
             ],

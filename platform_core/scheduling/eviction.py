@@ -174,7 +174,10 @@ class Eviction:
         return not board.quota.promises_anything or board.surplus(held.job.team, job.gpu_type) > 0
 
     def _comes_later(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
-        return held.key > key and (not self._only_more_urgent or held.job.priority > job.priority)
+        """And has run for long enough: who is stopped each time it has loaded its checkpoint never gets on."""
+        if held.key <= key or self._board.snapshot.now_ms - held.job.started_ms < self._policy.least_run_ms:
+            return False
+        return not self._only_more_urgent or held.job.priority > job.priority
 
     def _is_its_own(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
         return held.job.team == job.team and not held.deserving and self._comes_later(held, job, key)

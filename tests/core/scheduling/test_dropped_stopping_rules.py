@@ -46,6 +46,12 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         0,
         ours.test_a_job_that_has_just_begun_is_left_alone_by_its_equals,
     ),
+    "a least run before a more urgent one": (
+        eviction.Eviction,
+        "_comes_later",
+        lambda self, held, job, key: held.key > key and held.job.priority > job.priority,
+        stopping.test_one_that_has_just_begun_is_not_stopped_however_urgent_the_other_is,
+    ),
     "unsaved work counts": (
         size_and_wait,
         "lost_by_stopping_ms",

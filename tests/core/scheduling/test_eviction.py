@@ -97,6 +97,14 @@ def test_in_the_order_of_priorities_equals_never_stop_each_other_in_turn() -> No
     assert [stop.for_job for stop in plan(urgent, PRODUCTION).stops] == ["job-urgent"]
 
 
+def test_one_that_has_just_begun_is_not_stopped_however_urgent_the_other_is() -> None:
+    policy = replace(PRODUCTION, least_run_ms=5 * MINUTE_MS)
+    for ran_ms, stopped in [(policy.least_run_ms - 1, ()), (policy.least_run_ms, ("job-old",))]:
+        old = running("old", {"a": range(8)}, started_ms=NOW_MS - ran_ms)
+        situation = snapshot([node("a", free=0)], [pending("urgent", 8, priority=0)], held=[old])
+        assert plan(situation, policy).preemptions == stopped
+
+
 @given(snapshots())
 def test_in_the_order_of_priorities_only_the_less_urgent_are_evicted(situation: Snapshot) -> None:
     priority = {job.id: job.priority for job in (*situation.pending, *situation.running)}

@@ -80,6 +80,18 @@ def test_a_model_is_preheated_and_pinned(trainmaster: Trainmaster, platform: Pla
     assert "evicted (preheated, 2 gave it up)" in told
 
 
+def test_a_failed_deployment_is_tried_again_and_watched(
+    trainmaster: Trainmaster, platform: PlatformStub
+) -> None:
+    told = {"id": "dep-2", "model": "vision/bytelm", "version": 2, "workers": 2}
+    platform.answer("POST deployments/dep-2/retry", {**told, "status": "distributing"})
+    assert trainmaster("retry", "dep-2").stdout == "dep-2 is distributing\n"
+    failed = {**told, "status": "failed", "workers_failed": 1, "reason": "node-1: the disk is full"}
+    platform.answer("GET deployments/dep-2", failed)
+    assert "the disk is full" in trainmaster("retry", "dep-2", "--watch", code=1).stderr
+    assert json.loads(trainmaster("retry", "dep-2", "--json").stdout)["status"] == "distributing"
+
+
 def test_a_version_is_switched_on_promoted_and_rolled_back(
     trainmaster: Trainmaster, platform: PlatformStub
 ) -> None:

@@ -1,4 +1,4 @@
-"""`trainmaster deploy`, `preheat`, `pin` and `deployments`."""
+"""`trainmaster deploy`, `preheat`, `pin`, `retry` and `deployments`."""
 
 from __future__ import annotations
 
@@ -123,6 +123,28 @@ def pin(deployment: str, off: bool, as_json: bool) -> None:
         output.dump(changed)
     else:
         click.echo(f"{changed.id} is {'pinned' if changed.pinned else 'not pinned any more'}")
+
+
+@click.command()
+@click.argument("deployment")
+@_WATCH
+@output.as_json
+def retry(deployment: str, watching: bool, as_json: bool) -> None:
+    """Let the nodes of a deployment that failed, or gave it up for room, try again.
+
+    What they have verified they keep. A rollout that failed goes on as well.
+    """
+    with connect() as client:
+        changed = client.retry_deployment(deployment)
+        if not as_json:
+            click.echo(f"{changed.id} is {changed.status}")
+            click.echo("The nodes fetch it again; what they have verified they keep.", err=True)
+        if watching:
+            changed = watch(client, changed)
+    if as_json:
+        output.dump(changed)
+    if watching and changed.trouble:
+        raise Failure(changed.trouble)
 
 
 @click.command()

@@ -17,6 +17,7 @@ from platform_core.distribution.manifest import (
 )
 from trainmaster.store import open_store
 from trainmaster.store.copying import fetch as fetch_files
+from trainmaster.store.copying import lasting_etag
 
 BLOCK = 1 << 20
 
@@ -24,7 +25,7 @@ BLOCK = 1 << 20
 def fetch(manifests: Manifests, artifact: Artifact, into: Path, on_bytes: Callable[[int], None]) -> None:
     """Every chunk is verified; files that are there and right are kept. `on_bytes` may raise to stop."""
     manifest = manifests.wait_for(artifact.manifest_id, lambda: on_bytes(0))
-    fetch_files(manifest, artifact.source_url, into, on_bytes)
+    fetch_files(manifest, artifact.source_url, into, on_bytes, artifact.etags_of(manifest))
 
 
 def upload(path: Path, kind: str, url: str) -> Uploaded:
@@ -32,14 +33,16 @@ def upload(path: Path, kind: str, url: str) -> Uploaded:
     store = open_store(url)
     files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
     root = path.parent if path.is_file() else path
-    parts = []
+    parts, etags = [], {}
     for file in files:
         name = file.relative_to(root).as_posix()
         digester = FileDigester(name, DEFAULT_CHUNK_SIZE, DEFAULT_PIECE_SIZE)
         store.write(name, _digested(file, digester), file.stat().st_size)
         parts.append(digester.finish())
+        etags[name] = lasting_etag(store, name)
     manifest = join(kind, parts, DEFAULT_PIECE_SIZE)
-    return Uploaded(manifest.id, to_json(manifest), url)
+    in_order = tuple(etags[entry.path] for entry in manifest.files)
+    return Uploaded(manifest.id, to_json(manifest), url, in_order)
 
 
 def _digested(path: Path, digester: FileDigester) -> Iterator[bytes]:

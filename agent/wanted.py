@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from platform_core.distribution.manifest import Manifest
 from platform_core.distribution.sharing import USUAL, Share
 
 Pairs = tuple[tuple[str, str], ...]
@@ -21,6 +22,11 @@ class Artifact:
 
     manifest_id: str
     source_url: str
+    etags: tuple[str, ...] = ()  # what the store called each file when it was registered; none: not known
+
+    def etags_of(self, manifest: Manifest) -> dict[str, str]:
+        """By path."""
+        return dict(zip((entry.path for entry in manifest.files), self.etags, strict=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def _pairs(mapping: Mapping[str, str]) -> Pairs:
 def _artifact(message: pb.ArtifactReference) -> Artifact | None:
     if not message.manifest_id:
         return None
-    return Artifact(message.manifest_id, message.source_url)
+    return Artifact(message.manifest_id, message.source_url, tuple(message.etags))
 
 
 def _share(message: pb.Share) -> Share:
@@ -119,7 +119,7 @@ def _deployment(message: pb.DeploymentWanted) -> DeploymentWanted:
         deployment_id=message.deployment_id,
         model=message.model,
         version=message.version,
-        artifact=Artifact(artifact.manifest_id, artifact.source_url),
+        artifact=Artifact(artifact.manifest_id, artifact.source_url, tuple(artifact.etags)),
         peers=tuple(Peer(peer.node_id, peer.address) for peer in message.peers),
         transfer_token=message.transfer_token,
         lanes=tuple(tuple(lane.sources) for lane in message.lanes),

@@ -103,6 +103,10 @@ _KINDS = (
         "{source} cannot be read: {why}",
     ),
     ErrorKind(
+        "source_changed", 409, "FAILED_PRECONDITION", "The source was changed",
+        "{source} was changed {since}: the store called it {then} and calls it {now} now; register it anew",
+    ),
+    ErrorKind(
         "upload_incomplete", 409, "FAILED_PRECONDITION", "The upload is not complete",
         "Upload {upload} still lacks {missing} file(s); send them, then complete it",
     ),

@@ -215,6 +215,7 @@ class Deployments:
             deployment_id=wanted.deployment_id,
             manifest=manifest,
             source_url=wanted.artifact.source_url,
+            etags=wanted.artifact.etags_of(manifest),
             peers=_peers(wanted),
             model=wanted.model,
             version=wanted.version,

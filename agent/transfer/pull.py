@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from agent.transfer.landing import WRITTEN_AT_ONCE, Landing
+from agent.transfer.behind import Behind
+from agent.transfer.landing import Landing
 from agent.transfer.neighbour import Neighbour, Patience, Peer, Security
 from agent.transfer.pacing import Link
 from agent.transfer.progress import STORE as STORE_NAME
 from agent.transfer.ranges import SILENCE_SECONDS
-from agent.transfer.sources import Source, SourceFailed
+from agent.transfer.sources import Source, SourceChanged, SourceFailed
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
 from platform_core.distribution.runs import count
 from platform_core.distribution.swarm import LEAP_SECONDS, PATIENCE_LEAPS, Follow, View, next_actions
@@ -22,7 +22,6 @@ from platform_core.errors import TrainmasterError
 
 log = logging.getLogger(__name__)
 
-UNWRITTEN_PIECES, UNWRITTEN_BYTES = 4, 2 * WRITTEN_AT_ONCE  # of a lane, whichever is more
 LOOK_AGAIN_SECONDS = 0.5
 STALLED_SECONDS = 2.0
 OTHERS_AFTER_SECONDS, NEXT_AFTER_SECONDS = 10.0, 2.0
@@ -44,11 +43,13 @@ class Route:
 @dataclass(frozen=True, slots=True)
 class Trying:
     """`pauses`: before the store is asked again. When it fails once more after the last, and nobody else has what is
-    missing, the delivery has failed. `store_silence`: how long a range of it may stay without a byte."""
+    missing, the delivery has failed. `store_silence`: how long a range of it may stay without a byte.
+    `changed_patience`: how long after the last piece of others a node fails whose store has another file by now."""
 
     pauses: tuple[float, ...] = (1.0, 2.0, 4.0)
     patience: Patience = field(default_factory=Patience)
     store_silence: float = SILENCE_SECONDS
+    changed_patience: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ class Pull:
         self._stalled: set[int] = set()
         self._store_tries = 0
         self._store_free_at = 0.0
+        self._store_changed: SourceChanged | None = None  # then only what others have already can come
+        self._came_at = 0.0
         self._link_in_doubt = False  # somebody else was to be asked, and now it is the store
         self._broken: TrainmasterError | None = None
         self._last_trouble: dict[str, str] = {}
@@ -116,7 +119,7 @@ class Pull:
             while self._landing.bytes_missing:
                 self._news.clear()
                 self._give_up_if_nobody_is_left()
-                for follow in next_actions(self._route.plan, self._view()):
+                for follow in next_actions(self._plan(), self._view()):
                     self._follow(follow)
                 await self._news_or_time()
         finally:
@@ -164,6 +167,15 @@ class Pull:
         for neighbour, _ in self._neighbours.values():
             neighbour.meet()
 
+    def _plan(self) -> NodePlan:
+        """Without the store when what lies there is another file now."""
+        plan = self._route.plan
+        if self._store_changed is None:
+            return plan
+        others = tuple(self._neighbours)
+        lanes = (tuple(name for name in lane if name != STORE) or others for lane in plan.lanes)
+        return replace(plan, lanes=tuple(lanes))
+
     def _view(self) -> View:
         lanes, landing = self._route.lanes, self._landing
         now = asyncio.get_running_loop().time()
@@ -206,6 +218,10 @@ class Pull:
     def _give_up_if_nobody_is_left(self) -> None:
         if self._broken is not None:
             raise self._broken
+        if self._store_changed is not None:
+            quiet = asyncio.get_running_loop().time() - self._came_at
+            if quiet > self._means.trying.changed_patience or not self._neighbours:
+                raise self._store_changed
         busy = any(follow is not None for follow in self._following)
         if self._store_tries > len(self._means.trying.pauses) and not busy:
             raise SourceFailed("; ".join(dict.fromkeys(self._last_trouble.values())))
@@ -231,6 +247,8 @@ class Pull:
         """None while the store must not be asked."""
         if name != STORE:
             return self._neighbours[name][0]
+        if self._store_changed is not None:
+            return None
         return None if asyncio.get_running_loop().time() < self._store_free_at else self._means.store
 
     async def _pull(
@@ -257,6 +275,9 @@ class Pull:
         if isinstance(source, Neighbour):
             source.miss(trouble)
             return
+        if isinstance(trouble, SourceChanged) and self._store_changed is None:
+            self._store_changed = trouble
+            self._came_at = asyncio.get_running_loop().time()
         pauses = self._means.trying.pauses
         now = asyncio.get_running_loop().time()
         if now >= self._store_free_at:  # lanes that fail together are one failure
@@ -274,14 +295,14 @@ class Pull:
         """A piece is passed on as soon as it is verified; the disk may be a few behind."""
 
         def written(size: int) -> None:
-            self._progressed[lane] = asyncio.get_running_loop().time()
+            self._progressed[lane] = self._came_at = asyncio.get_running_loop().time()
             if source.name == STORE_NAME:
                 self._store_tries = 0
                 self._link_works()
             self._came(source.name, size)
 
         async with (
-            _Behind(self._landing, written) as disk,
+            Behind(self._landing, written) as disk,
             aclosing(source.pieces(self._landing, numbers)) as pieces,
         ):
             async for number, parts in pieces:
@@ -304,44 +325,3 @@ class Pull:
             for neighbour, _ in self._neighbours.values():
                 if neighbour.gone:
                     neighbour.meet()
-
-
-class _Behind:
-    """Writes verified pieces while others come. At the end all of them are on disk, also where the source has failed:
-    what is here whole need not be sent again."""
-
-    def __init__(self, landing: Landing, written: Callable[[int], None]) -> None:
-        self._landing, self._written = landing, written
-        self._most = max(UNWRITTEN_PIECES, UNWRITTEN_BYTES // landing.manifest.piece_size)
-        self._writing: deque[asyncio.Task[None]] = deque()
-
-    async def __aenter__(self) -> _Behind:
-        return self
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._landing.flush()
-        ends = await asyncio.gather(*self._writing, return_exceptions=True)
-        if error is None:
-            for end in ends:
-                if end is not None:
-                    raise end
-
-    async def write(self, number: int, parts: Sequence[memoryview]) -> None:
-        if len(self._writing) == self._most:
-            await self._writing.popleft()
-        self._writing.append(asyncio.create_task(self._write(number, parts)))
-
-    async def _write(self, number: int, parts: Sequence[memoryview]) -> None:
-        await self._landing.write(number, parts)
-        self._written(sum(len(part) for part in parts))
-
-
-async def fill_from(source: Source, landing: Landing) -> None:
-    """All that another model on this node has of it."""
-    async with (
-        _Behind(landing, lambda size: None) as disk,
-        aclosing(source.pieces(landing, range(landing.count))) as pieces,
-    ):
-        async for number, parts in pieces:
-            if await landing.verify(number, parts):
-                await disk.write(number, parts)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from agent.transfer.behind import fill_from
 from agent.transfer.holdings import Holdings
 from agent.transfer.landing import Landing
 from agent.transfer.neighbour import Peer, Security
 from agent.transfer.pacing import Link
 from agent.transfer.progress import STORE, Progress, TransferState
-from agent.transfer.pull import DamagedPiece, Means, Pull, Route, Trying, fill_from
-from agent.transfer.sources import LocalSource, SourceFailed, StoreSource
+from agent.transfer.pull import DamagedPiece, Means, Pull, Route, Trying
+from agent.transfer.sources import LocalSource, Registered, SourceChanged, SourceFailed, StoreSource
 from agent.transfer.whole_files import WholeFiles
 from platform_core.distribution.forest import STORE as FROM_STORE
 from platform_core.distribution.forest import NodePlan
@@ -46,6 +47,8 @@ class Delivery:
     token: str = field(default="", repr=False)
     lanes: Lanes = ()  # none: one lane, from the peers in their order, then the store
     slower: frozenset[int] = frozenset()
+    # By path what the store called the files when the version was registered; those of which that is known.
+    etags: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def route(self) -> Route:
@@ -80,7 +83,10 @@ class Receiver:
 
     async def run(self, wanted: Delivery) -> None:
         async with self._turns.setdefault(wanted.manifest.id, asyncio.Lock()):
-            store = StoreSource(wanted.source_url, self._threads, self._trying.store_silence)
+            store = StoreSource(
+                wanted.source_url, self._threads, self._trying.store_silence,
+                Registered(f"version {wanted.version}", wanted.etags),
+            )  # fmt: skip
             means = Means(store, wanted.token, self._trying, self._security, self._link)
             transfer = _Transfer(wanted, self._holdings, means, self._report)
             self._running[wanted.deployment_id] = transfer
@@ -190,7 +196,7 @@ class _Transfer:
         try:
             await self._pull.run()
         except SourceFailed as trouble:
-            raise self._no_source(str(trouble)) from trouble
+            raise self._no_source(trouble) from trouble
         finally:
             self._pull = None
 
@@ -211,10 +217,14 @@ class _Transfer:
             self._progress = replace(self._progress, refused_bytes=refused)
         self._tell(retries=self._progress.retries + 1, error=str(trouble))
 
-    def _no_source(self, troubles: str) -> TrainmasterError:
+    def _no_source(self, trouble: SourceFailed) -> TrainmasterError:
+        if isinstance(trouble, SourceChanged):
+            return TrainmasterError("source_changed", str(trouble))
         if STORE in self._progress.distrusted:
-            return TrainmasterError("verification_failed", troubles)
-        sentence = f"No source can go on: {troubles}"
+            where, version = shown(self._wanted.source_url), self._wanted.version
+            remedy = f"if {where} was changed since version {version} was registered, register it anew"
+            return TrainmasterError("verification_failed", f"{trouble}; {remedy}")
+        sentence = f"No source can go on: {trouble}"
         return TrainmasterError("source_unavailable", sentence, source=shown(self._wanted.source_url))
 
     # -- telling

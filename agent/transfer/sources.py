@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
 from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeAlias
 
@@ -15,6 +16,7 @@ from agent.transfer.progress import STORE
 from agent.transfer.ranges import BLOCK, SILENCE_SECONDS, Ranges, Silent
 from platform_core.errors import TrainmasterError
 from trainmaster.store import Store, open_store, shown
+from trainmaster.store.port import since_when
 
 Pieces: TypeAlias = AsyncGenerator[tuple[int, list[memoryview]], None]
 
@@ -28,6 +30,18 @@ AHEAD = 2  # times as many may be here or on their way while they wait for one t
 
 class SourceFailed(Exception):
     """This source cannot go on; another may. The message is a clause for a sentence."""
+
+
+class SourceChanged(SourceFailed):
+    """What lies there now is something else, for whoever asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What the store called the files, by path, when they were registered under this name."""
+
+    name: str = "it"
+    etags: Mapping[str, str] = field(default_factory=dict)
 
 
 class Source(Protocol):
@@ -46,13 +60,20 @@ class StoreSource:
     """Ranges from the store. One is in flight at first, then more: so the first piece is here, and can go on to
     others, before many of them share the link."""
 
-    def __init__(self, url: str, executor: Executor, silence: float = SILENCE_SECONDS) -> None:
+    def __init__(
+        self,
+        url: str,
+        executor: Executor,
+        silence: float = SILENCE_SECONDS,
+        registered: Registered = Registered(),
+    ) -> None:
         """`silence`: after so many seconds without a byte a range is asked for anew, or the store is given up."""
         self.name = STORE
         self._url, self._executor = url, executor
         self._fetching = Ranges(executor, silence)
         self._store: Store | None = None
-        self._versions: dict[str, str] = {}  # ETags, seen before the first byte of each file
+        self._registered = registered
+        self._seen: dict[str, str] = {}  # etags before the first byte, of files of which none was registered
 
     async def pieces(self, landing: Landing, numbers: range) -> Pieces:
         loop = asyncio.get_running_loop()
@@ -88,7 +109,7 @@ class StoreSource:
                     yield number, [data[start : start + size]]
                     start += size
         except TrainmasterError as error:
-            raise SourceFailed(error.sentence) from error
+            raise self._failed(error) from error
         except Silent as silent:
             raise SourceFailed(f"The store {shown(self._url)} does not answer: {silent}") from silent
         finally:
@@ -105,12 +126,21 @@ class StoreSource:
 
     def _pinned(self, store: Store, path: str, offset: int, size: int) -> Generator[bytes, None, None]:
         """All of a file from the same version of it: one that was replaced meanwhile is an error at once."""
-        if path not in self._versions:
+        etag = self._registered.etags.get(path) or self._seen.get(path)
+        if etag is None:
             try:
-                self._versions[path] = store.etag(path)
+                etag = store.etag(path)
             except TrainmasterError:  # a server that answers ranges only; the pieces' digests still decide
-                self._versions[path] = ""
-        yield from store.stream_range(path, offset, size, self._versions[path], block=BLOCK)
+                etag = ""
+            self._seen[path] = etag
+        yield from store.stream_range(path, offset, size, etag, block=BLOCK)
+
+    def _failed(self, error: TrainmasterError) -> SourceFailed:
+        if error.code != "source_changed":
+            return SourceFailed(error.sentence)
+        was_registered = error.numbers["then"] in self._registered.etags.values()
+        since = f"since {self._registered.name} was registered" if was_registered else "while it was read"
+        return SourceChanged(since_when(error, since).sentence)
 
 
 def _in_flight(piece_size: int) -> int:

@@ -19,6 +19,7 @@ class CheckpointUploaded:
     source_url: str
     metrics_json: str
     saved_at_ms: int
+    etags: tuple[str, ...] = ()  # what the store calls each file
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class ArtifactUploaded:
     manifest_id: str
     manifest_json: str
     source_url: str
+    etags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,7 @@ def _message(batch: Batch) -> pb.Batch:
                 source_url=uploaded.source_url,
                 metrics_json=uploaded.metrics_json,
                 saved_at_ms=uploaded.saved_at_ms,
+                etags=uploaded.etags,
             )
         )
     if batch.artifact is not None:
@@ -174,6 +175,7 @@ def _message(batch: Batch) -> pb.Batch:
                 manifest_id=stored.manifest_id,
                 manifest_json=stored.manifest_json,
                 source_url=stored.source_url,
+                etags=stored.etags,
             )
         )
     return message

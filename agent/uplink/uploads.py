@@ -25,6 +25,7 @@ class Uploaded:
     manifest_id: str
     manifest_json: str
     source_url: str
+    etags: tuple[str, ...] = ()  # what the store calls each file, in the manifest's order
 
 
 class Uploader(Protocol):
@@ -188,10 +189,15 @@ def _announce(attempt_id: str, reported: Reported, uploaded: Uploaded) -> Batch:
             source_url=uploaded.source_url,
             metrics_json=json.dumps(event.get("metrics") or {}),
             saved_at_ms=int(event.get("at_ms", 0)),
+            etags=uploaded.etags,
         )
     else:
         artifact = ArtifactUploaded(
-            str(event.get("name", "")), uploaded.manifest_id, uploaded.manifest_json, uploaded.source_url
+            str(event.get("name", "")),
+            uploaded.manifest_id,
+            uploaded.manifest_json,
+            uploaded.source_url,
+            uploaded.etags,
         )
     return Batch(
         attempt_id,

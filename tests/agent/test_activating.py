@@ -16,7 +16,7 @@ ACTIVE, FAILED = session_pb2.ActivationObserved.ACTIVE, session_pb2.ActivationOb
 def brought(gateway: Gateway, folder: Path, version: str) -> session_pb2.DeploymentWanted:
     folder.mkdir()
     (folder / "weights.bin").write_bytes(version.encode() * 10_000)
-    manifest, url = describe(folder.as_uri(), "model")
+    manifest, url, _ = describe(folder.as_uri(), "model")
     artifact = gateway.artifact(manifest, url)
     return session_pb2.DeploymentWanted(
         deployment_id=f"dep-{version}", model="vision/m", version=version, artifact=artifact,

@@ -180,7 +180,7 @@ async def test_what_cannot_be_fetched_is_the_platforms_fault_with_the_cause(
 ) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "train.py").write_text("print(1)\n")
-    manifest, url = describe((tmp_path / "source").as_uri(), "code")
+    manifest, url, _ = describe((tmp_path / "source").as_uri(), "code")
     (tmp_path / "source" / "train.py").write_text("print(2)\n")
     code = gateway.artifact(manifest, url)
     await agent.start()
@@ -235,7 +235,7 @@ async def test_a_model_is_brought_here_and_removed_when_it_is_no_longer_wanted(
 ) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights.bin").write_bytes(b"w" * 100_000)
-    manifest, url = describe((tmp_path / "model").as_uri(), "model")
+    manifest, url, _ = describe((tmp_path / "model").as_uri(), "model")
     artifact = gateway.artifact(manifest, url)
     await agent.start()
     await gateway.want_deployments(

@@ -71,7 +71,7 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     source = tmp_path / "source"
     source.mkdir()
     (source / "train.py").write_text(SCRIPT)
-    manifest, url = describe(source.as_uri(), "code")
+    manifest, url, _ = describe(source.as_uri(), "code")
     async with running_gateway() as first, running_gateway() as second:
         code, _ = (gateway.artifact(manifest, url) for gateway in (first, second))
         nodes = [

@@ -3,48 +3,33 @@ from __future__ import annotations
 import http.server
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.contracts.stores import RangeHandler, StallingHandler, Written
+from tests.support.s3 import s3, s3_client, s3_server
 from trainmaster.store import open_store
 
-
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[str]:
-    """A real HTTP server that speaks S3."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture
-def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The URL of a prefix in a new bucket; boto3 finds its server as it would in production."""
-    boto3 = pytest.importorskip("boto3")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    client = boto3.session.Session().client("s3")
-    bucket = f"models-{len(client.list_buckets()['Buckets'])}"
-    client.create_bucket(Bucket=bucket)
-    return f"s3://{bucket}/team a"
+__all__ = ["s3", "s3_client", "s3_server"]
 
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """The URL of a web server that answers ranges, and the folder behind it."""
-    folder = tmp_path / "web"
+    with serving(tmp_path / "web", RangeHandler) as url:
+        yield url, tmp_path / "web"
+
+
+@contextmanager
+def serving(folder: Path, handler: type[RangeHandler]) -> Iterator[str]:
     folder.mkdir()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(RangeHandler, directory=str(folder)))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", folder
+    yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     thread.join()
     server.server_close()

@@ -20,11 +20,17 @@ class Written:
 class RangeHandler(http.server.SimpleHTTPRequestHandler):
     """The standard handler, and the ranges that it lacks."""
 
+    has_etags = False  # otherwise only the time of a file tells that it was changed
+    knows_conditions = False
+
     def do_GET(self) -> None:
         wanted = self.headers.get("Range", "")
         path = self.translate_path(self.path)
         if not wanted or not os.path.isfile(path):
             super().do_GET()
+            return
+        if self.knows_conditions and self.headers.get("If-Match", self._etag()) != self._etag():
+            self.send_error(412)
             return
         first, last = (int(number) for number in wanted.removeprefix("bytes=").split("-"))
         with open(path, "rb") as file:
@@ -39,8 +45,25 @@ class RangeHandler(http.server.SimpleHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def end_headers(self) -> None:
+        if self.has_etags:
+            self.send_header("ETag", self._etag())
+        super().end_headers()
+
+    def _etag(self) -> str:
+        path = self.translate_path(self.path)
+        return f'"{os.stat(path).st_mtime_ns:x}"' if os.path.isfile(path) else '""'
+
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+
+class RangeAndEtagHandler(RangeHandler):
+    has_etags = True
+
+
+class ConditionHandler(RangeHandler):
+    has_etags = knows_conditions = True
 
 
 class StallingHandler(http.server.BaseHTTPRequestHandler):

@@ -11,6 +11,11 @@ class Manifest(models.Model):
     kind = models.CharField(max_length=20)
     teams = models.ManyToManyField("accounts.Team", related_name="+", help_text="each has sent these bytes")
     source_url = models.TextField(help_text="its files lie under this store URL; empty: they were deleted")
+    etags = models.JSONField(
+        default=list,
+        help_text="what the store called each file, in the manifest's order, when it was registered; "
+        "empty: nothing that is the same for all",
+    )
     total_bytes = models.BigIntegerField()
     files = models.PositiveIntegerField()
     document = models.JSONField()

@@ -42,10 +42,16 @@ def manifest_json(manifest_id: str) -> bytes:
 
 def reference(manifest_id: str) -> ArtifactReference:
     """Without reading the manifest itself, which may have megabytes."""
-    url = models.Manifest.objects.filter(id=manifest_id).values_list("source_url", flat=True).first()
-    if url is None:
+    found = references([manifest_id]).get(manifest_id)
+    if found is None:
         raise TrainmasterError("not_found", what=f"manifest {manifest_id}")
-    return ArtifactReference(manifest_id, url)
+    return found
+
+
+def references(manifest_ids: Iterable[str]) -> dict[str, ArtifactReference]:
+    """By id, of those that there are."""
+    rows = models.Manifest.objects.filter(id__in=set(manifest_ids)).values_list("id", "source_url", "etags")
+    return {key: ArtifactReference(key, url, tuple(etags)) for key, url, etags in rows}
 
 
 def snapshot_reference(snapshot_id: str) -> ArtifactReference:

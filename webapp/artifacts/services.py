@@ -1,6 +1,6 @@
 """Bytes come in through uploads and leave a manifest; a manifest never changes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO
 
 from django.conf import settings
@@ -15,7 +15,7 @@ from platform_core.distribution.manifest import (
 )
 from platform_core.errors import TrainmasterError
 from trainmaster.store import open_store
-from trainmaster.store.copying import source_url, write_file
+from trainmaster.store.copying import lasting_etag, source_url, write_file
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
@@ -26,14 +26,21 @@ from webapp.live.identity import new_id, now_ms
 UPLOAD_KINDS = ("code", "dataset", "model")
 
 
-def register(document: Manifest, team: str, source_url: str) -> models.Manifest:
-    """Keep a manifest whose files already lie under `source_url`. The same content twice is one row, at one place."""
+def register(
+    document: Manifest, team: str, source_url: str, etags: Mapping[str, str] = {}
+) -> models.Manifest:
+    """Keep a manifest whose files already lie under `source_url`, by path with these etags.
+
+    The same content twice is one row, at one place.
+    """
+    called = [etags.get(entry.path, "") for entry in document.files] if any(etags.values()) else []
     with transaction.atomic():
         _, made = models.Manifest.objects.get_or_create(
             id=document.id,
             defaults={
                 "kind": document.kind,
                 "source_url": source_url,
+                "etags": called,
                 "total_bytes": document.total_bytes,
                 "files": len(document.files),
                 "document": as_document(document),
@@ -41,9 +48,10 @@ def register(document: Manifest, team: str, source_url: str) -> models.Manifest:
             },
         )
         row = lock(document.id)
-        if not made and not row.source_url:  # its bytes were deleted, and now are here again
-            row.source_url = source_url
-            row.save(update_fields=["source_url"])
+        # Its bytes were deleted, and now are here again; or they were written anew where they lay.
+        if not made and row.source_url in ("", source_url):
+            row.source_url, row.etags = source_url, called
+            row.save(update_fields=["source_url", "etags"])
         row.teams.add(team)  # type: ignore[arg-type]  # the key of a team is its slug
     return row
 
@@ -55,14 +63,16 @@ def lock(manifest_id: str) -> models.Manifest:
 
 def vacate(row: models.Manifest) -> str:
     """The bytes of this locked manifest are about to be deleted. Returns where they lie."""
-    url, row.source_url = row.source_url, ""
-    row.save(update_fields=["source_url"])
+    url, row.source_url, row.etags = row.source_url, "", []
+    row.save(update_fields=["source_url", "etags"])
     return url
 
 
-def register_json(text: str, team: str, source_url: str) -> models.Manifest:
-    """As an agent sends it; raises manifest_invalid unless it is sound."""
-    return register(from_json(text), team, source_url)
+def register_json(text: str, team: str, source_url: str, etags: Sequence[str] = ()) -> models.Manifest:
+    """As an agent sends it; raises manifest_invalid unless it is sound. `etags` are in the order of its files."""
+    document = from_json(text)
+    paths = (entry.path for entry in document.files)
+    return register(document, team, source_url, dict(zip(paths, etags, strict=False)))
 
 
 def start_upload(actor: Actor, team: str, kind: str, name: str) -> models.Upload:
@@ -84,14 +94,16 @@ def start_upload(actor: Actor, team: str, kind: str, name: str) -> models.Upload
 def receive_file(actor: Actor, upload_id: str, path: str, body: IO[bytes]) -> FilePart:
     """Stream one file into the store, hashing as it passes. The same path again replaces the earlier bytes."""
     upload = _own_upload(actor, upload_id)
-    part = write_file(open_store(settings.STORE_URL), upload.kind, upload.id, path, _limited(body, path))
+    store = open_store(settings.STORE_URL)
+    part = write_file(store, upload.kind, upload.id, path, _limited(body, path))
+    etag = lasting_etag(store, f"{upload.kind}/{upload.id}/{path}")
     with transaction.atomic():
         locked = models.Upload.objects.select_for_update().get(id=upload.id)
         if locked.manifest_id is not None:
             raise TrainmasterError(
                 "request_invalid", what=f"upload {upload_id}", why="it is complete already"
             )
-        locked.files[path] = part.as_document()
+        locked.files[path] = part.as_document() | {"etag": etag}
         locked.save(update_fields=["files"])
     return part
 
@@ -107,7 +119,8 @@ def complete_upload(actor: Actor, upload_id: str, expected_files: int | None = N
             raise TrainmasterError("upload_incomplete", upload=upload_id, missing=missing)
         document = join(upload.kind, [FilePart.from_document(part) for part in upload.files.values()])
         source = source_url(settings.STORE_URL, upload.kind, upload.id)
-        upload.manifest = register(document, upload.team_id, source)
+        etags = {path: part.get("etag", "") for path, part in upload.files.items()}
+        upload.manifest = register(document, upload.team_id, source, etags)
         upload.files = {}
         upload.save(update_fields=["manifest", "files"])
         return upload.manifest

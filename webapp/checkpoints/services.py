@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -30,6 +31,7 @@ def register(
     step: int,
     manifest_json: str,
     source_url: str,
+    etags: Sequence[str] = (),
     metrics: dict[str, Any],
     saved_ms: int,
     actor: str,
@@ -41,7 +43,7 @@ def register(
     if told is not None:
         return told
     with transaction.atomic():
-        manifest = artifacts.register_json(manifest_json, job.team_id, source_url)
+        manifest = artifacts.register_json(manifest_json, job.team_id, source_url, etags)
         metrics = {name: value for name, value in storable(metrics).items() if _is_number(value)}
         row, made = Checkpoint.objects.get_or_create(
             job=job, attempt=attempt, step=step,

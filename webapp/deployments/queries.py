@@ -14,6 +14,7 @@ from platform_core.errors import TrainmasterError
 from platform_core.monitoring.exposition import Family
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
+from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
 from webapp.clusters import queries as clusters
 from webapp.deployments.delivery.keeping import kept
@@ -106,11 +107,15 @@ def wanted_on_all(node_ids: Collection[str]) -> dict[str, list[WorkerWanted]]:
     wanted = {node: kept(newest_first, in_use[node]) for node, newest_first in brought.items()}
     every = [row for rows in wanted.values() for row in rows]
     orders = {row.deployment_id: row.deployment for row in every}
+    registered = artifacts.references(
+        each.model_version.manifest_id for each in orders.values() if each.model_version.manifest_id
+    )
     given = _Given(
         {key: share_of(each) for key, each in orders.items()},
         clusters.transfer_addresses(
             {source for row in every for lane in row.lanes for source in lane if source}
         ),
+        {key: _artifact(each, registered) for key, each in orders.items()},
     )
     return {
         node: [_wanted(row, given) for row in sorted(rows, key=lambda row: row.deployment_id)]
@@ -133,6 +138,16 @@ class _Given:
 
     shares: Mapping[str, Share]  # by deployment
     addresses: Mapping[str, str]  # by node
+    artifacts: Mapping[str, ArtifactReference]  # by deployment
+
+
+def _artifact(deployment: Deployment, registered: Mapping[str, ArtifactReference]) -> ArtifactReference:
+    """Where a deployment reads. Of another place than that of the registration no etags are known."""
+    manifest_id = deployment.model_version.manifest_id or ""
+    there = registered.get(manifest_id)
+    if there is not None and there.source_url == deployment.source_url:
+        return there
+    return ArtifactReference(manifest_id, deployment.source_url)
 
 
 def _wanted(row: Worker, given: _Given) -> WorkerWanted:
@@ -143,7 +158,7 @@ def _wanted(row: Worker, given: _Given) -> WorkerWanted:
         deployment_id=deployment.id,
         model=str(version.model),
         version=str(version.version),
-        artifact=ArtifactReference(version.manifest_id or "", deployment.source_url),
+        artifact=given.artifacts[deployment.id],
         peers=tuple(Peer(node, given.addresses[node]) for node in named if node in given.addresses),
         transfer_token=transfer_token(deployment.id),
         lanes=tuple(tuple(lane) for lane in row.lanes),

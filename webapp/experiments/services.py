@@ -102,10 +102,12 @@ def _summary(summary: Mapping[str, Any], points: Sequence[Point]) -> dict[str, A
     return result
 
 
-def add_artifact(run_id: str, name: str, *, manifest_json: str, source_url: str) -> None:
+def add_artifact(
+    run_id: str, name: str, *, manifest_json: str, source_url: str, etags: Sequence[str] = ()
+) -> None:
     with transaction.atomic():
         run = Run.objects.select_related("experiment").get(id=run_id)
-        manifest = artifacts.register_json(manifest_json, run.experiment.team_id, source_url)
+        manifest = artifacts.register_json(manifest_json, run.experiment.team_id, source_url, etags)
         RunArtifact.objects.update_or_create(
             run=run, name=name[:200], defaults={"manifest": manifest, "created_ms": now_ms()}
         )

@@ -101,12 +101,14 @@ def read_source(version_id: str) -> None:
     if version.state != "registering":
         return
     try:
-        document, source = describe(version.source, "model", _sizes(version))
+        found = describe(version.source, "model", _sizes(version))
     except TrainmasterError as error:
         ModelVersion.objects.filter(id=version_id).update(state="failed", error=error.sentence)
     else:
         with transaction.atomic():
-            manifest = artifacts.register(document, version.model.team_id, source)
+            manifest = artifacts.register(
+                found.manifest, version.model.team_id, found.source_url, found.etags
+            )
             ModelVersion.objects.filter(id=version_id, state="registering").update(
                 state="ready", manifest=manifest
             )

@@ -71,6 +71,7 @@ def _keep(attempt: Attempt, node_id: str, batch: uplink_pb2.Batch) -> None:
                 step=uploaded.step,
                 manifest_json=uploaded.manifest_json,
                 source_url=uploaded.source_url,
+                etags=uploaded.etags,
                 metrics=json.loads(uploaded.metrics_json or "{}"),
                 saved_ms=uploaded.saved_at_ms,
                 actor=f"node:{node_id}",
@@ -82,4 +83,5 @@ def _keep(attempt: Attempt, node_id: str, batch: uplink_pb2.Batch) -> None:
                 artifact.name,
                 manifest_json=artifact.manifest_json,
                 source_url=artifact.source_url,
+                etags=artifact.etags,
             )

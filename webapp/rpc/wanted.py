@@ -141,4 +141,6 @@ def _share(share: Share) -> session_pb2.Share:
 
 
 def _reference(reference: ArtifactReference) -> session_pb2.ArtifactReference:
-    return session_pb2.ArtifactReference(manifest_id=reference.manifest_id, source_url=reference.source_url)
+    return session_pb2.ArtifactReference(
+        manifest_id=reference.manifest_id, source_url=reference.source_url, etags=reference.etags
+    )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from platform_core.distribution.manifest import (
@@ -26,10 +27,11 @@ from platform_core.distribution.sizes import Sizes
 from platform_core.errors import TrainmasterError
 from trainmaster.store import open_store
 from trainmaster.store.file import disk_error
-from trainmaster.store.port import BLOCK, Entry, Store, shown
+from trainmaster.store.port import BLOCK, Entry, Store, shown, telling_since
 
 _PARALLEL = 4
 Source = Iterable[bytes] | BinaryIO
+Read = Callable[[str, Chunk], Iterable[bytes]]
 
 
 def source_url(store_url: str, kind: str, upload_id: str) -> str:
@@ -71,29 +73,44 @@ def write_manifest(store: Store, manifest: Manifest) -> None:
     store.write(f"manifests/{manifest.id}.json", [to_json(manifest).encode()])
 
 
+def lasting_etag(store: Store, path: str) -> str:
+    """By which others know later that a file is still this one; "" where none is the same for all who look."""
+    return store.etag(path) if store.same_everywhere else ""
+
+
+class Described(NamedTuple):
+    """What lies somewhere; `etags` are `lasting_etag` by path."""
+
+    manifest: Manifest
+    source_url: str
+    etags: Mapping[str, str]
+
+
 def describe(
     url: str,
     kind: str,
     sizes: Callable[[int], Sizes] = lambda _: Sizes(DEFAULT_CHUNK_SIZE, DEFAULT_PIECE_SIZE),
     on_bytes: Callable[[int], None] = lambda _: None,
-) -> tuple[Manifest, str]:
-    """The manifest of what lies at this URL (a file, or all files of a folder) and its source URL.
+) -> Described:
+    """What lies at this URL: a file, or all files of a folder. Reads everything once; nothing is copied.
 
-    Reads everything once; nothing is copied. `sizes` says how so many bytes are cut, `on_bytes` is told of progress and
+    `sizes` says how so many bytes are cut, `on_bytes` is told of progress and
     may raise to stop.
     """
     store, base, entries = _entries(url)
     cut = sizes(sum(entry.size for entry in entries))
-    parts = []
+    parts, etags = [], {}
     for entry in entries:
         digester = FileDigester(entry.path, cut.chunk, cut.piece)
         # A file that changes under our hands would get a manifest of a mixture.
         etag = store.etag(entry.path)
-        for block in store.stream_range(entry.path, 0, entry.size, etag):
-            digester.feed(block)
-            on_bytes(len(block))
+        with telling_since("while it was read"):
+            for block in store.stream_range(entry.path, 0, entry.size, etag):
+                digester.feed(block)
+                on_bytes(len(block))
         parts.append(digester.finish())
-    return join(kind, parts, cut.piece), base
+        etags[entry.path] = etag if store.same_everywhere else ""
+    return Described(join(kind, parts, cut.piece), base, etags)
 
 
 def _entries(url: str) -> tuple[Store, str, list[Entry]]:
@@ -111,12 +128,19 @@ def _entries(url: str) -> tuple[Store, str, list[Entry]]:
     return store, url.rstrip("/"), entries
 
 
-def fetch(manifest: Manifest, url: str, dest: Path, on_bytes: Callable[[int], None] = lambda _: None) -> None:
+def fetch(
+    manifest: Manifest,
+    url: str,
+    dest: Path,
+    on_bytes: Callable[[int], None] = lambda _: None,
+    etags: Mapping[str, str] = {},
+) -> None:
     """All files of the manifest into the folder `dest`, every chunk checked before its file appears.
 
     Files that are there with the right digest are kept, so a second call after a failure goes on. `on_bytes`
-    is called from several threads with the bytes just verified and may raise to stop. Raises
-    source_unavailable, verification_failed or disk_full; then no unfinished file stays behind.
+    is called from several threads with the bytes just verified and may raise to stop. `etags` by path: what was
+    replaced since is source_changed. Raises that, source_unavailable, verification_failed or disk_full; then no
+    unfinished file stays behind.
     """
     store = open_store(url)
     dest.mkdir(parents=True, exist_ok=True)
@@ -129,7 +153,8 @@ def fetch(manifest: Manifest, url: str, dest: Path, on_bytes: Callable[[int], No
             with _clear_errors(path), path.open("wb") as file:
                 file.truncate(manifest.files[number].size)
         chunks = [chunk for chunk in manifest.chunks if chunk.file in unfinished]
-        _fetch_chunks(chunks, manifest, store, unfinished, on_bytes)
+        read = partial(_pinned, store, etags)
+        _fetch_chunks(chunks, manifest, read, unfinished, on_bytes)
         for number, path in unfinished.items():
             target = dest / manifest.files[number].path
             with _clear_errors(target):
@@ -140,10 +165,15 @@ def fetch(manifest: Manifest, url: str, dest: Path, on_bytes: Callable[[int], No
             path.unlink(missing_ok=True)
 
 
+def _pinned(store: Store, etags: Mapping[str, str], path: str, chunk: Chunk) -> Iterator[bytes]:
+    with telling_since("since it was registered"):
+        yield from store.stream_range(path, chunk.offset, chunk.size, etags.get(path, ""))
+
+
 def _fetch_chunks(
     chunks: list[Chunk],
     manifest: Manifest,
-    store: Store,
+    read: Read,
     unfinished: dict[int, Path],
     on_bytes: Callable[[int], None],
 ) -> None:
@@ -151,7 +181,7 @@ def _fetch_chunks(
 
     def one(chunk: Chunk) -> None:
         if not stop.is_set():
-            _fetch_chunk(store, manifest.files[chunk.file].path, chunk, unfinished[chunk.file], stop)
+            _fetch_chunk(read, manifest.files[chunk.file].path, chunk, unfinished[chunk.file], stop)
             on_bytes(chunk.size)
 
     with ThreadPoolExecutor(_PARALLEL, "fetch") as pool:
@@ -164,11 +194,11 @@ def _fetch_chunks(
         future.result()
 
 
-def _fetch_chunk(store: Store, path: str, chunk: Chunk, target: Path, stop: Event) -> None:
+def _fetch_chunk(read: Read, path: str, chunk: Chunk, target: Path, stop: Event) -> None:
     digest = hashlib.sha256()
     with target.open("r+b", buffering=0) as file:
         file.seek(chunk.offset)
-        for block in store.stream_range(path, chunk.offset, chunk.size):
+        for block in read(path, chunk):
             if stop.is_set():
                 return
             digest.update(block)

@@ -13,13 +13,15 @@ from urllib.parse import unquote, urlsplit
 
 from platform_core.errors import TrainmasterError
 from platform_core.units import format_bytes
-from trainmaster.store.port import BLOCK, Entry, checked, unavailable, whole
+from trainmaster.store.port import BLOCK, Entry, changed, checked, unavailable, whole
 
 _UNFINISHED = ".unfinished-"
 
 
 class FileStore:
     """Keeps the promises of `Store` by writing beside the target and renaming."""
+
+    same_everywhere = False  # a path may be another disk on each machine, and a copy has another time
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -38,8 +40,8 @@ class FileStore:
     ) -> Iterator[bytes]:
         target = self._path(path)
         with _clear_errors(target), target.open("rb") as file:
-            if etag and etag != _etag(os.fstat(file.fileno())):
-                raise unavailable(str(target), "it has changed since its manifest was made")
+            if etag and etag != (now := _etag(os.fstat(file.fileno()))):
+                raise changed(str(target), etag, now)
             file.seek(offset)
             blocks = iter(lambda: file.read(block), b"")
             yield from whole(blocks, offset, size, str(target))

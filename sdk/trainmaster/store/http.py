@@ -12,6 +12,7 @@ from trainmaster.store.port import (
     BLOCK,
     SILENCE_SECONDS,
     Entry,
+    changed,
     checked,
     read_only,
     shown,
@@ -22,6 +23,8 @@ from trainmaster.store.port import (
 
 class HttpStore:
     """The reading half of `Store`. The server must answer ranges; it cannot be listed."""
+
+    same_everywhere = True
 
     def __init__(self, url: str, silence: float = SILENCE_SECONDS) -> None:
         self.url = url.rstrip("/")
@@ -40,10 +43,15 @@ class HttpStore:
         if size == 0:
             return
         headers = {"Range": f"bytes={offset}-{offset + size - 1}"}
+        if etag.startswith('"'):  # neither a weak one nor a time
+            headers["If-Match"] = etag
         with _clear_errors(url), self._client.stream("GET", url, headers=headers) as answer:
+            if answer.status_code == httpx.codes.PRECONDITION_FAILED:
+                raise changed(shown(url), etag, self.etag(path))
             answer.raise_for_status()
-            if etag and etag != _etag(answer.headers):
-                raise unavailable(shown(url), "it has changed since its manifest was made")
+            # Not every server knows If-Match.
+            if etag and etag != (now := _etag(answer.headers)):
+                raise changed(shown(url), etag, now)
             if answer.status_code != httpx.codes.PARTIAL_CONTENT and offset:
                 raise unavailable(shown(url), "the server does not answer ranges; put the file into a store")
             yield from whole(answer.iter_raw(), offset, size, shown(url))

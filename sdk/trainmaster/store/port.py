@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
@@ -27,14 +28,15 @@ class Store(Protocol):
     Writing: a path has its old content or the whole new one, also when the writer dies in the middle or two
     write at once (the last to finish wins); missing folders appear by themselves.
     Deleting what is not there is no error. Paths are relative with forward slashes; '..' is refused.
-    Errors are TrainmasterError: source_unavailable with what failed and why, disk_full with the numbers,
-    request_invalid for a bad path or something this kind of store cannot do.
+    Errors are TrainmasterError: source_unavailable with what failed and why, source_changed with both etags, disk_full
+    with the numbers, request_invalid for a bad path or something this kind of store cannot do.
     """
 
     url: str
+    same_everywhere: bool  # whether all machines that read a path read the same, and see the same etag of it
 
     def read_range(self, path: str, offset: int, size: int, etag: str = "") -> bytes:
-        """These bytes. With `etag`, only if the content is still the one that had this etag."""
+        """These bytes. With `etag`, those of the content that had this etag, or source_changed."""
 
     def stream_range(
         self, path: str, offset: int, size: int, etag: str = "", block: int = BLOCK
@@ -49,7 +51,7 @@ class Store(Protocol):
     def size(self, path: str) -> int: ...
 
     def etag(self, path: str) -> str:
-        """Changes when the content changes."""
+        """Changes when the content changes; "" where the store has no such thing."""
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """Every file whose path begins with the prefix, in order of the paths."""
@@ -76,6 +78,29 @@ def whole(blocks: Iterable[bytes], offset: int, size: int, where: str) -> Iterat
     if left:
         why = f"it ended {left} bytes before the end of the range {offset}+{size}"
         raise unavailable(where, why)
+
+
+def changed(where: str, then: str, now: str) -> TrainmasterError:
+    return TrainmasterError(
+        "source_changed", source=where, since="meanwhile", then=then, now=now or "nothing"
+    )
+
+
+@contextmanager
+def telling_since(since: str) -> Iterator[None]:
+    """Who calls a store knows when the etag that it gives was taken."""
+    try:
+        yield
+    except TrainmasterError as error:
+        if error.code == "source_changed":
+            raise since_when(error, since) from error
+        raise
+
+
+def since_when(error: TrainmasterError, since: str) -> TrainmasterError:
+    """The same source_changed, in these words."""
+    source, then, now = (error.numbers[name] for name in ("source", "then", "now"))
+    return TrainmasterError("source_changed", source=source, since=since, then=then, now=now)
 
 
 def unavailable(where: str, why: object) -> TrainmasterError:

@@ -7,11 +7,11 @@ profiles, instance roles); Trainmaster has no settings of its own for them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import boto3
@@ -21,13 +21,15 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from platform_core.errors import TrainmasterError
-from trainmaster.store.port import BLOCK, SILENCE_SECONDS, Entry, checked, unavailable, whole
+from trainmaster.store.port import BLOCK, SILENCE_SECONDS, Entry, changed, checked, unavailable, whole
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_s3.type_defs import GetObjectOutputTypeDef
 
 _PART = 16 << 20
 _MOST_PARTS = 10_000
+_VERSION = "?versionId="  # of an etag, as in the URL of such a version
 _SESSION_LOCK = Lock()
 
 
@@ -38,7 +40,12 @@ def _session() -> boto3.session.Session:
 
 
 class S3Store:
-    """Keeps the promises of `Store`: an object appears when its upload completes, a failed one is aborted."""
+    """Keeps the promises of `Store`: an object appears when its upload completes, a failed one is aborted.
+
+    An etag has the version's id behind it where the bucket keeps versions: then it can be read after it was replaced.
+    """
+
+    same_everywhere = True
 
     def __init__(self, url: str, silence: float = SILENCE_SECONDS, attempts: int = 3) -> None:
         parts = urlsplit(url)
@@ -66,9 +73,7 @@ class S3Store:
         if size == 0:
             return
         with _clear_errors(self._shown(key)):
-            pinned = {"IfMatch": f'"{etag}"'} if etag else {}
-            span = f"bytes={offset}-{offset + size - 1}"
-            answer = self._client.get_object(Bucket=self._bucket, Key=key, Range=span, **pinned)  # type: ignore[arg-type]
+            answer = self._get(key, f"bytes={offset}-{offset + size - 1}", etag)
             with closing(answer["Body"]) as body:
                 yield from whole(body.iter_chunks(block), offset, size, self._shown(key))
 
@@ -101,7 +106,7 @@ class S3Store:
     def etag(self, path: str) -> str:
         key = self._key(path)
         with _clear_errors(self._shown(key)):
-            return self._client.head_object(Bucket=self._bucket, Key=key)["ETag"].strip('"')
+            return _etag(self._client.head_object(Bucket=self._bucket, Key=key))
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         base = f"{self._prefix}/" if self._prefix else ""
@@ -118,6 +123,26 @@ class S3Store:
         key = self._key(path)
         with _clear_errors(self._shown(key)):
             self._client.delete_object(Bucket=self._bucket, Key=key)
+
+    def _get(self, key: str, span: str, etag: str) -> GetObjectOutputTypeDef:
+        where = {"Bucket": self._bucket, "Key": key, "Range": span}
+        if not etag:
+            return self._client.get_object(**where)  # type: ignore[arg-type]
+        plain, _, version = etag.partition(_VERSION)
+        try:
+            return self._client.get_object(**where, IfMatch=f'"{plain}"')  # type: ignore[arg-type]
+        except ClientError as error:
+            if _code(error) not in ("412", "PreconditionFailed") and not (version and _is_missing(error)):
+                raise
+        # Only now: to read by the version's id is a permission of its own.
+        with suppress(ClientError):
+            if version:
+                return self._client.get_object(**where, VersionId=version)  # type: ignore[arg-type]
+        try:
+            now = _etag(self._client.head_object(Bucket=self._bucket, Key=key))
+        except ClientError:
+            now = ""
+        raise changed(self._shown(key), etag, now)
 
     def _key(self, path: str) -> str:
         return f"{self._prefix}/{checked(path)}" if self._prefix else checked(path)
@@ -154,12 +179,26 @@ def _clear_errors(where: str) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        code = error.response.get("Error", {}).get("Code", "")
+        code = _code(error)
         why = _REASONS.get(code, f"{code}: {error.response.get('Error', {}).get('Message', '')}")
-        missing = code in ("404", "NoSuchKey")
+        missing = _is_missing(error)
         raise TrainmasterError("source_unavailable", source=where, why=why, missing=missing) from error
     except (BotoCoreError, Boto3Error) as error:
         raise unavailable(where, error) from error
+
+
+def _code(error: ClientError) -> str:
+    return error.response.get("Error", {}).get("Code", "")
+
+
+def _is_missing(error: ClientError) -> bool:
+    return _code(error) in ("404", "NoSuchKey")
+
+
+def _etag(head: Mapping[str, Any]) -> str:
+    version = head.get("VersionId", "null")
+    plain = str(head["ETag"]).strip('"')
+    return plain if version == "null" else f"{plain}{_VERSION}{version}"
 
 
 _REASONS = {
@@ -169,5 +208,4 @@ _REASONS = {
     "403": "access is denied; check the credentials",
     "AccessDenied": "access is denied; check the credentials",
     "InvalidRange": "it ended before the range began",
-    "PreconditionFailed": "it has changed since its manifest was made",
 }

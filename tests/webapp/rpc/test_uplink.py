@@ -70,10 +70,11 @@ def test_a_checkpoint_of_a_diverged_model_is_registered(job: Job) -> None:
     builder.feed("state.pt", b"weights")
     uploaded = uplink_pb2.CheckpointUploaded(
         step=5, manifest_json=to_json(builder.finish()), source_url="file:///x",
-        metrics_json=json.dumps({"loss": float("nan"), "lr": 0.1}), saved_at_ms=5,
+        metrics_json=json.dumps({"loss": float("nan"), "lr": 0.1}), saved_at_ms=5, etags=["its-etag"],
     )  # fmt: skip
     assert batch(job, uplink_pb2.Batch.CHECKPOINT, checkpoint=uploaded).error == ""
-    assert Checkpoint.objects.get().metrics == {"lr": 0.1}
+    kept = Checkpoint.objects.select_related("manifest").get()
+    assert (kept.metrics, kept.manifest.etags) == ({"lr": 0.1}, ["its-etag"])
 
 
 def test_what_the_database_refuses_is_answered_so_that_the_agent_goes_on(job: Job) -> None:

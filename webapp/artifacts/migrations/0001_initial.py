@@ -25,6 +25,14 @@ class Migration(migrations.Migration):
                         help_text="its files lie under this store URL; empty: they were deleted"
                     ),
                 ),
+                (
+                    "etags",
+                    models.JSONField(
+                        default=list,
+                        help_text="what the store called each file, in the manifest's order, when it was registered; "
+                        "empty: nothing that is the same for all",
+                    ),
+                ),
                 ("total_bytes", models.BigIntegerField()),
                 ("files", models.PositiveIntegerField()),
                 ("document", models.JSONField()),

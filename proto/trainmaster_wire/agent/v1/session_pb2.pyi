@@ -669,17 +669,23 @@ class ArtifactReference(_message.Message):
 
     MANIFEST_ID_FIELD_NUMBER: _builtins.int
     SOURCE_URL_FIELD_NUMBER: _builtins.int
+    ETAGS_FIELD_NUMBER: _builtins.int
     manifest_id: _builtins.str
     source_url: _builtins.str
+    @_builtins.property
+    def etags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """what the store called each file when it was registered, in the manifest's order; may be none"""
+
     def __init__(
         self,
         *,
         manifest_id: _builtins.str = ...,
         source_url: _builtins.str = ...,
+        etags: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifest_id", b"manifest_id", "source_url", b"source_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["etags", b"etags", "manifest_id", b"manifest_id", "source_url", b"source_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -3,8 +3,10 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
@@ -99,12 +101,17 @@ class CheckpointUploaded(_message.Message):
     SOURCE_URL_FIELD_NUMBER: _builtins.int
     METRICS_JSON_FIELD_NUMBER: _builtins.int
     SAVED_AT_MS_FIELD_NUMBER: _builtins.int
+    ETAGS_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     manifest_id: _builtins.str
     manifest_json: _builtins.str
     source_url: _builtins.str
     metrics_json: _builtins.str
     saved_at_ms: _builtins.int
+    @_builtins.property
+    def etags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """what the store calls each file, in the manifest's order; may be none"""
+
     def __init__(
         self,
         *,
@@ -114,10 +121,11 @@ class CheckpointUploaded(_message.Message):
         source_url: _builtins.str = ...,
         metrics_json: _builtins.str = ...,
         saved_at_ms: _builtins.int = ...,
+        etags: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifest_id", b"manifest_id", "manifest_json", b"manifest_json", "metrics_json", b"metrics_json", "saved_at_ms", b"saved_at_ms", "source_url", b"source_url", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["etags", b"etags", "manifest_id", b"manifest_id", "manifest_json", b"manifest_json", "metrics_json", b"metrics_json", "saved_at_ms", b"saved_at_ms", "source_url", b"source_url", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -131,10 +139,13 @@ class ArtifactUploaded(_message.Message):
     MANIFEST_ID_FIELD_NUMBER: _builtins.int
     MANIFEST_JSON_FIELD_NUMBER: _builtins.int
     SOURCE_URL_FIELD_NUMBER: _builtins.int
+    ETAGS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     manifest_id: _builtins.str
     manifest_json: _builtins.str
     source_url: _builtins.str
+    @_builtins.property
+    def etags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -142,10 +153,11 @@ class ArtifactUploaded(_message.Message):
         manifest_id: _builtins.str = ...,
         manifest_json: _builtins.str = ...,
         source_url: _builtins.str = ...,
+        etags: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["manifest_id", b"manifest_id", "manifest_json", b"manifest_json", "name", b"name", "source_url", b"source_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["etags", b"etags", "manifest_id", b"manifest_id", "manifest_json", b"manifest_json", "name", b"name", "source_url", b"source_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

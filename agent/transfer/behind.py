@@ -1,0 +1,54 @@
+"""What is verified goes on at once; the disk may be a few pieces behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+
+from agent.transfer.landing import WRITTEN_AT_ONCE, Landing
+from agent.transfer.sources import Source
+
+UNWRITTEN_PIECES, UNWRITTEN_BYTES = 4, 2 * WRITTEN_AT_ONCE  # of a lane, whichever is more
+
+
+class Behind:
+    """Writes verified pieces while others come. At the end all of them are on disk, also where the source has failed:
+    what is here whole need not be sent again."""
+
+    def __init__(self, landing: Landing, written: Callable[[int], None]) -> None:
+        self._landing, self._written = landing, written
+        self._most = max(UNWRITTEN_PIECES, UNWRITTEN_BYTES // landing.manifest.piece_size)
+        self._writing: deque[asyncio.Task[None]] = deque()
+
+    async def __aenter__(self) -> Behind:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._landing.flush()
+        ends = await asyncio.gather(*self._writing, return_exceptions=True)
+        if error is None:
+            for end in ends:
+                if end is not None:
+                    raise end
+
+    async def write(self, number: int, parts: Sequence[memoryview]) -> None:
+        if len(self._writing) == self._most:
+            await self._writing.popleft()
+        self._writing.append(asyncio.create_task(self._write(number, parts)))
+
+    async def _write(self, number: int, parts: Sequence[memoryview]) -> None:
+        await self._landing.write(number, parts)
+        self._written(sum(len(part) for part in parts))
+
+
+async def fill_from(source: Source, landing: Landing) -> None:
+    """All that another model on this node has of it."""
+    async with (
+        Behind(landing, lambda size: None) as disk,
+        aclosing(source.pieces(landing, range(landing.count))) as pieces,
+    ):
+        async for number, parts in pieces:
+            if await landing.verify(number, parts):
+                await disk.write(number, parts)

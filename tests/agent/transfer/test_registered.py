@@ -1,0 +1,159 @@
+"""What was registered is what is delivered: an object that was replaced since is told at once, by its name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.artifacts import upload
+from agent.observed import DeploymentPhase
+from agent.transfer.progress import TransferState
+from agent.wanted import Artifact
+from agent.wire import wanted_from
+from platform_core.distribution.forest import STORE
+from platform_core.distribution.manifest import Manifest
+from tests.agent.transfer.conftest import FILES
+from tests.agent.transfer.rig import Node, completed, content, delivery
+from tests.agent.transfer.test_deployments import Agent, all_complete, order
+from tests.support.s3 import keep_versions, s3, s3_client, s3_server
+from trainmaster.store import open_store
+from trainmaster.store.copying import lasting_etag
+from trainmaster_wire.agent.v1 import session_pb2
+
+__all__ = ["s3", "s3_client", "s3_server"]
+
+
+@dataclass
+class Bucket:
+    url: str
+    etags: Mapping[str, str]  # of what was registered
+
+    def replace(self, path: str = "weights.bin") -> str:
+        """The object is another of the same length from now on."""
+        store = open_store(self.url)
+        store.write(path, [bytes(len(FILES[path]))])
+        return store.etag(path)
+
+
+@pytest.fixture
+def bucket(s3: str) -> Bucket:
+    return registered(s3)
+
+
+def registered(url: str) -> Bucket:
+    store = open_store(url)
+    for path, data in FILES.items():
+        store.write(path, [data])
+    return Bucket(url, {path: lasting_etag(store, path) for path in FILES})
+
+
+async def test_an_object_that_was_replaced_fails_the_delivery_before_a_byte_of_it_is_kept(
+    nodes: list[Node], bucket: Bucket, manifest: Manifest
+) -> None:
+    now = bucket.replace()
+    nodes[0].begin(replace(delivery(manifest, bucket.url), etags=bucket.etags))
+    end = await nodes[0].ended()
+    assert (end.state, end.error_code) == (TransferState.FAILED, "source_changed")
+    where, then = f"{bucket.url}/weights.bin", bucket.etags["weights.bin"]
+    assert end.error == (
+        f"{where} was changed since version 3 was registered: "
+        f"the store called it {then} and calls it {now} now; register it anew"
+    )
+    assert (end.retries, end.refused_bytes, end.distrusted) == (1, 0, ())
+    assert end.store_bytes < len(FILES["config/model.json"]) + 1
+
+
+async def test_the_registered_version_is_delivered_where_the_bucket_keeps_versions(
+    nodes: list[Node], s3: str, s3_client: Any, manifest: Manifest
+) -> None:
+    keep_versions(s3_client, s3)
+    bucket = registered(s3)
+    bucket.replace()
+    nodes[0].begin(replace(delivery(manifest, bucket.url), etags=bucket.etags))
+    end = await nodes[0].ended()
+    assert completed(end), end
+    assert content(nodes[0].home()) == FILES
+
+
+async def test_what_neighbours_have_of_it_comes_from_them(
+    nodes: list[Node], bucket: Bucket, manifest: Manifest
+) -> None:
+    nodes[0].begin(replace(delivery(manifest, bucket.url), etags=bucket.etags))
+    assert completed(await nodes[0].ended())
+    bucket.replace()
+    wanted = delivery(manifest, bucket.url, nodes[0])
+    nodes[1].begin(replace(wanted, etags=bucket.etags, lanes=((STORE, nodes[0].name),)))
+    end = await nodes[1].ended()
+    assert completed(end), end
+    assert "was changed since version 3" in "".join(report.error for report in nodes[1].reports)
+
+
+async def test_those_who_wait_for_each_other_all_fail(
+    nodes: list[Node], bucket: Bucket, manifest: Manifest
+) -> None:
+    bucket.replace()
+    pair = nodes[:2]
+    for node, other, lanes in (
+        (*pair, ((STORE, "node-1"), ("node-1", STORE))),
+        (*reversed(pair), (("node-0", STORE), (STORE, "node-0"))),
+    ):
+        node.begin(replace(delivery(manifest, bucket.url, other), etags=bucket.etags, lanes=lanes))
+    ends = await asyncio.gather(*(node.ended() for node in pair))
+    assert [end.error_code for end in ends] == ["source_changed"] * 2, ends
+
+
+async def test_an_order_with_what_is_registered_anew_heals_it(
+    tmp_path: Path, bucket: Bucket, manifest: Manifest
+) -> None:
+    store = open_store(bucket.url)
+    store.write(
+        "weights.bin", [FILES["weights.bin"]], size=1 << 40
+    )  # the same bytes, in another number of parts
+    in_order = [bucket.etags[entry.path] for entry in manifest.files]
+    old = tuple(
+        etag if entry.path != "weights.bin" else "0-1"
+        for entry, etag in zip(manifest.files, in_order, strict=True)
+    )
+    agent = Agent(tmp_path / "agent")
+    await agent.start()
+    wanted = order(manifest, bucket)  # type: ignore[arg-type]
+    try:
+        agent.deployments.receive(replace(wanted, artifact=replace(wanted.artifact, etags=old)))
+        await agent.until(lambda seen: bool(seen) and seen[0].phase is DeploymentPhase.FAILED)
+        assert agent.deployments.observed()[0].error_code == "source_changed"
+        anew = tuple(store.etag(entry.path) for entry in manifest.files)
+        agent.deployments.receive(replace(wanted, artifact=replace(wanted.artifact, etags=anew)))
+        await agent.until(all_complete)
+    finally:
+        await agent.deployments.close()
+
+
+async def test_a_file_on_a_disk_is_known_by_its_pieces(
+    nodes: list[Node], tmp_path: Path, manifest: Manifest
+) -> None:
+    bucket = registered((tmp_path / "source").as_uri())
+    bucket.replace()
+    nodes[0].begin(replace(delivery(manifest, bucket.url), etags=bucket.etags))
+    end = await nodes[0].ended()
+    assert (end.state, end.error_code) == (TransferState.FAILED, "verification_failed")
+    assert "(weights.bin, chunk 1, piece 0)" in end.error
+    assert f"if {bucket.url} was changed since version 3 was registered, register it anew" in end.error
+
+
+def test_an_uploaded_checkpoint_is_announced_with_what_the_store_calls_it(s3: str, tmp_path: Path) -> None:
+    (tmp_path / "b.pt").write_bytes(b"state")
+    (tmp_path / "a.json").write_bytes(b"{}")
+    uploaded = upload(tmp_path, "checkpoint", s3)
+    store = open_store(s3)
+    assert uploaded.etags == (store.etag("a.json"), store.etag("b.pt"))
+
+
+def test_an_order_on_the_wire_has_the_etags() -> None:
+    reference = session_pb2.ArtifactReference(manifest_id="man-1", source_url="s3://x", etags=["a", ""])
+    message = session_pb2.Wanted(deployments=[session_pb2.DeploymentWanted(artifact=reference)])
+    assert wanted_from(message).deployments[0].artifact == Artifact("man-1", "s3://x", ("a", ""))

@@ -53,10 +53,10 @@ def test_a_department_without_teams_leaves_its_part_to_its_siblings() -> None:
 
 
 def test_so_does_one_whose_teams_all_have_no_weight() -> None:
-    teams = {"search": Sibling(1), "nlp": Sibling(0, "language"), "speech": Sibling(0, "language")}
+    teams = {"search": Sibling(1), "vision": Sibling(1, "research"), "nlp": Sibling(0, "language")}
     found = Hierarchy(RESEARCH, teams)
-    assert found.fractions() == {"search": 1.0, "nlp": 0.0, "speech": 0.0}
-    assert found.divided(8, {"search": 8, "nlp": 8, "speech": 8}) == {"search": 8, "nlp": 0, "speech": 0}
+    assert found.fractions() == {"search": 1 / 4, "vision": 3 / 4, "nlp": 0.0}
+    assert found.divided(8, {"search": 8, "vision": 8, "nlp": 8}) == {"search": 2, "vision": 6, "nlp": 0}
 
 
 def test_a_department_within_itself_is_refused_with_the_circle() -> None:

@@ -1,9 +1,11 @@
 """Departments: who may make and move them, what is refused, what the scheduler is told of them, and the page."""
 
 import re
+import threading
 from collections.abc import Callable
 
 import pytest
+from django.db import connection, transaction
 from django.test import Client
 
 from platform_core.errors import TrainmasterError
@@ -204,3 +206,29 @@ def test_departments_take_no_more_queries_than_one(
     queries.team_shares(NOW)
     with django_assert_max_num_queries(4):  # type: ignore[attr-defined]
         queries.team_shares(NOW)
+
+
+def test_two_moves_at_once_do_not_make_a_circle_together(research: Team, transactional_db: None) -> None:
+    services.set_department(SYSTEM, "product", "Product")
+    inside, finish = threading.Event(), threading.Event()
+    outcome: list[str] = []
+
+    def second() -> None:
+        try:
+            inside.wait(10)
+            services.set_department(SYSTEM, "product", "Product", parent="research")
+            outcome.append("moved")
+        except TrainmasterError as error:
+            outcome.append(error.code)
+        finally:
+            connection.close()
+            finish.set()
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    with transaction.atomic():
+        services.set_department(SYSTEM, "research", "Research", parent="product")
+        inside.set()
+        assert not finish.wait(0.3)  # it waits for the rows that are locked here
+    thread.join(10)
+    assert outcome == ["request_invalid"]

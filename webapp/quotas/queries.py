@@ -234,9 +234,12 @@ def _priced(rows: QuerySet[LedgerEntry], from_ms: int, to_ms: int, *keys: str) -
 
 
 def team_shares(now_ms: int, known: Tree | None = None) -> tuple[TeamShare, ...]:
-    """Every quota as the scheduler's snapshot wants it. The use may be half a minute old, the rest is not."""
-    rows = list(Quota.objects.order_by("team_id", "gpu_type"))
+    """Every quota as the scheduler's snapshot wants it. The use may be half a minute old, the rest is not.
+
+    `known`: what the caller has read already; a team that came since then is left out.
+    """
     whole = known or tree.load()
+    rows = list(Quota.objects.filter(team__in=whole.teams).order_by("team_id", "gpu_type"))
     used = {
         (team, gpu_type): slots
         for team, gpu_type, slots in LedgerEntry.objects.filter(ended_ms=None)

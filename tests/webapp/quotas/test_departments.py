@@ -17,7 +17,7 @@ from webapp.accounts.models import Department, Team, User
 from webapp.accounts.permissions import SYSTEM, Actor
 from webapp.clusters.models import Node
 from webapp.live.models import Event
-from webapp.quotas import queries, sharing
+from webapp.quotas import queries, sharing, tree
 from webapp.quotas.models import Quota
 
 ActorOf = Callable[[User], Actor]
@@ -157,6 +157,15 @@ def test_a_moved_team_counts_where_it_is_at_once(shared: None) -> None:
     Team.objects.filter(slug="speech").update(department=None)
     after = {share.team: share.usage_share for share in queries.team_shares(NOW)}
     assert (round(before["speech"], 2), after["speech"]) == (1.2, 0.0)
+
+
+def test_a_team_that_comes_while_the_shares_are_read_is_left_out(
+    research: Team, quota: Give, vision: Team
+) -> None:
+    quota(vision)
+    known = tree.load()
+    quota(services.create_team(SYSTEM, "newcomer", "Newcomer"))
+    assert [share.team for share in queries.team_shares(NOW, known)] == ["vision"]
 
 
 def test_departments_count_only_where_a_team_of_theirs_has_a_quota(

@@ -27,6 +27,10 @@ def report(ledger: Ledger) -> dict[str, object]:
         "utilisation": round(ledger.busy_gpu_ms / window, 4) if window else None,
         "makespan_s": _seconds(max((each.ended_ms for each in outcomes), default=0) - ledger.first_ms),
         "preemptions": ledger.preemptions,
+        "restarts": ledger.restarts,
+        "failed": len(ledger.failed),
+        "node_failures": ledger.node_failures,
+        "spot_notices": ledger.spot_notices,
         "gpu_seconds_lost": _seconds(ledger.lost_gpu_ms),
         "fragmentation": round(ledger.broken_gpu_ms / ledger.free_gpu_ms, 4) if ledger.free_gpu_ms else 0.0,
     }

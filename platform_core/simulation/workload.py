@@ -16,7 +16,18 @@ class Knowledge(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Saving:
+    """How a script keeps its work. Only what it has saved outlives its attempt."""
+
+    every_ms: int = 0  # between the end of one save and the start of the next; 0: never by itself
+    takes_ms: int = 0  # the work stands still so long
+    when_stopped: bool = True  # does it save once more when it is told to stop?
+
+
+@dataclass(frozen=True, slots=True)
 class TraceJob:
+    """A job and its class: how urgent it is, whether it may be stopped or resized, how it saves."""
+
     id: str
     submit_ms: int
     gpus: int
@@ -26,11 +37,12 @@ class TraceJob:
     priority: int = 50
     preemptible: bool = True
     min_gpus: int = 0  # it runs with so many too, in proportion slower; 0: only with all
+    saving: Saving = Saving()
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A node is taken away, `notice_ms` after that was said (0: a failure), and comes back or not."""
+    """A node is taken away, `notice_ms` after that was said, and comes back or not. 0: it fails, and nobody says so."""
 
     node: str
     at_ms: int  # of the notice

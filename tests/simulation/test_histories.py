@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from platform_core.cluster.health import DEFAULT_LIMITS
 from platform_core.cluster.snapshot import NodeView, Snapshot
 from platform_core.scheduling.engine import Decisions, decide, plan
 from platform_core.scheduling.ordering import ORDERS
@@ -25,6 +26,7 @@ from tests.core.scheduling.situations import node
 FIFO = Policy("first_come", skip_ahead=False)
 SKIP = Policy("first_come")
 SRTF = Policy("shortest_remaining", evicts=True)
+SUSPECT_MS = DEFAULT_LIMITS.suspect_ms  # so long nobody knows that a node has failed
 OURS = Policy("size_and_wait", evicts=True, moves=True, reservations=1)
 ELASTIC = Policy("first_come", reservations=1, elastic=True)
 POLICIES = [
@@ -108,7 +110,7 @@ def test_a_node_that_fails_without_notice_costs_the_work_since_the_start() -> No
     failed = Departure("node-n0", at_ms=100_000, notice_ms=0, back_ms=500_000)
     ledger = Cluster(cluster(8), [job("a", 0, 8, 300)], SKIP, departures=[failed]).run()
     assert ledger.outcomes[0].ended_ms == 830_000
-    assert ledger.lost_gpu_ms == 8 * (100_000 + 30_000)
+    assert ledger.lost_gpu_ms == 8 * (100_000 + 30_000 + 30_000)  # its silence is noticed after 30 s
 
 
 @pytest.mark.parametrize(
@@ -162,14 +164,15 @@ def test_every_job_ends_with_all_its_work_done(policy: Policy, jobs: list[TraceJ
 
 @st.composite
 def departures(draw: st.DrawFn) -> list[Departure]:
-    """Each node goes once at most, and comes back."""
-    return [
+    """In order of time. Each node goes once at most, and comes back."""
+    gone = [
         Departure(
             name, at_ms, draw(st.sampled_from([0, 20_000, 120_000])), at_ms + draw(st.integers(0, 400_000))
         )
         for name in draw(st.sets(st.sampled_from(["node-n0", "node-n1", "node-n2"])))
         for at_ms in [draw(st.integers(0, 400)) * 1_000]
     ]
+    return sorted(gone, key=lambda each: each.at_ms)
 
 
 @pytest.mark.parametrize("policy", [SKIP, OURS, ELASTIC], ids=str)
@@ -183,7 +186,9 @@ def test_nothing_is_placed_on_a_node_after_its_notice_and_every_job_ends(
         away = {
             each.node
             for each in gone
-            if each.at_ms <= snapshot.now_ms < max(each.at_ms + each.notice_ms, each.back_ms or 0)
+            if each.at_ms + (0 if each.notice_ms else SUSPECT_MS)
+            <= snapshot.now_ms
+            < max(each.at_ms + each.notice_ms, each.back_ms or 0)
         }
         seats = {seat.node for _, placement in decided.started for seat in placement.members}
         assert not seats & away

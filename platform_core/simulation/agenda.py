@@ -1,0 +1,40 @@
+"""What is yet to happen in a history: one heap, in order of time and then of names."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class What(IntEnum):
+    ARRIVES = 0  # a job
+    GOES_ON = 1  # its script saves, or ends
+    LEAVES = 2  # it was told to stop, and has stopped
+    LOOK = 3  # time alone has changed what a round would do with it
+    NOTICE = 4  # a node will go
+    GONE = 5
+    SWEEP = 6  # it has been silent for so long that a sweep makes something of it
+    BACK = 7
+
+
+class Event(NamedTuple):
+    at_ms: int
+    whom: str  # job or node
+    number: int  # which attempt of the job, which departure of the node: an earlier one is stale
+    what: What
+
+
+@dataclass(slots=True)
+class Agenda:
+    events: list[Event] = field(default_factory=list)
+
+    def add(self, at_ms: int, whom: str, number: int, what: What) -> None:
+        heapq.heappush(self.events, Event(at_ms, whom, number, what))
+
+    def next_at(self, now_ms: int) -> Event | None:
+        """The next event of this moment."""
+        if self.events and self.events[0].at_ms == now_ms:
+            return heapq.heappop(self.events)
+        return None

@@ -1,0 +1,143 @@
+"""What is kept of a job of a history beside the machine's value of it, and how a round is told of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from platform_core.checkpointing.retention import Kept
+from platform_core.cluster.snapshot import PendingJob, RunningJob
+from platform_core.jobs.job import Job, Stop
+from platform_core.jobs.spec import CheckpointPolicy, JobSpec, Strategy
+from platform_core.simulation.script import Script
+from platform_core.simulation.workload import Knowledge, TraceJob, restart_ms
+
+
+@dataclass(slots=True)
+class Record:
+    """`done_ms` is the work in the checkpoint from which its next attempt goes on."""
+
+    trace: TraceJob
+    job: Job
+    known_ms: int  # how long it takes, as the scheduler is told
+    waiting_since_ms: int
+    done_ms: int = 0
+    attained_gpu_ms: int = 0  # in members that have ended
+    checkpoints: tuple[Kept, ...] = ()
+    resize_to: int = 0
+    room_on: tuple[str, ...] = ()
+    room_until_ms: int | None = None
+    script: Script | None = None  # of the attempt that lives
+
+    @property
+    def attempt_id(self) -> str:
+        return f"{self.job.id}/{self.job.attempt}"
+
+    @property
+    def resume_ms(self) -> int:
+        """What its next attempt takes before the work goes on."""
+        return restart_ms(self.trace.gpus) if self.job.attempt else 0
+
+
+def spec_of(job: TraceJob, gpu_type: str) -> JobSpec:
+    """As its user would have described it."""
+    return JobSpec(
+        name=job.id,
+        team=job.team,
+        project="",
+        command=(),
+        code="",
+        container_image="",
+        environment=(),
+        secrets=(),
+        num_gpus=job.gpus,
+        min_gpus=job.min_gpus or job.gpus,
+        gpu_type=gpu_type,
+        cpus_per_gpu=0,
+        memory_per_gpu_bytes=0,
+        priority=job.priority,
+        preemptible=job.preemptible,
+        max_runtime_ms=job.limit_ms,
+        strategy=Strategy.CUSTOM,
+        checkpoint=CheckpointPolicy(interval_ms=job.saving.every_ms),
+        resume_from="",
+        dataset="",
+        purpose="",
+        hyperparameters=(),
+        tags=(),
+        seed=None,
+        experiment="",
+    )
+
+
+def known_ms(job: TraceJob, knowledge: Knowledge) -> int:
+    return job.limit_ms if knowledge is Knowledge.LIMITS else job.duration_ms
+
+
+def as_pending(record: Record) -> PendingJob:
+    job = record.job
+    spec = job.spec
+    return PendingJob(
+        id=job.id,
+        team=spec.team,
+        user="",
+        num_gpus=spec.num_gpus,
+        min_gpus=spec.min_gpus,
+        gpu_type=spec.gpu_type,
+        priority=spec.priority,
+        submitted_ms=job.submitted_ms,
+        excluded_nodes=job.excluded_nodes,
+        preemptible=spec.preemptible,
+        max_runtime_ms=record.known_ms,
+        waiting_since_ms=record.waiting_since_ms,
+        cpus_per_gpu=spec.cpus_per_gpu,
+        memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
+        strategy=spec.strategy,
+        attained_gpu_ms=record.attained_gpu_ms,
+        expected_runtime_ms=max(0, record.known_ms - record.done_ms) + record.resume_ms,
+        constraints=spec.placing,
+        resize_to=record.resize_to,
+        resize_on=tuple([member.node for member in job.members]) if record.resize_to else (),
+        room_on=record.room_on,
+        room_until_ms=record.room_until_ms,
+    )
+
+
+def as_running(record: Record, asked: PendingJob, expected_end_ms: int) -> RunningJob:
+    """From its placement on; `asked` is what it asked for when it waited."""
+    job, trace = record.job, record.trace
+    assert job.started_ms is not None
+    asks = asked
+    if asked.resize_to or asked.room_on:
+        asks = replace(asked, resize_to=0, resize_on=(), room_on=(), room_until_ms=None)
+    return RunningJob(
+        id=job.id,
+        team=asked.team,
+        gpu_type=asked.gpu_type,
+        priority=asked.priority,
+        placement=tuple([(member.node, member.slots) for member in job.members]),
+        started_ms=job.started_ms,
+        expected_end_ms=expected_end_ms,
+        last_checkpoint_ms=None,
+        preemptible=asked.preemptible,
+        num_gpus=asked.num_gpus,
+        min_gpus=asked.min_gpus,
+        submitted_ms=asked.submitted_ms,
+        attained_gpu_ms=asked.attained_gpu_ms,
+        max_runtime_ms=asked.max_runtime_ms,
+        saves_when_stopped=trace.saving.when_stopped,
+        asks=asks,
+    )
+
+
+def as_it_goes_on(running: RunningJob, record: Record) -> RunningJob:
+    """The same after something has happened to it: a save, the end of a member, the order to stop."""
+    job = record.job
+    comes_back = job.spec.preemptible and job.stop in (Stop.NONE, Stop.PREEMPT)
+    return replace(
+        running,
+        placement=tuple([(member.node, member.slots) for member in job.living]),
+        last_checkpoint_ms=job.latest_ms if job.latest_attempt == job.attempt else None,
+        preemptible=running.preemptible and not job.stopping,
+        asks=as_pending(record) if comes_back else None,
+        stopping=job.stopping,
+    )

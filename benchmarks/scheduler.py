@@ -1,8 +1,9 @@
 """Policies on a recorded trace: `python -m benchmarks.scheduler --trace FILE.csv --nodes 64 --policy all`.
 
-The file has the columns submit_s, gpus, duration_s and perhaps team. Each policy drives the platform's own
-engine through the platform's own simulator and gets one JSON line. `sjf` and `srtf` are oracles: they know
-the durations. All others see a user's limit.
+The file has the columns submit_s, gpus, duration_s, and perhaps team, preemptible (yes or no), min_gpus and
+checkpoint_s. Each policy drives the platform's own engine through the platform's own simulator and gets one JSON line.
+`sjf` and `srtf` are oracles: they know the durations. All others see a user's limit. Nodes stay whole unless the flags
+of `benchmarks.scheduler_faults` say otherwise.
 """
 
 from __future__ import annotations
@@ -11,19 +12,20 @@ import csv
 import json
 import random
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
+from benchmarks.scheduler_faults import WHOLE, Faults, options
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, Snapshot
 from platform_core.scheduling.engine import Decisions, decide
 from platform_core.scheduling.policy import Policy
 from platform_core.simulation.cluster import Cluster
 from platform_core.simulation.report import report
-from platform_core.simulation.workload import Knowledge, TraceJob
+from platform_core.simulation.workload import Departure, Knowledge, Saving, TraceJob
 
 DAY_MS = 86_400_000
 UNKNOWN_LIMIT_MS = 7 * DAY_MS
@@ -99,9 +101,19 @@ def read_trace(path: Path, window: str, estimates: str, seed: int, speedup: floa
                         duration_ms=duration_ms,
                         limit_ms=limit_of(duration_ms, estimates, rng),
                         team=row.get("team") or "everyone",
+                        preemptible=_is_preemptible(row),
+                        min_gpus=int(row.get("min_gpus") or 0),
+                        saving=Saving(round(float(row.get("checkpoint_s") or 0) * 1_000)),
                     )
                 )
     return jobs
+
+
+def _is_preemptible(row: Mapping[str, str]) -> bool:
+    told = row.get("preemptible") or "yes"
+    if told not in ("yes", "no"):
+        raise click.UsageError(f"the column preemptible has {told!r}; it must be yes or no")
+    return told == "yes"
 
 
 def limit_of(duration_ms: int, estimates: str, rng: random.Random) -> int:
@@ -113,9 +125,12 @@ def limit_of(duration_ms: int, estimates: str, rng: random.Random) -> int:
     return round(duration_ms * rng.uniform(low, high))
 
 
-def replay(name: str, jobs: list[TraceJob], nodes: list[NodeView]) -> dict[str, object]:
+def replay(
+    name: str, jobs: list[TraceJob], nodes: list[NodeView], departures: Iterable[Departure] = ()
+) -> dict[str, object]:
     contestant, watch = CONTESTANTS[name], Stopwatch()
-    cluster = Cluster(nodes, jobs, contestant.policy, contestant.knowledge, watch)
+    policy = replace(contestant.policy, elastic=any(job.min_gpus for job in jobs))
+    cluster = Cluster(nodes, jobs, policy, contestant.knowledge, watch, departures=departures)
     numbers = report(cluster.run())
     each = watch.seconds / watch.rounds if watch.rounds else 0.0
     return {"policy": name, **numbers, "rounds": watch.rounds, "plan_s_per_round": round(each, 6)}
@@ -131,10 +146,11 @@ def lines(
     speedup: float = 1.0,
     estimates: str = "factor:1-5",
     seed: int = 1,
+    faults: Faults = WHOLE,
 ) -> Iterator[dict[str, object]]:
     """What each policy makes of the trace, as it comes."""
     jobs = read_trace(trace, window, estimates, seed, speedup)
-    fitting = [job for job in jobs if job.gpus <= nodes * gpus_per_node]
+    fitting = faults.saving([job for job in jobs if job.gpus <= nodes * gpus_per_node], gpus_per_node)
     about = {
         "trace": trace.stem,
         "window": window,
@@ -142,9 +158,11 @@ def lines(
         "estimates": estimates,
         "seed": seed,
         "too_large": len(jobs) - len(fitting),
+        **faults.told,
     }
     for name in policies:
-        yield {**replay(name, fitting, cluster_of(nodes, gpus_per_node)), **about}
+        cluster = faults.marked(cluster_of(nodes, gpus_per_node))
+        yield {**replay(name, fitting, cluster, faults.departures(cluster, seed)), **about}
 
 
 @click.command()
@@ -156,6 +174,7 @@ def lines(
 @click.option("--policy", "policies", default="all", show_default=True, help=", ".join(CONTESTANTS))
 @click.option("--estimates", default="factor:1-5", show_default=True, help="exact, none or factor:LOW-HIGH")
 @click.option("--seed", default=1, show_default=True)
+@options
 def main(
     trace: Path,
     nodes: int,
@@ -165,6 +184,7 @@ def main(
     policies: str,
     estimates: str,
     seed: int,
+    faults: Faults,
 ) -> None:
     """Replay a trace under one policy or all of them."""
     told = lines(
@@ -176,6 +196,7 @@ def main(
         speedup=speedup,
         estimates=estimates,
         seed=seed,
+        faults=faults,
     )
     for line in told:
         print(json.dumps(line), flush=True)

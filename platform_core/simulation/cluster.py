@@ -92,6 +92,11 @@ class Cluster:
                 self._settle(now_ms)
                 if self._watch_rounds:
                     self._watch_rounds(now_ms, self._teams.held, len(self._jobs.pending))
+        if self._jobs.running:
+            stuck = ", ".join(sorted(self._jobs.running)[:3])
+            raise RuntimeError(
+                f"nothing can happen any more, and {len(self._jobs.running)} jobs still run: {stuck}"
+            )
         self._nodes.touched.update(self._nodes.views)
         self._check_the_books(events[0].at_ms if events else self.ledger.now_ms)
         return self.ledger

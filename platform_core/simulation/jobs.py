@@ -256,7 +256,7 @@ class Jobs:
         ran_ms = now_ms - self.running.pop(job.id).started_ms
         record.script = None
         if outcome is JobState.SUCCEEDED:
-            self._ledger.succeeded(record.trace, now_ms, ran_ms)
+            self._ledger.succeeded(record.trace, now_ms, ran_ms, job.attempt)
             del self._records[job.id]
             return
         lost_gpu_ms = (now_ms - script.kept_from_ms) * script.held

@@ -17,6 +17,7 @@ class Outcome:
     job: TraceJob
     ended_ms: int
     held_ms: int  # time on GPUs, resumes included
+    attempts: int = 1
 
     @property
     def completion_ms(self) -> int:
@@ -66,5 +67,5 @@ class Ledger:
         self.failed.append(job.id)
         self.lost_gpu_ms += lost_gpu_ms
 
-    def succeeded(self, job: TraceJob, now_ms: int, ran_ms: int) -> None:
-        self.outcomes.append(Outcome(job, now_ms, self._held_before.pop(job.id, 0) + ran_ms))
+    def succeeded(self, job: TraceJob, now_ms: int, ran_ms: int, attempts: int) -> None:
+        self.outcomes.append(Outcome(job, now_ms, self._held_before.pop(job.id, 0) + ran_ms, attempts))

@@ -134,10 +134,12 @@ async def _next(
 ) -> session_pb2.FromServer | None:
     """The next message to send; None when the agent has hung up. An error of a task becomes the session's error."""
     getter = asyncio.create_task(outgoing.get())
-    done, _ = await asyncio.wait([getter, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    try:
+        done, _ = await asyncio.wait([getter, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        getter.cancel()  # without effect on one that is done
     if getter in done:
         return getter.result()
-    getter.cancel()
     for task in tasks:
         if task in done and (error := task.exception()) is not None:
             raise error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -24,7 +25,7 @@ RESERVES = Policy(reservations=1)
 STOPS = Policy(reservations=1, evicts=True, moves=True, elastic=True, reclaims=True)
 
 
-def applied(situation: Snapshot, job_id: str, change: Change) -> Snapshot:
+def applied(situation: Snapshot, job_id: str, change: Change, named: str) -> Snapshot:
     """What a person would do: submit it anew and cancel the old one, or change its priority, its quota, the cluster."""
     (job,) = [each for each in situation.pending if each.id == job_id]
     others = [each for each in situation.pending if each.id != job_id]
@@ -34,20 +35,13 @@ def applied(situation: Snapshot, job_id: str, change: Change) -> Snapshot:
         kept = [each for each in situation.teams if each not in mine]
         return replace(situation, teams=(*kept, replace(share, maximum=int(change.value))))
     if change.field == "more_nodes":
-        like = min((each for each in situation.nodes if each.gpu_type == job.gpu_type and not each.windows
-                    and may_run(job, each)), key=lambda each: (-each.slots, each.id))  # fmt: skip
-        # Named as the last of all, one of the two that were tried: in between, names decide who gets which of equals.
-        new = [
-            replace(
-                like,
-                id=name,
-                hostname=name,
-                rack=name,
-                free_slots=tuple(range(like.slots)),
-                state=NodeState.READY,
-            )
-            for name in (f"~zz{number:04}" for number in range(int(change.value)))
-        ]
+        told = re.search(r"with (\d+) ", change.sentence)
+        assert told
+        like = next(each for each in situation.nodes if each.gpu_type == job.gpu_type and not each.windows
+                    and each.slots == int(told[1]) and may_run(job, each))  # fmt: skip
+        names = [f"{named}{number:04}" for number in range(int(change.value))]
+        new = [replace(like, id=name, hostname=name, rack=name, free_slots=tuple(range(like.slots)),
+                       state=NodeState.READY) for name in names]  # fmt: skip
         return replace(situation, nodes=(*situation.nodes, *new))
     if change.field == "priority":
         return replace(situation, pending=(*others, replace(job, priority=int(change.value))))
@@ -81,9 +75,7 @@ def changed(job: PendingJob, change: Change, now_ms: int) -> PendingJob:
 
 def may_run(job: PendingJob, each: object) -> bool:
     alone = snapshot([replace(each, state=node("a").state, free_slots=(0,), windows=())], [])  # type: ignore[type-var]
-    lone = replace(
-        job, num_gpus=1, min_gpus=1, excluded_nodes=(), constraints=job.constraints._replace(max_racks=0)
-    )
+    lone = replace(job, num_gpus=1, min_gpus=1, constraints=job.constraints._replace(max_racks=0))
     wide = (team(job.team, gpu_type=job.gpu_type),)
     return bool(plan(replace(alone, pending=(lone,), teams=wide)).placements)
 
@@ -181,14 +173,18 @@ def test_who_is_not_in_the_queue_has_no_answer() -> None:
     assert changes(snapshot([node("a")], []), Policy(), "job-gone") == ()
 
 
-@given(situation=snapshots(), policy=st.sampled_from([Policy(), Policy(skip_ahead=False), RESERVES, STOPS]))
+@given(
+    situation=snapshots(),
+    policy=st.sampled_from([Policy(), Policy(skip_ahead=False), RESERVES, STOPS]),
+    named=st.sampled_from(["!a", "node-n1b", "r1", "~zz"]),
+)
 @settings(deadline=None)
 def test_every_change_that_is_told_starts_the_job_when_it_is_made(
-    situation: Snapshot, policy: Policy
+    situation: Snapshot, policy: Policy, named: str
 ) -> None:
     for wait in plan(situation, policy).waits:
         for change in changes(situation, policy, wait.job_id):
-            after = applied(situation, wait.job_id, change)
+            after = applied(situation, wait.job_id, change, named)
             if change.stops:
                 assert wait.job_id in {stop.for_job for stop in decide(after, policy).stops}
             else:

@@ -16,6 +16,7 @@ from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_gr
 from webapp.clusters import services as clusters
 from webapp.clusters.models import Node
 from webapp.deployments.models import Deployment, Worker
+from webapp.rpc import session
 from webapp.rpc.session import SessionServicer
 from webapp.rpc.watching import Watcher
 
@@ -106,3 +107,16 @@ def test_heartbeats_are_answered_while_the_database_waits_and_the_newest_word_is
 
     asyncio.run(talk())
     assert Worker.objects.get(deployment=deployment, node=node).bytes_done == 400
+
+
+async def test_a_session_that_is_cut_off_leaves_no_task_behind() -> None:
+    listening = asyncio.create_task(asyncio.Event().wait())
+    before = asyncio.all_tasks()
+    waiting = asyncio.create_task(session._next(asyncio.Queue(), [listening]))  # type: ignore[list-item]
+    while len(asyncio.all_tasks()) < len(before) + 2:
+        await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+    listening.cancel()

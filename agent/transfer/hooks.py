@@ -62,6 +62,7 @@ class Hooks:
             if not ended:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()  # or it stays behind as a zombie where the agent stops
         # A process that a signal ended is told as the shell does.
         return Ended(
             code if code >= 0 else 128 - code, bytes(tail[-TAIL_BYTES:]).decode(errors="replace").strip()

@@ -23,8 +23,9 @@ from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2_grpc
 log = logging.getLogger(__name__)
 
 PLATFORM_SECONDS = 120.0  # a thousand nodes may ask at once
-NEIGHBOURS_SECONDS = 2.0  # for all together: they may be waiting for it themselves
-NEIGHBOURS_ASKED = 4  # in that time, if none of them answers
+# For all neighbours together: they may be waiting for it themselves, and one of megabytes takes most of a second a hop.
+NEIGHBOURS_SECONDS = 15.0
+NEXT_NEIGHBOUR_SECONDS = 0.5  # until the next is asked as well
 LOOK_EVERY_SECONDS = 0.2  # while a thread waits
 
 Ask = Callable[[str], Awaitable[bytes]]  # somebody for the JSON of the manifest with this id
@@ -89,7 +90,7 @@ class Manifests:
                     if not asked:
                         return None
                     done, asked = await asyncio.wait(
-                        asked, timeout=self._patience / NEIGHBOURS_ASKED, return_when=asyncio.FIRST_COMPLETED
+                        asked, timeout=NEXT_NEIGHBOUR_SECONDS, return_when=asyncio.FIRST_COMPLETED
                     )
                     for answer in done:
                         if (found := answer.result()) is not None:

@@ -182,6 +182,7 @@ class Deployments:
             delivery = await self._delivery(wanted)
             self._keep_record(known)
         except TrainmasterError as error:
+            self._holdings.given_up.add(known.manifest_id)
             failed = replace(
                 known.progress, state=TransferState.FAILED, error_code=error.code, error=error.sentence
             )

@@ -94,7 +94,7 @@ async def test_a_request_ends_with_the_last_who_asked(library: SlowLibrary, mani
 
 async def test_a_silent_neighbour_does_not_keep_the_next_from_being_asked(tmp_path: Path) -> None:
     silent, next_one, platform = SlowLibrary(MANIFEST), Library(MANIFEST), Library(MANIFEST)
-    manifests = Manifests(tmp_path, platform, patience=2)
+    manifests = Manifests(tmp_path, platform, patience=60)
     assert await manifests.get(MANIFEST.id, (silent, next_one)) == MANIFEST
     assert (silent.given_up, next_one.asked, platform.asked) == (1, [MANIFEST.id], [])
 

@@ -46,8 +46,10 @@ class Agent:
         self.deployments.refused = asyncio.Event()
         self.port = await self.deployments.start("127.0.0.1")
 
-    async def until(self, condition: Callable[[tuple[DeploymentObserved, ...]], bool]) -> None:
-        async with asyncio.timeout(30):
+    async def until(
+        self, condition: Callable[[tuple[DeploymentObserved, ...]], bool], seconds: float = 30
+    ) -> None:
+        async with asyncio.timeout(seconds):
             while not condition(self.deployments.observed()):
                 news = self._news
                 if not condition(self.deployments.observed()):
@@ -272,13 +274,23 @@ async def test_the_platform_is_asked_where_no_neighbour_answers(
     assert patient.library.asked == [manifest.id]
 
 
-async def test_a_neighbour_that_has_none_is_not_waited_for_long(
-    agents: list[Agent], store: GatedStore, manifest: Manifest
+async def test_a_neighbour_without_such_an_order_is_not_waited_for_long(
+    agents: list[Agent], patient: Agent, store: GatedStore, manifest: Manifest
 ) -> None:
     store.open()
-    agents[1].deployments.receive(order(manifest, store, agents[0]))
-    await agents[1].until(lambda observed: observed[0].phase is DeploymentPhase.RECEIVING)
-    assert agents[1].library.asked == [manifest.id]
+    patient.deployments.receive(order(manifest, store, agents[0]))
+    await patient.until(lambda observed: observed[0].phase is DeploymentPhase.RECEIVING)
+    assert patient.library.asked == [manifest.id]
+
+
+async def test_a_neighbour_whose_own_delivery_failed_is_not_waited_for(
+    agents: list[Agent], patient: Agent, store: GatedStore, manifest: Manifest
+) -> None:
+    agents[0].library.texts.clear()
+    patient.deployments.receive(order(manifest, store, agents[0]))
+    agents[0].deployments.receive(order(manifest, store))
+    await patient.until(lambda observed: observed[0].phase is DeploymentPhase.RECEIVING)
+    assert patient.library.asked == [manifest.id]
 
 
 async def test_who_is_fed_by_the_store_asks_the_platform_at_once(

@@ -37,8 +37,9 @@ def applied(situation: Snapshot, job_id: str, change: Change, named: str) -> Sna
     if change.field == "more_nodes":
         told = re.search(r"with (\d+) ", change.sentence)
         assert told
-        like = next(each for each in situation.nodes if each.gpu_type == job.gpu_type and not each.windows
-                    and each.slots == int(told[1]) and may_run(job, each))  # fmt: skip
+        able = [each for each in situation.nodes if each.gpu_type == job.gpu_type and not each.windows
+                and each.slots == int(told[1]) and may_run(job, each)]  # fmt: skip
+        like = min(able, key=lambda each: (each.id in job.excluded_nodes, each.id))
         names = [f"{named}{number:04}" for number in range(int(change.value))]
         new = [replace(like, id=name, hostname=name, rack=name, free_slots=tuple(range(like.slots)),
                        state=NodeState.READY) for name in names]  # fmt: skip

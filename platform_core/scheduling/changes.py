@@ -232,19 +232,29 @@ def _more_nodes(trial: _Trial) -> Iterator[Change]:
     ahead = [each for each in trial.as_it_is.waiting if each.gpu_type == job.gpu_type]
     ahead = ahead[: next((n for n, each in enumerate(ahead) if each.id == job.id), 0) + 1]
     whole = -(-job.num_gpus // like.slots)
+
+    def enough(count: int) -> bool:
+        new = [[_new_node(like, f"{mark}new-{n:04}") for n in range(count)] for mark in _FIRST_AND_LAST]
+        return all(trial.placement(trial.round(job, more=more)) is not None for more in new)
+
+    too_few = 0
     for count in sorted({1, whole, sum(-(-each.num_gpus // like.slots) for each in ahead)}):
         if count > len(able):
             return  # more than twice the cluster is no remedy
-        new = [
-            [_new_node(like, f"{mark}new-{number:04}") for number in range(count)] for mark in _FIRST_AND_LAST
-        ]
-        if all(trial.placement(trial.round(job, more=more)) is not None for more in new):
-            yield Change(
-                "more_nodes",
-                count,
-                f"{plural(count, 'more node')} with {amount(like.slots, like.gpu_type)}",
-            )
-            return
+        if enough(count):
+            break
+        too_few = count
+    else:
+        return
+    tries = TRIES // 2
+    while count - too_few > 1 and tries:
+        between, tries = (too_few + count) // 2, tries - 1
+        if enough(between):
+            count = between
+        else:
+            too_few = between
+    nodes = amount(like.slots, like.gpu_type)
+    yield Change("more_nodes", count, f"{plural(count, 'more node')} with {nodes}")
 
 
 def _new_node(like: NodeView, name: str) -> NodeView:

@@ -165,6 +165,14 @@ def test_the_quota_that_is_enough_for_those_ahead_too() -> None:
     assert told["maximum"] == "a quota of 16 GPUs of a100 for team vision instead of 10"
 
 
+def test_only_as_many_nodes_more_as_what_is_free_leaves_open() -> None:
+    held = [running(f"old-{name}", {name: range(2)}) for name in "abc"]
+    queue = [pending("x", 8)]
+    nodes = [*[node(name, slots=2, free=0) for name in "abc"], node("d", slots=2)]
+    told = said(queue, snapshot(nodes, queue, held=held, teams=[team(used=6)]))
+    assert told["more_nodes"] == "3 more nodes with 2 GPUs of a100"
+
+
 def test_whoever_starts_anyway_needs_no_change() -> None:
     queue = [pending("x", 8)]
     assert said(queue, snapshot([node("a")], queue)) == {}

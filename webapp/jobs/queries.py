@@ -1,12 +1,14 @@
 """Reads of jobs: for pages and the API, for reports, and for the nodes' wanted state."""
 
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Sum
 
+from platform_core import ids
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
@@ -173,6 +175,16 @@ def find(job_id: str) -> Job | None:
 
 def names(job_ids: Iterable[str]) -> dict[str, str]:
     return dict(Job.objects.filter(id__in=set(job_ids)).values_list("id", "name"))
+
+
+_JOB_ID = re.compile(rf"\b{ids.JOB}-[{ids.ALPHABET}]{{{ids.LENGTH}}}\b")
+
+
+def calling_by_names(texts: Iterable[str], teams: Iterable[str] | None) -> Callable[[str], str]:
+    """What puts names in place of ids into these texts, as far as jobs of these teams are meant; None means all."""
+    meant = {found for text in texts for found in _JOB_ID.findall(text)}
+    known = dict(visible(teams).filter(id__in=meant).values_list("id", "name")) if meant else {}
+    return lambda text: _JOB_ID.sub(lambda found: known.get(found[0], found[0]), text)
 
 
 def attempts(job_id: str) -> list[Attempt]:

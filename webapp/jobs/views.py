@@ -55,13 +55,19 @@ def job_list(request: HttpRequest) -> HttpResponse:
         ],
         "teams": teams,
         "users": lambda: queries.submitters(mine),
-        "jobs": [row(job, now) for job in page],
+        "jobs": _named([row(job, now) for job in page], actor),
         "pager": {
             "next": page.next_page_number() if page.has_next() else "",
             "previous": page.previous_page_number() if page.has_previous() else "",
         },
     }
     return fragments.render(request, "jobs.html", context)
+
+
+def _named(rows: list[dict[str, Any]], actor: permissions.Actor) -> list[dict[str, Any]]:
+    """Whom a job waits for is called by the name, for those who may see it."""
+    named = queries.calling_by_names([each["note"] for each in rows], actor.sees)
+    return [each | {"note": named(each["note"])} for each in rows]
 
 
 def _sentence(counts: dict[str, int]) -> str:
@@ -133,7 +139,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
             "max_restarts": services.max_restarts(),
             "tags": job.spec["tags"],
         },
-        "answer": presentation.answer(job, now),
+        "answer": _answer(job, now, actor),
         "kpis": lambda: presentation.kpis(job, now, extra["checkpoint_ms"]()),
         "members": lambda: presentation.members(_living(job)),
         "made_of": presentation.made_of(job, extra["lineage"]),
@@ -153,6 +159,11 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
         **extra,
     }
     return fragments.render(request, "job.html", context)
+
+
+def _answer(job: Job, now: int, actor: permissions.Actor) -> dict[str, str]:
+    answer = presentation.answer(job, now)
+    return answer | {"detail": queries.calling_by_names([answer["detail"]], actor.sees)(answer["detail"])}
 
 
 def _living(job: Job) -> Attempt | None:

@@ -58,7 +58,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "kpis": lambda: _kpis(actor, built()),
         "racks": lambda: built()["racks"],
         "legend": lambda: built()["legend"],
-        "waiting": lambda: _waiting_lines(list(waiting[:WAITING_SHOWN])),
+        "waiting": lambda: _waiting_lines(list(waiting[:WAITING_SHOWN]), actor),
         "waiting_more": lambda: max(0, waiting.count() - WAITING_SHOWN),
         "busy": lambda: busy(now_ms()),
         "events": lambda: _news(actor),
@@ -115,7 +115,8 @@ def _node_note(nodes: Any) -> str:
     return ", ".join(f"{count} {state}" for state, count in sorted(others.items())) or "all ready"
 
 
-def _waiting_lines(jobs: list[Job]) -> list[dict[str, Any]]:
+def _waiting_lines(jobs: list[Job], actor: Actor) -> list[dict[str, Any]]:
+    named = job_queries.calling_by_names([job.wait_sentence for job in jobs], actor.sees)
     starts = scheduling.starts([job.id for job in jobs], now_ms())
     return [
         {
@@ -125,7 +126,7 @@ def _waiting_lines(jobs: list[Job]) -> list[dict[str, Any]]:
             "user": job.user.username,
             "gpus": job.num_gpus,
             "priority": job.priority,
-            "why": job.wait_sentence or "The scheduler looks at it within seconds.",
+            "why": named(job.wait_sentence) or "The scheduler looks at it within seconds.",
             "starts": starts.get(job.id, ""),
         }
         for job in jobs

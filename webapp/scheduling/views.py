@@ -48,11 +48,13 @@ def queue(request: HttpRequest) -> HttpResponse:
     shown = list(waiting[:MOST])
     starts = queries.starts([job.id for job in shown], now_ms())
     free = fragmentation(clusters.snapshot_nodes())
+    named = jobs.calling_by_names([job.wait_sentence for job in shown], actor.sees)
     context = {
         "sentence": _sentence(*jobs.demand(waiting), free),
         "kpis": _kpis(shown, free, queries.judged()),
         "jobs": [
-            _line(number, job, starts.get(job.id, ""), actor) for number, job in enumerate(shown, start=1)
+            {**_line(number, job, starts.get(job.id, ""), actor), "why": named(_why(job, actor))}
+            for number, job in enumerate(shown, start=1)
         ],
         "more": max(0, waiting.count() - MOST),
         "windows": clusters.maintenance(),
@@ -116,11 +118,16 @@ def _line(number: int, job: Job, starts: str, actor: Actor) -> dict[str, Any]:
         "priority": job.priority,
         "since_ms": job.waiting_since_ms,
         "preempted": job.state == "preempted",
-        "why": (job.wait_sentence or "The scheduler looks at it within seconds.") if seen else "",
         "kept": "reserved_start_ms" in job.wait_numbers,
         "starts": starts,
         "may_prioritise": may(actor, "job.prioritise", job.team_id),
     }
+
+
+def _why(job: Job, actor: Actor) -> str:
+    if not may(actor, "job.view", job.team_id):
+        return ""
+    return job.wait_sentence or "The scheduler looks at it within seconds."
 
 
 @login_required

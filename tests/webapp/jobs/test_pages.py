@@ -10,6 +10,7 @@ from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts.models import User
 from webapp.jobs.models import Job
+from webapp.jobs.queries import calling_by_names
 
 pytestmark = pytest.mark.usefixtures("cluster")
 Submit = Callable[..., Job]
@@ -150,3 +151,18 @@ def test_the_same_key_over_rest_answers_with_the_same_job(api: Callable[..., API
     again = client.post("/api/v1/training-jobs", SPEC, format="json", headers={"Idempotency-Key": "a"})
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json()["id"] == again.json()["id"]
+
+
+def test_whom_a_job_waits_for_is_called_by_its_name_to_those_who_may_see_it(
+    browser: Callable[[User], Client], owner: User, outsider: User, submit: Submit
+) -> None:
+    holder = submit(name="the-holder", num_gpus=6)
+    tick()
+    waiting = submit(name="the-waiting", num_gpus=4)
+    tick()
+    for address in ("/", "/queue/", "/jobs/", f"/jobs/{waiting.id}/"):
+        assert "for the-holder" in browser(owner).get(address).content.decode(), address
+    for address in ("/", "/queue/", "/jobs/"):
+        assert "the-holder" not in browser(outsider).get(address).content.decode(), address
+    assert calling_by_names([holder.id], ["nlp"])(holder.id) == holder.id
+    assert calling_by_names(["job-unknown"], None)("job-unknown") == "job-unknown"

@@ -28,6 +28,7 @@ from platform_core.simulation.teams import Teams
 from platform_core.simulation.workload import TraceJob
 
 _KILLED = 143
+_ATTEMPTS_FOR_NOTHING = 1_000  # one after the other: say so instead of going on for ever
 
 
 class Jobs:
@@ -265,6 +266,10 @@ class Jobs:
             del self._records[job.id]
             return
         self._ledger.stopped(record.trace, ran_ms, lost_gpu_ms, failed=outcome is JobState.PENDING)
+        if job.attempt - job.latest_attempt > _ATTEMPTS_FOR_NOTHING:
+            raise RuntimeError(
+                f"{job.id} was stopped {_ATTEMPTS_FOR_NOTHING} times and has saved nothing meanwhile"
+            )
         chosen = choose(record.checkpoints)
         if (chosen.id if isinstance(chosen, Chosen) else "") != job.latest_checkpoint:
             raise RuntimeError(f"{job.id} goes on from {job.latest_checkpoint!r}, but {chosen.reason}")

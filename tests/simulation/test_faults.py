@@ -165,6 +165,12 @@ def test_nodes_that_fail_for_ever_end_with_the_last_job_that_can_start() -> None
     assert played_.never_started == ("huge",)
 
 
+def test_a_job_that_can_never_save_before_its_node_goes_does_not_keep_the_history_for_ever() -> None:
+    too_slow, notices = Saving(takes_ms=61_000), (noticed(at_s, 120, at_s + 200) for at_s in count(300, 300))
+    with pytest.raises(RuntimeError, match="a was stopped 1000 times and has saved nothing"):
+        played(cluster(8), [job("a", 8, 3_600, too_slow)], notices)
+
+
 def drawn(rates: Rates, nodes: list[NodeView], seed: int = 1) -> list[Departure]:
     """Of a hundred days."""
     endless = departures(nodes, rates, lambda name: random.Random(f"{seed} {name}").random)

@@ -188,15 +188,17 @@ def test_every_job_ends_once_and_no_round_is_told_of_a_slot_twice_or_a_broken_ga
 def test_what_is_lost_with_an_attempt_is_no_more_than_an_interval_and_the_restart(
     policy: Policy, story: Story
 ) -> None:
-    """Until a node's silence is noticed and its peers are killed, the slots are held; that is lost too."""
+    """Until a node's silence is noticed and its peers are killed, the slots are held; that is lost too, and so is the
+    time in which a gang cannot begin for a node of which nobody knows yet that it has gone."""
     fixed = [replace(job, min_gpus=0) for job in story.jobs if job.saving.every_ms]
     ledger = played(replace(story, jobs=fixed), policy).ledger
     for each in ledger.outcomes:
         saving, again = each.job.saving, each.attempts - 1
-        noticed_ms = DEFAULT_LIMITS.lost_ms + gang.GRACE_MS[Stop.PREEMPT]
-        once_ms = saving.every_ms + saving.takes_ms + noticed_ms + restart_ms(each.job.gpus)
+        silent_ms, grace_ms = DEFAULT_LIMITS.lost_ms, gang.GRACE_MS[Stop.PREEMPT]
+        once_ms = saving.every_ms + saving.takes_ms + silent_ms + grace_ms + restart_ms(each.job.gpus)
         saves = each.job.duration_ms // saving.every_ms + again
-        assert each.held_ms <= each.job.duration_ms + saves * saving.takes_ms + again * once_ms
+        work_ms = each.job.duration_ms + saves * saving.takes_ms
+        assert each.held_ms <= work_ms + again * once_ms + each.attempts * silent_ms
         assert each.held_ms >= each.job.duration_ms
         assert each.queued_ms >= 0
 

@@ -64,9 +64,8 @@ class Cluster:
         for job in workload:
             self._agenda.add(job.submit_ms, job.id, 0, What.ARRIVES)
         self._departures, self._departed = iter(departures), 0
-        self._expected: dict[
-            int, Departure
-        ] = {}  # by number, from when they are known until the node is back
+        # By number, from when they are known until the node is back.
+        self._expected: dict[int, Departure] = {}
         self._teams = Teams(each_may)
         self._jobs = Jobs(self._nodes, self._teams, self._agenda, self.ledger, max_restarts)
         self._expect_a_departure()
@@ -212,6 +211,8 @@ class Cluster:
             looks_ms.append(running.started_ms + LEAST_RUN_BEFORE_GROWING_MS)
         if self._policy.reclaims:
             looks_ms.append(running.started_ms + LEAST_RUN_BEFORE_RECLAIM_MS)
+        if self._policy.evicts and self._policy.least_run_ms:
+            looks_ms.append(running.started_ms + self._policy.least_run_ms)
         change_ms = self._next_change(running, now_ms) if self._next_change else None
         end_ms = script.end_ms if script else None
         if change_ms is not None and (end_ms is None or change_ms < end_ms):

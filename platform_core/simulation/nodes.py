@@ -34,10 +34,10 @@ class Nodes:
     def __init__(self, nodes: Iterable[NodeView], limits: HealthLimits = DEFAULT_LIMITS) -> None:
         self.views = {node.id: node for node in nodes}
         self.limits = limits
-        self.touched = set(
-            self.views
-        )  # nodes whose slots have changed hands since the books were last looked at
-        self.away: dict[str, Departure] = {}  # from the notice, or else the failure, until it is back
+        # Nodes whose slots have changed hands since the books were last looked at.
+        self.touched = set(self.views)
+        # From the notice, or else the failure, until it is back.
+        self.away: dict[str, Departure] = {}
         self._down: set[str] = set()
         self._health = {
             node.id: NodeHealth(node.id, node.state, 0, 0, node.state is NodeState.DRAINING)

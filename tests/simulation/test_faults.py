@@ -124,6 +124,13 @@ def test_whoever_is_stopped_keeps_its_slots_until_it_has_saved() -> None:
     assert ends(played(cluster(8), jobs, [], SRTF)) == {"short": 130, "long": 130 + 30 + 900}
 
 
+def test_whoever_has_just_begun_is_stopped_as_soon_as_it_has_run_for_long_enough() -> None:
+    """Not only when something else happens."""
+    jobs = [job("long", 8, 1_000), job("short", 8, 10, at_s=100)]
+    patient = replace(SRTF, least_run_ms=300_000)
+    assert ends(played(cluster(8), jobs, [], patient)) == {"short": 310, "long": 310 + 30 + 700}
+
+
 def test_a_save_that_takes_longer_than_the_grace_is_killed() -> None:
     slow = Saving(takes_ms=61_000)
     jobs = [job("long", 8, 1_000, slow), job("short", 8, 10, at_s=100)]

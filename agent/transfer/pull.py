@@ -262,6 +262,9 @@ class Pull:
             self._failed(source, trouble)
         except TrainmasterError as error:  # this node's own disk: no other source helps
             self._broken = error
+        except Exception as error:
+            log.exception("what %s sent could not be taken", source.name)
+            self._failed(source, SourceFailed(f"{source.name} cannot be followed: {error!r}"))
         finally:
             if self._tasks[follow.lane] is asyncio.current_task():
                 self._following[follow.lane] = None

@@ -1,4 +1,4 @@
-"""How many ranges of the store are asked for at once."""
+"""How many ranges of the store are asked for at once, and what becomes of one that fails oddly."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from agent.transfer.landing import Landing
+from agent.transfer.progress import TransferState
 from agent.transfer.sources import AHEAD, MOST_IN_FLIGHT, StoreSource
 from platform_core.distribution.manifest import Manifest
+from tests.agent.transfer.rig import GatedStore, Node, delivery
 from trainmaster.store import Store
+from trainmaster.store.http import HttpStore
 
 LANES = 4  # pieces that do not lie side by side: each is a range
 LATE = LANES * 5
@@ -106,3 +109,13 @@ async def test_who_stops_listening_asks_for_nothing_more(source: Script, landing
     asked = list(source.asked)
     await at_rest()
     assert (source.asked, source.on_their_way) == (asked, 0)
+
+
+async def test_an_error_that_nobody_foresaw_ends_the_delivery_as_any_other_of_its_source(
+    nodes: list[Node], store: GatedStore, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HttpStore, "stream_range", lambda *_, **__: {}["odd"])
+    nodes[0].begin(delivery(manifest, store.url))
+    end = await nodes[0].ended()
+    assert (end.state, end.error_code, end.retries) == (TransferState.FAILED, "source_unavailable", 4)
+    assert "store cannot be followed: KeyError('odd')" in end.error

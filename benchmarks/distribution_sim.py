@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from platform_core.distribution import estimate
+from platform_core.distribution import estimate, strategies
 from platform_core.distribution.estimate import Conditions
 from platform_core.distribution.forest import STORE, Forest, NodePlan, depths, node_plans
 from platform_core.distribution.planners import mesh
@@ -36,6 +36,8 @@ def plans_for(strategy: str, places: tuple[Place, ...], lanes: int, rng: random.
         return _of_forest(mesh.plan(places, lanes))
     if strategy == "mesh_rack_blind":
         return _of_forest(_shuffled(places, lanes, rng))
+    if strategy == "chain":
+        return _of_forest(strategies.grow(strategy, places))
     links = estimate.STRATEGIES[strategy](places)
     # The inner nodes of a tree are quicker than their children; nobody skips anything.
     in_order = frozenset({0})

@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TypeAlias
 
-from platform_core.distribution.forest import Seat
+from platform_core.distribution.forest import STORE, Seat
 
 USUAL = 100
 # Percent of what is expected of a node; apart, or who is near them goes to and fro.
 _SLOW_BELOW, _USUAL_FROM = 93, 97
 _STEP = 10
 _SLOW_AFTER, _QUICK_AFTER = 2, 3  # windows running
+# In a chain: this part of the nodes at most is accused at a time; for so many windows after one has moved nobody is, as
+# all below it catch up; and from another rack only one that gets so little, in percent.
+_OF_A_CHAIN, _SETTLED_AFTER, _ACROSS_RACKS = 20, 3, 50
 _REMEMBERED = 0.9  # of what was usual, from window to window
 _NOTICED = 20  # this part of what a lane gets in a window may be left behind unnoticed
 
@@ -54,6 +57,9 @@ class Watch:
     seen: Mapping[str, Seen] = field(default_factory=dict)
     usual: float = 0.0
     doubts: Mapping[str, int] = field(default_factory=dict)
+    # In a chain: who was accused, with whom it received from; and for how many windows nobody is.
+    accused: Mapping[str, str] = field(default_factory=dict)
+    settling: int = 0
 
 
 def look(
@@ -64,6 +70,8 @@ def look(
     places = {seat.node: seat for seat in seats}
     paces = {seat.node: seat.pace for seat in places.values() if seat.pace != USUAL}
     rates = rates_of(watch.seen, now, places)
+    if rates and _is_a_chain(places):
+        return _look_at_a_chain(watch, now, places, rates, jitter_ms)
     # When one holds up all others, what they get now is no measure for it.
     like_others = [sum(lanes) for node, lanes in rates.items() if node not in paces]
     usual = max(median(like_others or [0.0]), watch.usual * _REMEMBERED)
@@ -120,6 +128,43 @@ def ports(
         )
         for node, parents in fell.items()
     }
+
+
+def _is_a_chain(seats: Mapping[str, Seat]) -> bool:
+    """One lane, and nobody feeds two: who does shares out what it sends, and those below get less by right."""
+    parents = [parent for seat in seats.values() for parent in seat.parents if parent != STORE]
+    return len(set(parents)) == len(parents) and all(len(seat.parents) == 1 for seat in seats.values())
+
+
+def _look_at_a_chain(
+    watch: Watch, now: Mapping[str, Seen], seats: Mapping[str, Seat], rates: Rates, jitter_ms: int
+) -> tuple[Watch, dict[str, int]]:
+    """A chain does not tell whether a node takes little or the one before it gives little. To move a node to where
+    nobody waits for it costs little, so that is tried: once for each that it may have received from."""
+    received = {node: round(lanes[0]) for node, lanes in rates.items()}
+    # Nobody below a slow node gets more than it does, so the most is what is usual.
+    usual = max(*received.values(), watch.usual * _REMEMBERED)
+    paces = {node: seats[node].pace for node in rates if seats[node].pace != USUAL}
+    every = {node: Port(rate, 0, 0) for node, rate in received.items()}
+    changed, doubts = judge(every, paces, watch.doubts, usual)
+    accused = {node: of for node, of in watch.accused.items() if changed.get(node) != USUAL and node in seats}
+    for node in () if watch.settling else sorted(rates):
+        seat, looks = seats[node], _pace(received[node], usual)
+        parent = seat.parents[0]
+        near = parent in rates and seat.rack == seats[parent].rack
+        at_most = seat.pace if near else min(seat.pace, _ACROSS_RACKS)
+        if parent not in rates or looks >= at_most or parent in accused.values():
+            continue
+        # Not what they hold: one that leapt lacks what it left out for long.
+        missed = jitter_ms / (now[node].at_ms - watch.seen[node].at_ms)
+        if received[parent] - received[node] < usual * (1 / _NOTICED + missed):
+            continue
+        doubts[node] = watch.doubts.get(node, 0) + 1
+        if doubts[node] >= _SLOW_AFTER and len(accused) < max(1, len(seats) // _OF_A_CHAIN):
+            del doubts[node]
+            changed[node], accused[node] = looks, parent
+    settling = _SETTLED_AFTER if changed else max(0, watch.settling - 1)
+    return Watch(now, usual, doubts, accused, settling), changed
 
 
 def judge(

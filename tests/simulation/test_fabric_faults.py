@@ -3,6 +3,8 @@ than one copy."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,6 +12,7 @@ from platform_core.distribution.estimate import Conditions
 from platform_core.distribution.forest import STORE, node_plans
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
+from platform_core.distribution.strategies import grow
 from platform_core.simulation.fabric import Fabric, Failure, Outcome, Plans, Scenario
 
 PIECE, RATE = 16 << 20, 1_250_000_000
@@ -48,6 +51,28 @@ def troubles(draw):
         for node in failing
     ]
     return places, failures, slow
+
+
+def test_a_chain_does_not_wait_for_one_that_takes_a_quarter() -> None:
+    places = places_in(4, 25)
+    node, pieces = places[50].node, 6000
+    healthy = [at for name, at in along_a_chain(places, {node: 25}, pieces).items() if name != node]
+    assert max(healthy) <= 1.1 * max(along_a_chain(places, {}, pieces).values())
+
+
+def test_in_a_chain_where_nobody_is_slow_nobody_moves() -> None:
+    places = places_in(4, 25)
+    told = along_a_chain(places, {places[50].node: 100}, 1500)
+    assert told == along_a_chain(places, {}, 1500)
+
+
+def along_a_chain(places: tuple[Place, ...], slow: Mapping[str, int], pieces: int) -> Mapping[str, int]:
+    forest = grow("chain", places)
+    conditions = Conditions(pieces * 4 * PIECE, 4 * PIECE, RATE, RATE)
+    outcome = Fabric(Scenario(places, conditions, slow), Plans(node_plans(forest), forest)).run()
+    assert outcome.store_copies <= 1.02
+    assert bool(outcome.mended) == any(percent < 100 for percent in slow.values())
+    return outcome.finished_ms
 
 
 @settings(max_examples=25)

@@ -48,9 +48,19 @@ def _tell(row: Deployment, node: str, pace: int) -> None:
 
 def _watch(document: dict[str, Any]) -> Watch:
     seen = {node: Seen(at_ms, tuple(held)) for node, (at_ms, held) in document.get("seen", {}).items()}
-    return Watch(seen, document.get("usual", 0.0), document.get("doubts", {}))
+    return Watch(
+        seen,
+        document.get("usual", 0.0),
+        document.get("doubts", {}),
+        document.get("accused", {}),
+        document.get("settling", 0),
+    )
 
 
 def _document(watch: Watch, now: int) -> dict[str, Any]:
     seen = {node: [each.at_ms, each.held] for node, each in watch.seen.items()}
-    return {"at_ms": now, "seen": seen, "usual": watch.usual, "doubts": dict(watch.doubts)}
+    return {
+        "at_ms": now, "seen": seen, "usual": watch.usual, "doubts": dict(watch.doubts),
+        "accused": dict(watch.accused),
+        "settling": watch.settling,
+    }  # fmt: skip

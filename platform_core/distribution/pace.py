@@ -20,9 +20,9 @@ USUAL = 100
 _SLOW_BELOW, _USUAL_FROM = 93, 97
 _STEP = 10
 _SLOW_AFTER, _QUICK_AFTER = 2, 3  # windows running
-# In a chain: this part of the nodes at most is accused at a time; for so many windows after one has moved nobody is, as
-# all below it catch up; and from another rack only one that gets so little, in percent.
-_OF_A_CHAIN, _SETTLED_AFTER, _ACROSS_RACKS = 20, 3, 50
+# In a chain: who gets less than this percent is accused, this part of the nodes at most at a time; and nobody for so
+# many windows after one has moved, as all below it catch up.
+_FAR_BELOW, _OF_A_CHAIN, _SETTLED_AFTER = 50, 20, 3
 _REMEMBERED = 0.9  # of what was usual, from window to window
 _NOTICED = 20  # this part of what a lane gets in a window may be left behind unnoticed
 
@@ -149,15 +149,16 @@ def _look_at_a_chain(
     changed, doubts = judge(every, paces, watch.doubts, usual)
     accused = {node: of for node, of in watch.accused.items() if changed.get(node) != USUAL and node in seats}
     for node in () if watch.settling else sorted(rates):
-        seat, looks = seats[node], _pace(received[node], usual)
-        parent = seat.parents[0]
-        near = parent in rates and seat.rack == seats[parent].rack
-        at_most = seat.pace if near else min(seat.pace, _ACROSS_RACKS)
-        if parent not in rates or looks >= at_most or parent in accused.values():
-            continue
+        looks, parent = _pace(received[node], usual), seats[node].parents[0]
         # Not what they hold: one that leapt lacks what it left out for long.
         missed = jitter_ms / (now[node].at_ms - watch.seen[node].at_ms)
-        if received[parent] - received[node] < usual * (1 / _NOTICED + missed):
+        if parent not in rates or received[parent] - received[node] < usual * (1 / _NOTICED + missed):
+            continue
+        if node in accused:  # it takes as little from another, so it is not the first who gives little
+            accused[node] = parent
+        if looks >= min(seats[node].pace, _FAR_BELOW) or any(
+            of == parent and one != node for one, of in accused.items()
+        ):
             continue
         doubts[node] = watch.doubts.get(node, 0) + 1
         if doubts[node] >= _SLOW_AFTER and len(accused) < max(1, len(seats) // _OF_A_CHAIN):

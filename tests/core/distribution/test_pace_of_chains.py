@@ -16,7 +16,6 @@ from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.repair import mend
 from platform_core.distribution.strategies import grow
 
-PLACES = tuple(Place(f"n{number:02}", f"r{number // 10}") for number in range(20))
 RATE, WINDOW_MS = 1000.0, 4000
 Rates = Mapping[str, float]
 NONE: Rates = MappingProxyType({})
@@ -32,11 +31,13 @@ class World:
         way_in: Rates = NONE,
         strategy: str = "chain",
         jitter: int = 0,
+        size: int = 20,
     ) -> None:
+        places = tuple(Place(f"n{number:02}", f"r{number // 10}") for number in range(size))
         self.takes, self.gives, self.way_in, self.jitter = dict(takes), gives, way_in, jitter
-        self.forest: Forest = grow(strategy, PLACES)
+        self.forest: Forest = grow(strategy, places)
         self.paces: dict[str, int] = {}
-        self.held = dict.fromkeys((place.node for place in PLACES), 0.0)
+        self.held = dict.fromkeys((place.node for place in places), 0.0)
         self.watch, self.now_ms, self.chance = Watch(), 0, random.Random(1)
 
     def rates(self) -> dict[str, float]:
@@ -83,7 +84,7 @@ def told(changes: list[dict[str, int]]) -> list[dict[str, int]]:
 
 @given(st.integers(1, 19), st.sampled_from([100.0, 400.0]))
 def test_one_that_takes_little_goes_to_the_end_where_nobody_waits_for_it(slow: int, takes: float) -> None:
-    node = PLACES[slow].node
+    node = f"n{slow:02}"
     world = World(takes={node: takes})
     assert told(world.windows(20)) == [{node: round(takes / 10)}]
     assert world.below(node) == []
@@ -103,8 +104,19 @@ def test_behind_a_crowded_way_into_a_rack_one_moves_at_most(
     assert told(World(way_in={"r1": way_in}).windows(20))[:1] == moved
 
 
+def test_the_next_one_is_accused_too_when_the_first_takes_as_little_from_another() -> None:
+    world = World(takes={"n03": 100.0}, size=40)
+    assert told(world.windows(10)) == [{"n03": 10}]
+    world.takes["n04"] = 100.0
+    assert told(world.windows(10)) == [{"n04": 10}]
+
+
+def test_one_at_half_the_rate_is_left_where_it_is() -> None:
+    assert told(World(takes={"n03": 500.0}).windows(20)) == []
+
+
 def test_no_more_than_a_twentieth_is_accused_at_a_time() -> None:
-    world = World(takes={"n03": 100.0, "n05": 500.0, "n07": 800.0})
+    world = World(takes={"n03": 100.0, "n05": 200.0, "n07": 300.0})
     assert told(world.windows(20)) == [{"n03": 10}]
 
 

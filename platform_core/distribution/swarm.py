@@ -87,7 +87,9 @@ def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> F
         # Whoever loses all at once has rather lost its own link for a moment.
         if view.holds[lane] and lane not in view.stalled:
             return None
-        source, runs = _furthest(plan, view, lane, first)
+        # One that stalls chooses as it will when it follows whom it chose, or it would ask twice.
+        out = _way_out(plan, view, lane, first, length) if lane in view.stalled else None
+        source, runs = out or _furthest(plan, view, lane, first)
         return Follow(lane, source, first, _end(runs, first, length))
     # Nobody leaves a parent only because nothing has come so far down yet.
     stalls = lane in view.stalled and (view.holds[lane] or parent in view.gone)

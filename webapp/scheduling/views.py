@@ -88,7 +88,7 @@ def _kpis(waiting: list[Job], free: Sequence[Fragmentation], judged: Calibration
         {
             "label": "Free slots",
             "value": str(slots),
-            "note": f"{sum(each.whole_nodes for each in free)} nodes whole",
+            "note": f"{plural(sum(each.whole_nodes for each in free), 'node')} whole",
         },
         {
             "label": "Fragmentation",

@@ -20,7 +20,7 @@ from platform_core.distribution.estimate import Conditions
 from platform_core.distribution.forest import STORE, Forest, NodePlan, depths, node_plans
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
-from platform_core.simulation.fabric import Fabric, Failure, Outcome, Plans, Scenario
+from platform_core.simulation.fabric.transfer import Fabric, Failure, Outcome, Plans, Scenario
 
 GBPS_10 = 1_250_000_000
 AWAY_MS = 60_000

@@ -11,8 +11,8 @@ from platform_core.distribution.estimate import STRATEGIES, Conditions, estimate
 from platform_core.distribution.forest import STORE, NodePlan, crossings, node_plans
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Link, Place
-from platform_core.simulation.fabric import Fabric, Outcome, Plans, Scenario
-from platform_core.simulation.fabric_rounds import hypercube
+from platform_core.simulation.fabric.rounds import hypercube
+from platform_core.simulation.fabric.transfer import Fabric, Outcome, Plans, Scenario
 
 PIECE = RATE = 1000  # so that a piece takes a second
 PIECES = st.integers(1, 40)

@@ -13,7 +13,7 @@ from platform_core.distribution.forest import STORE, node_plans
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.strategies import grow
-from platform_core.simulation.fabric import Fabric, Failure, Outcome, Plans, Scenario
+from platform_core.simulation.fabric.transfer import Fabric, Failure, Outcome, Plans, Scenario
 
 PIECE, RATE = 16 << 20, 1_250_000_000
 NEVER = 10**9

@@ -12,7 +12,7 @@ from platform_core.distribution.pace import Seen
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.runs import Runs, frontier, joined, missing, run_at
 from platform_core.distribution.swarm import PATIENCE_LEAPS, Follow, View, next_actions
-from platform_core.simulation.fabric_flows import Flows, Wiring
+from platform_core.simulation.fabric.flows import Flows, Wiring
 
 _WHOLE = 1e-6
 

@@ -17,7 +17,7 @@ from platform_core.distribution.pace import Watch, look
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.repair import changed_nodes, mend
 from platform_core.distribution.swarm import LEAP_SECONDS
-from platform_core.simulation.fabric_nodes import Nodes
+from platform_core.simulation.fabric.nodes import Nodes
 
 _STUCK_MS = 120_000
 _WATCH_PIECES = 8  # of a lane, in which at least one should come

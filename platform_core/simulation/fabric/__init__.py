@@ -1,0 +1,1 @@
+"""One model over simulated links: the planners and the swarm, without bytes."""

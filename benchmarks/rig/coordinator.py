@@ -56,8 +56,8 @@ class Coordinator:
         gone = silent(heard, now, self._clocks.silent_ms) | failed
         anew = {node for node, held in self._held.items() if began_anew(held, told[node].held)}
         self._held |= {node: tuple(seen.held) for node, seen in told.items() if seen.held}
-        seated = {seat.node for seat in self.forest.seats} - anew
-        back = [self._places[node] for node in sorted(set(busy) - gone - seated)]
+        seated = {seat.node for seat in self.forest.seats}
+        back = [self._places[node] for node in sorted(set(busy) - gone - (seated - anew))]
         paces = {seat.node: seat.pace for seat in self.forest.seats if seat.pace != USUAL}
         changed: dict[str, int] = {}
         if now - self._measured_ms >= self._clocks.measure_ms:

@@ -140,6 +140,18 @@ def test_a_worker_that_is_back_at_once_with_nothing_is_not_waited_for_by_those_i
     ]
 
 
+def test_a_worker_that_has_failed_has_not_begun_anew(wide: Deployment) -> None:
+    """It holds nothing any more, and leaves."""
+    failed = feeding(wide)
+    for worker in queries.workers(wide.id):
+        says(wide, worker, MIB)
+    says(wide, failed, 0, "FAILED")
+    coordination.coordinate()
+    after = queries.workers(wide.id)
+    assert all(failed.node_id not in (name for lane in worker.lanes for name in lane) for worker in after)
+    assert not [line for line in story(f"deployment:{wide.id}") if line.kind == "WorkerBeganAnew"]
+
+
 def test_a_platform_that_was_deaf_takes_nobody_out_of_the_mesh(wide: Deployment) -> None:
     for worker in queries.workers(wide.id):
         says(wide, worker, MIB)

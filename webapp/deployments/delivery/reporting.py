@@ -24,6 +24,8 @@ _NUMBERS = (
     "source", "retries", "trouble", "distrusted", "seen_ms",
 )  # fmt: skip
 
+_AT_WORK = ("idle", "receiving")
+
 
 def report_all(told: Sequence[tuple[str, WorkerReport]]) -> None:
     """In this order, in one transaction. A thousand nodes tell twice a second: those whose bytes alone have changed
@@ -40,7 +42,7 @@ def report_all(told: Sequence[tuple[str, WorkerReport]]) -> None:
                 continue
             row, event = rows[said.deployment_id], _event(node, said, now)
             live.publish(f"progress:{row.id}", _chunks(part, said))
-            if began_anew(part.held, said.held):
+            if said.state in _AT_WORK and began_anew(part.held, said.held):
                 _unseat(row, part)
             if said.retries > part.retries and said.error:
                 troubles[part.id] = said.error
@@ -100,7 +102,7 @@ def _noted(part: Worker, said: WorkerReport, now: int, done: int | None) -> Work
     if done is not None:
         part.bytes_done = done
     part.chunks_done = said.chunks_done
-    if said.held or said.state not in ("idle", "receiving"):  # one that has yet to look tells none
+    if said.held or said.state not in _AT_WORK:  # one that has yet to look tells none
         part.held = list(said.held)
     part.rate_in, part.rate_out, part.source = said.rate_in, said.rate_out, said.source
     part.retries = max(part.retries, said.retries)

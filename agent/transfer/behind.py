@@ -9,16 +9,21 @@ from contextlib import aclosing
 
 from agent.transfer.landing import WRITTEN_AT_ONCE, Landing
 from agent.transfer.sources import Source
+from platform_core.errors import TrainmasterError
 
 UNWRITTEN_PIECES, UNWRITTEN_BYTES = 4, 2 * WRITTEN_AT_ONCE  # of a lane, whichever is more
 
 
 class Behind:
     """Writes verified pieces while others come. At the end all of them are on disk, also where the source has failed:
-    what is here whole need not be sent again."""
+    what is here whole need not be sent again.
 
-    def __init__(self, landing: Landing, written: Callable[[int], None]) -> None:
-        self._landing, self._written = landing, written
+    `failed` hears at once that the disk does not take them: perhaps no further piece comes with which to say it."""
+
+    def __init__(
+        self, landing: Landing, written: Callable[[int], None], failed: Callable[[TrainmasterError], None]
+    ) -> None:
+        self._landing, self._written, self._failed = landing, written, failed
         self._most = max(UNWRITTEN_PIECES, UNWRITTEN_BYTES // landing.manifest.piece_size)
         self._writing: deque[asyncio.Task[None]] = deque()
 
@@ -39,14 +44,18 @@ class Behind:
         self._writing.append(asyncio.create_task(self._write(number, parts)))
 
     async def _write(self, number: int, parts: Sequence[memoryview]) -> None:
-        await self._landing.write(number, parts)
+        try:
+            await self._landing.write(number, parts)
+        except TrainmasterError as error:
+            self._failed(error)
+            raise
         self._written(sum(len(part) for part in parts))
 
 
 async def fill_from(source: Source, landing: Landing) -> None:
     """All that another model on this node has of it."""
     async with (
-        Behind(landing, lambda size: None) as disk,
+        Behind(landing, lambda size: None, lambda error: None) as disk,
         aclosing(source.pieces(landing, range(landing.count))) as pieces,
     ):
         async for number, parts in pieces:

@@ -260,8 +260,8 @@ class Pull:
             await self._receive(source, follow.lane, numbers)
         except SourceFailed as trouble:
             self._failed(source, trouble)
-        except TrainmasterError as error:  # this node's own disk: no other source helps
-            self._broken = error
+        except TrainmasterError as error:
+            self._disk_failed(error)
         except Exception as error:
             log.exception("what %s sent could not be taken", source.name)
             self._failed(source, SourceFailed(f"{source.name} cannot be followed: {error!r}"))
@@ -288,6 +288,11 @@ class Pull:
             self._store_tries += 1
         self._trouble(source.name, trouble)
 
+    def _disk_failed(self, error: TrainmasterError) -> None:
+        """This node's own: no other source helps."""
+        self._broken = error
+        self._news.set()
+
     def _missed(self, neighbour: Neighbour, trouble: SourceFailed) -> None:
         self._last_trouble[neighbour.name] = str(trouble)
         self._meet_all()
@@ -305,7 +310,7 @@ class Pull:
             self._came(source.name, size)
 
         async with (
-            Behind(self._landing, written) as disk,
+            Behind(self._landing, written, self._disk_failed) as disk,
             aclosing(source.pieces(self._landing, numbers)) as pieces,
         ):
             async for number, parts in pieces:

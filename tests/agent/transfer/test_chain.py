@@ -274,36 +274,6 @@ async def test_unchanged_chunks_of_an_earlier_version_are_not_sent_again(
     assert content(nodes[0].home("3")) == FILES
 
 
-async def test_a_full_disk_fails_that_worker_alone_and_says_the_numbers(
-    nodes: list[Node], store: GatedStore, manifest: Manifest
-) -> None:
-    store.open()
-    nodes[1].holdings._reserve = 1 << 60
-    begin_chain(nodes, manifest, store.url)
-    ends = [await node.ended() for node in nodes]
-    assert [end.state for end in ends] == [
-        TransferState.COMPLETE, TransferState.FAILED, TransferState.COMPLETE, TransferState.COMPLETE,
-    ]  # fmt: skip
-    assert ends[1].error_code == "disk_full"
-    assert "node-1 needs 2 MiB" in ends[1].error
-    assert "has 0 B" in ends[1].error
-    assert ends[2].source_peer == "node-0"
-    assert store.bytes_sent == manifest.total_bytes
-
-
-async def test_a_disk_that_cannot_be_used_is_told_as_this_node_s_own(
-    nodes: list[Node], store: GatedStore, manifest: Manifest
-) -> None:
-    store.open()
-    nodes[1].home().parent.parent.mkdir(parents=True)
-    nodes[1].home().parent.write_text("a file where a folder should be")
-    begin_chain(nodes, manifest, store.url)
-    ends = [await node.ended() for node in nodes]
-    assert [completed(end) for end in ends] == [True, False, True, True]
-    assert ends[1].error.startswith("The disk of this node: ")
-    assert str(nodes[1].home()) in ends[1].error
-
-
 async def test_pieces_that_do_not_add_up_to_the_file_are_told_as_a_failed_verification(
     nodes: list[Node], store: GatedStore, manifest: Manifest
 ) -> None:

@@ -51,8 +51,9 @@ class Patience:
 
     silence: float = 3.0  # a living peer says something every second
     strangeness: float = 6.0  # that a peer does not know the model or the token: its order may be on its way
-    # Before a neighbour that was gone is tried again; the last repeats.
-    again: tuple[float, ...] = (1.0, 2.0, 4.0)
+    # Before a neighbour that was gone is tried again; the last repeats. An agent restarts within seconds, and what it
+    # can send lies idle until its followers know.
+    again: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,23 +7,21 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.rig.gateway import Gateway
+from benchmarks.rig.gateway import AT_WORK, Gateway
 from platform_core.distribution.forest import Forest, Tree
 from platform_core.distribution.pace import USUAL, Seen, Watch, look
 from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.presence import began_anew, silent
+from platform_core.distribution.presence import silent
 from platform_core.distribution.repair import mend
 from trainmaster_wire.agent.v1.session_pb2 import DeploymentObserved, DeploymentWanted
-
-AT_WORK = (DeploymentObserved.IDLE, DeploymentObserved.RECEIVING)
 
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Shorter than the platform's, as the runs are: it mends every 2 s, after 5 s of silence, and judges every 4 s."""
+    """Shorter than the platform's, as the runs are: that mends every 2 s, after 3 s of silence, judges every 4 s."""
 
     round_s: float = 1.0
-    silent_ms: int = 3_000
+    silent_ms: int = 2_000
     measure_ms: int = 2_000
     jitter_ms: int = 250
 
@@ -40,7 +38,6 @@ class Coordinator:
         self._gateway, self._orders, self._clocks = gateway, orders, clocks or Clocks()
         self._places = {seat.node: Place(seat.node, seat.rack[1], seat.rack[0]) for seat in forest.seats}
         self._watch, self._measured_ms, self._began_ms = Watch(), 0, _now_ms()
-        self._held: dict[str, tuple[int, ...]] = {}  # what a node last told, by lane
 
     async def run(self) -> None:
         while True:
@@ -54,8 +51,7 @@ class Coordinator:
         heard = {node: self._gateway.heard_ms.get(node, self._began_ms) for node in busy}
         failed = {node for node, seen in told.items() if seen.state == DeploymentObserved.FAILED}
         gone = silent(heard, now, self._clocks.silent_ms) | failed
-        anew = {node for node, held in self._held.items() if began_anew(held, told[node].held)}
-        self._held |= {node: tuple(seen.held) for node, seen in told.items() if seen.held}
+        anew, self._gateway.anew = self._gateway.anew & set(busy), set()
         seated = {seat.node for seat in self.forest.seats}
         back = [self._places[node] for node in sorted(set(busy) - gone - (seated - anew))]
         paces = {seat.node: seat.pace for seat in self.forest.seats if seat.pace != USUAL}

@@ -12,6 +12,7 @@ import grpc
 import grpc.aio
 
 from platform_core.distribution.manifest import Manifest, to_json
+from platform_core.distribution.presence import began_anew
 from trainmaster_wire.agent.v1 import (
     enrolment_pb2,
     enrolment_pb2_grpc,
@@ -21,6 +22,8 @@ from trainmaster_wire.agent.v1 import (
 )
 from trainmaster_wire.agent.v1.session_pb2 import DeploymentObserved, DeploymentWanted
 
+AT_WORK = (DeploymentObserved.IDLE, DeploymentObserved.RECEIVING)
+
 
 class Gateway:
     def __init__(self, manifest: Manifest, port: int = 0) -> None:
@@ -29,6 +32,7 @@ class Gateway:
         self.manifest_requests = 0
         self.observed: dict[str, DeploymentObserved] = {}  # of the one deployment
         self.heard_ms: dict[str, int] = {}  # when a node last told of it
+        self.anew: set[str] = set()  # who has begun anew, or is not believed, since a coordinator asked
         self.done_at: dict[str, float] = {}  # when a node was first seen to be complete
         self._wanted: dict[str, tuple[int, DeploymentWanted]] = {}
         self._news = asyncio.Condition()
@@ -67,6 +71,7 @@ class Gateway:
     async def heard(self, node: str, observed: session_pb2.Observed) -> None:
         async with self._news:
             for deployment in observed.deployments:
+                self._compare(node, self.observed.get(node, deployment), deployment)
                 self.observed[node] = deployment
                 self.heard_ms[node] = int(time.monotonic() * 1000)
                 if deployment.state == DeploymentObserved.FAILED:
@@ -74,6 +79,13 @@ class Gateway:
                 if deployment.state == DeploymentObserved.COMPLETE:
                     self.done_at.setdefault(node, time.monotonic())
             self._news.notify_all()
+
+    def _compare(self, node: str, before: DeploymentObserved, now: DeploymentObserved) -> None:
+        if now.state in AT_WORK and began_anew(before.held, now.held):
+            self.anew.add(node)
+        self.anew |= set(now.distrusted) - {
+            name for seen in self.observed.values() for name in seen.distrusted
+        }
 
     async def wanted(self, node: str, told: int) -> tuple[int, DeploymentWanted]:
         async with self._news:

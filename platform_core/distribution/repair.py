@@ -29,8 +29,16 @@ def mend(
     """Without those gone, with those joined as leaves, with nodes of another pace (in percent) among their like.
 
     Slower nodes form trees of their own below the others: nobody waits for them, and they get what they can take.
+    Where most are new all get other places: one newcomer below the other would become a chain.
     """
     pace = pace or {}
+    staying = [seat for seat in forest.seats if seat.node not in gone]
+    new = {place.node for place in joined} - {seat.node for seat in staying}
+    if forest.lanes > 1 and len(new) > len(staying):
+        places = [Place(seat.node, seat.rack[1], seat.rack[0]) for seat in staying]
+        places += [place for place in joined if place.node in new]
+        paces = {seat.node: seat.pace for seat in staying} | dict(pace)
+        return mend(mesh.plan(places, forest.lanes), pace=paces)
     changed = {seat.node for seat in forest.seats if pace.get(seat.node, seat.pace) != seat.pace}
     left = [seat for seat in forest.seats if seat.node not in gone and seat.node not in changed]
     work = _Work(forest.lanes, left)

@@ -80,7 +80,7 @@ def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> F
         if level > first:
             return Follow(lane, parent, level, length)
     elif parent == STORE or (len(plan.lanes[lane]) <= 2 and parent in view.gone):  # a root, or its heir
-        return _catch_up(plan, view, lane, first) or Follow(lane, STORE, first, length)
+        return _catch_up(plan, view, lane, first, length) or Follow(lane, STORE, first, length)
     elif now and now.source == STORE:
         return Follow(lane, STORE, first, length)
     elif not peers:
@@ -98,15 +98,19 @@ def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> F
     return Follow(lane, source, first, _end(runs, first, length))
 
 
-def _catch_up(plan: NodePlan, view: View, lane: int, first: int) -> Follow | None:
-    """A root that has come back takes from its neighbours what was pulled meanwhile, and only then goes on itself."""
+def _catch_up(plan: NodePlan, view: View, lane: int, first: int, length: int) -> Follow | None:
+    """A root that was away leaves out what others have pulled meanwhile, or all would wait until it has that too; and
+    fetches it from them at the end, or now where all has been pulled or it has left out much already."""
     peers = _peers(_everybody(plan, lane), view, lane)
     now = view.following[lane]
     if now and first < now.until and any(name == now.source and run_at(runs, first) for name, runs in peers):
         return Follow(lane, now.source, first, now.until)
+    pulled = max((frontier(runs) for _, runs in peers), default=0)
+    if first < pulled < length and len(view.holds[lane]) < _MOST_RUNS:
+        return Follow(lane, STORE, pulled, length)
     ends = ((run[1], name) for name, runs in peers if (run := run_at(runs, first)))
     end, source = max(ends, default=(0, STORE))
-    return Follow(lane, source, first, end) if end - first > view.patience else None
+    return Follow(lane, source, first, end) if end > first else None
 
 
 def _furthest(plan: NodePlan, view: View, lane: int, first: int) -> tuple[str, Runs]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,6 +112,17 @@ def test_one_that_comes_back_fetches_only_what_it_lacks() -> None:
     assert outcome.finished_ms["n03-07"] <= undisturbed + 10_000 + 3_000
     others = max(at for node, at in outcome.finished_ms.items() if node != "n03-07")
     assert others <= undisturbed + 3_000
+
+
+@pytest.mark.parametrize("away_ms", [3_000, 20_000])
+def test_whoever_is_away_for_a_moment_that_no_coordinator_sees_holds_nobody_up(away_ms: int) -> None:
+    """Roots too: each of 16 nodes in turn."""
+    places = places_in(1, 16)
+    undisturbed = max(run(places, pieces=6000).finished_ms.values())
+    for node in (place.node for place in places):
+        outcome = run(places, [Failure(node, 30_000, 30_000 + away_ms)], pieces=6000, mend_ms=NEVER)
+        assert max(at for name, at in outcome.finished_ms.items() if name != node) <= undisturbed + 1_500
+        assert outcome.store_copies <= 1.02
 
 
 def test_without_a_coordinator_neighbours_help_themselves() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -157,6 +158,18 @@ def test_newcomers_stand_all_over_the_forest_and_the_mended_places_stay_few() ->
     assert len(changed_nodes(without, mended)) <= len(back) * (1 + forest.lanes)
     assert f.most_children(mended.seats) <= forest.lanes
     assert f.crossings(mended) <= 7 + 2
+
+
+@pytest.mark.parametrize("staying", [0, 1, 40, 99])
+def test_where_most_are_new_the_forest_is_as_flat_as_a_planned_one(staying: int) -> None:
+    """Agents everywhere are restarted within seconds; and the slow ones are still known."""
+    places = places_in([25] * 8)
+    slow = {"n03-004": 50, "n05-011": 50}
+    forest = mend(mesh.plan(places), pace=slow)
+    mended = mend(forest, {place.node for place in places[staying:]}, places[staying:], slow)
+    assert is_sound(mended)
+    assert max(f.depths(mended)) <= max(f.depths(forest)) + 2
+    assert {seat.node: seat.pace for seat in mended.seats if seat.pace != 100} == slow
 
 
 def test_a_quick_newcomer_among_slow_nodes_becomes_the_root() -> None:

@@ -59,16 +59,33 @@ def test_a_node_that_loses_all_at_once_asks_the_store_only_when_nothing_has_come
     assert next_actions(PLAN, replace(view, stalled=frozenset({0}))) == (Follow(0, STORE, 30, 100),)
 
 
-def test_a_root_that_comes_back_takes_from_its_neighbours_what_was_pulled_meanwhile() -> None:
-    root = NodePlan("me", ((STORE,), ("father", "uncle", STORE)))
-    back = replace(
-        has(FRESH, father=(((0, 70),), ())), holds=(((0, 30),), ()), following=(None, UNDER_WAY[1])
+ROOT = NodePlan("me", ((STORE,), ("father", "uncle", STORE)))
+
+
+def test_a_root_that_comes_back_goes_on_pulling_where_others_are_by_now() -> None:
+    away = replace(FRESH, holds=(((0, 30),), ()), following=(None, UNDER_WAY[1]))
+    ahead = has(away, father=(((0, 70),), ()), uncle=(((0, 60),), ()))
+    assert next_actions(ROOT, ahead) == (Follow(0, STORE, 70, 100),)
+    under_way = replace(
+        ahead, holds=(((0, 30), (70, 75)), ()), following=(Follow(0, STORE, 70, 100), UNDER_WAY[1])
     )
-    assert next_actions(root, back) == (Follow(0, "father", 30, 70),)
-    later = replace(has(back, father=(((0, 90),), ())), holds=(((0, 50),), ()))
-    assert next_actions(root, replace(later, following=(Follow(0, "father", 30, 70), UNDER_WAY[1]))) == ()
-    level = replace(later, holds=(((0, 75),), ()))
-    assert next_actions(root, level) == (Follow(0, STORE, 75, 100),)
+    assert next_actions(ROOT, has(under_way, father=(((0, 74),), ()))) == ()
+    pulled = replace(under_way, holds=(((0, 30), (70, 100)), ()))
+    assert next_actions(ROOT, pulled) == (Follow(0, "father", 30, 70),)
+
+
+def test_a_root_that_comes_back_when_all_has_been_pulled_takes_it_from_a_neighbour() -> None:
+    away = replace(FRESH, holds=(((0, 30),), ()), following=(None, UNDER_WAY[1]))
+    done = has(away, father=(((0, 100),), ()))
+    assert next_actions(ROOT, done) == (Follow(0, "father", 30, 100),)
+    later = replace(done, holds=(((0, 50),), ()), following=(Follow(0, "father", 30, 100), UNDER_WAY[1]))
+    assert next_actions(ROOT, later) == ()
+
+
+def test_a_root_that_has_left_out_much_already_catches_up_first() -> None:
+    runs = tuple((at, at + 1) for at in range(0, 12, 2))
+    away = replace(FRESH, holds=(runs, ()), following=(None, UNDER_WAY[1]))
+    assert next_actions(ROOT, has(away, father=(((0, 70),), ()))) == (Follow(0, "father", 11, 70),)
 
 
 def test_a_parent_that_is_back_without_what_has_come_since_is_not_waited_for_while_another_works() -> None:

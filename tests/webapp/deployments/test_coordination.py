@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from django.db.models import F
@@ -26,12 +26,13 @@ MIB = 1 << 20
 
 
 def says(
-    deployment: Deployment, worker: Worker, done: int, state: str = "RECEIVING", looked: bool = True
-) -> None:
+    deployment: Deployment, worker: Worker, done: int, state: str = "RECEIVING", looked: bool = True,
+    distrusted: Sequence[str] = (),
+) -> None:  # fmt: skip
     """What an agent tells whenever something changes, and all of it again with each new session."""
     told = session_pb2.DeploymentObserved(
         deployment_id=deployment.id, state=session_pb2.DeploymentObserved.State.Value(state), bytes_done=done,
-        bytes_total=SIZE, source="store", held=[done // 4] * 4 if looked else [],
+        bytes_total=SIZE, source="store", held=[done // 4] * 4 if looked else [], distrusted=distrusted,
     )  # fmt: skip
     observe([Heard(worker.node_id, session_pb2.Observed(deployments=[told]), complete=True)])
 
@@ -109,6 +110,10 @@ def test_a_worker_that_falls_silent_leaves_the_mesh_and_its_next_word_brings_it_
     assert Worker.objects.get(id=quiet.id).seated
 
 
+def told_of_a_new_beginning(deployment: Deployment) -> list[str]:
+    return [line.cause for line in story(f"deployment:{deployment.id}") if line.kind == "WorkerBeganAnew"]
+
+
 def test_a_worker_that_is_back_at_once_with_nothing_is_not_waited_for_by_those_it_fed(
     wide: Deployment,
 ) -> None:
@@ -134,10 +139,30 @@ def test_a_worker_that_is_back_at_once_with_nothing_is_not_waited_for_by_those_i
     assert fed
     assert all(after[name].lanes[at][0] != emptied.node_id for name, at in fed)
     assert after[emptied.node_id].lanes != before[emptied.node_id]
-    told = [line.cause for line in story(f"deployment:{wide.id}") if line.kind == "WorkerBeganAnew"]
-    assert told == [
-        f"{emptied.node.hostname} has lost most of what it held, and begins anew below the others"
+    name = emptied.node.hostname
+    assert told_of_a_new_beginning(wide) == [
+        f"{name} has lost most of what it held, and begins anew below the others"
     ]
+
+
+def test_one_whose_bytes_were_damaged_feeds_nobody_who_waits_for_it_and_is_moved_once(
+    wide: Deployment,
+) -> None:
+    sender = feeding(wide)
+    for worker in queries.workers(wide.id):
+        says(wide, worker, MIB)
+    fed = [
+        worker for worker in queries.workers(wide.id) if sender.node_id in [lane[0] for lane in worker.lanes]
+    ]
+    for worker in fed:
+        says(wide, worker, MIB, distrusted=[sender.node_id])
+    coordination.coordinate()
+    after = queries.workers(wide.id)
+    assert len(fed) > 1
+    assert not any(sender.node_id in [lane[0] for lane in worker.lanes] for worker in after)
+    assert Worker.objects.get(deployment=wide, node=sender.node_id).seated
+    name = sender.node.hostname
+    assert told_of_a_new_beginning(wide) == [f"{name} is not believed, and begins anew below the others"]
 
 
 def test_a_worker_that_has_failed_has_not_begun_anew(wide: Deployment) -> None:
@@ -149,7 +174,7 @@ def test_a_worker_that_has_failed_has_not_begun_anew(wide: Deployment) -> None:
     coordination.coordinate()
     after = queries.workers(wide.id)
     assert all(failed.node_id not in (name for lane in worker.lanes for name in lane) for worker in after)
-    assert not [line for line in story(f"deployment:{wide.id}") if line.kind == "WorkerBeganAnew"]
+    assert told_of_a_new_beginning(wide) == []
 
 
 def test_a_platform_that_was_deaf_takes_nobody_out_of_the_mesh(wide: Deployment) -> None:

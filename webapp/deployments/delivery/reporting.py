@@ -43,7 +43,7 @@ def report_all(told: Sequence[tuple[str, WorkerReport]]) -> None:
             row, event = rows[said.deployment_id], _event(node, said, now)
             live.publish(f"progress:{row.id}", _chunks(part, said))
             if said.state in _AT_WORK and began_anew(part.held, said.held):
-                _unseat(row, part)
+                _unseat(row, part.node_id, f"{part.node_id} has lost most of what it held")
             if said.retries > part.retries and said.error:
                 troubles[part.id] = said.error
             _name_distrusted(row, part, said.distrusted)
@@ -88,13 +88,10 @@ def _event(node: str, said: WorkerReport, now: int) -> core.WorkerReported:
     )
 
 
-def _unseat(row: Deployment, part: Worker) -> None:
-    """Who fed others and has nothing now gets the place of one who has just come, with the coordinator's next round."""
-    Worker.objects.filter(id=part.id).update(seated=False)
-    stepping.tell(
-        row, "WorkerBeganAnew", f"node:{part.node_id}",
-        f"{part.node_id} has lost most of what it held, and begins anew below the others",
-    )  # fmt: skip
+def _unseat(row: Deployment, node: str, why: str) -> None:
+    """Who fed others and can no more gets the place of one who has just come, with the coordinator's next round."""
+    Worker.objects.filter(deployment=row, node=node).update(seated=False)
+    stepping.tell(row, "WorkerBeganAnew", f"node:{node}", f"{why}, and begins anew below the others")
 
 
 def _noted(part: Worker, said: WorkerReport, now: int, done: int | None) -> Worker:
@@ -130,3 +127,6 @@ def _name_distrusted(row: Deployment, part: Worker, names: Sequence[str]) -> Non
         sender = "The store" if name == "store" else name
         cause = f"{sender} sent {part.node_id} bytes with another SHA-256; thrown away and fetched elsewhere"
         stepping.tell(row, "DamagedBytesRefused", f"node:{part.node_id}", cause)
+        others = Worker.objects.filter(deployment=row, distrusted__contains=[name]).exclude(id=part.id)
+        if name != "store" and not others.exists():
+            _unseat(row, name, f"{name} is not believed")

@@ -13,7 +13,7 @@ from webapp.deployments.models import Deployment, Worker
 from webapp.live.identity import now_ms
 
 GONE = frozenset({WorkerState.FAILED, WorkerState.EVICTED})  # they have nothing to pass on
-SILENT_MS = 5_000  # agents tell of a delivery under way twice a second
+SILENT_MS = 3_000  # agents tell of a delivery under way twice a second
 
 
 def lanes(grown: Forest) -> dict[str, list[list[str]]]:

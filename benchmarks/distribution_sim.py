@@ -17,10 +17,10 @@ import click
 
 from platform_core.distribution import estimate, strategies
 from platform_core.distribution.estimate import Conditions
-from platform_core.distribution.forest import STORE, Forest, NodePlan, depths, node_plans
+from platform_core.distribution.forest import STORE, Forest, depths
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
-from platform_core.simulation.fabric.transfer import Fabric, Failure, Outcome, Plans, Scenario
+from platform_core.simulation.fabric.transfer import Fabric, Failure, Outcome, Scenario
 
 GBPS_10 = 1_250_000_000
 AWAY_MS = 60_000
@@ -31,21 +31,12 @@ def places_of(workers: int, racks: int) -> tuple[Place, ...]:
     return tuple(Place(f"n{n:05}", f"r{n * racks // workers:04}") for n in range(workers))
 
 
-def plans_for(strategy: str, places: tuple[Place, ...], lanes: int, rng: random.Random) -> Plans:
+def forest_for(strategy: str, places: tuple[Place, ...], lanes: int, rng: random.Random) -> Forest:
     if strategy == "mesh":
-        return _of_forest(mesh.plan(places, lanes))
+        return mesh.plan(places, lanes)
     if strategy == "mesh_rack_blind":
-        return _of_forest(_shuffled(places, lanes, rng))
-    if strategy == "chain":
-        return _of_forest(strategies.grow(strategy, places))
-    links = estimate.STRATEGIES[strategy](places)
-    # The inner nodes of a tree are quicker than their children; nobody skips anything.
-    in_order = frozenset({0})
-    return Plans(tuple(NodePlan(link.node, ((*link.predecessors, STORE),), in_order) for link in links))
-
-
-def _of_forest(forest: Forest) -> Plans:
-    return Plans(node_plans(forest), forest)
+        return _shuffled(places, lanes, rng)
+    return strategies.grow(strategy, places)
 
 
 def _shuffled(places: tuple[Place, ...], lanes: int, rng: random.Random) -> Forest:
@@ -76,11 +67,11 @@ def troubles(
     return tuple(failures), {node: round(rate * 100) for node in slowed}
 
 
-def step_for(strategy: str, plans: Plans, pieces: int, workers: int) -> int:
+def step_for(strategy: str, forest: Forest, pieces: int, workers: int) -> int:
     """As many ticks at once as keep the error of all hops together below a 500th; a chain needs every one."""
-    if plans.forest:
-        return max(1, min(plans.forest.lanes, pieces // (500 * max(depths(plans.forest)))))
-    return max(1, pieces * workers // 20_000) if strategy == "sequential" else 1
+    if strategy == "sequential":
+        return max(1, pieces * workers // 20_000)
+    return max(1, min(forest.lanes, pieces // (500 * max(depths(forest)))))
 
 
 def line(strategy: str, scenario: Scenario, outcome: Outcome) -> dict[str, object]:
@@ -116,9 +107,9 @@ def line(strategy: str, scenario: Scenario, outcome: Outcome) -> dict[str, objec
     }
 
 
-def simulate(strategy: str, scenario: Scenario, plans: Plans) -> dict[str, object]:
+def simulate(strategy: str, scenario: Scenario, forest: Forest) -> dict[str, object]:
     begun = time.process_time()
-    outcome = Fabric(scenario, plans).run()
+    outcome = Fabric(scenario, forest).run()
     return line(strategy, scenario, outcome) | {"cpu_s": round(time.process_time() - begun, 2)}
 
 
@@ -132,11 +123,11 @@ def runs_of(
         rng = random.Random(seed)
         failures, slow = troubles(places, *trouble, bound, rng)
         begun = time.process_time()
-        plans = plans_for(name, places, lanes, rng)
+        forest = forest_for(name, places, lanes, rng)
         planned = time.process_time() - begun
-        step = step_for(name, plans, -(-conditions.total_bytes // conditions.piece_size), len(places))
+        step = step_for(name, forest, -(-conditions.total_bytes // conditions.piece_size), len(places))
         scenario = Scenario(places, conditions, slow, failures, notice_ms=notice_ms, step_ticks=step)
-        yield simulate(name, scenario, plans) | {"plan_s": round(planned, 3), "seed": seed}
+        yield simulate(name, scenario, forest) | {"plan_s": round(planned, 3), "seed": seed}
 
 
 def original() -> Iterator[dict[str, object]]:

@@ -34,7 +34,7 @@ class Forest:
 class NodePlan:
     """What a node is told: for each lane from whom, in order of preference. Nothing in it names a piece.
 
-    `slower`: the lanes whose parent is quicker than the node, which cannot keep up with it.
+    `slower`: the lanes in which it cannot keep up with its parent, which is quicker or feeds more than it has slots.
     """
 
     node: str
@@ -72,7 +72,8 @@ class Tree:
         slower = frozenset(
             lane
             for lane, parent in enumerate(seat.parents)
-            if parent != STORE and self.seats[parent].pace > seat.pace
+            if parent != STORE
+            and (self.seats[parent].pace > seat.pace or len(self.children[parent]) > self.lanes)
         )
         return NodePlan(node, tuple(self._sources(node, lane) for lane in range(self.lanes)), slower)
 

@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from platform_core.distribution import bounds
 from platform_core.distribution.estimate import STRATEGIES, Conditions, estimate, estimate_mesh
-from platform_core.distribution.forest import STORE, NodePlan, crossings, node_plans
+from platform_core.distribution.forest import STORE, crossings
 from platform_core.distribution.planners import mesh
-from platform_core.distribution.planners.routes import Link, Place
+from platform_core.distribution.planners.routes import Place
+from platform_core.distribution.strategies import grow
 from platform_core.simulation.fabric.rounds import hypercube
-from platform_core.simulation.fabric.transfer import Fabric, Outcome, Plans, Scenario
+from platform_core.simulation.fabric.transfer import Fabric, Outcome, Scenario
 
 PIECE = RATE = 1000  # so that a piece takes a second
 PIECES = st.integers(1, 40)
@@ -31,14 +32,14 @@ def last_second(outcome: Outcome) -> int:
     return max(outcome.finished_ms.values()) // 1000
 
 
-def along(links: tuple[Link, ...], places: tuple[Place, ...], pieces: int) -> Outcome:
-    plans = tuple(NodePlan(link.node, ((*link.predecessors, STORE),), frozenset({0})) for link in links)
-    return Fabric(Scenario(places, conditions(pieces)), Plans(plans)).run()
+def along(strategy: str, places: tuple[Place, ...], pieces: int) -> Outcome:
+    forest = grow(strategy, places)
+    return Fabric(Scenario(places, conditions(pieces)), forest).run()
 
 
 def through_the_mesh(places: tuple[Place, ...], pieces: int, lanes: int = 4, uplink: int = 0) -> Outcome:
     forest = mesh.plan(places, lanes)
-    return Fabric(Scenario(places, conditions(pieces, uplink)), Plans(node_plans(forest), forest)).run()
+    return Fabric(Scenario(places, conditions(pieces, uplink)), forest).run()
 
 
 @given(PIECES, st.integers(1, 6))
@@ -51,7 +52,7 @@ def test_a_hypercube_attains_the_bound_where_source_and_workers_are_a_power_of_t
 @given(PIECES, WORKERS)
 def test_a_chain_takes_a_round_for_each_piece_and_each_further_worker(pieces: int, workers: int) -> None:
     places = places_of(workers)
-    outcome = along(STRATEGIES["chain"](places), places, pieces)
+    outcome = along("chain", places, pieces)
     assert last_second(outcome) == pieces + workers - 1
     assert outcome.store_copies == pytest.approx(1)
 
@@ -59,7 +60,7 @@ def test_a_chain_takes_a_round_for_each_piece_and_each_further_worker(pieces: in
 @given(PIECES, st.integers(1, 12))
 def test_one_after_the_other_costs_the_store_every_copy(pieces: int, workers: int) -> None:
     places = places_of(workers)
-    outcome = along(STRATEGIES["sequential"](places), places, pieces)
+    outcome = along("sequential", places, pieces)
     assert last_second(outcome) == pieces * workers
     assert outcome.store_copies == pytest.approx(workers)
 
@@ -71,7 +72,7 @@ def test_a_tree_is_never_quicker_than_its_estimate_by_more_than_a_hop_s_turn(
     places = places_of(workers)
     links = STRATEGIES["binary_tree"](places)
     exact = estimate("binary_tree", links, places, conditions(pieces)).time_ms // 1000
-    assert abs(last_second(along(links, places, pieces)) - exact) <= workers.bit_length()
+    assert abs(last_second(along("binary_tree", places, pieces)) - exact) <= workers.bit_length()
 
 
 @given(PIECES, WORKERS, st.integers(1, 6), st.integers(1, 5))

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from platform_core.distribution.estimate import Conditions
-from platform_core.distribution.forest import STORE, node_plans
+from platform_core.distribution.forest import STORE
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.strategies import grow
-from platform_core.simulation.fabric.transfer import Fabric, Failure, Outcome, Plans, Scenario
+from platform_core.simulation.fabric.transfer import Fabric, Failure, Outcome, Scenario
 
 PIECE, RATE = 16 << 20, 1_250_000_000
 NEVER = 10**9
@@ -32,7 +32,7 @@ def run(
     scenario = Scenario(
         places, conditions, dict.fromkeys(slow, percent), tuple(failures), mend_ms=mend_ms, step_ticks=2
     )
-    return Fabric(scenario, Plans(node_plans(forest), forest)).run()
+    return Fabric(scenario, forest).run()
 
 
 CLUSTERS = st.builds(places_in, st.integers(1, 5), st.integers(1, 8))
@@ -70,7 +70,7 @@ def test_in_a_chain_where_nobody_is_slow_nobody_moves() -> None:
 def along_a_chain(places: tuple[Place, ...], slow: Mapping[str, int], pieces: int) -> Mapping[str, int]:
     forest = grow("chain", places)
     conditions = Conditions(pieces * 4 * PIECE, 4 * PIECE, RATE, RATE)
-    outcome = Fabric(Scenario(places, conditions, slow), Plans(node_plans(forest), forest)).run()
+    outcome = Fabric(Scenario(places, conditions, slow), forest).run()
     assert outcome.store_copies <= 1.02
     assert bool(outcome.mended) == any(percent < 100 for percent in slow.values())
     return outcome.finished_ms

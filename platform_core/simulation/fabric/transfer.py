@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from platform_core.distribution.estimate import Conditions
-from platform_core.distribution.forest import Forest, NodePlan, Tree
+from platform_core.distribution.forest import Forest, Tree, node_plans
 from platform_core.distribution.pace import Watch, look
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.repair import changed_nodes, mend
@@ -47,14 +47,6 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True)
-class Plans:
-    """What a planner made of the places; `forest` is what the coordinator can mend, if anything."""
-
-    nodes: tuple[NodePlan, ...]
-    forest: Forest | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     finished_ms: Mapping[str, int]  # those that are gone for good are missing
     store_copies: float
@@ -65,11 +57,11 @@ class Outcome:
 
 
 class Fabric:
-    """One transfer. `run` once."""
+    """One transfer along what a planner made of the places, which the coordinator mends. `run` once."""
 
-    def __init__(self, scenario: Scenario, plans: Plans) -> None:
-        self._scenario, self._forest = scenario, plans.forest
-        self._nodes = Nodes(scenario.places, scenario.conditions, scenario.slow, plans.nodes,
+    def __init__(self, scenario: Scenario, forest: Forest) -> None:
+        self._scenario, self._forest = scenario, forest
+        self._nodes = Nodes(scenario.places, scenario.conditions, scenario.slow, node_plans(forest),
                             self._ticks(scenario.leap_ms))  # fmt: skip
         # Large pieces come seldom, and every hop waits for a whole one.
         self._watch = max(self._ticks(scenario.watch_ms), _WATCH_PIECES * self._nodes.lanes)
@@ -118,7 +110,7 @@ class Fabric:
             if failure.back_ms is not None:
                 self._at(self._ticks(failure.back_ms), "returns", failure.node)
         self._at(self._watch, "watch")
-        if self._forest and (scenario.failures or scenario.slow):
+        if scenario.failures or scenario.slow:
             self._at(self._ticks(scenario.mend_ms), "mend")
             self._at(self._ticks(scenario.measure_ms), "measure")
 
@@ -137,8 +129,7 @@ class Fabric:
             case "returns":
                 self._dead.discard(node)
                 self._back.add(node)
-                seats = self._forest.seats if self._forest else ()
-                self._nodes.come_back(node, not seats or any(seat.node == node for seat in seats))
+                self._nodes.come_back(node, any(seat.node == node for seat in self._forest.seats))
             case "watch":
                 self._nodes.watch()
                 self._at(now + self._watch, "watch")
@@ -151,7 +142,7 @@ class Fabric:
 
     def _mend(self) -> None:
         before = self._forest
-        if before is None or not (self._lost or self._back or self._slow):
+        if not (self._lost or self._back or self._slow):
             return
         back = [self._places[node] for node in sorted(self._back)]
         self._paces |= self._slow
@@ -162,9 +153,8 @@ class Fabric:
         self._mended += 1
 
     def _measure(self, now: int) -> None:
-        if self._forest is not None:
-            self._watched, changed = look(self._watched, self._nodes.seen(now), self._forest.seats)
-            self._slow |= changed
+        self._watched, changed = look(self._watched, self._nodes.seen(now), self._forest.seats)
+        self._slow |= changed
 
     # time
 

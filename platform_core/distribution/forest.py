@@ -34,7 +34,7 @@ class Forest:
 class NodePlan:
     """What a node is told: for each lane from whom, in order of preference. Nothing in it names a piece.
 
-    `slower`: the lanes in which it cannot keep up with its parent, which is quicker or feeds more than it has slots.
+    `slower`: the lanes in which it cannot keep up with its parent, which is quicker or feeds twice as many as it should.
     """
 
     node: str
@@ -73,7 +73,7 @@ class Tree:
             lane
             for lane, parent in enumerate(seat.parents)
             if parent != STORE
-            and (self.seats[parent].pace > seat.pace or len(self.children[parent]) > self.lanes)
+            and (self.seats[parent].pace > seat.pace or len(self.children[parent]) >= 2 * self.lanes)
         )
         return NodePlan(node, tuple(self._sources(node, lane) for lane in range(self.lanes)), slower)
 

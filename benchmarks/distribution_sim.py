@@ -12,6 +12,7 @@ import json
 import random
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import click
 
@@ -52,19 +53,35 @@ def _shuffled(places: tuple[Place, ...], lanes: int, rng: random.Random) -> Fore
     return Forest(lanes, seats)
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Parts of the workers, and of the usual rate: `slow` both ways, `weak` only in what they send."""
+
+    fail: float = 0
+    slow: float = 0
+    slow_rate: float = 0.5
+    weak: float = 0
+    weak_rate: float = 0.1
+
+
 def troubles(
-    places: tuple[Place, ...], fail: float, slow: float, rate: float, span_ms: int, rng: random.Random
-) -> tuple[tuple[Failure, ...], dict[str, int]]:
-    """Failures at random times, every second node back after a minute; slow nodes from the start."""
+    places: tuple[Place, ...], trouble: Trouble, span_ms: int, rng: random.Random
+) -> tuple[tuple[Failure, ...], dict[str, int], dict[str, int]]:
+    """Failures at random times, every second node back after a minute; slow and weak nodes from the start."""
     names = [place.node for place in places]
     rng.shuffle(names)
-    failing = names[: round(fail * len(names))]
-    slowed = names[len(failing) : len(failing) + round(slow * len(names))]
+    failing = names[: round(trouble.fail * len(names))]
+    slowed = names[len(failing) : len(failing) + round(trouble.slow * len(names))]
+    weak = names[len(names) - round(trouble.weak * len(names)) :]
     failures = []
     for number, node in enumerate(failing):
         at = rng.randrange(span_ms)
         failures.append(Failure(node, at, at + AWAY_MS if number % 2 else None))
-    return tuple(failures), {node: round(rate * 100) for node in slowed}
+    return (
+        tuple(failures),
+        dict.fromkeys(slowed, round(trouble.slow_rate * 100)),
+        dict.fromkeys(weak, round(trouble.weak_rate * 100)),
+    )
 
 
 def step_for(strategy: str, forest: Forest, pieces: int, workers: int) -> int:
@@ -101,6 +118,7 @@ def line(strategy: str, scenario: Scenario, outcome: Outcome) -> dict[str, objec
         **{f"{kind}_ratio": round(max(ratios), 4) if ratios else None for kind, ratios in floors.items()},
         "failed": len(scenario.failures),
         "slow": len(scenario.slow),
+        "weak": len(scenario.weak),
         "mended": outcome.mended,
         "decisions": outcome.decisions,
         "steps": outcome.steps,
@@ -115,18 +133,20 @@ def simulate(strategy: str, scenario: Scenario, forest: Forest) -> dict[str, obj
 
 def runs_of(
     strategies: Iterable[str], places: tuple[Place, ...], conditions: Conditions, lanes: int, seed: int,
-    trouble: tuple[float, float, float] = (0, 0, 1), notice_ms: int = 1000,
+    trouble: Trouble = Trouble(), notice_ms: int = 1000,
 ) -> Iterator[dict[str, object]]:  # fmt: skip
     """The same trouble for every strategy."""
     bound = estimate.bound_ms(places, conditions)
     for name in strategies:
         rng = random.Random(seed)
-        failures, slow = troubles(places, *trouble, bound, rng)
+        failures, slow, weak = troubles(places, trouble, bound, rng)
         begun = time.process_time()
         forest = forest_for(name, places, lanes, rng)
         planned = time.process_time() - begun
         step = step_for(name, forest, -(-conditions.total_bytes // conditions.piece_size), len(places))
-        scenario = Scenario(places, conditions, slow, failures, notice_ms=notice_ms, step_ticks=step)
+        scenario = Scenario(
+            places, conditions, slow, failures, notice_ms=notice_ms, step_ticks=step, weak=weak
+        )
         yield simulate(name, scenario, forest) | {"plan_s": round(planned, 3), "seed": seed}
 
 
@@ -160,6 +180,8 @@ def original() -> Iterator[dict[str, object]]:
 @click.option("--fail-fraction", default=0.0, help="Of the workers; every second returns after 60 s.")
 @click.option("--slow-fraction", default=0.0)
 @click.option("--slow-rate", default=0.5, show_default=True, help="Of the usual rate, both ways.")
+@click.option("--weak-fraction", default=0.0, help="Of the workers: these only send slowly.")
+@click.option("--weak-rate", default=0.1, show_default=True)
 @click.option("--racks", default=0, help="0: one for each 25 workers.")
 @click.option("--uplink", default=0, help="Bytes per second in and out of a rack; 0: never the limit.")
 @click.option(
@@ -171,13 +193,14 @@ def original() -> Iterator[dict[str, object]]:
 @click.option("--original", "table", is_flag=True, help="The table of the original design, nothing else.")
 def main(
     workers: int, total: int, piece: int, strategy: str, fail_fraction: float, slow_fraction: float, slow_rate: float,
-    racks: int, uplink: int, rate: int, lanes: int, notice_ms: int, seed: int, table: bool,
+    weak_fraction: float, weak_rate: float, racks: int, uplink: int, rate: int, lanes: int, notice_ms: int, seed: int,
+    table: bool,
 ) -> None:  # fmt: skip
     """One JSON line for each strategy."""
     places = places_of(workers, racks or max(1, workers // 25))
     conditions = Conditions(total, piece, rate, rate, uplink)
     chosen = STRATEGIES if strategy == "all" else (strategy,)
-    trouble = (fail_fraction, slow_fraction, slow_rate)
+    trouble = Trouble(fail_fraction, slow_fraction, slow_rate, weak_fraction, weak_rate)
     for found in (
         original() if table else runs_of(chosen, places, conditions, lanes, seed, trouble, notice_ms)
     ):

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from benchmarks.rig.gateway import AT_WORK, Gateway
 from platform_core.distribution.forest import Forest, Tree
-from platform_core.distribution.pace import USUAL, Seen, Watch, look
+from platform_core.distribution.pace import USUAL, Changes, Watch, look
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.presence import silent
 from platform_core.distribution.repair import mend
+from platform_core.distribution.windows import Seen
 from trainmaster_wire.agent.v1.session_pb2 import DeploymentObserved, DeploymentWanted
 
 
@@ -55,13 +56,13 @@ class Coordinator:
         seated = {seat.node for seat in self.forest.seats}
         back = [self._places[node] for node in sorted(set(busy) - gone - (seated - anew))]
         paces = {seat.node: seat.pace for seat in self.forest.seats if seat.pace != USUAL}
-        changed: dict[str, int] = {}
+        changed = Changes()
         if now - self._measured_ms >= self._clocks.measure_ms:
             self._measured_ms = now
             seen = {node: Seen(heard[node], tuple(told[node].held)) for node in set(busy) & set(told) - gone}
             self._watch, changed = look(self._watch, seen, self.forest.seats, self._clocks.jitter_ms)
         if gone & seated or back or changed:
-            await self._tell(mend(self.forest, gone | anew, back, paces | changed))
+            await self._tell(mend(self.forest, gone | anew, back, paces | dict(changed.paces), changed.sends))
 
     async def _tell(self, after: Forest) -> None:
         before, self.forest = Tree(self.forest), after

@@ -16,12 +16,14 @@ MOST_SOURCES = 6
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One node's place. `pace` is its rate in percent of the usual: a slower node's children are as slow or slower."""
+    """One node's place. In percent of the usual `pace`, what it takes: a slower node's children are as slow or slower;
+    and `sends`: with half of the usual it feeds half as many."""
 
     node: str
     rack: tuple[str, str]  # block and rack
     parents: tuple[str, ...]  # by lane; STORE: pulls that lane from the store
     pace: int = 100
+    sends: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Forest:
 class NodePlan:
     """What a node is told: for each lane from whom, in order of preference. Nothing in it names a piece.
 
-    `slower`: the lanes in which it cannot keep up with its parent, which is quicker or feeds twice as many as it should.
+    `slower`: the lanes in which it cannot keep up with its parent, which is quicker or feeds twice as many as it can.
     """
 
     node: str

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TypeAlias
 
 from platform_core.distribution.forest import STORE, Seat
+from platform_core.distribution.sending import look_at_senders
+from platform_core.distribution.windows import NOTICED, Rates, Seen, Window, rates_of, sources
 
 USUAL = 100
 # Percent of what is expected of a node; apart, or who is near them goes to and fro.
@@ -24,15 +25,6 @@ _SLOW_AFTER, _QUICK_AFTER = 2, 3  # windows running
 # many windows after one has moved, as all below it catch up.
 _FAR_BELOW, _OF_A_CHAIN, _SETTLED_AFTER = 50, 20, 3
 _REMEMBERED = 0.9  # of what was usual, from window to window
-_NOTICED = 20  # this part of what a lane gets in a window may be left behind unnoticed
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What a node told of itself, in any one unit: how much of each lane it holds."""
-
-    at_ms: int
-    held: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +52,26 @@ class Watch:
     # In a chain: who was accused, with whom it received from; and for how many windows nobody is.
     accused: Mapping[str, str] = field(default_factory=dict)
     settling: int = 0
+    weak: Mapping[str, int] = field(
+        default_factory=dict
+    )  # who looked as if it sent slowly, how often running
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Of whom another pace is known by now, and who sends less than it counted for; in percent of the usual."""
+
+    paces: Mapping[str, int] = field(default_factory=dict)
+    sends: Mapping[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.paces or self.sends)
 
 
 def look(
     watch: Watch, now: Mapping[str, Seen], seats: Iterable[Seat], jitter_ms: int = 0
-) -> tuple[Watch, dict[str, int]]:
-    """The end of one window and the beginning of the next; and the paces, in percent, that are others by now.
+) -> tuple[Watch, Changes]:
+    """The end of one window and the beginning of the next; and what is another by now.
     `jitter_ms`: so much of what a lane gets may be missed by when it was counted."""
     places = {seat.node: seat for seat in seats}
     paces = {seat.node: seat.pace for seat in places.values() if seat.pace != USUAL}
@@ -75,49 +81,24 @@ def look(
     # When one holds up all others, what they get now is no measure for it.
     like_others = [sum(lanes) for node, lanes in rates.items() if node not in paces]
     usual = max(median(like_others or [0.0]), watch.usual * _REMEMBERED)
-    seen = ports(watch.seen, now, places, rates, usual, jitter_ms)
-    changed, doubts = judge(seen, paces, watch.doubts, usual)
-    return Watch(now, usual, doubts), changed
+    window = Window(watch.seen, now, rates, jitter_ms)
+    changed, doubts = judge(ports(window, places, usual), paces, watch.doubts, usual)
+    sends, weak = look_at_senders(window, places, usual, watch.weak)
+    return Watch(now, usual, doubts, weak=weak), Changes(changed, sends)
 
 
-Rates: TypeAlias = Mapping[str, tuple[float, ...]]  # by node, what it got a second in each lane
-
-
-def rates_of(before: Mapping[str, Seen], now: Mapping[str, Seen], seats: Mapping[str, Seat]) -> Rates:
-    """Of those of whom there is news, and who have not lost what they held."""
-    return {
-        node: tuple(
-            (b - a) * 1000 / (seen.at_ms - old.at_ms) for a, b in zip(old.held, seen.held, strict=True)
-        )
-        for node, seen in sorted(now.items())
-        if node in seats
-        and (old := before.get(node))
-        and seen.at_ms > old.at_ms
-        and len(seen.held) == len(old.held)
-        and sum(seen.held) >= sum(old.held)
-    }
-
-
-def ports(
-    before: Mapping[str, Seen], now: Mapping[str, Seen], seats: Mapping[str, Seat], rates: Rates, usual: float,
-    jitter_ms: int = 0,
-) -> dict[str, Port]:  # fmt: skip
-    """A crowded uplink of a rack is nobody's fault: lanes that come from the own rack tell, if there are any."""
+def ports(window: Window, seats: Mapping[str, Seat], usual: float) -> dict[str, Port]:
     followers, late = Counter[str](), Counter[str]()
     fell: dict[str, list[str]] = {}
+    rates = window.rates
     for node, lanes in rates.items():
-        old, new = before[node], now[node]
-        at_most = usual / max(1, len(lanes)) * (new.at_ms - old.at_ms) / 1000
-        noticed = at_most * (1 / _NOTICED + jitter_ms / (new.at_ms - old.at_ms))
-        known = [(p, lane) for lane, p in enumerate(seats[node].parents) if p in rates and lane < len(lanes)]
-        near = [(parent, lane) for parent, lane in known if seats[parent].rack == seats[node].rack]
-        fell[node] = []
-        for parent, lane in near or known:
-            # As much as the parent held when the node told: their words are of different times.
-            there = now[parent].held[lane] + rates[parent][lane] * (new.at_ms - now[parent].at_ms) / 1000
-            if min(at_most, there - old.held[lane]) - (new.held[lane] - old.held[lane]) > noticed:
-                fell[node].append(parent)
-        followers.update(parent for parent, _ in known)
+        a_second = usual / max(1, len(lanes))
+        fell[node] = [
+            parent
+            for parent, lane in sources(seats[node], seats, rates)
+            if lane < len(lanes) and window.left(node, lane, parent, a_second)
+        ]
+        followers.update(parent for parent in seats[node].parents if parent in rates)
         late.update(fell[node])
     # Where most followers of a parent fall behind, the parent is to blame.
     return {
@@ -138,7 +119,7 @@ def _is_a_chain(seats: Mapping[str, Seat]) -> bool:
 
 def _look_at_a_chain(
     watch: Watch, now: Mapping[str, Seen], seats: Mapping[str, Seat], rates: Rates, jitter_ms: int
-) -> tuple[Watch, dict[str, int]]:
+) -> tuple[Watch, Changes]:
     """A chain does not tell whether a node takes little or the one before it gives little. To move a node to where
     nobody waits for it costs little, so that is tried: once for each that it may have received from."""
     received = {node: round(lanes[0]) for node, lanes in rates.items()}
@@ -152,7 +133,7 @@ def _look_at_a_chain(
         looks, parent = _pace(received[node], usual), seats[node].parents[0]
         # Not what they hold: one that leapt lacks what it left out for long.
         missed = jitter_ms / (now[node].at_ms - watch.seen[node].at_ms)
-        if parent not in rates or received[parent] - received[node] < usual * (1 / _NOTICED + missed):
+        if parent not in rates or received[parent] - received[node] < usual * (1 / NOTICED + missed):
             continue
         if node in accused:  # it takes as little from another, so it is not the first who gives little
             accused[node] = parent
@@ -165,7 +146,7 @@ def _look_at_a_chain(
             del doubts[node]
             changed[node], accused[node] = looks, parent
     settling = _SETTLED_AFTER if changed else max(0, watch.settling - 1)
-    return Watch(now, usual, doubts, accused, settling), changed
+    return Watch(now, usual, doubts, accused, settling), Changes(changed)
 
 
 def judge(

@@ -25,39 +25,40 @@ def mend(
     gone: Collection[str] = (),
     joined: Collection[Place] = (),
     pace: Mapping[str, int] | None = None,
+    sends: Mapping[str, int] | None = None,
 ) -> Forest:
-    """Without those gone, with those joined as leaves, with nodes of another pace (in percent) among their like.
+    """Without those gone, with those joined as leaves, with nodes of another pace (in percent) among their like. Who
+    sends less than it counted for joins anew, and feeds no more than it can.
 
     Slower nodes form trees of their own below the others: nobody waits for them, and they get what they can take.
     Where most are new all get other places: one newcomer below the other would become a chain.
     """
-    pace = pace or {}
-    staying = [seat for seat in forest.seats if seat.node not in gone]
-    new = {place.node for place in joined} - {seat.node for seat in staying}
-    if forest.lanes > 1 and len(new) > len(staying):
-        places = [Place(seat.node, seat.rack[1], seat.rack[0]) for seat in staying]
-        places += [place for place in joined if place.node in new]
-        paces = {seat.node: seat.pace for seat in staying} | dict(pace)
-        return mend(mesh.plan(places, forest.lanes), pace=paces)
-    changed = {seat.node for seat in forest.seats if pace.get(seat.node, seat.pace) != seat.pace}
-    left = [seat for seat in forest.seats if seat.node not in gone and seat.node not in changed]
-    work = _Work(forest.lanes, left)
-    for percent in sorted({pace[node] for node in changed - set(gone)}, reverse=True):
-        seats = [
-            s for s in forest.seats if s.node in changed and s.node not in gone and pace[s.node] == percent
-        ]
-        places = [Place(seat.node, seat.rack[1], seat.rack[0]) for seat in seats]
+    staying = {seat.node: seat for seat in forest.seats if seat.node not in gone}
+    pace = {seat.node: seat.pace for seat in staying.values()} | dict(pace or {})
+    sends = {seat.node: seat.sends for seat in staying.values()} | dict(sends or {})
+    weaker = {node for node, seat in staying.items() if sends[node] < seat.sends}
+    arriving = {place.node: place for place in joined if place.node not in staying}
+    if forest.lanes > 1 and len(arriving) > len(staying):
+        places = [*map(_place, staying.values()), *arriving.values()]
+        return mend(mesh.plan(places, forest.lanes), pace=pace, sends=sends)
+    arriving |= {node: _place(staying.pop(node)) for node in sorted(weaker)}
+    changed = [seat for seat in staying.values() if pace[seat.node] != seat.pace]
+    work = _Work(forest.lanes, [seat for seat in staying.values() if pace[seat.node] == seat.pace])
+    for percent in sorted({pace[seat.node] for seat in changed}, reverse=True):
+        places = [_place(seat) for seat in changed if pace[seat.node] == percent]
         for seat in mesh.plan(places, forest.lanes).seats:
             parents = tuple(_UNPLACED if parent == STORE else parent for parent in seat.parents)
-            work.add(replace(seat, parents=parents, pace=percent))
+            work.add(replace(seat, parents=parents, pace=percent, sends=sends[seat.node]))
     unplaced = (_UNPLACED,) * forest.lanes
-    newcomers = {place.node for place in joined} - set(work.seats)
-    for place in sorted(joined, key=lambda place: place.node):
-        if place.node in newcomers:
-            rack = (place.block, place.rack)
-            work.add(Seat(place.node, rack, unplaced, pace.get(place.node, _USUAL)))
-    work.place_all(newcomers)
+    for node, place in sorted(arriving.items()):
+        rack = (place.block, place.rack)
+        work.add(Seat(node, rack, unplaced, pace.get(node, _USUAL), sends.get(node, _USUAL)))
+    work.place_all(arriving)
     return Forest(forest.lanes, tuple(work.seats[node] for node in sorted(work.seats)))
+
+
+def _place(seat: Seat) -> Place:
+    return Place(seat.node, seat.rack[1], seat.rack[0])
 
 
 def changed_nodes(before: Forest, after: Forest) -> tuple[str, ...]:
@@ -82,6 +83,9 @@ class _Work:
             self.seats[seat.node] = replace(seat, parents=kept)
             self._count(seat.node, kept)
         self.free: dict[tuple[str, str], list[str]] = {}
+
+    def _slots(self, node: str) -> int:
+        return self.lanes * self.seats[node].sends // _USUAL
 
     def add(self, seat: Seat) -> None:
         self.seats[seat.node] = seat
@@ -109,7 +113,7 @@ class _Work:
             )
         )
         for node in sorted(self.seats):
-            if self.used[node] < self.lanes:
+            if self.used[node] < self._slots(node):
                 self.free.setdefault(self.seats[node].rack, []).append(node)
         moved: set[tuple[str, int]] = set()
         while orphans:
@@ -131,7 +135,7 @@ class _Work:
         seat = self.seats[node]
         self.seats[node] = replace(seat, parents=(*seat.parents[:lane], parent, *seat.parents[lane + 1 :]))
         self._count(node, tuple(parent if each == lane else _UNPLACED for each in range(self.lanes)))
-        if parent not in (STORE, _UNPLACED) and self.used[parent] >= self.lanes:
+        if parent not in (STORE, _UNPLACED) and self.used[parent] >= self._slots(parent):
             here = self.free.get(self.seats[parent].rack, [])
             if parent in here:
                 here.remove(parent)
@@ -206,11 +210,11 @@ class _Work:
         """Whose followers get less from now on: the fewest, with all that hang below them."""
         pace, below = self.seats[node].pace, self._below()
         fit = (
-            (self.used[each], below[each], each)
+            (self._slots(each) == 0, (self.used[each] + 1) / max(1, self._slots(each)), below[each], each)
             for each, other in self.seats.items()
             if other.pace >= pace and self._hops(each, lane) is not None
         )
-        return min(fit, default=(0, 0, STORE))[-1]
+        return min(fit, default=(False, 0.0, 0, STORE))[-1]
 
     def _below(self) -> Counter[str]:
         """How many lanes of how many nodes come through a node."""
@@ -226,7 +230,9 @@ class _Work:
 
     def _relieve(self) -> bool:
         """Whether somebody with a follower too many could give one, a slow one first, to a slot that became free."""
-        crowded = {node for node, used in self.used.items() if used > self.lanes and node in self.seats}
+        crowded = {
+            node for node, used in self.used.items() if node in self.seats and used > self._slots(node)
+        }
         for seat in sorted(self.seats.values(), key=lambda seat: (seat.pace, seat.node)) if crowded else ():
             for lane, parent in enumerate(seat.parents):
                 if parent in crowded:

@@ -25,13 +25,15 @@ def places_in(racks: int, each: int) -> tuple[Place, ...]:
 
 
 def run(
-    places: tuple[Place, ...], failures=(), slow=(), *, pieces: int = 3000, mend_ms: int = 2000, percent: int = 50
+    places: tuple[Place, ...], failures=(), slow=(), *, pieces: int = 3000, mend_ms: int = 2000, percent: int = 50,
+    weak=(),
 ) -> Outcome:  # fmt: skip
     forest = mesh.plan(places)
     conditions = Conditions(pieces * PIECE, PIECE, RATE, RATE)
     scenario = Scenario(
-        places, conditions, dict.fromkeys(slow, percent), tuple(failures), mend_ms=mend_ms, step_ticks=2
-    )
+        places, conditions, dict.fromkeys(slow, percent), tuple(failures), mend_ms=mend_ms, step_ticks=2,
+        weak=dict.fromkeys(weak, 10),
+    )  # fmt: skip
     return Fabric(scenario, forest).run()
 
 
@@ -150,4 +152,14 @@ def test_nobody_waits_for_slow_nodes_and_they_are_not_slower_than_they_must_be()
     healthy = max(at for node, at in outcome.finished_ms.items() if node not in slow)
     assert healthy <= undisturbed * 1.05
     assert max(outcome.finished_ms.values()) <= 2 * undisturbed * 1.05
+    assert outcome.store_copies <= 1.02
+
+
+def test_nobody_waits_long_for_nodes_that_send_a_tenth_of_what_they_take() -> None:
+    """Ten times as long, before it was known who they are."""
+    places = places_in(8, 25)
+    weak = {place.node for number, place in enumerate(places) if number % 20 == 7}
+    undisturbed = max(run(places, pieces=12_000).finished_ms.values())
+    outcome = run(places, weak=weak, pieces=12_000)
+    assert max(outcome.finished_ms.values()) <= 2 * undisturbed
     assert outcome.store_copies <= 1.02

@@ -54,7 +54,8 @@ class Worker(models.Model):
         default=list, help_text="by lane node ids in order of preference, '' is the store"
     )
     slower = models.JSONField(default=list, help_text="lanes whose first source is quicker than this node")
-    pace = models.PositiveSmallIntegerField(default=100, help_text="its rate in percent of the usual")
+    pace = models.PositiveSmallIntegerField(default=100, help_text="what it takes in percent of the usual")
+    sends = models.PositiveSmallIntegerField(default=100, help_text="in percent of the usual")
     held = models.JSONField(default=list, help_text="bytes, by lane")
     seated = models.BooleanField(
         default=True, help_text="part of the mesh: not failed when it was last planned"

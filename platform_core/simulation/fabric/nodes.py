@@ -8,10 +8,10 @@ import numpy as np
 
 from platform_core.distribution.estimate import Conditions
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
-from platform_core.distribution.pace import Seen
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.runs import Runs, frontier, joined, missing, run_at
 from platform_core.distribution.swarm import PATIENCE_LEAPS, Follow, View, next_actions
+from platform_core.distribution.windows import Seen
 from platform_core.simulation.fabric.flows import Flows, Wiring
 
 _WHOLE = 1e-6
@@ -23,6 +23,7 @@ class Nodes:
         places: Sequence[Place],
         conditions: Conditions,
         slow: Mapping[str, int],
+        weak: Mapping[str, int],
         plans: Iterable[NodePlan],
         leap_ticks: int,
     ) -> None:
@@ -32,7 +33,7 @@ class Nodes:
         self.lengths = [lane_length(self.pieces, lane, self.lanes) for lane in range(self.lanes)]
         self.names = [place.node for place in places]
         self.number = {name: number for number, name in enumerate(self.names)}
-        self.flows = Flows(_wiring(places, conditions, slow, self.lengths))
+        self.flows = Flows(_wiring(places, conditions, slow, weak, self.lengths))
         self.leap = max(8, leap_ticks // self.lanes)
         self.finished: dict[str, int] = {}
         self.decisions = 0
@@ -243,13 +244,15 @@ class Nodes:
 
 
 def _wiring(
-    places: Sequence[Place], conditions: Conditions, slow: Mapping[str, int], lengths: Sequence[int]
-) -> Wiring:
+    places: Sequence[Place], conditions: Conditions, slow: Mapping[str, int], weak: Mapping[str, int],
+    lengths: Sequence[int],
+) -> Wiring:  # fmt: skip
     racks = {rack: n for n, rack in enumerate(sorted({(place.block, place.rack) for place in places}))}
     rates = [slow.get(place.node, 100) / 100 for place in places]
+    sends = [weak.get(place.node, slow.get(place.node, 100)) / 100 for place in places]
     return Wiring(
         lengths,
-        [*rates, conditions.store_rate / conditions.node_rate],
+        [*sends, conditions.store_rate / conditions.node_rate],
         rates,
         [racks[place.block, place.rack] for place in places],
         conditions.uplink / conditions.node_rate,

@@ -32,7 +32,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`slow` in percent of the usual rate, both ways. What happens when is given, never drawn here."""
+    """In percent of the usual rate: `slow` both ways, `weak` sending. What happens when is given, never drawn here."""
 
     places: tuple[Place, ...]
     conditions: Conditions
@@ -44,6 +44,7 @@ class Scenario:
     measure_ms: int = 4_000  # over which it judges rates
     leap_ms: int = round(LEAP_SECONDS * 1000)
     step_ticks: int = 1
+    weak: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Fabric:
 
     def __init__(self, scenario: Scenario, forest: Forest) -> None:
         self._scenario, self._forest = scenario, forest
-        self._nodes = Nodes(scenario.places, scenario.conditions, scenario.slow, node_plans(forest),
+        self._nodes = Nodes(scenario.places, scenario.conditions, scenario.slow, scenario.weak, node_plans(forest),
                             self._ticks(scenario.leap_ms))  # fmt: skip
         # Large pieces come seldom, and every hop waits for a whole one.
         self._watch = max(self._ticks(scenario.watch_ms), _WATCH_PIECES * self._nodes.lanes)
@@ -72,6 +73,7 @@ class Fabric:
         self._lost: set[str] = set()  # what the coordinator has heard and not yet acted on
         self._back: set[str] = set()
         self._slow: dict[str, int] = {}
+        self._weak: dict[str, int] = {}
         self._paces: dict[str, int] = {}
         self._watched = Watch()
         self._mended = 0
@@ -110,7 +112,7 @@ class Fabric:
             if failure.back_ms is not None:
                 self._at(self._ticks(failure.back_ms), "returns", failure.node)
         self._at(self._watch, "watch")
-        if scenario.failures or scenario.slow:
+        if scenario.failures or scenario.slow or scenario.weak:
             self._at(self._ticks(scenario.mend_ms), "mend")
             self._at(self._ticks(scenario.measure_ms), "measure")
 
@@ -142,19 +144,20 @@ class Fabric:
 
     def _mend(self) -> None:
         before = self._forest
-        if not (self._lost or self._back or self._slow):
+        if not (self._lost or self._back or self._slow or self._weak):
             return
         back = [self._places[node] for node in sorted(self._back)]
         self._paces |= self._slow
-        self._forest = mend(before, self._lost & self._dead, back, self._paces)
-        self._lost, self._back, self._slow = set(), set(), {}
+        self._forest = mend(before, self._lost & self._dead, back, self._paces, self._weak)
+        self._lost, self._back, self._slow, self._weak = set(), set(), {}, {}
         tree = Tree(self._forest)
         self._nodes.told([tree.plan_for(node) for node in changed_nodes(before, self._forest)])
         self._mended += 1
 
     def _measure(self, now: int) -> None:
         self._watched, changed = look(self._watched, self._nodes.seen(now), self._forest.seats)
-        self._slow |= changed
+        self._slow |= changed.paces
+        self._weak |= changed.sends
 
     # time
 

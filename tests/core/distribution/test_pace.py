@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from platform_core.distribution.forest import Seat
-from platform_core.distribution.pace import Port, Seen, Watch, judge, look, ports, rates_of
+from platform_core.distribution.pace import Port, Watch, judge, look, ports
+from platform_core.distribution.windows import Seen, Window, rates_of
 
 LANES = 4
 OTHERS = [f"n{number}" for number in range(9)]
@@ -30,7 +31,7 @@ def port_of(
     node: str, before: dict[str, Seen], now: dict[str, Seen], seats: dict[str, Seat], jitter_ms: int = 0
 ) -> Port:
     rates = rates_of(before, now, seats)
-    return ports(before, now, seats, rates, 1000 * LANES, jitter_ms)[node]
+    return ports(Window(before, now, rates, jitter_ms), seats, 1000 * LANES)[node]
 
 
 def windows(held: Mapping[int, float], *, below: str = "n0") -> list[dict[str, int]]:
@@ -40,8 +41,8 @@ def windows(held: Mapping[int, float], *, below: str = "n0") -> list[dict[str, i
         at = 4000 * number
         now = usual(at) | {"lame": Seen(at, (mine,) * LANES)}
         watch, changed = look(watch, now, [*SEATS, seat("lame", below, pace=pace)])
-        pace = changed.get("lame", pace)
-        told.append(changed)
+        pace = changed.paces.get("lame", pace)
+        told.append(changed.paces)
     return told
 
 
@@ -108,7 +109,7 @@ def test_who_holds_all_others_up_is_found_though_they_get_less_than_it_does() ->
         mine = at / 30
         others = {node: Seen(at, (at / 40, 4000, 4000, 4000)) for node in OTHERS}
         watch, changed = look(watch, others | {"slow": Seen(at, (at / 40, mine, mine, mine))}, seats)
-        told.append(changed)
+        told.append(changed.paces)
     assert told == [{}, {}, {"slow": 10}, {}]
 
 

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.distribution.forest import STORE, Forest
-from platform_core.distribution.pace import Seen, Watch, look
+from platform_core.distribution.pace import Watch, look
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.repair import mend
 from platform_core.distribution.strategies import grow
+from platform_core.distribution.windows import Seen
 
 RATE, WINDOW_MS = 1000.0, 4000
 Rates = Mapping[str, float]
@@ -65,7 +66,8 @@ class World:
             for node, rate in self.rates().items()
             for late in [self.chance.randint(0, self.jitter)]
         }
-        self.watch, changed = look(self.watch, seen, self.forest.seats, self.jitter)
+        self.watch, changes = look(self.watch, seen, self.forest.seats, self.jitter)
+        changed = dict(changes.paces)
         self.paces |= changed
         if changed:
             self.forest = mend(self.forest, pace=self.paces)

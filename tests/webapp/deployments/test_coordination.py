@@ -27,12 +27,12 @@ MIB = 1 << 20
 
 def says(
     deployment: Deployment, worker: Worker, done: int, state: str = "RECEIVING", looked: bool = True,
-    distrusted: Sequence[str] = (),
+    distrusted: Sequence[str] = (), held: Sequence[int] = (),
 ) -> None:  # fmt: skip
     """What an agent tells whenever something changes, and all of it again with each new session."""
     told = session_pb2.DeploymentObserved(
         deployment_id=deployment.id, state=session_pb2.DeploymentObserved.State.Value(state), bytes_done=done,
-        bytes_total=SIZE, source="store", held=[done // 4] * 4 if looked else [], distrusted=distrusted,
+        bytes_total=SIZE, source="store", held=held or [done // 4] * 4 if looked else [], distrusted=distrusted,
     )  # fmt: skip
     observe([Heard(worker.node_id, session_pb2.Observed(deployments=[told]), complete=True)])
 
@@ -83,6 +83,24 @@ def test_a_slow_link_goes_below_the_others_and_they_stop_waiting_for_it(wide: De
     assert wanted.slower == {number for number, lane in enumerate(wanted.lanes) if lane[0]}
     told = [event for event in story(f"deployment:{wide.id}") if event.kind == "WorkerSlow"]
     assert [event.cause.partition(" takes ")[2][:4] for event in told] == ["10 %"]
+
+
+def test_one_that_sends_a_tenth_feeds_nobody_and_the_story_says_so(wide: Deployment) -> None:
+    lame = feeding(wide)
+    coordination.coordinate()
+    lanes_of = {worker.node_id: [lane[0] for lane in worker.lanes] for worker in queries.workers(wide.id)}
+    for number in range(4):
+        four_seconds_pass(wide)
+        quarter = number * MIB // 4
+        for worker in queries.workers(wide.id):
+            late = [source == lame.node_id for source in lanes_of[worker.node_id]]
+            says(wide, worker, 0, held=[quarter // 10 if each else quarter for each in late])
+        coordination.coordinate()
+    assert not any(lame.node_id == lane[0] for worker in queries.workers(wide.id) for lane in worker.lanes)
+    row = Worker.objects.get(deployment=wide, node=lame.node_id)
+    assert (row.pace, row.sends) == (100, 10)
+    (told,) = [event for event in story(f"deployment:{wide.id}") if event.kind == "WorkerSendsSlowly"]
+    assert told.cause.startswith(f"{lame.node.hostname} sends 10 % of what the others do")
 
 
 def test_one_bad_window_changes_no_plan(wide: Deployment) -> None:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from platform_core.distribution.deployment import WorkerState
-from platform_core.distribution.pace import USUAL, Seen, Watch, look
+from platform_core.distribution.pace import USUAL, Watch, look
+from platform_core.distribution.windows import Seen
 from webapp.clusters import queries as clusters
 from webapp.deployments.delivery import seating
 from webapp.deployments.models import Deployment, Worker
@@ -27,18 +28,23 @@ def judge(row: Deployment, now: int) -> None:
     Deployment.objects.filter(id=row.id).update(pacing=_document(watch, now))
     if changed:
         seating.reseat(row, changed)
-    for node, pace in changed.items():
-        _tell(row, node, pace)
+    for node, pace in changed.paces.items():
+        if pace == USUAL:
+            _tell(
+                row,
+                node,
+                "WorkerQuickAgain",
+                "takes as much as the others again, and has its place among them",
+            )
+        else:
+            slow = f"takes {pace} % of what the others do; it goes on below them, so nobody waits for it"
+            _tell(row, node, "WorkerSlow", slow)
+    for node, percent in changed.sends.items():
+        sends = f"sends {percent} % of what the others do; it feeds no more of them than it can from now on"
+        _tell(row, node, "WorkerSendsSlowly", sends)
 
 
-def _tell(row: Deployment, node: str, pace: int) -> None:
-    if pace == USUAL:
-        kind, cause = "WorkerQuickAgain", "takes as much as the others again, and has its place among them"
-    else:
-        kind, cause = (
-            "WorkerSlow",
-            f"takes {pace} % of what the others do; it goes on below them, so nobody waits for it",
-        )
+def _tell(row: Deployment, node: str, kind: str, cause: str) -> None:
     live.record(
         kind, f"deployment:{row.id}", actor="system", team=row.team_id,
         cause=f"{clusters.with_hostnames(node)} {cause}", data={"name": str(row.model_version)},
@@ -54,6 +60,7 @@ def _watch(document: dict[str, Any]) -> Watch:
         document.get("doubts", {}),
         document.get("accused", {}),
         document.get("settling", 0),
+        document.get("weak", {}),
     )
 
 
@@ -62,5 +69,5 @@ def _document(watch: Watch, now: int) -> dict[str, Any]:
     return {
         "at_ms": now, "seen": seen, "usual": watch.usual, "doubts": dict(watch.doubts),
         "accused": dict(watch.accused),
-        "settling": watch.settling,
+        "settling": watch.settling, "weak": dict(watch.weak),
     }  # fmt: skip

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from platform_core.distribution import forest
 from platform_core.distribution.deployment import WorkerState
 from platform_core.distribution.forest import Forest, Seat
+from platform_core.distribution.pace import Changes
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.presence import silent
 from platform_core.distribution.repair import mend
@@ -21,32 +22,35 @@ def lanes(grown: Forest) -> dict[str, list[list[str]]]:
     return {each.node: [list(lane) for lane in each.lanes] for each in forest.node_plans(grown)}
 
 
-def reseat(row: Deployment, paces: Mapping[str, int] | None = None) -> None:
+def reseat(row: Deployment, changes: Changes = Changes()) -> None:
     """Inside the caller's transaction, which holds the row. Those who failed or fell silent leave the mesh, those who
-    are back join it, those of another pace (in percent) go among their like; only nodes whose sources change are told.
-    What their neighbours did by themselves meanwhile was quicker."""
+    are back join it, those of another pace go among their like, those who send slowly feed fewer; only nodes whose
+    sources change are told. What their neighbours did by themselves meanwhile was quicker."""
     rows = Worker.objects.filter(deployment=row, node__transfer_port__gt=0).select_related("node")
     workers = {worker.node_id: worker for worker in rows}
     absent = _absent(row, workers)
     gone = {node for node in absent if workers[node].seated}
     back = {node for node, worker in workers.items() if not worker.seated} - absent
-    if not gone and not back and not paces:
+    if not gone and not back and not changes:
         return
     where = {node: Place(node, worker.node.rack, worker.node.block) for node, worker in workers.items()}
     before = Forest(
         len(next(iter(workers.values())).lanes),
         tuple(seat(worker) for _, worker in sorted(workers.items()) if worker.seated),
     )
-    known = {node: worker.pace for node, worker in workers.items()} | dict(paces or {})
-    after = mend(before, gone, [where[node] for node in sorted(back)], known)
+    paces = {node: worker.pace for node, worker in workers.items()} | dict(changes.paces)
+    sends = {node: worker.sends for node, worker in workers.items()} | dict(changes.sends)
+    after = mend(before, gone, [where[node] for node in sorted(back)], paces, sends)
     seats = {seat.node: seat for seat in after.seats}
     Worker.objects.filter(deployment=row, node__in=gone).update(seated=False)
     told = []
     for plan in forest.node_plans(after):
         worker, lanes, slower = workers[plan.node], [list(lane) for lane in plan.lanes], sorted(plan.slower)
-        pace = seats[plan.node].pace
-        if plan.node in back or (worker.lanes, worker.slower, worker.pace) != (lanes, slower, pace):
-            Worker.objects.filter(id=worker.id).update(lanes=lanes, slower=slower, pace=pace, seated=True)
+        rates = {"pace": seats[plan.node].pace, "sends": seats[plan.node].sends}
+        if rates != {"pace": worker.pace, "sends": worker.sends}:
+            Worker.objects.filter(id=worker.id).update(**rates)
+        if plan.node in back or (worker.lanes, worker.slower) != (lanes, slower):
+            Worker.objects.filter(id=worker.id).update(lanes=lanes, slower=slower, seated=True)
             told.append(plan.node)
     cluster_services.touch(told)
 
@@ -64,4 +68,4 @@ def _absent(row: Deployment, workers: Mapping[str, Worker]) -> set[str]:
 
 def seat(worker: Worker) -> Seat:
     parents = tuple(lane[0] for lane in worker.lanes)
-    return Seat(worker.node_id, (worker.node.block, worker.node.rack), parents, worker.pace)
+    return Seat(worker.node_id, (worker.node.block, worker.node.rack), parents, worker.pace, worker.sends)

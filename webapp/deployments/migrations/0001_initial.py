@@ -192,9 +192,10 @@ class Migration(migrations.Migration):
                 (
                     "pace",
                     models.PositiveSmallIntegerField(
-                        default=100, help_text="its rate in percent of the usual"
+                        default=100, help_text="what it takes in percent of the usual"
                     ),
                 ),
+                ("sends", models.PositiveSmallIntegerField(default=100, help_text="in percent of the usual")),
                 ("held", models.JSONField(default=list, help_text="bytes, by lane")),
                 (
                     "seated",

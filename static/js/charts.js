@@ -75,12 +75,14 @@ function layout(chart) {
   const span = chart.x.min === undefined ? {} : { range: places(chart, [chart.x.min, chart.x.max]) };
   const small = chart.series.every((series) => series.y.every((y) => Math.abs(y ?? 0) < 0.01));
   const range = chart.y.max === undefined || chart.y.max === null ? {} : { range: [chart.y.min ?? 0, chart.y.max] };
+  const values = chart.y.log ? chart.series.flatMap((series) => series.y) : [];
+  const few = values.length && Math.max(...values) < 30 * Math.min(...values); // 1, 2 and 5 are labelled, not each digit
   return {
     margin: { l: 44, r: 12, t: 10, b: 30 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: muted },
     showlegend: false, hovermode: false, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", uirevision: "keep",
     xaxis: { ...axis, ...span, type: chart.x.kind === "time" ? "date" : "linear", showgrid: false, tickangle: 0, nticks: chart.x.kind === "time" ? 4 : 7, title: { text: xTitle, font: { size: 11, color: muted }, standoff: 6 }, exponentformat: "SI" },
-    yaxis: { ...axis, ...range, type: chart.y.log ? "log" : "linear", fixedrange: true, ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI", nticks: 6 },
+    yaxis: { ...axis, ...range, type: chart.y.log ? "log" : "linear", ...(few ? { dtick: "D2" } : {}), fixedrange: true, ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI", nticks: 6 },
     shapes: (chart.marks ?? []).map((mark) => ({ type: "line", x0: places(chart, [mark.x])[0], x1: places(chart, [mark.x])[0], yref: "paper", y0: 0, y1: 1, line: { color: muted, width: 1, dash: "dot" } })),
     annotations: (chart.marks ?? []).map((mark) => ({ x: places(chart, [mark.x])[0], y: 1, yref: "paper", yanchor: "top", xanchor: "left", showarrow: false, text: mark.text, font: { size: 11, color: text } })),
   };

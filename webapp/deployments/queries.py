@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 
 from platform_core.distribution.deployment import DeploymentState, WorkerState
-from platform_core.distribution.progress import Progress, progress
+from platform_core.distribution.progress import Progress
 from platform_core.distribution.sharing import Share
 from platform_core.errors import TrainmasterError
 from platform_core.monitoring.exposition import Family
@@ -19,7 +19,6 @@ from webapp.artifacts.values import ArtifactReference
 from webapp.clusters import queries as clusters
 from webapp.deployments.delivery.keeping import kept
 from webapp.deployments.delivery.sharing import share_of
-from webapp.deployments.mapping import deployment_value
 from webapp.deployments.metrics import families
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.rollout import activity
@@ -51,7 +50,23 @@ def workers(deployment_id: str) -> list[Worker]:
 
 
 def progress_of(row: Deployment) -> Progress:
-    return progress(deployment_value(row, workers(row.id)))
+    return progress_of_all([row.id])[row.id]
+
+
+def progress_of_all(ids: Collection[str]) -> dict[str, Progress]:
+    """As the core's `progress`, but the database counts: of a page of deployments to a thousand nodes each."""
+    found = Worker.objects.filter(deployment__in=ids).order_by().values("deployment")
+    rows: Any = found.annotate(
+        workers=Count("id"), done=Sum("bytes_done"), total=Sum("bytes_total"), complete=_in_state(WorkerState.COMPLETE),
+        failed=_in_state(WorkerState.FAILED), evicted=_in_state(WorkerState.EVICTED),
+    )  # fmt: skip
+    of_each = rows.values_list("deployment", "workers", "complete", "failed", "done", "total", "evicted")
+    counted = {deployment_id: Progress(*map(int, numbers)) for deployment_id, *numbers in of_each}
+    return {key: counted.get(key, Progress(0, 0, 0, 0, 0)) for key in ids}
+
+
+def _in_state(state: WorkerState) -> Count:
+    return Count("id", filter=Q(state=state))
 
 
 def shown_state(row: Deployment, told: Progress) -> str:

@@ -48,7 +48,8 @@ def create(
         registry_services.check_source(source_url)
     document = found.manifest.document
     size, piece = found.manifest.total_bytes, document["piece_size"]
-    planned = planning.plan(places, size, piece, manner.strategy, manner.rate_cap)
+    cap = sharing.least_cap(found.model.team_id, manner.rate_cap)
+    planned = planning.plan(places, size, piece, manner.strategy, cap)
     # Those with an agent, which alone can switch a version.
     seated = {seat.node for seat in planned.forest.seats}
     able = [place for place in places if place.node in seated]

@@ -5,10 +5,11 @@ from django.db.models import Count
 from webapp.live.models import Event
 
 
-def story(subject: str, limit: int = 500) -> list[Event]:
-    """Everything that happened to one subject, oldest first."""
+def story(subject: str, limit: int = 500, without: Collection[str] = ()) -> list[Event]:
+    """The last that happened to one subject, of other kinds than these, oldest first."""
     kind, _, subject_id = subject.partition(":")
-    return list(Event.objects.filter(subject_kind=kind, subject_id=subject_id).order_by("-id")[:limit])[::-1]
+    events = Event.objects.filter(subject_kind=kind, subject_id=subject_id).exclude(kind__in=without)
+    return list(events.order_by("-id")[:limit])[::-1]
 
 
 def recent(

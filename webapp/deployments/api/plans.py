@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 from webapp.accounts.queries import actor_of
 from webapp.deployments import services
 from webapp.deployments.api.serializers import EstimateOut
-from webapp.deployments.delivery import planning
+from webapp.deployments.delivery import planning, sharing
 from webapp.deployments.delivery.planning import STRATEGIES
 
 
@@ -75,7 +75,8 @@ def _answer(request: Request, asked: Any) -> Response:
     assert found.manifest is not None, "a version that is ready has one"
     size = found.manifest.total_bytes
     piece = found.manifest.document["piece_size"]
-    planned = planning.plan(places, size, piece, data["strategy"], data["rate_cap"])
+    cap = sharing.least_cap(found.model.team_id, data["rate_cap"])
+    planned = planning.plan(places, size, piece, data["strategy"], cap)
     return Response(
         PlanOut(
             {

@@ -1,7 +1,9 @@
 """Deployments and their rollouts as REST takes and tells them."""
 
+from collections import Counter
 from typing import Any
 
+from django.db.models import Count
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
@@ -94,19 +96,18 @@ def rollout_told(row: Deployment) -> dict[str, Any] | None:
     rollout = Rollout.objects.filter(deployment=row).first()
     if rollout is None:
         return None
-    members = list(rollout.members.select_related("node").order_by("position"))
-    states = [member.state for member in members]
-    canaries = [member for member in members if member.canary]
-    value = rollout_value(rollout, members)
+    states = Counter(dict(rollout.members.order_by().values_list("state").annotate(Count("id"))))
+    canaries = list(rollout.members.filter(canary=True).select_related("node").order_by("position"))
+    value = rollout_value(rollout, canaries)  # for what concerns them alone
     return RolloutOut(
         {
             "state": rollout.state,
             "reason": rollout.reason,
             "replaced_by": activity.replaced_by(rollout),
-            "nodes": len(members),
-            "nodes_active": states.count(MemberState.ACTIVE),
-            "nodes_failed": states.count(MemberState.FAILED),
-            "nodes_going_back": states.count(MemberState.RETURNING),
+            "nodes": states.total(),
+            "nodes_active": states[MemberState.ACTIVE],
+            "nodes_failed": states[MemberState.FAILED],
+            "nodes_going_back": states[MemberState.RETURNING],
             "awaits_promotion": awaits_promotion(value),
             "canaries": [member.node.hostname for member in canaries],
             "hold_ends_ms": hold_ends_ms(value),

@@ -34,13 +34,13 @@ class Plan:
 
 
 def plan(
-    places: Sequence[Place], total_bytes: int, piece_size: int, strategy: str, rate_cap: int = 0
+    places: Sequence[Place], total_bytes: int, piece_size: int, strategy: str, cap: float = math.inf
 ) -> Plan:
-    """`strategy` is one of STRATEGIES, `auto` what the estimates choose; `rate_cap` holds on each node, 0 is none."""
+    """`strategy` is one of STRATEGIES, `auto` what the estimates choose; `cap`: bytes per second on each node."""
     if strategy not in STRATEGIES:
         why = f'"{strategy}" is none of {", ".join(STRATEGIES)}'
         raise TrainmasterError("request_invalid", what="strategy", why=why)
-    link, cap = settings.NETWORK_BYTES_PER_SECOND, rate_cap or math.inf
+    link = settings.NETWORK_BYTES_PER_SECOND
     rate, wire = (int(min(each, cap)) for each in (queries.usual_rate() or link, link))
     alone = clusters.without_agent([place.node for place in places])
     there = tuple(place for place in places if place.node not in alone)

@@ -25,8 +25,16 @@ def check(priority: int, rate_cap: int) -> None:
 
 
 def share_of(row: Deployment) -> Share:
-    team = TeamCap.objects.filter(team=row.team_id).values_list("bytes_per_second", flat=True).first()
-    return Share(row.priority, row.rate_cap or inf, row.team_id, team or inf)
+    return Share(row.priority, row.rate_cap or inf, row.team_id, _team_cap(row.team_id))
+
+
+def least_cap(team: str, rate_cap: int) -> float:
+    """Bytes per second that a deployment with this cap may take of a node at most; inf: nothing limits it."""
+    return min(rate_cap or inf, _team_cap(team))
+
+
+def _team_cap(team: str) -> float:
+    return TeamCap.objects.filter(team=team).values_list("bytes_per_second", flat=True).first() or inf
 
 
 @transaction.atomic

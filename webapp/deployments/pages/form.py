@@ -22,7 +22,7 @@ from webapp.accounts.queries import actor_of
 from webapp.clusters import queries as clusters
 from webapp.clusters.queries import NodeSummary
 from webapp.deployments import services
-from webapp.deployments.delivery import planning
+from webapp.deployments.delivery import planning, sharing
 from webapp.deployments.delivery.sharing import PRIORITIES
 from webapp.deployments.values import Manner, RolloutWish
 from webapp.registry import queries as registry
@@ -88,7 +88,8 @@ def plan(request: HttpRequest) -> HttpResponse:
         found, places = services.what_and_where(actor, str(version.model), version.version, targets)
         assert found.manifest is not None, "a version that is ready has one"
         size, piece = found.manifest.total_bytes, found.manifest.document["piece_size"]
-        planned = planning.plan(places, size, piece, manner.strategy, manner.rate_cap)
+        cap = sharing.least_cap(found.model.team_id, manner.rate_cap)
+        planned = planning.plan(places, size, piece, manner.strategy, cap)
     except Refusal as refusal:
         return render(request, "parts/plan.html", {"why": " ".join(refusal.problems.values())})
     except TrainmasterError as error:

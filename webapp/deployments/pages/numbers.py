@@ -4,10 +4,10 @@ from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.pages import presentation, topology
 from webapp.live.identity import now_ms
 
-# Lanes, bitmaps and texts stay in the database: with them a thousand nodes take three times as long.
+# Lanes and bitmaps stay in the database: with them a thousand nodes take three times as long.
 _WORKER = (
     "deployment_id", "position", "state", "bytes_total", "bytes_done", "verifying", "rate_in", "rate_out", "retries",
-    "store_bytes", "from_peer", "error_code", "error", "started_ms", "finished_ms", "seen_ms", "node",
+    "trouble", "store_bytes", "from_peer", "error_code", "error", "started_ms", "finished_ms", "seen_ms", "node",
     "node__rack", "node__block",
 )  # fmt: skip
 
@@ -18,7 +18,7 @@ def numbers(deployment_id: str) -> dict[str, str]:
         return {}
     rows = Worker.objects.filter(deployment=found).select_related("node").only(*_WORKER).order_by("position")
     workers, now = list(rows), now_ms()
-    told = {kpi["name"]: kpi["value"] for kpi in presentation.moving(found, workers, now)}
+    told = {kpi["name"]: kpi["value"] for kpi in presentation.moving(found, workers)}
     told["answer"] = presentation.answer(found, workers, now)["headline"]
     now_at = [phase for phase in presentation.phases(found, workers) if phase["state"] == "now"]
     if now_at:

@@ -20,8 +20,10 @@ def of_model(model: Model) -> dict[str, list[dict[str, Any]]]:
         .order_by("-created_ms")
     )
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows[:50]:
-        told = queries.progress_of(row)
+    newest = list(rows[:50])
+    progress = queries.progress_of_all([row.id for row in newest])
+    for row in newest:
+        told = progress[row.id]
         line = {
             "id": row.id,
             "state": queries.shown_state(row, told),

@@ -1,20 +1,23 @@
 """A deployment in words and numbers: the answer first, then the slowest node."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from django.conf import settings
 
 from platform_core.distribution.deployment import ACTIVE, DESCRIPTION, DeploymentState, WorkerState
 from platform_core.distribution.progress import Progress, progress, remaining_ms
+from platform_core.distribution.sharing import USUAL_WEIGHT
 from platform_core.units import format_bytes, format_duration_ms, format_number
+from webapp.deployments.delivery.sharing import least_cap, share_of
 from webapp.deployments.mapping import deployment_value, estimate_value
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.pages import movement, rollout, topology
 from webapp.deployments.queries import shown_state
-from webapp.deployments.queries import workers as workers_of
 
 HEARD_MS = 10_000  # what an agent said longer ago is no rate any more
+_HAD_ALL = (WorkerState.COMPLETE, WorkerState.EVICTED)
 _PHASES = ("init", "downloading", "distributing", "verifying", "complete")
 
 
@@ -34,9 +37,22 @@ def head(row: Deployment, workers: Sequence[Worker]) -> dict[str, Any]:
         "chunks": len(document["chunks"]),
         "pieces": sum(len(chunk["pieces"]) for chunk in document["chunks"]),
         "strategy": row.strategy,
+        "share": _share(row),
         "started_ms": row.started_ms or row.created_ms,
         "estimates": [estimate_value(each) for each in row.estimates],
     }
+
+
+def _share(row: Deployment) -> list[str]:
+    """What it may take of the nodes' links, where that is not as usual."""
+    told, share = [], share_of(row)
+    if share.weight != USUAL_WEIGHT:
+        told.append(f"priority {share.weight} of the usual {USUAL_WEIGHT}")
+    if share.cap < inf:
+        told.append(f"at most {format_bytes(int(share.cap))}/s on each node")
+    if share.team_cap < inf:
+        told.append(f"the team at most {format_bytes(int(share.team_cap))}/s")
+    return told
 
 
 def answer(row: Deployment, workers: Sequence[Worker], now_ms: int) -> dict[str, str]:
@@ -56,7 +72,7 @@ def answer(row: Deployment, workers: Sequence[Worker], now_ms: int) -> dict[str,
         return {
             "tone": "bad",
             "headline": f"Failed after {took}",
-            "detail": f"{row.reason} Mend the cause and deploy again.",
+            "detail": f"{row.reason.rstrip('.')}. Mend the cause, then try again.",
         }
     if row.state == DeploymentState.CANCELLED:
         return {"tone": "off", "headline": "Cancelled", "detail": row.reason}
@@ -92,7 +108,7 @@ def _given_up(told: Progress, workers: Sequence[Worker]) -> dict[str, str]:
 def phases(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
     told = progress(deployment_value(row, workers))
     ended_badly = row.state in (DeploymentState.FAILED, DeploymentState.CANCELLED)
-    reached = _PHASES.index(row.state) if row.state in _PHASES else _PHASES.index("distributing")
+    reached = _PHASES.index(row.state if row.state in _PHASES else _ended_in(workers))
     lines = []
     for index, name in enumerate(_PHASES):
         state = "done" if index < reached or row.state == "complete" else "todo"
@@ -102,10 +118,17 @@ def phases(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
             {
                 "name": name,
                 "state": state,
-                "percent": told.percent if state == "now" else 100 * (state == "done"),
+                "percent": told.percent if state == "now" else 100 * (state != "todo"),
             }
         )
     return lines
+
+
+def _ended_in(workers: Sequence[Worker]) -> str:
+    """The phase that one that failed, or was cancelled, had come to."""
+    if any(worker.from_peer or worker.state in _HAD_ALL for worker in workers):
+        return "distributing"
+    return "downloading" if any(worker.started_ms is not None for worker in workers) else "init"
 
 
 def kpis(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[str, Any]]:
@@ -121,15 +144,13 @@ def kpis(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[s
     return [
         elapsed,
         _against_the_bound(row, len(workers), now_ms - began),
-        *moving(row, workers, now_ms),
+        *moving(row, workers),
     ]
 
 
-def moving(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[str, Any]]:
+def moving(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
     """Those that change every second; the socket brings their values by `name`."""
     told = progress(deployment_value(row, workers))
-    began = row.started_ms or row.created_ms
-    left = remaining_ms(told.bytes_done, told.bytes_total, now_ms - began) if row.state in ACTIVE else None
     rate = sum(worker.rate_in for worker in workers if worker.state == "receiving")
     from_store = sum(worker.store_bytes for worker in workers)
     size = workers[0].bytes_total if workers else 0
@@ -138,7 +159,6 @@ def moving(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict
         gone += f", {told.workers_evicted} gave it up"
     moves = f"{format_bytes(int(rate))}/s" if rate or row.state in ACTIVE else "–"
     lines = (
-        ("left", "Ready in", format_duration_ms(left) if left is not None else "–", "at the rate so far"),
         ("moving", "Moving", moves, "into all nodes together"),
         ("store", "Read from the store", f"{from_store / size:.2f}" if size else "–", "copies"),
         ("ready", "Nodes ready", f"{told.workers_complete} of {told.workers}", gone),
@@ -151,7 +171,7 @@ def moving(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict
 
 
 def _against_the_bound(row: Deployment, workers: int, elapsed_ms: int) -> dict[str, Any]:
-    rate = min(settings.NETWORK_BYTES_PER_SECOND, row.rate_cap or settings.NETWORK_BYTES_PER_SECOND)
+    rate = int(min(settings.NETWORK_BYTES_PER_SECOND, least_cap(row.team_id, row.rate_cap)))
     least_ms = movement.bound_ms(row, workers, rate)
     kpi = {
         "label": "Least possible",
@@ -161,19 +181,25 @@ def _against_the_bound(row: Deployment, workers: int, elapsed_ms: int) -> dict[s
     if row.state == DeploymentState.COMPLETE and row.finished_ms and least_ms:
         took_ms = row.finished_ms - (row.started_ms or row.created_ms)
         kpi["note"] = f"{format_number(took_ms / least_ms)} times that, at {format_bytes(rate)}/s a link"
-    elif least_ms and elapsed_ms > least_ms:
+    elif row.state in ACTIVE and least_ms and elapsed_ms > least_ms:
         kpi["note"] = f"{format_number(elapsed_ms / least_ms)} times that so far"
     return kpi
 
 
-def worker_lines(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[str, Any]]:
-    """What needs attention first: failed, then the slowest."""
+def worker_lines(
+    row: Deployment, workers: Sequence[Worker], now_ms: int, most: int | None = None
+) -> list[dict[str, Any]]:
+    """What needs attention first: failed, then those that have least, then those that were ready last."""
     names = {worker.node_id: worker.node.hostname for worker in workers}
     manifest = row.model_version.manifest
     chunks = len(manifest.document["chunks"]) if manifest else 0
-    order = sorted(workers, key=lambda w: (w.state != "failed", w.bytes_done, w.position))
+    order = sorted(workers, key=_attention)
     began = row.started_ms or row.created_ms
-    return [_line(worker, names, chunks, began, now_ms) for worker in order]
+    return [_line(worker, names, chunks, began, now_ms) for worker in order[:most]]
+
+
+def _attention(worker: Worker) -> tuple[bool, int, int, int]:
+    return worker.state != "failed", worker.bytes_done, -(worker.finished_ms or 0), worker.position
 
 
 def _line(worker: Worker, names: dict[str, str], chunks: int, began_ms: int, now_ms: int) -> dict[str, Any]:
@@ -185,7 +211,6 @@ def _line(worker: Worker, names: dict[str, str], chunks: int, began_ms: int, now
         "state": "verifying" if worker.verifying else worker.state,
         "bytes_total": worker.bytes_total,
         "sources": _sources(worker, names),
-        "note": worker.error or _retried(worker),
         "runs": runs_of(worker, chunks),
         **counts(worker, began_ms, now_ms),
     }
@@ -211,6 +236,7 @@ def counts(worker: Worker, began_ms: int, now_ms: int) -> dict[str, str]:
         "rate_in": rate_in,
         "rate_out": rate_out,
         "ready": ready,
+        "note": worker.error or _retried(worker),
     }
 
 
@@ -252,10 +278,8 @@ def runs_of(worker: Worker, chunks: int) -> list[tuple[int, int, str]]:
     return runs
 
 
-def line(row: Deployment, now_ms: int) -> dict[str, Any]:
+def line(row: Deployment, told: Progress) -> dict[str, Any]:
     """One line of the list."""
-    workers = workers_of(row.id)
-    told = progress(deployment_value(row, workers))
     return {
         "id": row.id,
         "model": row.model_version.model.name,
@@ -270,7 +294,7 @@ def line(row: Deployment, now_ms: int) -> dict[str, Any]:
         "workers_complete": told.workers_complete,
         "workers_failed": told.workers_failed,
         "workers_evicted": told.workers_evicted,
-        "bytes": workers[0].bytes_total if workers else 0,
+        "bytes": told.bytes_total // told.workers if told.workers else 0,
         "started_ms": row.started_ms or row.created_ms,
         "elapsed_ms": row.finished_ms - (row.started_ms or row.created_ms) if row.finished_ms else None,
         "note": row.reason,

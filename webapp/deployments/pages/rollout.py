@@ -73,6 +73,7 @@ def panel(row: Deployment, actor: Actor, now_ms: int) -> dict[str, Any] | None:
         "said": [(line["node"], line["said"]) for line in lines if line["said"]][:SAID],
         "steps": [] if replaced or value.state is _S.ROLLED_BACK else _steps(value, now_ms),
         "plan": _plan(value),
+        "checked": bool(value.plan.health_check),
         "members": lines[:SHOWN],
         "total": len(lines),
         "way_back": _way_back(members, before),
@@ -186,6 +187,8 @@ def _steps(value: Value, now_ms: int) -> list[dict[str, Any]]:
     lines = []
     for index, (_, words, percent) in enumerate(steps):
         state = "done" if index < reached or value.state is _S.ACTIVE else "todo"
+        if state == "done" and percent < 100 and index == 0 and value.state is _S.PROMOTING:
+            state = "now"  # each switches as soon as it has its copy
         if index == reached and value.state is not _S.ACTIVE:
             state = "failed" if ended_badly else "now"
         shown = {"done": 100, "now": percent, "failed": 100}.get(state, 0)

@@ -12,6 +12,7 @@ from webapp.deployments.pages.movement import percent_here
 
 MOST_ROWS = 48
 MOST_CELLS = 2000  # one a node; of more nodes each row is a few stretches of one state
+SHORT_NAME = 8  # letters that have room beside the bar
 WIDTH = 132  # of the arcs, in pixels
 # Up to so many rows: their height and how thick an arc is at most, in pixels.
 _SIZES: tuple[tuple[int, str, int, float], ...] = (
@@ -82,6 +83,7 @@ def _row(name: str, mine: Sequence[Worker]) -> dict[str, Any]:
         "nodes": len(mine),
         "ready": f"{counts['complete']} of {len(mine)}",
         "percent": f"{percent_here(mine)} %",
+        "tone": "ok" if counts["complete"] == len(mine) else "",
         "rate": f"{format_bytes(rate)}/s" if rate else "–",
         "from_store": sum(worker.store_bytes for worker in mine) / size if size else 0.0,
         "label": f"{name}: " + ", ".join(f"{count} {state}" for state, count in sorted(counts.items())),
@@ -106,6 +108,7 @@ def drawing(workers: Sequence[Worker]) -> dict[str, Any]:
         "width": WIDTH,
         "height": height * len(places),
         "size": size,
+        "named": max(map(len, order), default=0) > SHORT_NAME,
         "label": _in_words(order, carried),
     }
 

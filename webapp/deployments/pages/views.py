@@ -1,5 +1,6 @@
 """The pages of deployments: the list, one deployment node by node, and what is past."""
 
+from functools import cache
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -22,6 +23,9 @@ from webapp.live.queries import story
 
 PAGE = 50
 WORKERS_SHOWN = 50
+EVENTS_SHOWN = 100
+# Of so many nodes that these would hide all else; the table and the waterfall say the same.
+ROUTINE = ("WorkerReceiving", "WorkerComplete", "VersionActivated", "VersionReturned")
 PAST_SHOWN = 50
 
 
@@ -33,9 +37,10 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
     if state := request.GET.get("state", ""):
         found = found.filter(state__in=list(ACTIVE) if state == "active" else [state])
     page = Paginator(found, PAGE).get_page(request.GET.get("after") or request.GET.get("before") or "1")
-    now = now_ms()
+    progress = queries.progress_of_all([row.id for row in page])
     lines = sorted(
-        (presentation.line(row, now) for row in page), key=lambda line: line["state"] not in ACTIVE
+        (presentation.line(row, progress[row.id]) for row in page),
+        key=lambda line: line["state"] not in ACTIVE,
     )
     context = {
         "subjects": " ".join(f"deployments:{view.slug}" for view in team_views(actor.sees)),
@@ -55,21 +60,24 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
     actor = actor_of(request)
     now = now_ms()
     workers = queries.workers(row.id)
-    lines = presentation.worker_lines(row, workers, now)
-    shown = lines if request.GET.get("all") == "1" else lines[:WORKERS_SHOWN]
+    most = None if request.GET.get("all") == "1" else WORKERS_SHOWN
     owner = row.user.username
     states = {worker.state for worker in workers}
+    routine = ROUTINE if len(workers) > WORKERS_SHOWN else ()
+    newest_first = cache(lambda: story(f"deployment:{row.id}", EVENTS_SHOWN + 1, routine)[::-1])
     context: dict[str, Any] = {
-        "rollout": rollout.panel(row, actor, now),
+        "rollout": lambda: rollout.panel(row, actor, now),
         "deployment": presentation.head(row, workers),
-        "answer": presentation.answer(row, workers, now),
-        "phases": presentation.phases(row, workers),
-        "kpis": presentation.kpis(row, workers, now),
-        "workers": shown,
-        "workers_total": len(lines),
-        "topology": topology.drawing(workers),
-        "waterfall": movement.waterfall(row, workers) if row.state not in ACTIVE else [],
-        "events": story(f"deployment:{row.id}")[::-1],
+        "answer": lambda: presentation.answer(row, workers, now),
+        "phases": lambda: presentation.phases(row, workers),
+        "kpis": lambda: presentation.kpis(row, workers, now),
+        "workers": lambda: presentation.worker_lines(row, workers, now, most),
+        "workers_total": len(workers),
+        "topology": lambda: topology.drawing(workers),
+        "waterfall": lambda: movement.waterfall(row, workers) if row.state not in ACTIVE else [],
+        "ended": sum(worker.finished_ms is not None for worker in workers),
+        "events": lambda: newest_first()[:EVENTS_SHOWN],
+        "more_events": lambda: bool(routine) or len(newest_first()) > EVENTS_SHOWN,
         "may": {
             "cancel": row.state in ACTIVE and permissions.may(actor, "deployment.cancel", row.team_id, owner),
             "retry": bool(states & {WorkerState.FAILED, WorkerState.EVICTED})

@@ -84,3 +84,8 @@ def test_arcs_begin_and_end_at_the_rows() -> None:
     assert told["height"] == 5 * 44
     ends = [float(arc["path"].split()[-1]) for arc in told["arcs"]]
     assert [int(end // 44) for end in ends] == [1, 2, 3, 4]
+
+
+def test_racks_with_long_names_get_room_for_them() -> None:
+    told = [topology.drawing([worker("a", rack=rack)])["named"] for rack in ("rack-1", "row-0-rack-07")]
+    assert told == [False, True]

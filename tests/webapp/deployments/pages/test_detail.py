@@ -1,0 +1,170 @@
+"""The page of one deployment: what needs attention first, what limits it, and how it ended."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from tests.webapp.deployments.conftest import SIZE
+from webapp.accounts.models import Team, User
+from webapp.accounts.queries import actor_of
+from webapp.clusters.models import Node
+from webapp.deployments import queries, services
+from webapp.deployments.models import Deployment, TeamCap, Worker
+from webapp.deployments.pages import views
+from webapp.deployments.pages.numbers import numbers
+from webapp.deployments.values import Manner, RolloutWish, WorkerReport
+from webapp.live import services as live
+from webapp.live.services import Happening
+from webapp.registry.models import ModelVersion
+
+Browser = Callable[[User], Client]
+
+
+def page_of(row: Deployment, client: Client) -> str:
+    return client.get(f"/deployments/{row.id}/").content.decode()
+
+
+def report(row: Deployment, node: Node, state: str, **changes: object) -> None:
+    told = {"bytes_done": 0, "error_code": "", "error": "", "retries": 0, "source": ""} | changes
+    services.report(
+        node.id, WorkerReport(row.id, state, bytes_total=SIZE, chunks_done=b"", rate_in=0, rate_out=0, **told)
+    )  # type: ignore[arg-type]
+
+
+def test_of_those_that_are_ready_the_last_comes_first(
+    deployment: Deployment, nodes: list[Node], owner: User, browser: Browser
+) -> None:
+    for place, node in enumerate(nodes):
+        report(deployment, node, "complete", bytes_done=SIZE)
+        Worker.objects.filter(node=node).update(finished_ms=deployment.created_ms + place * 1000 % 3000)
+    shown = page_of(deployment, browser(owner)).partition('id="workers"')[2]
+    order = re.findall(r'<tr data-key="[^"]*"><td><a [^>]*>(node-\d)<', shown)
+    assert order[:2] == ["node-2", "node-1"]
+
+
+def test_what_it_may_take_of_the_links_is_said_and_counts_for_the_plan(
+    version: ModelVersion, nodes: list[Node], owner: User, vision: Team, browser: Browser
+) -> None:
+    TeamCap.objects.create(team=vision, bytes_per_second=1 << 20)
+    manner = Manner(priority=30, rate_cap=2 << 20)
+    row = services.create(actor_of(owner), "vision/bytelm", version.version, manner=manner)
+    assert row.bound_ms >= 10_000, "10 MiB at the 1 MiB/s of the team"
+    client = browser(owner)
+    page = page_of(row, client)
+    told = "priority 30 of the usual 10 · at most 2 MiB/s on each node · the team at most 1 MiB/s ·"
+    assert told in page
+    assert "with 1 MiB/s on every link" in page
+    asked = {"model_id": "vision/bytelm", "version": version.version}
+    assert client.get("/api/v1/deployments/plan", asked).json()["bound_seconds"] >= 10
+    form = client.post("/deployments/plan/", {"model_version": version.id, "targets": [nodes[0].id]})
+    assert "with 1 MiB/s on each link" in form.content.decode()
+
+
+def test_one_that_is_limited_as_usual_does_not_say_so(
+    deployment: Deployment, owner: User, browser: Browser
+) -> None:
+    assert "of the usual" not in page_of(deployment, browser(owner))
+
+
+def test_one_that_failed_says_in_which_phase_and_leaves_the_bound_alone(
+    deployment: Deployment, nodes: list[Node], owner: User, browser: Browser
+) -> None:
+    report(deployment, nodes[0], "receiving")
+    for node in nodes:
+        report(deployment, node, "failed", error_code="disk_full", error="The disk is full.")
+    Deployment.objects.update(started_ms=1, finished_ms=1_000_000)
+    page = page_of(deployment, browser(owner))
+    assert "The disk is full. Mend the cause, then try again." in page
+    assert re.search(r'class="failed"><progress max="100" value="100" aria-label="downloading"', page)
+    assert "times that" not in page
+
+
+def test_one_that_failed_among_the_nodes_had_come_to_distributing(
+    deployment: Deployment, nodes: list[Node], owner: User, browser: Browser
+) -> None:
+    for node in nodes:
+        report(deployment, node, "receiving", bytes_done=1, source=nodes[0].id)
+        report(deployment, node, "failed", error="Nobody can go on")
+    page = page_of(deployment, browser(owner))
+    assert re.search(r'class="failed"><progress max="100" value="100" aria-label="distributing"', page)
+    assert "Nobody can go on. Mend the cause" in page
+
+
+def test_why_a_node_asked_again_is_brought_by_the_socket(deployment: Deployment, nodes: list[Node]) -> None:
+    place = queries.workers(deployment.id)[0]
+    report(deployment, place.node, "receiving", retries=1, error="the store does not answer")
+    assert numbers(deployment.id)[f"w{place.position}.note"] == (
+        "asked again once; last, the store does not answer"
+    )
+
+
+def test_of_many_nodes_the_story_keeps_what_is_not_routine(
+    deployment: Deployment,
+    nodes: list[Node],
+    owner: User,
+    browser: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for node in nodes:
+        report(deployment, node, "complete", bytes_done=SIZE)
+    client = browser(owner)
+    few = page_of(deployment, client).partition('id="events"')[2]
+    assert ("node-0 is complete" in few, "All of it in the audit log" in few) == (True, False)
+    monkeypatch.setattr(views, "WORKERS_SHOWN", 3)
+    many = page_of(deployment, client).partition('id="events"')[2]
+    assert ("node-0 is complete" in many, "created:" in many) == (False, True)
+    assert f"/audit/?subject={deployment.id}" in many
+    monkeypatch.setattr(views, "WORKERS_SHOWN", 50)
+    lines = [Happening("DeploymentPinned", f"deployment:{deployment.id}", "bob", "vision", "", None, {})] * 3
+    live.record_all(lines)
+    monkeypatch.setattr(views, "EVENTS_SHOWN", 2)
+    few = page_of(deployment, client).partition('id="events"')[2]
+    assert (few.count('data-key="event-'), "All of it in the audit log" in few) == (2, True)
+
+
+def test_the_waterfall_says_of_how_many_it_shows_the_last(
+    deployment: Deployment,
+    nodes: list[Node],
+    owner: User,
+    browser: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for node in nodes:
+        report(deployment, node, "complete", bytes_done=SIZE)
+    client = browser(owner)
+    assert "the last 4 of 4" not in page_of(deployment, client)
+    monkeypatch.setattr("webapp.deployments.pages.movement.LINES", 3)
+    assert "the last 3 of 4" in page_of(deployment, client)
+
+
+def test_nodes_that_switch_as_soon_as_they_hold_it_wait_for_their_copies(
+    version: ModelVersion, nodes: list[Node], owner: User, browser: Browser
+) -> None:
+    manner = Manner(rollout=RolloutWish())
+    row = services.create(actor_of(owner), "vision/bytelm", version.version, manner=manner)
+    page = page_of(row, browser(owner))
+    assert re.search(r'class="now"[^>]*><progress max="100" value="0" aria-label="copies on 0 of 4"', page)
+    assert "Health check" not in page, "none was asked for"
+
+
+def test_a_fragment_pays_for_what_it_shows(
+    version: ModelVersion, nodes: list[Node], owner: User, browser: Browser
+) -> None:
+    row = services.create(
+        actor_of(owner), "vision/bytelm", version.version, manner=Manner(rollout=RolloutWish())
+    )
+    client = browser(owner)
+
+    def tables(block: str) -> set[str]:
+        with CaptureQueriesContext(connection) as asked:
+            client.get(f"/deployments/{row.id}/?block={block}", headers={"HX-Request": "true"})
+        sql = " ".join(query["sql"] for query in asked.captured_queries)
+        return {table for table in ("live_event", "deployments_rolloutmember") if f'FROM "{table}"' in sql}
+
+    assert tables("workers") == set()
+    assert tables("events") == {"live_event"}
+    assert tables("rollout") == {"deployments_rolloutmember"}

@@ -223,8 +223,10 @@ class Client:
     def deployment(self, deployment_id: str) -> Deployment:
         return Deployment.of(self._call("GET", f"deployments/{_part(deployment_id)}"))
 
-    def deployments(self) -> list[Deployment]:
-        return [Deployment.of(body) for body in _results(self._call("GET", "deployments"))]
+    def deployments(self, model: str = "") -> list[Deployment]:
+        """The newest hundred; of one model, team/name, where it is named."""
+        wanted = {"model_id": model} if model else {}
+        return [Deployment.of(body) for body in _results(self._call("GET", "deployments", params=wanted))]
 
     def cancel_deployment(self, deployment_id: str) -> Deployment:
         return Deployment.of(self._call("DELETE", f"deployments/{_part(deployment_id)}"))

@@ -133,6 +133,8 @@ def test_a_version_is_switched_on_promoted_and_rolled_back(
         "POST deployments/dep-2/rollback", {**begun, "rollout": {**rollout, "state": "rolled_back"}}
     )
     assert "(dep-2) is rolled back" in trainmaster("rollback", "vision/bytelm").stdout
+    asked = [one.path for one in platform.requests("GET", "deployments")]
+    assert asked == ["deployments?model_id=vision%2Fbytelm"], "it may be older than the newest hundred of all"
     assert (
         "No version of vision/other was made active" in trainmaster("rollback", "vision/other", code=1).stderr
     )

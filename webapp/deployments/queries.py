@@ -25,8 +25,12 @@ from webapp.deployments.rollout import activity
 from webapp.deployments.values import ActivationWanted, Peer, WorkerWanted
 
 
-def visible(teams: Iterable[str] | None) -> QuerySet[Deployment]:
+def visible(teams: Iterable[str] | None, model: str = "") -> QuerySet[Deployment]:
+    """The newest first; of all models, or of this one (team/name)."""
     found = Deployment.objects.select_related("model_version__model", "user", "rollout")
+    if model:
+        team, _, name = model.partition("/")
+        found = found.filter(model_version__model__team=team, model_version__model__name=name)
     rows = found.order_by("-created_ms", "-id")
     return rows if teams is None else rows.filter(team__in=list(teams))
 

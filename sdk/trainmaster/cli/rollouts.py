@@ -112,7 +112,7 @@ def _which(client: Client, name: str) -> str:
     if name.startswith("dep-") and "/" not in name:
         return name
     model = name if "/" in name else f"{team_of(client, '')}/{name}"
-    for one in client.deployments():
+    for one in client.deployments(model):
         if one.model == model and one.rollout is not None and one.rollout.get("state") != "rolled_back":
             return one.id
     raise Failure(f"No version of {model} was made active. See: trainmaster deployments")

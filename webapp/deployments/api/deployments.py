@@ -1,6 +1,6 @@
 """Deployments over REST."""
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -20,10 +20,13 @@ from webapp.deployments.values import Manner
 
 
 class Deployments(APIView):
-    @extend_schema(responses={200: DeploymentOut(many=True)})
+    @extend_schema(
+        parameters=[OpenApiParameter("model_id", str, description="team/name: of this model alone")],
+        responses={200: DeploymentOut(many=True)},
+    )
     def get(self, request: Request) -> Response:
         """The newest hundred deployments you may see."""
-        rows = queries.visible(actor_of(request).sees)[:100]
+        rows = queries.visible(actor_of(request).sees, request.query_params.get("model_id", ""))[:100]
         return Response({"results": DeploymentOut(rows, many=True).data})  # type: ignore[arg-type]
 
     @extend_schema(request=NewDeployment, responses={201: DeploymentOut})

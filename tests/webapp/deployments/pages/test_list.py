@@ -59,6 +59,17 @@ def test_over_rest_only_the_canaries_of_a_rollout_are_read(
     assert (told["nodes"], told["nodes_failed"], len(told["canaries"])) == (4, 3, 1)
 
 
+def test_over_rest_those_of_one_model_can_be_asked_for(
+    deployment: Deployment, owner: User, browser: Callable[[User], Client]
+) -> None:
+    client = browser(owner)
+    told = {
+        model: [one["id"] for one in client.get("/api/v1/deployments", {"model_id": model}).json()["results"]]
+        for model in ("vision/bytelm", "vision/other", "nlp/bytelm", "bytelm")
+    }
+    assert told == {"vision/bytelm": [deployment.id], "vision/other": [], "nlp/bytelm": [], "bytelm": []}
+
+
 def questions(client: Client, url: str) -> list[str]:
     with CaptureQueriesContext(connection) as asked:
         assert client.get(url).status_code == 200

@@ -168,6 +168,9 @@ def test_a_rollout_is_watched_to_its_end_and_back(trainmaster: Trainmaster, plat
         "2 still to go back  rolled back",
         "every node runs what it ran before  rolled back",
     ]
+    says("GET deployments/dep-2", rollout("rolled_back", 0, nodes_going_back=0, nodes_away=1))
+    without = trainmaster("rollback", "dep-2", "--watch").stderr
+    assert without.splitlines()[-1] == "1 lost, to go back when heard again  rolled back"
     stopped = rollout("failed", 0, reason="n1: check-model ended with 7")
     says("GET deployments/dep-2", stopped)
     told = trainmaster("deployments", "dep-2", "--watch", code=1).stderr

@@ -126,9 +126,11 @@ def _switch(deployment: Deployment) -> tuple[float, list[str]] | None:
         return None
     state, nodes = str(told.get("state", "")), told.get("nodes", 0) or 1
     if state == "rolled_back":
-        going = told.get("nodes_going_back", 0)
-        left = f"{going} still to go back" if going else "every node runs what it ran before"
-        return 1 - going / nodes, [left, "rolled back"]
+        going, away = told.get("nodes_going_back", 0), told.get("nodes_away", 0)
+        left = f"{going} still to go back" if going else ""
+        lost = f"{away} lost, to go back when heard again" if away else ""
+        words = [part for part in (left, lost) if part] or ["every node runs what it ran before"]
+        return 1 - (going + away) / nodes, [*words, "rolled back"]
     if deployment.status != "complete":
         return None
     active = told.get("nodes_active", 0)

@@ -77,6 +77,7 @@ class RolloutOut(serializers.Serializer[Any]):
     nodes_active = serializers.IntegerField()
     nodes_failed = serializers.IntegerField(help_text="their hook failed, their link went back")
     nodes_going_back = serializers.IntegerField(help_text="told to, and have not yet")
+    nodes_away = serializers.IntegerField(help_text="lost, and will go back when they are heard again")
     awaits_promotion = serializers.BooleanField(help_text="nothing is missing but somebody's word")
     canaries = serializers.ListField(child=serializers.CharField(), help_text="hostnames")
     hold_ends_ms = serializers.IntegerField(allow_null=True)
@@ -97,6 +98,7 @@ def rollout_told(row: Deployment) -> dict[str, Any] | None:
     if rollout is None:
         return None
     states = Counter(dict(rollout.members.order_by().values_list("state").annotate(Count("id"))))
+    away = rollout.members.filter(state=MemberState.RETURNING, node__state="lost").count()
     canaries = list(rollout.members.filter(canary=True).select_related("node").order_by("position"))
     value = rollout_value(rollout, canaries)  # for what concerns them alone
     return RolloutOut(
@@ -107,7 +109,8 @@ def rollout_told(row: Deployment) -> dict[str, Any] | None:
             "nodes": states.total(),
             "nodes_active": states[MemberState.ACTIVE],
             "nodes_failed": states[MemberState.FAILED],
-            "nodes_going_back": states[MemberState.RETURNING],
+            "nodes_going_back": states[MemberState.RETURNING] - away,
+            "nodes_away": away,
             "awaits_promotion": awaits_promotion(value),
             "canaries": [member.node.hostname for member in canaries],
             "hold_ends_ms": hold_ends_ms(value),

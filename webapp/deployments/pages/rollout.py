@@ -69,7 +69,9 @@ def panel(row: Deployment, actor: Actor, now_ms: int) -> dict[str, Any] | None:
         "state": _S.ROLLED_BACK if replaced else rollout.state,
         "word": replaced or rollout.state.replace("_", " "),
         "badge": badge(row),
-        "answer": _replacement(replaced) if replaced else _answer(value, newer, now_ms),
+        "answer": _replacement(replaced)
+        if replaced
+        else _answer(value, newer, now_ms) | _waits_for_lost(value, members),
         "said": [(line["node"], line["said"]) for line in lines if line["said"]][:SAID],
         "steps": [] if replaced or value.state is _S.ROLLED_BACK else _steps(value, now_ms),
         "plan": _plan(value),
@@ -123,6 +125,16 @@ def _answer(value: Value, newer: str, now_ms: int) -> dict[str, str]:
             headline = f"Rolled back: {back} of {back + going} nodes run what they ran before"
             detail = f"By itself. {value.reason}." if value.reason else detail
     return {"tone": tone, "headline": headline, "detail": detail}
+
+
+def _waits_for_lost(value: Value, members: Sequence[RolloutMember]) -> dict[str, str]:
+    """Another detail where a node that is lost has yet to go back: nobody need wait for it."""
+    lost = [m.node.hostname for m in members if m.state == _M.RETURNING and m.node.state == "lost"]
+    if value.state is not _S.ROLLED_BACK or not lost:
+        return {}
+    others = f" and {len(lost) - 1} more are" if len(lost) > 1 else " is"
+    verb = "go" if len(lost) > 1 else "goes"
+    return {"detail": f"{lost[0]}{others} lost, and {verb} back when heard again. {value.reason}".strip()}
 
 
 def _replacement(replaced: str) -> dict[str, str]:

@@ -125,3 +125,19 @@ def test_silence_takes_every_node_back_where_failures_are_counted(
         coordination.coordinate()
     assert state(row) == "rolled_back"
     assert Rollout.objects.get(deployment=row).reason.endswith("though the node is there, 2 times in a row")
+
+
+def test_a_lost_node_keeps_nobody_waiting_for_a_rollback(
+    first: Deployment, agents: Agents, browser: Callable[..., Any], owner: User
+) -> None:
+    Node.objects.filter(hostname="node-2").update(state="lost")
+    switching.roll_back(actor_of(owner), first.id)
+    agents.act("node-0", "node-1")
+    client = browser(owner)
+    told = client.get(f"/api/v1/deployments/{first.id}").json()["rollout"]
+    assert (told["nodes_going_back"], told["nodes_away"]) == (0, 1)
+    page = client.get(f"/deployments/{first.id}/").content.decode()
+    assert "node-2 is lost, and goes back when heard again." in page
+    agents.act("node-2")
+    told = client.get(f"/api/v1/deployments/{first.id}").json()["rollout"]
+    assert (told["nodes_going_back"], told["nodes_away"]) == (0, 0)

@@ -63,6 +63,10 @@ _KINDS = (
         "{what} {name} exists already; choose another name",
     ),
     ErrorKind(
+        "department_in_use", 409, "FAILED_PRECONDITION", "The department is not empty",
+        "Department {department} still has {inside}; move them elsewhere first",
+    ),
+    ErrorKind(
         "secret_unknown", 422, "INVALID_ARGUMENT", "The team has no such secret",
         "Team {team} has no secret {name}; a member adds it on the team's page",
     ),

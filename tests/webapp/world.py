@@ -42,6 +42,7 @@ class World:
     secret: str
     what_if: int  # alice's question
     window: int  # booked maintenance
+    department: str  # where vision is
 
 
 def job_mapping(**changes: Any) -> dict[str, Any]:
@@ -60,6 +61,8 @@ def build(cast: Cast) -> World:
     alice = accounts.actor_of(cast.owner)
     Quota.objects.create(team_id="vision", gpu_type="cpu", guaranteed=4, maximum=8)
     account_services.set_secret(accounts.actor_of(cast.lead), "vision", "HF_TOKEN", "hf_abcdef")
+    department = account_services.create_department(SYSTEM, "research", "Research").slug
+    account_services.change_team(SYSTEM, "vision", department=department)
     node, _ = clusters.join(BOOTSTRAP, description())
     clusters.hello(node, description())
     job, _ = jobs.submit(alice, job_mapping())
@@ -99,6 +102,7 @@ def build(cast: Cast) -> World:
         secret="HF_TOKEN",
         what_if=WhatIf.objects.create(user=cast.owner, asked_ms=1, question={"gpu_type": "cpu"}).pk,
         window=clusters.book_maintenance(SYSTEM, [node], now_ms() + 3_600_000, now_ms() + 7_200_000, "").pk,
+        department=department,
     )
 
 

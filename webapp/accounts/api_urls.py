@@ -2,4 +2,10 @@ from django.urls import path
 
 from webapp.accounts import api
 
-urlpatterns = [path("me", api.MeView.as_view(), name="api-me")]
+urlpatterns = [
+    path("me", api.MeView.as_view(), name="api-me"),
+    path("teams", api.Teams.as_view(), name="api-teams"),
+    path("teams/<str:slug>", api.OneTeam.as_view(), name="api-team"),
+    path("departments", api.Departments.as_view(), name="api-departments"),
+    path("departments/<str:slug>", api.OneDepartment.as_view(), name="api-department"),
+]

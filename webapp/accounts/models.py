@@ -1,8 +1,12 @@
 from django.contrib.auth.models import AbstractUser
 from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from platform_core.quotas.hierarchy import TOP, Sibling, way
+
+_WEIGHT = "a weight is a whole number from 1 to 1,000,000, not %(show_value)s"
+WEIGHT_LIMITS = (MinValueValidator(1, _WEIGHT), MaxValueValidator(1_000_000, _WEIGHT))
 
 
 class Role(models.TextChoices):
@@ -25,7 +29,9 @@ class Department(models.Model):
     slug = models.SlugField(primary_key=True, max_length=60)
     name = models.CharField(max_length=120)
     weight = models.PositiveIntegerField(
-        default=1, help_text="share of the parent, or of the cluster, relative to what stands beside it"
+        default=1,
+        validators=WEIGHT_LIMITS,
+        help_text="share of the parent, or of the cluster, relative to what stands beside it",
     )
     parent = models.ForeignKey(
         "self", models.PROTECT, null=True, blank=True, related_name="within", help_text="none: at the top"
@@ -49,7 +55,9 @@ class Team(models.Model):
     slug = models.SlugField(primary_key=True, max_length=60)
     name = models.CharField(max_length=120)
     weight = models.PositiveIntegerField(
-        default=1, help_text="share of its department, or of the cluster, relative to what stands beside it"
+        default=1,
+        validators=WEIGHT_LIMITS,
+        help_text="share of its department, or of the cluster, relative to what stands beside it",
     )
     department = models.ForeignKey(
         Department, models.PROTECT, null=True, blank=True, related_name="teams", help_text="none: at the top"

@@ -1,10 +1,11 @@
 """Reads of people and teams. Values, not rows; what may be done with them is decided in permissions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from platform_core.errors import TrainmasterError
+from platform_core.quotas.hierarchy import TOP, Sibling, way
 from webapp.accounts.models import ApiToken, Department, Membership, Role, Scope, Team, TeamSecret, User
 from webapp.accounts.permissions import Actor, may
 from webapp.accounts.sealing import unseal
@@ -141,6 +142,28 @@ def _team(row: Team) -> TeamView:
 def departments() -> tuple[DepartmentView, ...]:
     rows = Department.objects.order_by("name").values_list("slug", "name", "weight", "parent_id")
     return tuple(DepartmentView(*row) for row in rows)
+
+
+def departments_seen_by(actor: Actor) -> dict[str, DepartmentView]:
+    """All by name for an admin; for others those above their own teams."""
+    found = {each.slug: each for each in departments()}
+    if actor.sees is None:
+        return found
+    above = {slug for team in teams(actor.sees) for slug in _way(found, team.department)}
+    return {slug: view for slug, view in found.items() if slug in above}
+
+
+def departments_above(team: TeamView) -> tuple[DepartmentView, ...]:
+    """From the top down."""
+    if team.department is None:
+        return ()
+    found = {each.slug: each for each in departments()}
+    return tuple(found[slug] for slug in _way(found, team.department))
+
+
+def _way(found: Mapping[str, DepartmentView], department: str | None) -> tuple[str, ...]:
+    parents = {slug: Sibling(view.weight, view.parent or TOP) for slug, view in found.items()}
+    return way(parents, department or TOP)
 
 
 def members(team_slug: str) -> tuple[MemberView, ...]:

@@ -1,6 +1,7 @@
 """What can be done to people, teams and team secrets. Each verb is one transaction with its event."""
 
 import re
+from typing import Any, TypedDict, Unpack
 
 from django.contrib.auth import authenticate
 from django.contrib.auth.password_validation import validate_password
@@ -18,6 +19,20 @@ from webapp.live.identity import now_ms
 
 SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}", re.ASCII)
 SECRET_BYTES = (4, 64 * 1024)  # what is shorter than four characters could not be masked in a log
+
+
+class DepartmentChanges(TypedDict, total=False):
+    """What is not given stays."""
+
+    name: str
+    weight: int
+    parent: str | None  # None: the top
+
+
+class TeamChanges(TypedDict, total=False):
+    name: str
+    weight: int
+    department: str | None  # None: none
 
 
 def create_user(
@@ -84,46 +99,90 @@ def check_login(request: HttpRequest, username: str, password: str) -> User | No
 
 
 @transaction.atomic
-def set_department(actor: Actor, slug: str, name: str, weight: int = 1, parent: str | None = None) -> None:
-    """Make a department, or rename, weigh or move one: with all that is within it, so never into that."""
+def create_department(
+    actor: Actor, slug: str, name: str, weight: int = 1, parent: str | None = None
+) -> Department:
     require(actor, "platform.manage")
-    _require_department(parent)
-    before = Department.objects.filter(slug=slug).values("name", "weight", "parent_id").first()
+    _departments_held_still(parent)
     row = Department(slug=slug, name=name, weight=weight, parent_id=parent)
-    try:
-        row.full_clean(validate_unique=False)
-    except ValidationError as error:
-        raise TrainmasterError(
-            "request_invalid", what=f"The department {slug}", why=" ".join(error.messages)
-        ) from error
-    row.save()
+    _insert(row)
     after = {"name": name, "weight": weight, "parent_id": parent}
-    live.record(
-        "DepartmentChanged" if before else "DepartmentAdded",
-        f"department:{slug}",
-        actor=actor.name,
-        cause=f"{name}, weight {weight}, in {parent or 'no other'}",
-        data={"before": before, "after": after},
-    )
+    _record_department("DepartmentAdded", actor, slug, _place(name, weight, parent), {"after": after})
+    return row
 
 
+@transaction.atomic
+def change_department(actor: Actor, slug: str, **changes: Unpack[DepartmentChanges]) -> None:
+    """All that is within it moves with it."""
+    require(actor, "platform.manage")
+    row = _departments_held_still(changes.get("parent")).get(slug)
+    if row is None:
+        raise TrainmasterError("not_found", what=f"department {slug}")
+    before = {"name": row.name, "weight": row.weight, "parent_id": row.parent_id}
+    row.name = changes.get("name", row.name)
+    row.weight = changes.get("weight", row.weight)
+    row.parent_id = changes.get("parent", row.parent_id)
+    after = {"name": row.name, "weight": row.weight, "parent_id": row.parent_id}
+    if after == before:
+        return
+    _check(row)
+    row.save(force_update=True)
+    place = _place(row.name, row.weight, row.parent_id)
+    _record_department("DepartmentChanged", actor, slug, place, {"before": before, "after": after})
+
+
+@transaction.atomic
+def delete_department(actor: Actor, slug: str) -> None:
+    """One in which nothing stands any more."""
+    require(actor, "platform.manage")
+    row = Department.objects.select_for_update().filter(slug=slug).first()
+    if row is None:
+        raise TrainmasterError("not_found", what=f"department {slug}")
+    inside = [
+        *(f"team {team}" for team in row.teams.order_by("slug").values_list("slug", flat=True)),
+        *(f"department {each}" for each in row.within.order_by("slug").values_list("slug", flat=True)),
+    ]
+    if inside:
+        raise TrainmasterError("department_in_use", department=slug, inside=", ".join(inside))
+    row.delete()
+    before = {"name": row.name, "weight": row.weight, "parent_id": row.parent_id}
+    _record_department("DepartmentDeleted", actor, slug, row.name, {"before": before})
+
+
+@transaction.atomic
 def create_team(actor: Actor, slug: str, name: str, weight: int = 1, department: str | None = None) -> Team:
     require(actor, "platform.manage")
-    _require_department(department)
-    try:
-        with transaction.atomic():
-            team = Team.objects.create(slug=slug, name=name, weight=weight, department_id=department)
-            live.record(
-                "TeamCreated",
-                f"team:{slug}",
-                actor=actor.name,
-                team=slug,
-                cause=name,
-                data={"weight": weight, "department": department},
-            )
-    except IntegrityError as error:
-        raise TrainmasterError("duplicate_name", what="Team", name=slug) from error
+    _hold_department(department)
+    team = Team(slug=slug, name=name, weight=weight, department_id=department)
+    _insert(team)
+    after = {"name": name, "weight": weight, "department": department}
+    live.record("TeamCreated", f"team:{slug}", actor=actor.name, team=slug, cause=name, data=after)
     return team
+
+
+@transaction.atomic
+def change_team(actor: Actor, slug: str, **changes: Unpack[TeamChanges]) -> None:
+    require(actor, "platform.manage")
+    _lock(slug)
+    _hold_department(changes.get("department"))
+    row = Team.objects.get(slug=slug)
+    before = {"name": row.name, "weight": row.weight, "department": row.department_id}
+    row.name = changes.get("name", row.name)
+    row.weight = changes.get("weight", row.weight)
+    row.department_id = changes.get("department", row.department_id)
+    after = {"name": row.name, "weight": row.weight, "department": row.department_id}
+    if after == before:
+        return
+    _check(row)
+    row.save(force_update=True)
+    live.record(
+        "TeamChanged",
+        f"team:{slug}",
+        actor=actor.name,
+        team=slug,
+        cause=_place(row.name, row.weight, row.department_id),
+        data={"before": before, "after": after},
+    )
 
 
 @transaction.atomic
@@ -215,9 +274,48 @@ def _user(username: str) -> User:
     return user
 
 
-def _require_department(slug: str | None) -> None:
-    if slug is not None and not Department.objects.filter(slug=slug).exists():
-        raise TrainmasterError("not_found", f"There is no department {slug}; make it first, or give none")
+def _departments_held_still(parent: str | None) -> dict[str, Department]:
+    """All, locked in one order until the transaction ends: nobody makes a circle or a hole beside this change."""
+    rows = {row.slug: row for row in Department.objects.select_for_update().order_by("slug")}
+    if parent is not None and parent not in rows:
+        raise _no_department(parent)
+    return rows
+
+
+def _hold_department(slug: str | None) -> None:
+    """Nobody deletes it before the transaction ends."""
+    if slug is not None and Department.objects.select_for_update().filter(slug=slug).first() is None:
+        raise _no_department(slug)
+
+
+def _no_department(slug: str) -> TrainmasterError:
+    return TrainmasterError("not_found", f"There is no department {slug}; make it first, or give none")
+
+
+def _check(row: Department | Team) -> None:
+    """Each field by itself, and no circle."""
+    try:
+        row.full_clean(validate_unique=False)
+    except ValidationError as error:
+        what = f"The {type(row).__name__.lower()} {row.slug}"
+        raise TrainmasterError("request_invalid", what=what, why=" ".join(error.messages)) from error
+
+
+def _insert(row: Department | Team) -> None:
+    _check(row)
+    try:
+        with transaction.atomic():
+            row.save(force_insert=True)
+    except IntegrityError as error:
+        raise TrainmasterError("duplicate_name", what=type(row).__name__, name=row.slug) from error
+
+
+def _place(name: str, weight: int, department: str | None) -> str:
+    return f"{name}, weight {weight:,}, in {department or 'no department'}"
+
+
+def _record_department(kind: str, actor: Actor, slug: str, cause: str, data: dict[str, Any]) -> None:
+    live.record(kind, f"department:{slug}", actor=actor.name, cause=cause, data=data)
 
 
 def _lock(team: str) -> None:

@@ -25,6 +25,7 @@ def show(
     team = queries.team(slug)
     context = {
         "team": {"slug": team.slug, "name": team.name},
+        "standing": lambda: _standing(team),
         "may": {
             "edit_quota": may(actor, "quota.edit", slug),
             "manage_members": may(actor, "team.manage_members", slug),
@@ -47,6 +48,14 @@ def show(
         **contributions.panels(request, actor, slug),
     }
     return fragments.render(request, "team.html", context, status=status)
+
+
+def _standing(team: queries.TeamView) -> str:
+    """ "In Research › Language, with weight 2 there.", or nothing where there is nothing to tell."""
+    above = " › ".join(each.name for each in queries.departments_above(team))
+    if above:
+        return f"In {above}, with weight {team.weight:,} there."
+    return f"In no department; its weight is {team.weight:,}." if team.weight != 1 else ""
 
 
 def act(request: HttpRequest, slug: str, do: Callable[[], None], done: str) -> HttpResponse:

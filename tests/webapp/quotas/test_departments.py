@@ -30,10 +30,10 @@ NOW = 1_000 * DAY_MS
 @pytest.fixture
 def research(cast: Cast, vision: Team, nlp: Team) -> Team:
     """Research (weight 3) has vision and, in its department language, nlp and speech; search is in none."""
-    services.set_department(SYSTEM, "research", "Research", 3)
-    services.set_department(SYSTEM, "language", "Language science", 1, parent="research")
-    Team.objects.filter(slug="vision").update(department="research")
-    Team.objects.filter(slug="nlp").update(department="language")
+    services.create_department(SYSTEM, "research", "Research", 3)
+    services.create_department(SYSTEM, "language", "Language science", 1, parent="research")
+    services.change_team(SYSTEM, "vision", department="research")
+    services.change_team(SYSTEM, "nlp", department="language")
     services.create_team(SYSTEM, "speech", "Speech", department="language")
     return services.create_team(SYSTEM, "search", "Search")
 
@@ -60,15 +60,15 @@ def rows(page: str) -> list[str]:
 @pytest.mark.parametrize("person", ["owner", "member", "lead", "outsider"])
 def test_only_an_admin_makes_departments(cast: Cast, actor: ActorOf, person: str) -> None:
     with pytest.raises(TrainmasterError, match="ask a platform admin") as refusal:
-        services.set_department(actor(getattr(cast, person)), "research", "Research")
+        services.create_department(actor(getattr(cast, person)), "research", "Research")
     assert refusal.value.code == "not_allowed"
     assert not accounts.departments()
 
 
 def test_an_admin_makes_and_moves_one_and_the_audit_log_tells(cast: Cast, actor: ActorOf) -> None:
-    for weight, parent in ((1, None), (2, "science")):
-        services.set_department(actor(cast.admin), "science", "Science")
-        services.set_department(actor(cast.admin), "research", "Research", weight, parent)
+    services.create_department(actor(cast.admin), "science", "Science")
+    services.create_department(actor(cast.admin), "research", "Research")
+    services.change_department(actor(cast.admin), "research", weight=2, parent="science")
     assert [(each.slug, each.weight, each.parent) for each in accounts.departments()] == [
         ("research", 2, "science"), ("science", 1, None),
     ]  # fmt: skip
@@ -83,7 +83,7 @@ def test_an_admin_makes_and_moves_one_and_the_audit_log_tells(cast: Cast, actor:
 
 def test_a_department_is_not_moved_into_what_is_within_it(research: Team) -> None:
     with pytest.raises(TrainmasterError) as refusal:
-        services.set_department(SYSTEM, "research", "Research", 3, parent="language")
+        services.change_department(SYSTEM, "research", parent="language")
     assert refusal.value.sentence == (
         "The department research is not valid: a department cannot be within itself: research in language in "
         "research; choose another parent, or none"
@@ -93,7 +93,7 @@ def test_a_department_is_not_moved_into_what_is_within_it(research: Team) -> Non
 
 def test_a_parent_that_does_not_exist_is_refused(cast: Cast) -> None:
     for make in (
-        lambda: services.set_department(SYSTEM, "research", "Research", 1, "arts"),
+        lambda: services.create_department(SYSTEM, "research", "Research", 1, "arts"),
         lambda: services.create_team(SYSTEM, "speech", "Speech", department="arts"),
     ):
         with pytest.raises(
@@ -211,21 +211,21 @@ def test_departments_take_no_more_queries_than_one(
     shared: None, django_assert_max_num_queries: Callable[..., object]
 ) -> None:
     for number in range(20):
-        services.set_department(SYSTEM, f"d-{number}", f"Department {number}", 1, "research")
+        services.create_department(SYSTEM, f"d-{number}", f"Department {number}", 1, "research")
     queries.team_shares(NOW)
     with django_assert_max_num_queries(4):  # type: ignore[attr-defined]
         queries.team_shares(NOW)
 
 
 def test_two_moves_at_once_do_not_make_a_circle_together(research: Team, transactional_db: None) -> None:
-    services.set_department(SYSTEM, "product", "Product")
+    services.create_department(SYSTEM, "product", "Product")
     inside, finish = threading.Event(), threading.Event()
     outcome: list[str] = []
 
     def second() -> None:
         try:
             inside.wait(10)
-            services.set_department(SYSTEM, "product", "Product", parent="research")
+            services.change_department(SYSTEM, "product", parent="research")
             outcome.append("moved")
         except TrainmasterError as error:
             outcome.append(error.code)
@@ -236,7 +236,7 @@ def test_two_moves_at_once_do_not_make_a_circle_together(research: Team, transac
     thread = threading.Thread(target=second)
     thread.start()
     with transaction.atomic():
-        services.set_department(SYSTEM, "research", "Research", parent="product")
+        services.change_department(SYSTEM, "research", parent="product")
         inside.set()
         assert not finish.wait(0.3)  # it waits for the rows that are locked here
     thread.join(10)

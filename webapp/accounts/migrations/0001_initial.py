@@ -2,6 +2,7 @@
 
 import django.contrib.auth.models
 import django.contrib.auth.validators
+import django.core.validators
 import django.db.models.deletion
 import django.utils.timezone
 from django.conf import settings
@@ -25,6 +26,14 @@ class Migration(migrations.Migration):
                     "weight",
                     models.PositiveIntegerField(
                         default=1,
+                        validators=[
+                            django.core.validators.MinValueValidator(
+                                1, "a weight is a whole number from 1 to 1,000,000, not %(show_value)s"
+                            ),
+                            django.core.validators.MaxValueValidator(
+                                1000000, "a weight is a whole number from 1 to 1,000,000, not %(show_value)s"
+                            ),
+                        ],
                         help_text="share of the parent, or of the cluster, relative to what stands beside it",
                     ),
                 ),
@@ -50,6 +59,14 @@ class Migration(migrations.Migration):
                     "weight",
                     models.PositiveIntegerField(
                         default=1,
+                        validators=[
+                            django.core.validators.MinValueValidator(
+                                1, "a weight is a whole number from 1 to 1,000,000, not %(show_value)s"
+                            ),
+                            django.core.validators.MaxValueValidator(
+                                1000000, "a weight is a whole number from 1 to 1,000,000, not %(show_value)s"
+                            ),
+                        ],
                         help_text="share of its department, or of the cluster, relative to what stands beside it",
                     ),
                 ),

@@ -23,7 +23,9 @@ CAST = (
     Person("carol", "Carol Mensah", "nlp", "member", "is a member of team nlp and sees nothing of vision"),
     Person("root", "Robin Ott", "", "", "operates the cluster"),
 )
-TEAMS = {"vision": "Vision", "nlp": "Language"}
+TEAMS = {"vision": ("Vision", "research"), "nlp": ("Language", "product")}
+# With their weights; each has one team, and so the page of shares shows what a weight comes to.
+DEPARTMENTS = {"research": ("Research", 2), "product": ("Product", 1)}
 # Of the slots of the demonstration's four nodes: guaranteed, and at most with borrowing.
 QUOTAS = {"vision": (4, 8), "nlp": (2, 4)}
 DOLLARS_PER_HOUR = 0.04

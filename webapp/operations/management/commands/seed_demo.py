@@ -9,7 +9,7 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts import services as accounts
 from webapp.accounts.models import Role
 from webapp.accounts.permissions import SYSTEM
-from webapp.operations.cast import CAST, DOLLARS_PER_HOUR, QUOTAS, TEAMS
+from webapp.operations.cast import CAST, DEPARTMENTS, DOLLARS_PER_HOUR, QUOTAS, TEAMS
 from webapp.quotas import services as quotas
 
 
@@ -20,8 +20,10 @@ class Command(BaseCommand):
         parser.add_argument("--gpu-type", default="cpu", help="the type of slot that the quotas are for")
 
     def handle(self, *args: Any, gpu_type: str, **options: Any) -> None:
-        for slug, name in TEAMS.items():
-            unless_there(accounts.create_team, SYSTEM, slug, name)
+        for slug, (name, weight) in DEPARTMENTS.items():
+            unless_there(accounts.create_department, SYSTEM, slug, name, weight)
+        for slug, (name, department) in TEAMS.items():
+            unless_there(accounts.create_team, SYSTEM, slug, name, department=department)
         for person in CAST:
             names = {"full_name": person.full_name, "is_admin": not person.team}
             unless_there(accounts.create_user, SYSTEM, person.username, person.password, **names)

@@ -42,6 +42,18 @@ def hardly_busy(since_ms: int, below: float) -> list[Job]:
     return list(measured.select_related("user").order_by("id"))
 
 
+def follows(job: Job, at_ms: int) -> str:
+    """What is done about a job that idles, beyond the warning; nothing where the operator wants no more."""
+    if not settings.IDLE_RECLAIM:
+        return ""
+    if not job.spec["preemptible"]:
+        return "keeps its slots: it is not preemptible"
+    left_ms = (job.idle_since_ms or at_ms) + _taken_back_after_ms() - at_ms
+    if left_ms > 0:
+        return f"gives its slots up in {format_duration_ms(left_ms)}, if others wait for them"
+    return "gives its slots up as soon as others wait for them"
+
+
 def deal_with_idle(at_ms: int) -> None:
     """Warn once; after twice the time take back what is preemptible, if the operator wants it and somebody waits."""
     for job in idle(at_ms):
@@ -53,8 +65,12 @@ def deal_with_idle(at_ms: int) -> None:
         )
         if not job.idle_told:
             _warn(job, sentence, at_ms)
-        elif settings.IDLE_RECLAIM and for_ms >= 2 * settings.IDLE_MINUTES * MINUTE_MS and _wanted(job):
+        elif settings.IDLE_RECLAIM and for_ms >= _taken_back_after_ms() and _wanted(job):
             services.preempt(job.id, sentence, at_ms)
+
+
+def _taken_back_after_ms() -> int:
+    return int(2 * settings.IDLE_MINUTES * MINUTE_MS)
 
 
 def _wanted(job: Job) -> bool:

@@ -108,6 +108,12 @@ def first_waits(since_ms: int) -> list[tuple[int, int]]:
     ]
 
 
+def waits_without_a_start(now_ms: int) -> list[tuple[int, int]]:
+    """(GPUs, milliseconds since submission) of the jobs that wait for their first start."""
+    rows = Job.objects.filter(state__in=list(WAITING), attempt=0)
+    return [(gpus, now_ms - submitted) for gpus, submitted in rows.values_list("num_gpus", "submitted_ms")]
+
+
 def failures_by_node(since_ms: int) -> dict[str, int]:
     """Node id → how many attempts it has made fail since then, most first."""
     rows = Job.objects.exclude(failures=[]).values_list("failures", flat=True)

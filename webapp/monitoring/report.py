@@ -5,7 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.mail import send_mail
-from django.db.models import Avg, FloatField, Sum
+from django.db.models import F, FloatField, Q, Sum
 from django.db.models.functions import Cast
 from django.template.loader import render_to_string
 
@@ -48,9 +48,10 @@ class Report:
     to_ms: int
     types: tuple[dict[str, Any], ...]  # gpu_type, held (percent of all slots), busy (percent of those held)
     waits: tuple[Waits, ...]
+    unstarted: tuple[Waits, ...]  # of those that have not started yet, so far; `waits` is without them
     teams: tuple[TeamUse, ...]  # dearest first
     failures: tuple[tuple[str, int], ...]  # hostname, attempts that it made fail
-    idle: tuple[dict[str, Any], ...]  # running jobs whose slots idle now
+    idle: tuple[dict[str, Any], ...]  # running jobs whose slots idle now, and what follows from it
     hardly_busy: tuple[dict[str, Any], ...]  # jobs of the period, those first that held the most without use
 
 
@@ -64,6 +65,7 @@ def make(team_slugs: list[str] | None, to_ms: int, period_ms: int = WEEK_MS) -> 
         to_ms,
         types=_types(from_ms),
         waits=by_size(jobs.first_waits(from_ms)),
+        unstarted=by_size(jobs.waits_without_a_start(to_ms)),
         teams=tuple(use for use in _teams(from_ms, to_ms) if seen is None or use.team in seen),
         failures=tuple(
             (hostnames.get(node, node), count) for node, count in jobs.failures_by_node(from_ms).items()
@@ -71,7 +73,7 @@ def make(team_slugs: list[str] | None, to_ms: int, period_ms: int = WEEK_MS) -> 
         idle=tuple(
             {
                 "id": job.id, "name": job.name, "team": job.team_id, "user": job.user.username, "gpus": job.num_gpus,
-                "idle_ms": to_ms - (job.idle_since_ms or to_ms), "preemptible": job.spec["preemptible"],
+                "idle_ms": to_ms - (job.idle_since_ms or to_ms), "follows": idling.follows(job, to_ms),
             }
             for job in idling.idle(to_ms)
             if seen is None or job.team_id in seen
@@ -101,14 +103,20 @@ def _hardly_busy(from_ms: int, to_ms: int, seen: set[str] | None) -> list[dict[s
 
 def _types(from_ms: int) -> tuple[dict[str, Any], ...]:
     rows = UtilisationSample.objects.filter(at_ms__gte=from_ms).values("gpu_type").order_by("gpu_type")
+    held = Cast("held", FloatField())
+    measured = Q(utilisation__isnull=False)
+    # A moment counts by the slots that were held in it, as it does on the overview.
     summed = rows.annotate(
-        slots=Sum(Cast("slots", FloatField())), held=Sum(Cast("held", FloatField())), busy=Avg("utilisation")
+        slots=Sum(Cast("slots", FloatField())),
+        held_slots=Sum(held),
+        measured=Sum(held, filter=measured),
+        used=Sum(held * F("utilisation"), filter=measured),
     )
     return tuple(
         {
             "gpu_type": row["gpu_type"],
-            "held": 100 * row["held"] / row["slots"] if row["slots"] else None,
-            "busy": None if row["busy"] is None else 100 * row["busy"],
+            "held": 100 * row["held_slots"] / row["slots"] if row["slots"] else None,
+            "busy": 100 * row["used"] / row["measured"] if row["measured"] else None,
         }
         for row in summed
     )

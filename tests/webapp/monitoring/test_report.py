@@ -92,6 +92,63 @@ def test_idle_slots_are_taken_back_where_that_is_wanted_and_of_use(
     assert Job.objects.get(id=running.id).stop == stopped
 
 
+@pytest.mark.parametrize(
+    ("reclaim", "preemptible", "idle_ms", "told"),
+    [
+        (False, True, HALF_HOUR_MS, ""),
+        (True, False, HALF_HOUR_MS, "keeps its slots: it is not preemptible"),
+        (True, True, HALF_HOUR_MS, "gives its slots up in 30 min, if others wait for them"),
+        (True, True, 2 * HALF_HOUR_MS, "gives its slots up as soon as others wait for them"),
+    ],
+)
+def test_the_report_tells_what_follows_from_idling(
+    running: Job,
+    settings: Any,
+    browser: Browser,
+    owner: User,
+    reclaim: bool,
+    preemptible: bool,
+    idle_ms: int,
+    told: str,
+) -> None:
+    settings.IDLE_RECLAIM = reclaim
+    now = now_ms()
+    Job.objects.update(spec={**running.spec, "preemptible": preemptible}, idle_since_ms=now - idle_ms)
+    (line,) = report.make(None, now).idle
+    assert line["follows"] == told
+    page = browser(owner).get("/report/").content.decode()
+    assert (told.partition(" in ")[0] in page) if told else "gives its slots up" not in page
+
+
+def test_a_moment_in_which_nothing_was_measured_says_nothing_of_how_busy_it_was(db: None) -> None:
+    now = now_ms()
+    for number, (held, busy) in enumerate([(8, None), (2, 0.5), (0, None)]):
+        UtilisationSample.objects.create(
+            at_ms=now - number, gpu_type="cpu", slots=8, held=held, utilisation=busy, queued_jobs=0
+        )
+    (cpu,) = report.make(None, now).types
+    assert (round(cpu["held"], 1), cpu["busy"]) == (41.7, 50.0)
+
+
+def test_jobs_that_still_wait_for_their_first_start_are_told_beside_the_waits(
+    running: Job, owner: User, browser: Browser, settings: Any
+) -> None:
+    patient = submit(owner, "patient", num_gpus=4)
+    Job.objects.filter(id=patient.id).update(submitted_ms=now_ms() - 100 * HOUR_MS)
+    made = report.make(None, now_ms())
+    assert [each.label for each in made.waits] == ["2 to 8"]
+    ((label, count, longest_ms),) = [(each.label, each.jobs, each.longest_ms) for each in made.unstarted]
+    assert (label, count, longest_ms // HOUR_MS) == ("2 to 8", 1, 100)
+    page = browser(owner).get("/report/").content.decode()
+    assert "they still wait for their first start: 1 of 2 to 8 slots, the longest for 4 d" in page
+    settings.REPORT_RECIPIENTS = ["ops@example.org"]
+    report.mail()
+    assert (
+        "2 to 8 slots, waiting for the first start and not counted: 1, the longest for 4 d"
+        in mail.outbox[0].body
+    )
+
+
 def week(running: Job, quota: Callable[..., Quota], nlp: Any) -> int:
     """An hour in which eight slots were held and half used; the other team used nothing of its two."""
     now = now_ms() + HOUR_MS
@@ -114,7 +171,9 @@ def test_the_report_adds_up_what_was_held_used_and_waited_for(
 ) -> None:
     now = week(running, quota, nlp)
     made = report.make(None, now)
-    assert made.types == ({"gpu_type": "cpu", "held": 75.0, "busy": 40.0},)
+    (cpu,) = made.types
+    # Half of eight and 0.3 of four: a moment in which little is held says little.
+    assert (cpu["gpu_type"], cpu["held"], round(cpu["busy"], 1)) == ("cpu", 75.0, 43.3)
     assert [(each.label, each.jobs) for each in made.waits] == [("2 to 8", 1)]
     vision, other = made.teams
     assert (vision.team, vision.gpu_ms, vision.micro_dollars) == ("vision", 8 * HOUR_MS, 8_000_000)

@@ -13,7 +13,7 @@ from platform_core.jobs.spec import JobSpec
 from platform_core.jobs.states import WAITING, JobState
 from platform_core.simulation.workload import TraceJob
 from platform_core.units import HOUR_MS
-from webapp.jobs.models import Attempt, Job, Member
+from webapp.jobs.models import Job, Member
 
 _LEARNT_FROM = 200
 _FEW = 5
@@ -123,18 +123,25 @@ def since(gpu_type: str, from_ms: int, now_ms: int) -> list[TraceJob]:
     is not known: what it has run, or the usual share of its limit if that is more.
     """
     rows = Job.objects.filter(gpu_type=gpu_type).filter(Q(finished_ms=None) | Q(finished_ms__gte=from_ms))
-    spans: dict[str, int] = Counter()
-    attempts = Attempt.objects.filter(job__in=rows).filter(Q(ended_ms=None) | Q(ended_ms__gte=from_ms))
-    for job_id, placed_ms, ended_ms in attempts.values_list("job_id", "placed_ms", "ended_ms"):
-        spans[job_id] += (ended_ms or now_ms) - max(placed_ms, from_ms)
+    had_gpu_ms = Counter[str]()
+    members = Member.objects.filter(attempt__job__in=rows).filter(
+        Q(attempt__ended_ms=None) | Q(attempt__ended_ms__gte=from_ms)
+    )
+    for job_id, slots, placed_ms, ended_ms in members.values_list(
+        "attempt__job_id", "slots", "attempt__placed_ms", "attempt__ended_ms"
+    ):
+        had_gpu_ms[job_id] += len(slots) * ((ended_ms or now_ms) - max(placed_ms, from_ms))
     percent = percent_of_limits_used()
     return [
-        _trace_job(row, spans.get(row.id, 0), percent, from_ms) for row in rows.order_by("submitted_ms", "id")
+        # An elastic job may have had fewer than it asked for: the simulator wants to know how long it takes with all.
+        _trace_job(row, had_gpu_ms[row.id] // row.num_gpus, percent, from_ms)
+        for row in rows.order_by("submitted_ms", "id")
     ]
 
 
 def _trace_job(row: Job, ran_ms: int, percent_used: int, from_ms: int) -> TraceJob:
     limit_ms = round(float(row.spec["max_runtime_hours"]) * HOUR_MS)
+    least = int(row.spec["min_gpus"])
     expected_ms = 0 if row.finished_ms else limit_ms * percent_used // 100
     return TraceJob(
         id=row.id,
@@ -145,6 +152,7 @@ def _trace_job(row: Job, ran_ms: int, percent_used: int, from_ms: int) -> TraceJ
         team=row.team_id,
         priority=row.priority,
         preemptible=bool(row.spec["preemptible"]),
+        min_gpus=least if least < row.num_gpus else 0,
     )
 
 

@@ -162,9 +162,12 @@ def what_if(request: HttpRequest) -> HttpResponse:
         "types": types,
         "orders": sorted(ORDERS),
         "teams": [
-            {"team": team, "gpu_type": gpu_type, "maximum": given.get("maximum", {}).get(team, "")}
-            for team, gpu_type in sorted(quotas.guarantees())
-            if gpu_type == given.get("gpu_type", types[0] if types else "")
+            {
+                "team": team,
+                "maximum": given.get("maximum", {}).get(team, ""),
+                "guaranteed": given.get("guaranteed", {}).get(team, ""),
+            }
+            for team in sorted({team for team, _ in quotas.guarantees()})
         ],
         "given": given or {**asdict(policy), "preemption": policy.evicts, "more_nodes": 0},
         "asked": found,

@@ -1,7 +1,7 @@
 """What would have been: the jobs of the last day again, on other nodes, under other quotas or another policy."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from celery import current_app
@@ -34,7 +34,9 @@ class Question:
     order: str
     reservations: int
     preemption: bool
-    maximum: dict[str, int]  # team → slots, for those that change
+    # Team → slots, for those that change.
+    maximum: dict[str, int]
+    guaranteed: dict[str, int] = field(default_factory=dict)
 
 
 def read(form: Mapping[str, str]) -> Question:
@@ -44,19 +46,41 @@ def read(form: Mapping[str, str]) -> Question:
         raise _invalid(f"slot type {gpu_type!r}", f"there are {', '.join(quotas.gpu_types()) or 'none'}")
     if order not in ORDERS:
         raise _invalid(f"policy {order!r}", f"there are {', '.join(sorted(ORDERS))}")
-    maximum = {
-        name.removeprefix("max-"): _whole(form, name, 0, 1_000_000)
-        for name in form
-        if name.startswith("max-") and form[name].strip()
-    }
-    return Question(
+    question = Question(
         gpu_type,
         _whole(form, "more_nodes", -MOST_NODES, MOST_NODES),
         order,
         _whole(form, "reservations", 0, 100),
         form.get("preemption", "") == "true",
-        maximum,
+        _of_teams(form, "max-"),
+        _of_teams(form, "min-"),
     )
+    _refuse_impossible_quotas(question)
+    return question
+
+
+def _of_teams(form: Mapping[str, str], prefix: str) -> dict[str, int]:
+    return {
+        name.removeprefix(prefix): _whole(form, name, 0, 1_000_000)
+        for name in form
+        if name.startswith(prefix) and form[name].strip()
+    }
+
+
+def _refuse_impossible_quotas(question: Question) -> None:
+    shares = {
+        share.team: share for share in quotas.team_shares(now_ms()) if share.gpu_type == question.gpu_type
+    }
+    for team in sorted({*question.maximum, *question.guaranteed}):
+        if team not in shares:
+            raise _invalid(f"the quota of {team}", f"it has none of {question.gpu_type} that could change")
+        maximum = question.maximum.get(team, shares[team].maximum)
+        guaranteed = question.guaranteed.get(team, 0)
+        if guaranteed > maximum:
+            why = (
+                f"{guaranteed} guaranteed is more than its maximum, {maximum}; ask with a higher maximum too"
+            )
+            raise _invalid(f"the quota of {team}", why)
 
 
 def _whole(form: Mapping[str, str], name: str, low: int, high: int) -> int:
@@ -120,13 +144,15 @@ def changed(as_it_is: Circumstances, question: Question) -> Circumstances:
         evicts=question.preemption,
         moves=question.preemption,
     )
-    shares = tuple(_with_maximum(share, question.maximum) for share in as_it_is.shares)
+    shares = tuple(_with_quota(share, question) for share in as_it_is.shares)
     return Circumstances(_resized(as_it_is.nodes, question.more_nodes), shares, policy)
 
 
-def _with_maximum(share: TeamShare, maximum: Mapping[str, int]) -> TeamShare:
-    wanted = maximum.get(share.team, share.maximum)
-    return replace(share, maximum=wanted, guaranteed=min(share.guaranteed, wanted))
+def _with_quota(share: TeamShare, question: Question) -> TeamShare:
+    """A guarantee that is not asked about gives way to a lower maximum."""
+    maximum = question.maximum.get(share.team, share.maximum)
+    guaranteed = question.guaranteed.get(share.team, share.guaranteed)
+    return replace(share, maximum=maximum, guaranteed=min(guaranteed, maximum))
 
 
 def _resized(nodes: tuple[NodeView, ...], more: int) -> tuple[NodeView, ...]:

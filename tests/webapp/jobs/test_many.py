@@ -15,6 +15,7 @@ from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.services import Placing
 from webapp.live.queries import story
 from webapp.quotas.models import LedgerEntry
+from webapp.scheduling import situation
 
 pytestmark = pytest.mark.usefixtures("cluster")
 Submit = Callable[..., Job]
@@ -57,6 +58,22 @@ def test_a_round_starts_eight_jobs_in_as_many_statements_as_one(submit: Submit, 
     for job in Job.objects.all():
         assert job.state == "scheduled"
         assert [event.kind for event in story(f"job:{job.id}")] == ["Submitted", "Placed"]
+
+
+def test_a_round_is_loaded_in_as_many_queries_for_many_jobs_as_for_few(submit: Submit) -> None:
+    def load() -> None:
+        situation.load(10**13)
+
+    for _ in range(2):
+        submit(num_gpus=4)  # one of them waits once the others run
+        submit(num_gpus=1)
+        tick()
+    few = statements(load)
+    for _ in range(20):
+        submit(num_gpus=1)
+        submit(num_gpus=4)
+        tick()
+    assert statements(load) == few
 
 
 def test_what_many_agents_say_at_once_costs_as_much_as_what_one_says(submit: Submit) -> None:

@@ -11,7 +11,7 @@ from platform_core.scheduling.policy import Policy
 from platform_core.simulation.what_if import Circumstances
 from platform_core.units import HOUR_MS
 from tests.webapp.jobs.conftest import SPEC, say, tick
-from webapp.accounts.models import User
+from webapp.accounts.models import Team, User
 from webapp.accounts.permissions import SYSTEM
 from webapp.accounts.queries import actor_of
 from webapp.clusters import services as clusters
@@ -20,6 +20,8 @@ from webapp.jobs import services as jobs
 from webapp.jobs import workload
 from webapp.jobs.models import Attempt, Job
 from webapp.live.identity import now_ms
+from webapp.quotas import queries as quotas
+from webapp.quotas.models import Quota
 from webapp.scheduling import what_if
 from webapp.scheduling.models import WhatIf
 
@@ -102,6 +104,47 @@ def test_what_is_not_asked_about_stays_as_it_is() -> None:
     )
 
 
+def test_a_guarantee_that_is_asked_for_counts_and_another_gives_way_to_a_lower_maximum(
+    vision: object,
+) -> None:
+    as_it_is = Circumstances((), quotas.team_shares(now_ms()), Policy())
+    for maximum, guaranteed, limits in (
+        ({}, {"vision": 7}, (7, 8)),
+        ({"vision": 3}, {}, (3, 3)),
+        ({"vision": 12}, {"vision": 0}, (0, 12)),
+    ):
+        question = what_if.Question("cpu", 0, "first_come", 2, True, maximum, guaranteed)
+        (share,) = what_if.changed(as_it_is, question).shares
+        assert (share.guaranteed, share.maximum) == limits
+
+
+def test_the_form_has_the_teams_of_every_slot_type_and_keeps_what_was_asked(
+    day: list[Job], browser: Browser, owner: User, nlp: Team, quota: Callable[..., Quota]
+) -> None:
+    quota(nlp, "a100-80gb")
+    asked(owner, browser, **{"min-vision": "6", "max-vision": "7"})
+    page = browser(owner).get("/queue/what-if/").content.decode()
+    for name, value in (("min-vision", "6"), ("max-vision", "7"), ("min-nlp", ""), ("max-nlp", "")):
+        assert f'name="{name}" type="number" min="0" value="{value}"' in page
+
+
+def test_an_elastic_job_is_played_as_one_with_the_work_it_has_done(owner: User) -> None:
+    """It began with four of the eight that it asks for, and so has done half of an hour's work."""
+    jobs.submit(actor_of(owner), {**SPEC, "name": "first", "num_gpus": 4})
+    tick()
+    elastic, _ = jobs.submit(actor_of(owner), {**SPEC, "name": "stretch", "num_gpus": 8, "min_gpus": 2})
+    tick()
+    say(elastic, MemberPhase.RUNNING)
+    say(elastic, MemberPhase.EXITED, 0)
+    now = now_ms()
+    Job.objects.filter(id=elastic.id).update(submitted_ms=now - HOUR_MS, finished_ms=now)
+    Attempt.objects.filter(job=elastic).update(placed_ms=now - HOUR_MS, ended_ms=now)
+    played = {each.id: each for each in workload.since("cpu", now - 24 * HOUR_MS, now)}
+    told = played.pop(elastic.id)
+    assert (told.gpus, told.min_gpus, told.duration_ms) == (8, 2, HOUR_MS // 2)
+    assert [each.min_gpus for each in played.values()] == [0]
+
+
 def test_a_day_without_jobs_has_no_answer_but_a_reason(browser: Browser, owner: User) -> None:
     row = asked(owner, browser)
     assert row.answer is None
@@ -117,6 +160,9 @@ def test_a_day_without_jobs_has_no_answer_but_a_reason(browser: Browser, owner: 
         {"more_nodes": "99999"},
         {"reservations": "-1"},
         {"max-vision": "-4"},
+        {"max-nlp": "4"},  # it has no quota of the type
+        {"min-vision": "9"},  # its maximum is 8
+        {"min-vision": "5", "max-vision": "4"},
     ],
 )
 def test_a_question_that_makes_no_sense_is_refused(

@@ -9,8 +9,9 @@ from django.db.models import F, Q
 from platform_core.jobs.states import WAITING, JobState
 from platform_core.scheduling.wording import amount
 from platform_core.units import MINUTE_MS, format_duration_ms
-from webapp.jobs import services
+from webapp.jobs import queries, services
 from webapp.jobs.models import Job
+from webapp.jobs.signals import taken_back
 from webapp.live import services as live
 
 LEAST_SAMPLES = 20  # five minutes of them, before a mean says anything
@@ -65,18 +66,26 @@ def deal_with_idle(at_ms: int) -> None:
         )
         if not job.idle_told:
             _warn(job, sentence, at_ms)
-        elif settings.IDLE_RECLAIM and for_ms >= _taken_back_after_ms() and _wanted(job):
-            services.preempt(job.id, sentence, at_ms)
+        elif settings.IDLE_RECLAIM and for_ms >= _taken_back_after_ms() and (others := _wanted_by(job)):
+            _take_back(job, others, f"{sentence}; {others.id} of {others.team_id} waits for them", at_ms)
 
 
 def _taken_back_after_ms() -> int:
     return int(2 * settings.IDLE_MINUTES * MINUTE_MS)
 
 
-def _wanted(job: Job) -> bool:
+def _wanted_by(job: Job) -> Job | None:
+    """The first in the queue for its type; None also where it may not be stopped."""
     if not job.spec["preemptible"]:
-        return False
-    return Job.objects.filter(state__in=list(WAITING), gpu_type=job.gpu_type).exclude(id=job.id).exists()
+        return None
+    waiting = Job.objects.filter(state__in=list(WAITING), gpu_type=job.gpu_type).exclude(id=job.id)
+    return queries.in_queue_order(waiting).first()
+
+
+@transaction.atomic
+def _take_back(job: Job, others: Job, cause: str, at_ms: int) -> None:
+    if services.preempt(job.id, cause, at_ms):
+        taken_back.send(Job, job=job, for_job=others, at_ms=at_ms)
 
 
 @transaction.atomic

@@ -73,12 +73,14 @@ def _attained_gpu_ms(job_ids: Iterable[str]) -> dict[str, int]:
     return dict(had)
 
 
-def running() -> tuple[RunningJob, ...]:
-    """Jobs that hold slots: those of the members that have not ended."""
+def running(only: str | None = None) -> tuple[RunningJob, ...]:
+    """Jobs that hold slots: those of the members that have not ended. Or `only` this one."""
     held: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
     members = Member.objects.filter(phase__in=["assigned", "preparing", "running"]).order_by(
         "attempt_id", "rank"
     )
+    if only is not None:
+        members = members.filter(attempt__job=only)
     for job_id, node, slots in members.values_list("attempt__job_id", "node_id", "slots"):
         held.setdefault(job_id, []).append((node, tuple(slots)))
     rows = list(Job.objects.filter(id__in=held).select_related("user").order_by("id"))

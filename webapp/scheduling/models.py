@@ -37,7 +37,7 @@ class Receipt(models.Model):
     team = models.CharField(max_length=60)
     for_job = models.CharField(max_length=40)
     for_team = models.CharField(max_length=60)
-    kind = models.CharField(max_length=20, help_text="evicted, moved, reclaimed, shrunk or grown")
+    kind = models.CharField(max_length=20, help_text="evicted, moved, reclaimed, shrunk, grown or idle")
     gpu_type = models.SlugField(max_length=60)
     lost_gpu_ms = models.BigIntegerField(help_text="work since the last checkpoint, and the resume")
 

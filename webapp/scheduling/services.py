@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from django.db import transaction
 
@@ -10,9 +11,10 @@ from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import Placement, Plan, Stop, StopKind, Wait
 from platform_core.scheduling.elastic import is_elastic
 from platform_core.scheduling.engine import plan
+from platform_core.scheduling.estimates import lost_by_stopping_ms
 from platform_core.scheduling.wording import plural
 from webapp.clusters import services as clusters
-from webapp.jobs import hints
+from webapp.jobs import hints, workload
 from webapp.jobs import services as jobs
 from webapp.live import lease
 from webapp.live.identity import now_ms
@@ -74,6 +76,15 @@ def stop(snapshot: Snapshot, stops: Sequence[Stop], leadership: Leadership) -> N
                     at_ms=snapshot.now_ms, job_id=victim.id, team=victim.team, for_job=wanted.id,
                     for_team=wanted.team, kind=each.kind, gpu_type=victim.gpu_type, lost_gpu_ms=each.lost_gpu_ms,
                 )  # fmt: skip
+
+
+def receipt_of_idle(sender: Any, job: Any, for_job: Any, at_ms: int, **_: Any) -> None:
+    """An idle job gives its slots to whoever waits: what that costs, as for every other stop."""
+    for victim in workload.running(job.id):
+        Receipt.objects.create(
+            at_ms=at_ms, job_id=job.id, team=job.team_id, for_job=for_job.id, for_team=for_job.team_id, kind="idle",
+            gpu_type=job.gpu_type, lost_gpu_ms=lost_by_stopping_ms(victim, at_ms) * victim.held,
+        )  # fmt: skip
 
 
 def _cause(stop: Stop, victim: RunningJob, wanted: PendingJob | RunningJob) -> str:

@@ -90,6 +90,27 @@ def test_idle_slots_are_taken_back_where_that_is_wanted_and_of_use(
     for at_ms in (HALF_HOUR_MS, HALF_HOUR_MS + MINUTE_MS, 2 * HALF_HOUR_MS):
         idling.deal_with_idle(now + at_ms)
     assert Job.objects.get(id=running.id).stop == stopped
+    assert Receipt.objects.exists() == (stopped == "preempt")
+
+
+def test_what_was_lost_by_taking_idle_slots_back_and_for_whom_stands_in_a_receipt(
+    running: Job, owner: User, settings: Any
+) -> None:
+    settings.IDLE_RECLAIM = True
+    began = now_ms()
+    Job.objects.filter(id=running.id).update(
+        spec={**running.spec, "preemptible": True}, started_ms=began, idle_since_ms=began, idle_told=True
+    )
+    submit(owner, "later", num_gpus=2, priority=60)
+    first = submit(owner, "first", num_gpus=2, priority=10)
+    tick()
+    for _ in range(2):
+        idling.deal_with_idle(began + HOUR_MS)
+    receipt = Receipt.objects.get()
+    assert (receipt.job_id, receipt.for_job, receipt.kind) == (running.id, first.id, "idle")
+    assert receipt.lost_gpu_ms == 8 * (HOUR_MS + MINUTE_MS)  # all since its start, and the resume
+    (event,) = Event.objects.filter(kind="PreemptRequested", subject_id=running.id)
+    assert event.cause.endswith(f"below 5 % for 1 h; {first.id} of vision waits for them")
 
 
 @pytest.mark.parametrize(

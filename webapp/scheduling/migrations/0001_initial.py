@@ -29,7 +29,9 @@ class Migration(migrations.Migration):
                 ("for_team", models.CharField(max_length=60)),
                 (
                     "kind",
-                    models.CharField(help_text="evicted, moved, reclaimed, shrunk or grown", max_length=20),
+                    models.CharField(
+                        help_text="evicted, moved, reclaimed, shrunk, grown or idle", max_length=20
+                    ),
                 ),
                 ("gpu_type", models.SlugField(max_length=60)),
                 (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from platform_core.cluster.snapshot import PendingJob
 from platform_core.scheduling import elastic, engine, eviction, lending, offers
 from platform_core.scheduling import stopping as stopping_core
 from platform_core.scheduling.board import Board
@@ -25,6 +27,15 @@ def _without_wait(
     self: Any, priority: int, left_ms: float, gpus: int, waited_ms: float, counts: float = 1.0
 ) -> float:
     return priority * size_and_wait.PRIORITY_STEP + left_ms * counts
+
+
+def _who_fits_alone(queue: Sequence[PendingJob], board: Board) -> set[str]:
+    asked, owners = Counter[str](), set[str]()
+    for job in queue:
+        if board.quota.guarantees(job.team, job.gpu_type, asked[job.team] + job.min_gpus):
+            asked[job.team] += job.min_gpus
+            owners.add(job.id)
+    return owners
 
 
 RULES: dict[str, tuple[Any, str, Any, Situation]] = {
@@ -195,6 +206,12 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         "_owners",
         lambda queue, board: {job.id for job in queue},
         lambda: fairness.test_what_is_not_guaranteed_is_not_taken_back(4, 4, 3),
+    ),
+    "nobody passes an earlier one of the same team": (
+        engine,
+        "_owners",
+        _who_fits_alone,
+        fairness.test_nobody_takes_back_what_an_earlier_one_of_its_team_still_waits_for,
     ),
     "a borrower has its least run": (
         lending,

@@ -52,6 +52,18 @@ def test_what_is_not_guaranteed_is_not_taken_back(gpus: int, nlp: int, vision: i
     assert plan(situation, RECLAIMS).stops == ()
 
 
+def test_nobody_takes_back_what_an_earlier_one_of_its_team_still_waits_for() -> None:
+    """Of the guarantee of four the first takes three; the third would fit into the rest, but the second comes first."""
+    held = [theirs(f"borrowed-{slot}", {"a": range(slot, slot + 1)}) for slot in range(8)]
+    queue = [
+        pending(name, gpus, priority=urgency)
+        for urgency, (name, gpus) in enumerate([("first", 3), ("second", 2), ("third", 1)])
+    ]
+    teams = shares(nlp=0, vision=4, nlp_used=8)
+    made = plan(snapshot([node("a", free=0)], queue, held=held, teams=teams), RECLAIMS)
+    assert [stop.for_job for stop in made.stops] == ["job-first"] * 3
+
+
 def test_a_guarantee_does_not_ask_for_priority() -> None:
     held = [replace(theirs("borrowed", {"a": range(8)}), priority=0)]
     teams = shares(nlp=0, vision=8, nlp_used=8)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, Min, Q, QuerySet, Sum
 
 from platform_core import ids
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
@@ -139,10 +139,18 @@ def states_of(name: str) -> list[str]:
     return sorted(_GROUPS[name]) if name in _GROUPS else [name]
 
 
-def demand(jobs: QuerySet[Job]) -> tuple[int, int]:
-    """How many jobs these are, and how many slots they ask for."""
-    told = jobs.order_by().aggregate(jobs=Count("id"), slots=Sum("num_gpus"))
-    return told["jobs"], told["slots"] or 0
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """How many jobs these are, how many slots they ask for, and since when the first of them has waited."""
+
+    jobs: int
+    slots: int
+    oldest_ms: int | None
+
+
+def demand(jobs: QuerySet[Job]) -> Demand:
+    told = jobs.order_by().aggregate(jobs=Count("id"), slots=Sum("num_gpus"), oldest=Min("waiting_since_ms"))
+    return Demand(told["jobs"], told["slots"] or 0, told["oldest"])
 
 
 def count_by_state(jobs: QuerySet[Job]) -> dict[str, int]:

@@ -49,14 +49,15 @@ def queue(request: HttpRequest) -> HttpResponse:
     starts = queries.starts([job.id for job in shown], now_ms())
     free = fragmentation(clusters.snapshot_nodes())
     named = jobs.calling_by_names([job.wait_sentence for job in shown], actor.sees)
+    demand = jobs.demand(waiting)  # of all, however few are shown
     context = {
-        "sentence": _sentence(*jobs.demand(waiting), free),
-        "kpis": _kpis(shown, free, queries.judged()),
+        "sentence": _sentence(demand, free),
+        "kpis": _kpis(demand, free, queries.judged()),
         "jobs": [
             {**_line(number, job, starts.get(job.id, ""), actor), "why": named(_why(job, actor))}
             for number, job in enumerate(shown, start=1)
         ],
-        "more": max(0, waiting.count() - MOST),
+        "more": max(0, demand.jobs - MOST),
         "windows": clusters.maintenance(),
         "rounds": queries.newest_rounds(ROUNDS_SHOWN),
         "receipts": panels.receipts(queries.newest_receipts(RECEIPTS_SHOWN), actor),
@@ -64,22 +65,22 @@ def queue(request: HttpRequest) -> HttpResponse:
     return fragments.render(request, "queue.html", context)
 
 
-def _sentence(waiting: int, wanted: int, free: Sequence[Fragmentation]) -> str:
+def _sentence(demand: jobs.Demand, free: Sequence[Fragmentation]) -> str:
     slots, nodes = sum(each.free for each in free), sum(each.free_nodes for each in free)
     on = f" on {plural(nodes, 'node')}" if slots else ""
-    if not waiting:
+    if not demand.jobs:
         return f"Nobody waits; {are(slots, 'free')}{on}."
-    wait = f"{plural(waiting, 'job')} {'wait' if waiting != 1 else 'waits'}"
-    return f"{wait} for {plural(wanted, 'slot')}; {are(slots, 'free')}{on}."
+    wait = f"{plural(demand.jobs, 'job')} {'wait' if demand.jobs != 1 else 'waits'}"
+    return f"{wait} for {plural(demand.slots, 'slot')}; {are(slots, 'free')}{on}."
 
 
-def _kpis(waiting: list[Job], free: Sequence[Fragmentation], judged: Calibration) -> list[dict[str, Any]]:
+def _kpis(demand: jobs.Demand, free: Sequence[Fragmentation], judged: Calibration) -> list[dict[str, Any]]:
     now = now_ms()
     slots, broken = sum(each.free for each in free), sum(each.broken for each in free)
-    longest = min((job.waiting_since_ms for job in waiting), default=None)
+    longest = demand.oldest_ms
     missed = format_duration_ms(judged.median_miss_ms)
     return [
-        {"label": "Waiting", "value": str(len(waiting)), "note": f"{sum(j.num_gpus for j in waiting)} slots"},
+        {"label": "Waiting", "value": f"{demand.jobs:,}", "note": plural(demand.slots, "slot")},
         {
             "label": "Waits longest",
             "value": "–" if longest is None else format_duration_ms((now - longest) // 1000 * 1000),

@@ -12,6 +12,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from platform_core.jobs.job import MemberPhase
+from platform_core.units import HOUR_MS
 from tests.webapp.jobs.conftest import SPEC, say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
@@ -21,7 +22,7 @@ from webapp.live import lease
 from webapp.live.identity import now_ms
 from webapp.live.models import Event
 from webapp.quotas.models import Quota
-from webapp.scheduling import predictions, queries, rounds, services, tasks
+from webapp.scheduling import predictions, queries, rounds, services, tasks, views
 from webapp.scheduling.models import Prediction, Round
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -141,6 +142,20 @@ def test_the_queue_shows_the_order_and_names_only_to_those_who_may_know_them(
     assert "a job of vision" in others
     assert ">next<" not in others
     assert full[1].id not in others
+
+
+def test_beyond_the_lines_that_are_shown_all_who_wait_are_counted(
+    full: tuple[Job, Job], submit: Submit, browser: Browser, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tick()
+    last = submit("last", 8)
+    Job.objects.filter(id=last.id).update(waiting_since_ms=now_ms() - 3 * HOUR_MS, queue_position=9)
+    monkeypatch.setattr(views, "MOST", 1)
+    page = browser(owner).get("/queue/")
+    assert ">last<" not in page.content.decode()
+    assert "1 more wait behind these" in page.content.decode()
+    waiting, longest, *_ = page.context["kpis"]
+    assert (waiting["value"], waiting["note"], longest["value"]) == ("2", "12 slots", "3 h")
 
 
 def test_a_lead_changes_the_order_and_it_is_written_down(

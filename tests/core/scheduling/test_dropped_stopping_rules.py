@@ -38,6 +38,15 @@ def _who_fits_alone(queue: Sequence[PendingJob], board: Board) -> set[str]:
     return owners
 
 
+def _none_after_one_that_does_not_fit(queue: Sequence[PendingJob], board: Board) -> set[str]:
+    asked, owners = Counter[str](), set[str]()
+    for job in queue:
+        asked[job.team] += job.min_gpus
+        if board.quota.guarantees(job.team, job.gpu_type, asked[job.team]):
+            owners.add(job.id)
+    return owners
+
+
 RULES: dict[str, tuple[Any, str, Any, Situation]] = {
     "a running job is stopped only for a much smaller one": (
         size_and_wait,
@@ -97,6 +106,14 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         eviction,
         "GAIN_OF_A_MOVE",
         0,
+        ours.test_nobody_is_moved_twice_in_half_an_hour_or_for_a_short_or_an_equally_large_job,
+    ),
+    "only smaller jobs make way": (
+        eviction.Eviction,
+        "_makes_way",
+        lambda self, held, job, key: (
+            self._board.snapshot.now_ms - held.job.started_ms >= eviction.LEAST_RUN_BEFORE_A_MOVE_MS
+        ),
         ours.test_nobody_is_moved_twice_in_half_an_hour_or_for_a_short_or_an_equally_large_job,
     ),
     "only some jobs make way": (
@@ -212,6 +229,12 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         "_owners",
         _who_fits_alone,
         fairness.test_nobody_takes_back_what_an_earlier_one_of_its_team_still_waits_for,
+    ),
+    "who can only borrow holds nobody of its team up": (
+        engine,
+        "_owners",
+        _none_after_one_that_does_not_fit,
+        fairness.test_one_that_asks_for_more_than_the_guarantee_keeps_nobody_from_it,
     ),
     "a borrower has its least run": (
         lending,

@@ -64,6 +64,14 @@ def test_nobody_takes_back_what_an_earlier_one_of_its_team_still_waits_for() -> 
     assert [stop.for_job for stop in made.stops] == ["job-first"] * 3
 
 
+def test_one_that_asks_for_more_than_the_guarantee_keeps_nobody_from_it() -> None:
+    held = [theirs(f"borrowed-{slot}", {"a": range(slot, slot + 1)}) for slot in range(8)]
+    queue = [pending("beyond", 8, priority=0), pending("within", 2)]
+    teams = shares(nlp=0, vision=4, nlp_used=8)
+    made = plan(snapshot([node("a", free=0)], queue, held=held, teams=teams), RECLAIMS)
+    assert [stop.for_job for stop in made.stops] == ["job-within"] * 2
+
+
 def test_a_guarantee_does_not_ask_for_priority() -> None:
     held = [replace(theirs("borrowed", {"a": range(8)}), priority=0)]
     teams = shares(nlp=0, vision=8, nlp_used=8)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.cluster.snapshot import RunningJob, Snapshot
+from platform_core.jobs.constraints import Constraints
 from platform_core.scheduling.decisions import Stop, StopKind
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.ordering.size_and_wait import (
@@ -106,10 +107,11 @@ def test_nobody_is_moved_twice_in_half_an_hour_or_for_a_short_or_an_equally_larg
     fresh = snapshot(HALVES, [gang], held=[half("a", ran_hours=0.4), half("b", ran_hours=0.4)])
     assert plan(fresh, OURS).stops == ()
     assert plan(snapshot(HALVES, [short], held=[half("a"), half("b")]), OURS).stops == ()
-    quarters = [node("a", slots=4, free=2), node("b", slots=4, free=2)]
-    halves = [busy("a", {"a": range(2)}, hours=1), busy("b", {"b": range(2)}, hours=1)]
-    two_nodes = pending("x", 2, max_runtime_ms=9 * HOUR_MS, excluded=["a", "b"])
-    assert plan(snapshot(quarters, [two_nodes], held=halves), OURS).stops == ()
+    # It would find its slots on b, where the other must not go.
+    nodes, large = [node("a", slots=4, free=0), node("b", slots=4)], busy("a", {"a": range(4)}, hours=1)
+    not_on_b = Constraints(excluded_nodes=("b",))
+    equal = pending("x", 4, max_runtime_ms=9 * HOUR_MS, constraints=not_on_b)
+    assert plan(snapshot(nodes, [equal], held=[large]), OURS).stops == ()
 
 
 def test_a_more_urgent_job_is_not_moved_and_without_the_policy_nobody_is() -> None:

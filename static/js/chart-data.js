@@ -4,13 +4,16 @@
 //   { x: {kind: "step" | "time" | "elapsed", title}, y: {title, unit, log, min, max}, smooth: 0..0.99,
 //     series: [{name, key, subject, origin_ms, x: [..], y: [..], raw: [..]}], marks: [{x, text}] }
 // x is a step, milliseconds since 1970 ("time") or seconds since the run began ("elapsed"). `key` and `subject` let
-// live points find their series; `raw` is the unsmoothed y, drawn faintly behind.
+// live points find their series; `raw` is the unsmoothed y, drawn faintly behind. y.unit "wait" is seconds, told as a
+// duration. With `points: true` nothing joins the values: a series with `low` is a bar from low to y at each x, one with
+// `came` has a mark in the shape of "held", "earlier" or "later".
 import { clock, duration } from "./time.js";
 
 export const MOST_POINTS = 4000;
 
 export function number(value, unit = "") {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (unit === "wait") return value <= 1 ? "at once" : duration(value * 1000);
   const size = Math.abs(value);
   const text = Number.isInteger(value) || size >= 1000
     ? Math.round(value).toLocaleString("en")

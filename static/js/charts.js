@@ -28,7 +28,8 @@ function colour(name, alpha = 1) {
   return `rgba(${red}, ${green}, ${blue}, ${alpha})`;
 }
 
-function style(index) {
+function style(chart, index) {
+  if (chart.points) return { colour: chart.series[index].came ? "c1" : "c5", variant: 0 };
   return { colour: `c${(index % 5) + 1}`, variant: (index + Math.floor(index / 5)) % 5 };
 }
 
@@ -47,14 +48,33 @@ function unitOf(chart) {
   return chart.unit;
 }
 
+// Told and come: a bar from low to y, and marks whose shape repeats what their colour says.
+const CAME = { held: ["c1", "circle"], earlier: ["c3", "triangle-down"], later: ["c2", "triangle-up"] };
+const WAITS = [1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400];
+
+function points(chart) {
+  return chart.series.map((series) => {
+    const came = series.came?.map((one) => CAME[one]);
+    const bar = series.low && { type: "data", symmetric: false, array: series.y.map(() => 0), arrayminus: series.y.map((y, at) => (y ?? 0) - series.low[at]) };
+    return {
+      x: [...series.x], y: [...series.y], name: series.name, mode: "markers", type: "scatter",
+      error_y: bar ? { ...bar, color: colour("c5", 0.55), thickness: 2, width: 0 } : undefined,
+      marker: came
+        ? { color: came.map(([name]) => colour(name)), symbol: came.map(([, symbol]) => symbol), size: 7 }
+        : { color: colour("c5"), symbol: "line-ew-open", size: 5, line: { width: 1.5 } },
+    };
+  });
+}
+
 // The raw values stand behind a smoothed line; without smoothing they are the line.
 function behind(chart, series) {
   return chart.smooth > 0 && series.raw !== undefined;
 }
 
 function traces(chart) {
+  if (chart.points) return points(chart);
   const lines = chart.series.map((series, index) => {
-    const { colour: name, variant } = style(index);
+    const { colour: name, variant } = style(chart, index);
     return {
       x: places(chart, series.x), y: [...series.y], name: series.name, mode: "lines+markers", type: "scatter",
       line: { color: colour(name), width: 1.8, dash: DASHES[variant] },
@@ -63,7 +83,7 @@ function traces(chart) {
   });
   const faint = chart.series.flatMap((series, index) => (behind(chart, series) ? [{
     x: places(chart, series.x), y: [...series.raw], mode: "lines", type: "scatter",
-    line: { color: colour(style(index).colour, 0.28), width: 1 },
+    line: { color: colour(style(chart, index).colour, 0.28), width: 1 },
   }] : []));
   return [...faint, ...lines];
 }
@@ -74,6 +94,7 @@ function layout(chart) {
   const xTitle = chart.x.kind === "elapsed" ? unitOf(chart).name : chart.x.kind === "time" ? "" : chart.x.title;
   const span = chart.x.min === undefined ? {} : { range: places(chart, [chart.x.min, chart.x.max]) };
   const small = chart.series.every((series) => series.y.every((y) => Math.abs(y ?? 0) < 0.01));
+  const waits = chart.y.unit === "wait" ? { tickvals: WAITS, ticktext: WAITS.map((seconds) => number(seconds, "wait")) } : { nticks: 6 };
   const range = chart.y.max === undefined || chart.y.max === null ? {} : { range: [chart.y.min ?? 0, chart.y.max] };
   const values = chart.y.log ? chart.series.flatMap((series) => series.y) : [];
   const few = values.length && Math.max(...values) < 30 * Math.min(...values); // 1, 2 and 5 are labelled, not each digit
@@ -81,8 +102,8 @@ function layout(chart) {
     margin: { l: 44, r: 12, t: 10, b: 30 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: muted },
     showlegend: false, hovermode: false, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", uirevision: "keep",
-    xaxis: { ...axis, ...span, type: chart.x.kind === "time" ? "date" : "linear", showgrid: false, tickangle: 0, nticks: chart.x.kind === "time" ? 4 : 7, title: { text: xTitle, font: { size: 11, color: muted }, standoff: 6 }, exponentformat: "SI" },
-    yaxis: { ...axis, ...range, type: chart.y.log ? "log" : "linear", ...(few ? { dtick: "D2" } : {}), fixedrange: true, ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI", nticks: 6 },
+    xaxis: { ...axis, ...span, type: chart.x.kind === "time" ? "date" : "linear", showgrid: false, showticklabels: !chart.points, tickangle: 0, nticks: chart.x.kind === "time" ? 4 : 7, title: { text: xTitle, font: { size: 11, color: muted }, standoff: 6 }, exponentformat: "SI" },
+    yaxis: { ...axis, ...range, type: chart.y.log ? "log" : "linear", fixedrange: true, ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI", ...(few ? { dtick: "D2" } : {}), ...waits },
     shapes: (chart.marks ?? []).map((mark) => ({ type: "line", x0: places(chart, [mark.x])[0], x1: places(chart, [mark.x])[0], yref: "paper", y0: 0, y1: 1, line: { color: muted, width: 1, dash: "dot" } })),
     annotations: (chart.marks ?? []).map((mark) => ({ x: places(chart, [mark.x])[0], y: 1, yref: "paper", yanchor: "top", xanchor: "left", showarrow: false, text: mark.text, font: { size: 11, color: text } })),
   };
@@ -91,7 +112,7 @@ function layout(chart) {
 function legend(figure, chart, x = null) {
   const list = figure.querySelector(".series-list");
   const items = chart.series.map((series, index) => {
-    const { colour: name, variant } = style(index);
+    const { colour: name, variant } = style(chart, index);
     const at = x === null ? series.x.length - 1 : nearest(series.x, x);
     const item = document.createElement("li");
     item.innerHTML = `<svg viewBox="0 0 26 10" aria-hidden="true"><line class="${name}" x1="0" x2="26" y1="5" y2="5" stroke-dasharray="${SVG_DASHES[variant]}"/></svg>`;
@@ -102,7 +123,7 @@ function legend(figure, chart, x = null) {
   });
   const where = document.createElement("li");
   where.className = "muted";
-  where.textContent = x === null ? "latest" : `at ${position(chart, x)}`;
+  where.textContent = x === null ? (chart.points ? `at the last ${chart.x.title}` : "latest") : `at ${position(chart, x)}`;
   list.replaceChildren(...items, ...(chart.series.length ? [where] : []));
 }
 

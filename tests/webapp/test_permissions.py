@@ -70,7 +70,7 @@ def pages() -> Iterator[Row]:
     yield Row("get", "", SIGNED_IN)
     for page in ("audit", "report", "shares", "nodes", "nodes/map"):
         yield Row("get", f"{page}/", SIGNED_IN)
-    for page in ("queue", "queue/next-move", "queue/what-if"):
+    for page in ("queue", "queue/forecasts", "queue/next-move", "queue/what-if"):
         yield Row("get", f"{page}/", SIGNED_IN)
     yield Row("get", "metrics", SIGNED_IN.replace("L", "A"))
     yield Row("get", "search/", SIGNED_IN, "search/?q=bytelm")

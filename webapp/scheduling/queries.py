@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import F, Q, Sum
 
-from platform_core.scheduling.calibration import Calibration, Start, calibration
+from platform_core.scheduling.calibration import TOLERANCE_MS, Start
 from platform_core.units import HOUR_MS, MINUTE_MS, format_duration_ms
 from webapp.scheduling.models import Prediction, Receipt, Round
 
@@ -44,10 +45,16 @@ def _about(ms: int) -> str:
     return format_duration_ms(max(grain, round(ms / grain) * grain))
 
 
-def judged() -> Calibration:
-    """How the newest starts came, against what was told when their jobs were first seen."""
-    rows = Prediction.objects.exclude(started_ms=None).order_by("-started_ms")[:JUDGED]
-    return calibration([Start(row.early_ms, row.late_ms, row.started_ms or 0) for row in rows])
+def judged() -> dict[str, Start]:
+    """Job → its start against what was told when it was first seen; of the newest starts, the newest first."""
+    rows = Prediction.objects.exclude(started_ms=None).order_by("-started_ms", "job_id")[:JUDGED]
+    return {row.job_id: Start(row.made_ms, row.early_ms, row.late_ms, row.started_ms or 0) for row in rows}
+
+
+def overdue(waiting: Any, now_ms: int) -> int:
+    """How many of these jobs have no first start after the latest they were told: misses that no start shows yet."""
+    told = Prediction.objects.filter(started_ms=None, late_ms__lt=now_ms - TOLERANCE_MS)
+    return told.filter(job_id__in=waiting.order_by().values("id")).count()
 
 
 def newest_rounds(limit: int) -> list[Round]:

@@ -1,10 +1,11 @@
 from django.urls import path
 
-from webapp.scheduling import changes, moves, views
+from webapp.scheduling import changes, forecasts_page, moves, views
 
 app_name = "scheduling"
 urlpatterns = [
     path("queue/", views.queue, name="queue"),
+    path("queue/forecasts/", forecasts_page.forecasts, name="forecasts"),
     path("queue/next-move/", moves.next_move, name="next-move"),
     path("queue/what-if/", views.what_if, name="what-if"),
     path("queue/<str:job_id>/changes/", changes.of_job, name="changes"),

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from platform_core.errors import TrainmasterError
-from platform_core.scheduling.calibration import Calibration
+from platform_core.scheduling.calibration import Calibration, calibration
 from platform_core.scheduling.fragmentation import Fragmentation, fragmentation
 from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.wording import are, plural
@@ -27,6 +27,7 @@ from webapp.jobs import services
 from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.quotas import queries as quotas
+from webapp.scheduling import forecasts_page as forecasts
 from webapp.scheduling import panels, queries, situation
 from webapp.scheduling import what_if as questions
 
@@ -52,9 +53,12 @@ def queue(request: HttpRequest) -> HttpResponse:
     demand = jobs.demand(waiting)  # of all, however few are shown
     context = {
         "sentence": _sentence(demand, free),
-        "kpis": _kpis(demand, free, queries.judged()),
+        "kpis": _kpis(demand, free, calibration(list(queries.judged().values()))),
         "jobs": [
-            {**_line(number, job, starts.get(job.id, ""), actor), "why": named(_why(job, actor))}
+            {
+                **_line(number, job, starts.get(job.id, ""), actor),
+                "why": named(_why(job, actor)),
+            }
             for number, job in enumerate(shown, start=1)
         ],
         "more": max(0, demand.jobs - MOST),
@@ -98,8 +102,10 @@ def _kpis(demand: jobs.Demand, free: Sequence[Fragmentation], judged: Calibratio
         },
         {
             "label": "Forecasts that held",
-            "value": f"{100 * judged.within / judged.starts:.0f} %" if judged.starts else "–",
+            "value": forecasts.share(judged.within, judged.starts),
             "note": f"of {plural(judged.starts, 'start')}; half of the misses within {missed}"
+            if judged.within < judged.starts
+            else f"of {plural(judged.starts, 'start')}"
             if judged.starts
             else "no start yet",
         },

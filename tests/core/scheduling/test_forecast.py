@@ -6,7 +6,6 @@ from hypothesis import given
 
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import Snapshot
-from platform_core.scheduling.calibration import Calibration, Start, calibration
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.forecast import Forecast, forecast
 from platform_core.scheduling.fragmentation import Fragmentation, fragmentation
@@ -88,18 +87,6 @@ def test_whom_the_engine_starts_now_the_forecast_starts_now(situation: Snapshot)
     for placement in plan(situation).placements:
         assert starts[placement.job_id] == Forecast(placement.job_id, situation.now_ms, situation.now_ms)
     assert all(each.late_ms is None or each.early_ms <= each.late_ms for each in starts.values())
-
-
-def test_forecasts_are_held_against_what_came():
-    starts = [
-        Start(100_000, 200_000, 150_000),
-        Start(100_000, 200_000, 205_000),  # within a few seconds
-        Start(100_000, 200_000, 40_000),
-        Start(100_000, 200_000, 300_000),
-        Start(100_000, None, 900_000),
-    ]
-    assert calibration(starts) == Calibration(5, within=3, before=1, after=1, median_miss_ms=60_000)
-    assert calibration([]) == Calibration(0, 0, 0, 0, 0)
 
 
 def test_free_slots_on_nodes_in_part_in_use_are_broken():

@@ -93,7 +93,8 @@ def test_a_waiting_job_is_told_when_it_should_start_and_the_word_is_judged(full:
     assert state(waiting) == "scheduled"
     assert queries.starts([waiting.id], now_ms()) == {}
     judged = queries.judged()
-    assert (judged.starts, judged.before) == (1, 1)
+    assert [start.came for start in judged.values()] == ["earlier"]
+    assert judged[waiting.id].told_ms == told.made_ms
 
 
 def test_one_that_waits_again_is_told_anew_and_only_its_first_start_is_judged(

@@ -54,8 +54,8 @@ class Explainer:
             sentence = f"{sentence}; others are giving up slots for it"
         kept = self._reserved.get(job.id)
         if kept is not None:
+            # Not in the sentence: whoever shows it has a forecast, and would tell two starts of one job.
             numbers = (*numbers, ("reserved_start_ms", kept.start_ms))
-            sentence = f"{sentence}; its place is kept; it should start in {self._until(kept)}"
         return Wait(job.id, code, (*numbers, ("position", self._position[job.gpu_type])), sentence)
 
     def _answer(self, job: PendingJob, held_back_by: str) -> _Answer:

@@ -3,6 +3,7 @@
 import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,12 +158,19 @@ def test_jobs_are_a_table_for_people_and_json_for_programs(
 
 
 def test_show_tells_why_a_job_waits(trainmaster: Trainmaster, platform: PlatformStub) -> None:
-    waiting = {"code": "no_free_slots", "sentence": "needs 4 slots, 2 are free", "position": 3}
+    waiting: dict[str, Any] = {
+        "code": "no_free_slots", "sentence": "needs 4 slots, 2 are free", "position": 3,
+    }  # fmt: skip
     platform.answer(
         "GET training-jobs/job-1", {**JOB, "waiting": waiting, "spec": {"name": "bytelm", "num_gpus": 4}}
     )
     told = trainmaster("show", "job-1").stdout
     assert "needs 4 slots, 2 are free (number 3 in the queue)" in told
+    waiting["numbers"] = {"reserved_start_ms": 1}
+    platform.answer(
+        "GET training-jobs/job-1", {**JOB, "waiting": waiting, "spec": {"name": "bytelm", "num_gpus": 4}}
+    )
+    assert "(number 3 in the queue, its place is kept)" in trainmaster("show", "job-1").stdout
     assert trainmaster("show", "job-1", "--spec").stdout == "name: bytelm\nnum_gpus: 4\n"
 
 

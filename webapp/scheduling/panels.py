@@ -20,7 +20,16 @@ RECEIPTS_SHOWN = 20
 def of_job(request: HttpRequest, job: Any) -> dict[str, Any]:
     if job.state not in WAITING:
         return {}
-    return {"should_start": lambda: queries.starts([job.id], now_ms()).get(job.id, ""), "waits": True}
+    return {
+        "should_start": lambda: _start(job),
+        "kept": "reserved_start_ms" in job.wait_numbers,
+        "waits": True,
+    }
+
+
+def _start(job: Any) -> str:
+    now = now_ms()
+    return queries.start(queries.starts([job.id], now).get(job.id, ""), job.wait_numbers, now)
 
 
 def of_team(request: HttpRequest, actor: Actor, team: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Reads of forecasts and rounds, for pages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,12 @@ def starts(job_ids: Sequence[str], now_ms: int) -> dict[str, str]:
     told = Q(started_ms=None) | Q(newest_early_ms__gt=F("started_ms"))  # the latter: it waits again
     rows = Prediction.objects.filter(told, job_id__in=job_ids)
     return {row.job_id: in_words(row.newest_early_ms, row.newest_late_ms, now_ms) for row in rows}
+
+
+def start(told: str, numbers: Mapping[str, Any], now_ms: int) -> str:
+    """What was told of a waiting job; before there is a forecast, the time for which the scheduler keeps its place."""
+    reserved_ms = numbers.get("reserved_start_ms")
+    return told or ("" if reserved_ms is None else in_words(reserved_ms, reserved_ms, now_ms))
 
 
 def in_words(early_ms: int, late_ms: int | None, now_ms: int) -> str:

@@ -47,7 +47,8 @@ def queue(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     waiting = jobs.in_queue_order(jobs.visible(None))
     shown = list(waiting[:MOST])
-    starts = queries.starts([job.id for job in shown], now_ms())
+    now = now_ms()
+    told = queries.starts([job.id for job in shown], now)
     free = fragmentation(clusters.snapshot_nodes())
     named = jobs.calling_by_names([job.wait_sentence for job in shown], actor.sees)
     demand = jobs.demand(waiting)  # of all, however few are shown
@@ -56,7 +57,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         "kpis": _kpis(demand, free, calibration(list(queries.judged().values()))),
         "jobs": [
             {
-                **_line(number, job, starts.get(job.id, ""), actor),
+                **_line(number, job, queries.start(told.get(job.id, ""), job.wait_numbers, now), actor),
                 "why": named(_why(job, actor)),
             }
             for number, job in enumerate(shown, start=1)

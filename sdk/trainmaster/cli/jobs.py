@@ -125,7 +125,10 @@ def _waits(job: Job) -> str:
     if not job.waiting:
         return ""
     position = job.waiting.get("position")
-    return f"{job.waiting.get('sentence', '')}{f' (number {position} in the queue)' if position else ''}"
+    place = [f"number {position} in the queue"] if position else []
+    place += ["its place is kept"] if "reserved_start_ms" in job.waiting.get("numbers", {}) else []
+    told = str(job.waiting.get("sentence", ""))
+    return f"{told} ({', '.join(place)})" if place else told
 
 
 def _ran(job: Job) -> str:

@@ -97,6 +97,28 @@ def test_a_waiting_job_is_told_when_it_should_start_and_the_word_is_judged(full:
     assert judged[waiting.id].told_ms == told.made_ms
 
 
+def test_its_page_tells_its_start_once_from_its_kept_place_until_there_is_a_forecast(
+    full: tuple[Job, Job], browser: Browser, owner: User
+) -> None:
+    def told(address: str) -> list[str]:
+        return re.findall(r"[^.>]*should start[^.<]*", browser(owner).get(address).content.decode())
+
+    waiting = full[1]
+    Quota.objects.update(maximum=16)
+    tick()
+    page = f"/jobs/{waiting.id}/"
+    assert [
+        re.fullmatch("Its place is kept: it should start in about (2 h|1 h 50 min)", one)
+        for one in told(page)
+    ]
+    assert len(told(page)) == 1
+    assert "in about" in browser(owner).get("/queue/").content.decode()
+    predictions.predict()
+    assert told(page) == [
+        f"Its place is kept: it should start {queries.starts([waiting.id], now_ms())[waiting.id]}"
+    ]
+
+
 def test_one_that_waits_again_is_told_anew_and_only_its_first_start_is_judged(
     full: tuple[Job, Job], submit: Submit
 ) -> None:

@@ -16,9 +16,10 @@ Forecast = Callable[[JobSpec, str], str]  # (spec, username) → why it would wa
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Of a job that would wait: its place among those of its type, when it should start ("": not in sight), and what
-    one change would start it at once."""
+    """Why a job would wait ("": it would start at once), its place among those of its type, when it should start
+    ("": not in sight), and what one change would start it at once."""
 
+    why: str
     position: int
     starts: str
     changes: tuple[str, ...]
@@ -63,5 +64,5 @@ def forecast(spec: JobSpec, username: str) -> str:
 
 
 def outlook(spec: JobSpec, username: str) -> Outlook | None:
-    """Dearer than the reason: asked once the form has come to rest."""
+    """With the reason, and dearer than it alone: a form asks once it has come to rest."""
     return next((look(spec, username) for look in _OUTLOOKS), None)

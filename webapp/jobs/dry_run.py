@@ -28,12 +28,14 @@ def refusal(spec: JobSpec, queued: int) -> str:
 def dry_run(actor: Actor, mapping: Mapping[str, Any]) -> dict[str, Any]:
     spec = allowed(actor, mapping)
     refused = refusal(spec, queries.queued_gpus(spec.team, spec.gpu_type))
-    waits = "" if refused else contributions.forecast(spec, actor.username)
-    outlook = contributions.outlook(spec, actor.username) if waits else None
+    outlook = None if refused else contributions.outlook(spec, actor.username)
+    if outlook is None or not outlook.why:
+        outcome = "refused" if refused else "starts"
+        return {"outcome": outcome, "why": refused, "position": None, "should_start": "", "changes": []}
     return {
-        "outcome": "refused" if refused else "waits" if waits else "starts",
-        "why": refused or waits,
-        "position": outlook.position if outlook else None,
-        "should_start": outlook.starts if outlook else "",
-        "changes": list(outlook.changes) if outlook else [],
+        "outcome": "waits",
+        "why": outlook.why,
+        "position": outlook.position,
+        "should_start": outlook.starts,
+        "changes": list(outlook.changes),
     }

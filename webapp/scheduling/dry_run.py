@@ -25,8 +25,11 @@ def why_it_would_wait(spec: JobSpec, username: str) -> str:
 
 
 def outlook(spec: JobSpec, username: str) -> Outlook:
+    """One situation for all of it. Who starts at once needs no forecast and no change."""
     snapshot, policy = _with_it(spec, username), situation.policy()
     waits = [wait for wait in plan(snapshot, policy).waits if wait.job_id == _ASKED]
+    if not waits:
+        return Outlook(why="", position=0, starts="in the next round", changes=())
     rounds = _JOBS_PLAYED // (len(snapshot.pending) + len(snapshot.running))
     told = forecast(
         snapshot, policy, percent_used=workload.percent_of_limits_used(), until=_ASKED,
@@ -38,7 +41,8 @@ def outlook(spec: JobSpec, username: str) -> Outlook:
         if each.job_id == _ASKED
     ]
     return Outlook(
-        position=int(dict(waits[0].numbers)["position"]) if waits else 0,
+        why=waits[0].sentence,
+        position=int(dict(waits[0].numbers)["position"]),
         starts=starts[0] if starts else "",
         changes=tuple(each.sentence for each in changes(snapshot, policy, _ASKED)),
     )

@@ -1,22 +1,29 @@
 """What would start a waiting job now, on its page and before it is submitted: eight slots on four nodes."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from html import unescape
 from typing import Any
 
 import pytest
 from django.core.cache import cache
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from platform_core.cluster.snapshot import Snapshot
 from platform_core.jobs.job import MemberPhase
+from platform_core.scheduling.decisions import Plan
+from platform_core.scheduling.engine import plan
+from platform_core.scheduling.policy import Policy
 from tests.webapp.jobs.conftest import SPEC, say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
-from webapp.scheduling import predictions
+from webapp.scheduling import dry_run, predictions
 
 pytestmark = pytest.mark.usefixtures("cluster")
 Browser = Callable[[User], Client]
@@ -113,3 +120,36 @@ def test_a_program_is_told_the_same(waiting: Job, api: Callable[[User], APIClien
     assert asked(2) == {"outcome": "starts", "why": "", "position": None, "should_start": "", "changes": []}
     assert asked(9)["outcome"] == "refused"
     assert Job.objects.count() == 2, "nothing is kept"
+
+
+def test_all_of_a_dry_run_is_told_of_one_situation_that_is_loaded_and_planned_once(
+    waiting: Job, api: Callable[[User], APIClient], owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that tries a dozen sizes asks a dozen times; and between two loads the cluster could change."""
+    planned = []
+
+    def counted(snapshot: Snapshot, policy: Policy) -> Plan:
+        planned.append(snapshot.now_ms)
+        return plan(snapshot, policy)
+
+    monkeypatch.setattr(dry_run, "plan", counted)
+    predictions.predict()
+    client = api(owner)
+    for gpus, outcome in ((3, "waits"), (2, "starts")):
+        planned.clear()
+        with CaptureQueriesContext(connection) as made:
+            told = client.post("/api/v1/training-jobs/dry-run", {**SPEC, "num_gpus": gpus}, format="json")
+        assert told.json()["outcome"] == outcome
+        asked = Counter(re.sub(r"\d+", "0", one["sql"]) for one in made if "clusters_node" in one["sql"])
+        assert asked, "the situation has nodes"
+        assert max(asked.values()) == 1
+        assert len(planned) == 1
+
+
+def test_a_form_whose_job_has_room_by_now_is_not_told_what_would_start_it(
+    waiting: Job, browser: Browser, owner: User
+) -> None:
+    given = {**SPEC, "name": "asked", "command": "true", "num_gpus": "2"}
+    told = browser(owner).post("/jobs/check/?block=outlook", given, headers={"HX-Request": "true"})
+    assert "<dt>Should start</dt><dd>in the next round</dd>" in told.content.decode()
+    assert "would start it now" not in told.content.decode()

@@ -1,3 +1,5 @@
+from dataclasses import asdict
+
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -7,24 +9,29 @@ from rest_framework.views import APIView
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
-from webapp.checkpoints import queries
+from webapp.checkpoints import advice, queries
 from webapp.jobs import queries as jobs
 
 
 class Checkpoints(APIView):
     @extend_schema(responses={200: OpenApiTypes.OBJECT})
     def get(self, request: Request, job_id: str) -> Response:
-        """The checkpoints of a job, highest step first."""
+        """The checkpoints of a job, highest step first; and how often it saves, what that costs, and what is advised.
+
+        `saving` is null before the first save, and what is not known in it. Costs are parts of the wall time.
+        """
         job = jobs.find(job_id)
         if job is None:
             raise TrainmasterError("not_found", what=f"job {job_id}")
         permissions.require(actor_of(request), "job.view", job.team_id, what=f"job {job_id}")
+        found = queries.of_job(job_id)
+        told = advice.of_job(job, found)
         rows = [
             {
                 "id": row.id, "step": row.step, "attempt": row.attempt,
                 "metrics": row.metrics, "saved_ms": row.saved_ms,
                 "manifest": row.manifest_id, "bytes": row.manifest.total_bytes, "kept": row.deleted_ms is None,
             }
-            for row in queries.of_job(job_id)
+            for row in found
         ]  # fmt: skip
-        return Response({"results": rows})
+        return Response({"results": rows, "saving": asdict(told) if told else None})

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
 
-from webapp.checkpoints import queries
+from platform_core.checkpointing.habit import Cost, Review
+from platform_core.scheduling.wording import plural
+from platform_core.units import DAY_MS, format_duration_ms
+from webapp.checkpoints import advice, queries
 from webapp.checkpoints.models import Checkpoint
 
 if TYPE_CHECKING:
@@ -17,11 +20,57 @@ if TYPE_CHECKING:
 
 
 def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:
-    kept = cache(lambda: [row for row in queries.of_job(job.id) if row.deleted_ms is None])
+    rows = cache(lambda: queries.of_job(job.id))
+    kept = cache(lambda: [row for row in rows() if row.deleted_ms is None])
     return {
+        "saving": lambda: _saving(advice.of_job(job, rows())),
         "checkpoints": lambda: [_line(row, _newest(kept())) for row in kept()],
         "checkpoint_ms": lambda: newest.saved_ms if (newest := _newest(kept())) else None,
     }
+
+
+def _saving(told: Review | None) -> dict[str, Any] | None:
+    if told is None:
+        return None
+    per_day = DAY_MS * told.losses.lost / told.losses.node_ms if told.losses.node_ms else 0
+    return {
+        "sentence": told.sentence,
+        "lines": [
+            _cost(label, cost, floor)
+            for label, cost, floor in (("Now", told.now, False), ("Advised", told.advised, told.floor))
+            if cost is not None
+        ],
+        "facts": [
+            (
+                "A save takes",
+                _lasts(told.habit.save_ms),
+                f"in the middle of {plural(told.habit.saves, 'save')}",
+            ),
+            ("It runs on", plural(told.nodes, "node"), "the loss of one stops them all"),
+            (
+                "Nodes like these",
+                f"{told.losses.lost} lost",
+                f"in {told.losses.node_ms / DAY_MS:,.1f} node-days of the last {advice.WINDOW_MS // DAY_MS} days"
+                + (f", {per_day:.2g} a day each" if per_day else ""),
+            ),
+            ("It starts again in", _lasts(told.restart_ms), "from its placement, as often as it did"),
+        ],
+    }
+
+
+def _cost(label: str, cost: Cost, floor: bool) -> dict[str, str]:
+    every = format_duration_ms(cost.interval_ms)
+    return {
+        "label": label,
+        "every": f"not under {every}" if floor else every,
+        "saving": f"{cost.saving:.1%}",
+        "lost": "not known" if cost.lost is None else f"{cost.lost:.1%}",
+        "total": "not known" if cost.lost is None else f"{cost.total:.1%}",
+    }
+
+
+def _lasts(ms: int | None) -> str:
+    return "not known" if ms is None else format_duration_ms(ms)
 
 
 def _newest(rows: Sequence[Checkpoint]) -> Checkpoint | None:

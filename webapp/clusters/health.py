@@ -58,6 +58,7 @@ def apply(before: NodeHealth, result: NodeStep, actor: str) -> NodeStep | None:
             at_ms=after.since_ms,
             data={
                 "before": before.state,
+                "drain_requested": before.drain_requested,
                 "name": Node.objects.values_list("hostname", flat=True).get(id=before.id),
             },
             notify=("cluster",),

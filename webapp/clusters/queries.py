@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count, Q
 
+from platform_core.checkpointing.habit import Losses
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.invariants import SlotHeld
 from platform_core.cluster.snapshot import NodeView
@@ -16,6 +17,7 @@ from platform_core.errors import TrainmasterError
 from webapp.clusters import liveness, mapping
 from webapp.clusters.models import BootstrapToken, MaintenanceWindow, Node, Slot
 from webapp.clusters.values import Telemetry
+from webapp.live import queries as live
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,23 @@ def books() -> tuple[SlotHeld, ...]:
     """Who holds which slot, for the invariants of the core."""
     rows = Slot.objects.values_list("node_id", "index", "attempt_id")
     return tuple(SlotHeld(node, index, attempt or "") for node, index, attempt in rows)
+
+
+def losses(gpu_type: str, from_ms: int, now_ms: int) -> Losses:
+    """Without nodes that had been told to drain, for their jobs could save. Only the last time away is taken off."""
+    rows = Node.objects.filter(gpu_type=gpu_type)
+    there = {
+        node: max(0, _there_until(state, since_ms, revoked_ms, now_ms) - max(joined_ms, from_ms))
+        for node, state, since_ms, revoked_ms, joined_ms in rows.values_list(
+            "id", "state", "state_since_ms", "revoked_ms", "joined_ms"
+        )
+    }
+    lost = [node for node, data in live.since("NodeLost", "node", from_ms) if not data.get("drain_requested")]
+    return Losses(sum(node in there for node in lost), sum(there.values()))
+
+
+def _there_until(state: str, since_ms: int, revoked_ms: int | None, now_ms: int) -> int:
+    return min(revoked_ms or now_ms, since_ms if state == NodeState.LOST else now_ms)
 
 
 def maintenance(node_id: str = "") -> tuple[Window, ...]:

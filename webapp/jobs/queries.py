@@ -205,6 +205,21 @@ def attempts(job_id: str) -> list[Attempt]:
     return list(Attempt.objects.filter(job=job_id).prefetch_related("members__node").order_by("-number"))
 
 
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Of a job: on how many nodes its newest attempt was placed, and how long attempts took until they ran."""
+
+    nodes: int
+    took_ms: tuple[int, ...]
+
+
+def starts(job_id: str) -> Starts:
+    rows = Attempt.objects.filter(job=job_id).order_by("-number").annotate(nodes=Count("members"))
+    told = list(rows.values_list("nodes", "placed_ms", "running_ms")[:50])
+    took = tuple(running_ms - placed_ms for _, placed_ms, running_ms in told if running_ms is not None)
+    return Starts(told[0][0] if told else 0, took)
+
+
 def attempt_on(attempt_id: str, node_id: str) -> Attempt | None:
     """The attempt, if it was placed on this node: an agent may speak only of what it was given."""
     return Attempt.objects.select_related("job").filter(id=attempt_id, members__node=node_id).first()

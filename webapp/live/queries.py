@@ -1,4 +1,5 @@
 from collections.abc import Collection
+from typing import Any
 
 from django.db.models import Count
 
@@ -54,6 +55,19 @@ def happened(kind: str, subject_kind: str, subject_ids: Collection[str]) -> dict
     """How often that has happened to each of these subjects; those to which it has not are left out."""
     events = Event.objects.filter(kind=kind, subject_kind=subject_kind, subject_id__in=list(subject_ids))
     return dict(events.order_by().values_list("subject_id").annotate(Count("id")))
+
+
+def moments(kind: str, subject: str, limit: int) -> list[tuple[int, dict[str, Any]]]:
+    """When that happened to a subject, with its data; the newest first."""
+    subject_kind, _, subject_id = subject.partition(":")
+    rows = Event.objects.filter(subject_kind=subject_kind, subject_id=subject_id, kind=kind).order_by("-id")
+    return list(rows.values_list("at_ms", "data")[:limit])
+
+
+def since(kind: str, subject_kind: str, at_ms: int) -> list[tuple[str, dict[str, Any]]]:
+    """To which subjects that has happened since then, with its data."""
+    rows = Event.objects.filter(kind=kind, subject_kind=subject_kind, at_ms__gte=at_ms)
+    return list(rows.order_by("id").values_list("subject_id", "data"))
 
 
 def kinds() -> list[str]:

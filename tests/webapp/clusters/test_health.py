@@ -39,6 +39,15 @@ def test_a_silent_node_is_suspect_after_ten_seconds_and_lost_after_thirty(node: 
     event = Event.objects.get(kind="NodeLost")
     assert event.cause == "no heartbeat for 30 s, the limit is 30 s"
     assert event.data["name"] == "node-1"
+    assert not event.data["drain_requested"]
+
+
+def test_one_that_is_switched_off_after_it_was_told_to_drain_is_lost_as_such(node: Join) -> None:
+    one = node()
+    services.drain(SYSTEM, one.id)
+    services.sweep(heard(one) + 31 * SECOND)
+    assert state(one) == "lost"
+    assert Event.objects.get(kind="NodeLost").data["drain_requested"]
 
 
 def test_a_lost_node_that_still_holds_slots_is_named_until_it_was_dealt_with(node: Join) -> None:

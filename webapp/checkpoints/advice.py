@@ -1,0 +1,37 @@
+"""How often a job should save, from what its saves, its starts and its nodes have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median_low
+from typing import TYPE_CHECKING
+
+from platform_core.checkpointing.habit import Review, Save, review
+from platform_core.units import DAY_MS
+from webapp.clusters import queries as clusters
+from webapp.jobs import queries as jobs
+from webapp.live import queries as live
+from webapp.live.identity import now_ms
+
+if TYPE_CHECKING:
+    from webapp.checkpoints.models import Checkpoint
+    from webapp.jobs.models import Job
+
+WINDOW_MS = 30 * DAY_MS  # in which lost nodes are counted
+NEWEST = 200  # saves that are looked at
+
+
+def of_job(job: Job, rows: Iterable[Checkpoint]) -> Review | None:
+    """None before the first save. `rows` with those whose bytes are deleted: they were saved all the same."""
+    newest = sorted(rows, key=lambda row: row.saved_ms)[-NEWEST:]
+    if not newest:
+        return None
+    began = {
+        (data.get("attempt"), data.get("step")): at_ms
+        for at_ms, data in live.moments("CheckpointStarted", f"job:{job.id}", NEWEST)
+    }
+    saves = [Save(row.attempt, began.get((row.attempt, row.step)), row.saved_ms) for row in newest]
+    starts, now = jobs.starts(job.id), now_ms()
+    restart_ms = median_low(starts.took_ms) if starts.took_ms else 0
+    lost = clusters.losses(job.gpu_type, now - WINDOW_MS, now)
+    return review(saves, max(1, starts.nodes), job.gpu_type, lost, restart_ms)

@@ -21,7 +21,7 @@ class Prediction(models.Model):
     made_ms = models.BigIntegerField()
     early_ms = models.BigIntegerField()
     late_ms = models.BigIntegerField(null=True)
-    newest_early_ms = models.BigIntegerField()
+    newest_early_ms = models.BigIntegerField(null=True, help_text="null: its start is not in sight any more")
     newest_late_ms = models.BigIntegerField(null=True)
     started_ms = models.BigIntegerField(null=True)
 

@@ -51,7 +51,9 @@ def _predict() -> None:
     waiting = {job.id for job in snapshot.pending}
     with transaction.atomic():
         known = Prediction.objects.in_bulk(waiting)
-        Prediction.objects.filter(job_id__in=[each for each in known if each not in told]).delete()
+        # What was first told stays, for it is judged: without it just those would be left out that came otherwise.
+        gone = [each for each, row in known.items() if each not in told and row.newest_early_ms is not None]
+        Prediction.objects.filter(job_id__in=gone).update(newest_early_ms=None, newest_late_ms=None)
         changed = []
         for job_id, each in told.items():
             row = known.get(job_id)
@@ -67,12 +69,12 @@ def _predict() -> None:
             update_fields=["newest_early_ms", "newest_late_ms"],
         )  # fmt: skip
         Prediction.objects.filter(made_ms__lt=now - KEPT_MS).exclude(job_id__in=waiting).delete()
-    if changed:
+    if changed or gone:
         live.publish("cluster")
 
 
-def _alike(then_ms: int, now_told_ms: int, now: int) -> bool:
-    return abs(then_ms - now_told_ms) <= max(5_000, (now_told_ms - now) // 10)
+def _alike(then_ms: int | None, now_told_ms: int, now: int) -> bool:
+    return then_ms is not None and abs(then_ms - now_told_ms) <= max(5_000, (now_told_ms - now) // 10)
 
 
 def started(job_ids: Collection[str], at_ms: int) -> None:

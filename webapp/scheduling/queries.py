@@ -22,7 +22,11 @@ def starts(job_ids: Sequence[str], now_ms: int) -> dict[str, str]:
     """Waiting job → when it should start, in words; those of which nothing is known are left out."""
     told = Q(started_ms=None) | Q(newest_early_ms__gt=F("started_ms"))  # the latter: it waits again
     rows = Prediction.objects.filter(told, job_id__in=job_ids)
-    return {row.job_id: in_words(row.newest_early_ms, row.newest_late_ms, now_ms) for row in rows}
+    return {
+        row.job_id: in_words(row.newest_early_ms, row.newest_late_ms, now_ms)
+        for row in rows
+        if row.newest_early_ms is not None
+    }
 
 
 def start(told: str, numbers: Mapping[str, Any], now_ms: int) -> str:

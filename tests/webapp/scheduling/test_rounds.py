@@ -142,6 +142,22 @@ def test_one_that_waits_again_is_told_anew_and_only_its_first_start_is_judged(
     assert Prediction.objects.get(job_id=waiting.id).started_ms == first.started_ms
 
 
+def test_one_that_goes_out_of_sight_is_told_nothing_but_judged_by_what_it_was_first_told(
+    full: tuple[Job, Job],
+) -> None:
+    waiting = full[1]
+    predictions.predict()
+    first = Prediction.objects.get()
+    Quota.objects.update(guaranteed=0, maximum=3)
+    predictions.predict()
+    assert queries.starts([waiting.id], now_ms()) == {}
+    Quota.objects.update(maximum=16)
+    predictions.predict()
+    assert queries.starts([waiting.id], now_ms())[waiting.id].startswith("in ")
+    again = Prediction.objects.get()
+    assert (again.made_ms, again.early_ms, again.late_ms) == (first.made_ms, first.early_ms, first.late_ms)
+
+
 def test_forecasts_are_made_by_one_at_a_time_and_seldom_where_they_take_long(full: tuple[Job, Job]) -> None:
     cache.add(predictions.BUSY, 1, timeout=60)
     predictions.predict()

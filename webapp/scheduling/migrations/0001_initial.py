@@ -66,7 +66,10 @@ class Migration(migrations.Migration):
                 ("made_ms", models.BigIntegerField()),
                 ("early_ms", models.BigIntegerField()),
                 ("late_ms", models.BigIntegerField(null=True)),
-                ("newest_early_ms", models.BigIntegerField()),
+                (
+                    "newest_early_ms",
+                    models.BigIntegerField(help_text="null: its start is not in sight any more", null=True),
+                ),
                 ("newest_late_ms", models.BigIntegerField(null=True)),
                 ("started_ms", models.BigIntegerField(null=True)),
             ],

@@ -41,6 +41,12 @@ class Losses:
     lost: int
     node_ms: int
 
+    @property
+    def watched(self) -> str:
+        if self.node_ms < DAY_MS:
+            return f"{format_duration_ms(self.node_ms)} of node time"
+        return f"{self.node_ms / DAY_MS:,.1f} node-days"
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -121,15 +127,15 @@ def _cost(interval_ms: int, save_ms: int, mtbf_ms: int | None, restart_ms: int) 
 def _sentence(usual: Habit, gpu_type: str, losses: Losses, now: Cost | None, advised: Cost | None) -> str:
     if usual.save_ms is None:
         return "How long a save takes is not known yet: no save has told when it began."
-    watched = f"{losses.node_ms / DAY_MS:,.1f} node-days"
     if advised is None:
         return (
-            f"No node of {gpu_type} was lost in {watched}: too short a time to tell how often they are, "
+            f"No node of {gpu_type} was lost in {losses.watched}: too short a time to tell how often that happens, "
             "and so how often it should save."
         )
     best = format_duration_ms(advised.interval_ms)
     if losses.lost == 0:
-        none = f"No node of {gpu_type} was lost in {watched}. Were one lost now, a save every {best} would be best"
+        none = f"No node of {gpu_type} was lost in {losses.watched}"
+        none = f"{none}. Were one lost now, a save every {best} would be best"
         if now is not None and now.saving - advised.saving >= _WORTH_A_CHANGE:
             every = format_duration_ms(now.interval_ms)
             return f"{none}; it saves every {every}, more often than is worth it."
@@ -140,7 +146,13 @@ def _sentence(usual: Habit, gpu_type: str, losses: Losses, now: Cost | None, adv
     every, gain = format_duration_ms(now.interval_ms), now.total - advised.total
     if gain < _WORTH_A_CHANGE:
         return f"It saves every {every}; a save every {best} would be best, but is hardly better.{few}"
-    return f"A save every {best} instead of every {every} would give it back {gain:.1%} of its time.{few}"
+    return (
+        f"A save every {best} instead of every {every} would give it back {percent(gain)} of its time.{few}"
+    )
+
+
+def percent(part: float) -> str:
+    return "under 0.1 %" if 0 < part < 0.0005 else f"{100 * part:.1f} %"
 
 
 def _times(lost: int) -> str:

@@ -71,13 +71,13 @@ def calibration(starts: Sequence[Start]) -> Calibration:
 
 
 class Horizon(StrEnum):
-    """How far a forecast reached: the latest that it told, from when it was told."""
+    """Within how long, at the latest, a job was told to start."""
 
-    MINUTE = "within 1 min"
-    MINUTES = "within 10 min"
-    HOUR = "within 1 h"
-    LONGER = "later"
-    OPEN = "no end in sight"
+    MINUTE = "1 min"
+    MINUTES = "10 min"
+    HOUR = "1 h"
+    LONGER = "longer"
+    OPEN = "open end"
 
 
 def horizon(start: Start) -> Horizon:

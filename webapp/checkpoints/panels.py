@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
 
-from platform_core.checkpointing.habit import Cost, Review
+from platform_core.checkpointing.habit import Cost, Review, percent
 from platform_core.scheduling.wording import plural
-from platform_core.units import DAY_MS, format_duration_ms
+from platform_core.units import format_duration_ms
 from webapp.checkpoints import advice, queries
 from webapp.checkpoints.models import Checkpoint
 
@@ -32,7 +32,6 @@ def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:
 def _saving(told: Review | None) -> dict[str, Any] | None:
     if told is None:
         return None
-    per_day = DAY_MS * told.losses.lost / told.losses.node_ms if told.losses.node_ms else 0
     return {
         "sentence": told.sentence,
         "lines": [
@@ -40,22 +39,20 @@ def _saving(told: Review | None) -> dict[str, Any] | None:
             for label, cost, floor in (("Now", told.now, False), ("Advised", told.advised, told.floor))
             if cost is not None
         ],
-        "facts": [
-            (
-                "A save takes",
-                _lasts(told.habit.save_ms),
-                f"in the middle of {plural(told.habit.saves, 'save')}",
-            ),
-            ("It runs on", plural(told.nodes, "node"), "the loss of one stops them all"),
-            (
-                "Nodes like these",
-                f"{told.losses.lost} lost",
-                f"in {told.losses.node_ms / DAY_MS:,.1f} node-days of the last {advice.WINDOW_MS // DAY_MS} days"
-                + (f", {per_day:.2g} a day each" if per_day else ""),
-            ),
-            ("It starts again in", _lasts(told.restart_ms), "from its placement, as often as it did"),
-        ],
+        "from": _from(told),
     }
+
+
+def _from(told: Review) -> str:
+    """What it was reckoned with."""
+    takes = (
+        "" if told.habit.save_ms is None else f" of {format_duration_ms(told.habit.save_ms)} in the middle"
+    )
+    restart = f"{format_duration_ms(told.restart_ms)} from a placement until it runs"
+    lost = (
+        f"{plural(told.losses.lost, 'node')} of its type lost without being drained in {told.losses.watched}"
+    )
+    return f"{plural(told.habit.saves, 'save')}{takes}; {plural(told.nodes, 'node')}; {restart}; {lost}"
 
 
 def _cost(label: str, cost: Cost, floor: bool) -> dict[str, str]:
@@ -63,14 +60,10 @@ def _cost(label: str, cost: Cost, floor: bool) -> dict[str, str]:
     return {
         "label": label,
         "every": f"not under {every}" if floor else every,
-        "saving": f"{cost.saving:.1%}",
-        "lost": "not known" if cost.lost is None else f"{cost.lost:.1%}",
-        "total": "not known" if cost.lost is None else f"{cost.total:.1%}",
+        "saving": percent(cost.saving),
+        "lost": "not known" if cost.lost is None else percent(cost.lost),
+        "total": "not known" if cost.lost is None else percent(cost.total),
     }
-
-
-def _lasts(ms: int | None) -> str:
-    return "not known" if ms is None else format_duration_ms(ms)
 
 
 def _newest(rows: Sequence[Checkpoint]) -> Checkpoint | None:

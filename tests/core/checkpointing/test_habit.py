@@ -38,7 +38,7 @@ def test_who_saves_too_often_is_told_what_that_costs():
     assert told.gang_mtbf_ms == 100 * DAY_MS
     assert told.advised.interval_ms == advise(MINUTE_MS, 100 * DAY_MS).interval_ms
     assert told.sentence == (
-        "A save every 8 h 55 min instead of every 1 min would give it back 49.6% of its time."
+        "A save every 8 h 55 min instead of every 1 min would give it back 49.6 % of its time."
     )
 
 

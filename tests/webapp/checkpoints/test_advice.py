@@ -102,10 +102,14 @@ def test_its_habit_stands_beside_the_advice_for_its_gang_and_the_losses_of_its_n
     assert round(saving["gang_mtbf_ms"] / DAY_MS) == 20, "one of two"
     page = look(browser(owner), job)
     found = lines(page)
-    assert found["Now"][:2] == ["4 min", "20.0%"]
+    assert found["Now"][:2] == ["4 min", "20.0 %"]
     assert found["Advised"][0] == "3 h 59 min"
     assert "A save every 3 h 59 min instead of every 4 min would give it back" in page
-    assert "in 120.0 node-days of the last 30 days, 0.025 a day each" in page
+    assert (
+        "Reckoned from 4 saves of 1 min in the middle; 2 nodes; 1 min from a placement until it runs; "
+        in page
+    )
+    assert "; 3 nodes of its type lost without being drained in 120.0 node-days." in page
 
 
 def test_with_nodes_that_are_new_and_whole_the_loss_is_not_made_up(
@@ -113,7 +117,7 @@ def test_with_nodes_that_are_new_and_whole_the_loss_is_not_made_up(
 ) -> None:
     Node.objects.update(joined_ms=now_ms() - DAY_MS)
     saves(job, every_ms=5 * MINUTE_MS, save_ms=MINUTE_MS)
-    assert lines(look(browser(owner), job)) == {"Now": ["4 min", "20.0%", "not known", "not known"]}
+    assert lines(look(browser(owner), job)) == {"Now": ["4 min", "20.0 %", "not known", "not known"]}
     saving = told(api, owner, job)
     assert saving["advised"] is None
     assert saving["sentence"].startswith("No node of cpu was lost in 4.0 node-days: too short a time to tell")

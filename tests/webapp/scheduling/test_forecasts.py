@@ -62,8 +62,8 @@ def test_a_few_starts_are_counted_but_not_made_into_percentages(browser: Browser
     assert (
         "0 came earlier, 1 later; half of these by at most 1 min. 3 starts are too few to judge by." in page
     )
-    assert row(page, "within 10 min") == ["2", "1 of 2", "0 of 2", "1 of 2", "1 min", "4 min"]
-    assert row(page, "later") == ["1", "1 of 1", "0 of 1", "0 of 1", "–", "5 h"]
+    assert row(page, "10 min") == ["2", "1 of 2", "0 of 2", "1 of 2", "1 min", "4 min"]
+    assert row(page, "longer") == ["1", "1 of 1", "0 of 1", "0 of 1", "–", "5 h"]
 
 
 def test_many_are_told_in_percent_by_how_far_ahead_they_were_told(browser: Browser, member: User) -> None:
@@ -71,8 +71,8 @@ def test_many_are_told_in_percent_by_how_far_ahead_they_were_told(browser: Brows
         record(f"job-near-{number:02}", early=2, late=5, waited=3 if number < 9 else 1)
     record("job-far", early=2, late=None, waited=500)
     page = look(browser(member))
-    assert row(page, "within 10 min")[:4] == ["12", "75 %", "25 %", "0 %"]
-    assert row(page, "no end in sight") == ["1", "1 of 1", "0 of 1", "0 of 1", "–", "–"]
+    assert row(page, "10 min")[:4] == ["12", "75 %", "25 %", "0 %"]
+    assert row(page, "open end") == ["1", "1 of 1", "0 of 1", "0 of 1", "–", "–"]
     assert "too few" not in page
     assert "10 of 13 starts" in page
     queue = browser(member).get("/queue/").content.decode()

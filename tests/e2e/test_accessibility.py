@@ -25,6 +25,7 @@ EVERYBODYS = [
     "/jobs/",
     "/jobs/submit/",
     "/queue/",
+    "/queue/forecasts/",
     "/queue/what-if/",
     "/report/",
     "/experiments/",

@@ -54,7 +54,7 @@ def _answer(judged: Calibration, overdue: int) -> dict[str, str]:
         return {"tone": "wait" if late else "off", "headline": headline, "detail": f"{detail} {late}".strip()}
     headline = f"{judged.within} of {plural(judged.starts, 'start')} came within the interval first told"
     told = [f"{judged.before} came earlier, {judged.after} later"] if judged.within < judged.starts else []
-    told += [f"half of these by at most {format_duration_ms(judged.median_miss_ms)}"] if told else []
+    told += [f"half of the misses by at most {format_duration_ms(judged.median_miss_ms)}"] if told else []
     few = f"{plural(judged.starts, 'start')} are too few to judge by." if judged.starts > 1 else ""
     few = few or "One start is too few to judge by."
     sentences = ["; ".join(told) + "." if told else "", few if judged.starts < FEW else "", late]

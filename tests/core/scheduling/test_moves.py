@@ -61,7 +61,7 @@ def test_the_round_that_moves_a_job_keeps_its_new_place() -> None:
     assert started(made) == set()
     told = next(wait for wait in made.waits if wait.job_id == "job-other")
     assert told.code is WaitCode.BEHIND
-    assert told.sentence.startswith("needs 4 GPUs of a100; job-a moves to free ones, none is left; ")
+    assert told.sentence == "needs 4 GPUs of a100; job-a moves to free ones, none is left"
     unkept = plan(replace(now, running=(replace(MOVED, asks=None), STAYS)), OURS)
     assert started(unkept) == {"job-other"}
 

@@ -60,7 +60,8 @@ def test_a_few_starts_are_counted_but_not_made_into_percentages(browser: Browser
     page = look(browser(member))
     assert "2 of 3 starts came within the interval first told" in page
     assert (
-        "0 came earlier, 1 later; half of these by at most 1 min. 3 starts are too few to judge by." in page
+        "0 came earlier, 1 later; half of the misses by at most 1 min. 3 starts are too few to judge by."
+        in page
     )
     assert row(page, "10 min") == ["2", "1 of 2", "0 of 2", "1 of 2", "1 min", "4 min"]
     assert row(page, "longer") == ["1", "1 of 1", "0 of 1", "0 of 1", "–", "5 h"]

@@ -50,6 +50,7 @@ class Trying:
     patience: Patience = field(default_factory=Patience)
     store_silence: float = SILENCE_SECONDS
     changed_patience: float = 10.0
+    store_patience: float = 60.0  # the same where the store cannot be read, which may pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class Pull:
     async def run(self) -> None:
         self._meet()
         # After a restart the lanes that hold something are under way, and may find all they knew gone.
-        now = asyncio.get_running_loop().time()
+        now = self._came_at = asyncio.get_running_loop().time()
         self._progressed = [now if runs else 0.0 for runs in self._book.runs()]
         try:
             while self._landing.bytes_missing:
@@ -223,7 +224,10 @@ class Pull:
             if quiet > self._means.trying.changed_patience or not self._neighbours:
                 raise self._store_changed
         busy = any(follow is not None for follow in self._following)
-        if self._store_tries > len(self._means.trying.pauses) and not busy:
+        quiet = asyncio.get_running_loop().time() - self._came_at
+        # Nodes that wait for each other are busy for ever.
+        nobody = not busy or quiet > self._means.trying.store_patience
+        if self._store_tries > len(self._means.trying.pauses) and nobody:
             raise SourceFailed("; ".join(dict.fromkeys(self._last_trouble.values())))
 
     # -- what it does

@@ -27,7 +27,9 @@ PIECE = 32 << 10
 CHUNK = 4 * PIECE
 CHUNKS = 16
 MODEL, VERSION, TOKEN = "vision/bytelm", "3", "token-of-this-deployment"
-QUICK = Trying(pauses=(0.05, 0.1, 0.2), patience=Patience(2.0, 5.0, (0.1, 0.2, 0.4)), changed_patience=1.0)
+QUICK = Trying(
+    (0.05, 0.1, 0.2), Patience(2.0, 5.0, (0.1, 0.2, 0.4)), changed_patience=1.0, store_patience=3.0
+)
 
 
 def model_files(seed: int = 1, chunks: int = CHUNKS) -> dict[str, bytes]:

@@ -15,6 +15,7 @@ from agent.transfer.neighbour import Neighbour, Patience, Peer, Security
 from agent.transfer.progress import STORE, TransferState
 from agent.transfer.pull import Trying
 from agent.transfer.writing import Writer
+from platform_core.distribution.forest import STORE as FROM_STORE
 from platform_core.distribution.manifest import Manifest, assemble
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import (
@@ -358,3 +359,17 @@ async def test_who_is_named_second_is_connected_before_anybody_fails_and_tells_n
     assert second.holds == (((0, landing.count),),)
     watching.cancel()
     await second.close()
+
+
+async def test_two_that_wait_for_each_other_fail_when_the_store_cannot_be_read(
+    nodes: list[Node], store: GatedStore, manifest: Manifest
+) -> None:
+    store.open()
+    store.broken = True
+    for node, other, lanes in (
+        (nodes[0], nodes[1], ((FROM_STORE, "node-1"), ("node-1", FROM_STORE))),
+        (nodes[1], nodes[0], (("node-0", FROM_STORE), (FROM_STORE, "node-0"))),
+    ):
+        node.begin(replace(delivery(manifest, store.url, other), lanes=lanes))
+    ends = await asyncio.gather(*(node.ended() for node in nodes[:2]))
+    assert [(end.state, end.error_code) for end in ends] == [(TransferState.FAILED, "source_unavailable")] * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from agent.manifests import Manifests
 from agent.uplink.uploads import Uploaded
@@ -15,6 +16,7 @@ from platform_core.distribution.manifest import (
     join,
     to_json,
 )
+from platform_core.errors import TrainmasterError
 from trainmaster.store import open_store
 from trainmaster.store.copying import fetch as fetch_files
 from trainmaster.store.copying import lasting_etag
@@ -26,6 +28,22 @@ def fetch(manifests: Manifests, artifact: Artifact, into: Path, on_bytes: Callab
     """Every chunk is verified; files that are there and right are kept. `on_bytes` may raise to stop."""
     manifest = manifests.wait_for(artifact.manifest_id, lambda: on_bytes(0))
     fetch_files(manifest, artifact.source_url, into, on_bytes, artifact.etags_of(manifest))
+
+
+def is_damage(error: Exception, source_url: str) -> bool:
+    """Whether the store has other bytes than were registered, or none. Not when it could not be asked at all."""
+    if not isinstance(error, TrainmasterError):
+        return False
+    if error.code in ("verification_failed", "source_changed"):
+        return True
+    return bool(error.numbers.get("missing")) and _is_there(source_url)
+
+
+def _is_there(source_url: str) -> bool:
+    """A store in a folder whose disk is not mounted has nothing at all, not even the place of all checkpoints."""
+    parts = urlsplit(source_url)
+    of_kind = Path(unquote(parts.path)).parents[2:3]  # kind/job/attempt/checkpoint
+    return parts.scheme != "file" or any(folder.is_dir() for folder in of_kind)
 
 
 def upload(path: Path, kind: str, url: str) -> Uploaded:

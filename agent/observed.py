@@ -23,6 +23,7 @@ class AttemptObserved:
     reason: str = ""
     infrastructure: bool = False  # the platform's fault, not the script's
     uplink_drained: bool = False
+    resume_damaged: bool = False  # not the bytes that were saved; `reason` says why
 
 
 class DeploymentPhase(StrEnum):

@@ -148,6 +148,7 @@ def _attempt_observed(attempt: AttemptObserved) -> pb.AttemptObserved:
         reason=attempt.reason,
         infrastructure=attempt.infrastructure,
         uplink_drained=attempt.uplink_drained,
+        resume_damaged=attempt.resume_damaged,
     )
 
 

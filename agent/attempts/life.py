@@ -166,7 +166,7 @@ class AttemptLife:
             order = preparing.result()
             await asyncio.to_thread(self._launcher.start, order)
         except PreparationError as error:
-            return await self._end(Verdict(125, str(error), error.infrastructure))
+            return await self._end(Verdict(125, str(error), error.infrastructure, error.resume_damaged))
         except LauncherError as error:
             return await self._end(Verdict(125, str(error), True))
         return await self._watch()
@@ -218,7 +218,8 @@ class AttemptLife:
 
     async def _verdict(self, ended: Ended) -> Verdict:
         expected = len(self.launch.slots) if is_ranked(self.launch) else 0
-        return await asyncio.to_thread(records.verdict_of, self.folder, ended, expected)
+        resumed = self.launch.resume is not None
+        return await asyncio.to_thread(records.verdict_of, self.folder, ended, expected, resumed)
 
     async def _end(self, verdict: Verdict) -> None:
         reason = self._mask.sentence(verdict.reason) if self._mask is not None else verdict.reason
@@ -231,6 +232,7 @@ class AttemptLife:
             exit_code=verdict.exit_code,
             reason=verdict.reason,
             infrastructure=verdict.infrastructure,
+            resume_damaged=verdict.resume_damaged,
         )
         log.info("%s ended with %s. %s", self.folder.attempt_id, verdict.exit_code, verdict.reason)
         self._tools.pusher.add(self._uplink)
@@ -244,6 +246,7 @@ def _write_verdict(folder: WorkFolder, verdict: Verdict) -> None:
         "exit_code": verdict.exit_code,
         "reason": verdict.reason,
         "infrastructure": verdict.infrastructure,
+        "resume_damaged": verdict.resume_damaged,
     }
     try:
         write_atomically(folder.verdict_file, json.dumps(document).encode(), durable=True)
@@ -255,4 +258,9 @@ def _read_verdict(folder: WorkFolder) -> Verdict | None:
     document = read_json(folder.verdict_file)
     if document is None:
         return None
-    return Verdict(int(document["exit_code"]), str(document["reason"]), bool(document["infrastructure"]))
+    return Verdict(
+        int(document["exit_code"]),
+        str(document["reason"]),
+        bool(document["infrastructure"]),
+        bool(document.get("resume_damaged")),
+    )

@@ -7,19 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from threading import Event
 
+from agent.artifacts import is_damage
 from agent.attempts.records import write_record
 from agent.launchers import command
 from agent.launchers.contract import CONTAINER_FOLDER, LaunchOrder
 from agent.wanted import Artifact, Launch
 from agent.work_folder import WorkFolder
+from platform_core.errors import TrainmasterError
 
 
 class PreparationError(Exception):
     """The attempt cannot be started here; the message is a sentence."""
 
-    def __init__(self, sentence: str, infrastructure: bool) -> None:
+    def __init__(self, sentence: str, infrastructure: bool, resume_damaged: bool = False) -> None:
         super().__init__(sentence)
-        self.infrastructure = infrastructure
+        self.infrastructure, self.resume_damaged = infrastructure, resume_damaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,8 @@ class NodeFacts:
     gpu_uuids: dict[int, str]  # by slot; empty on CPU slots
     interface: str
 
+
+RESUME = "checkpoint to resume from"
 
 # The last argument hears of progress in bytes, and may raise to stop.
 Fetch = Callable[[Artifact, Path, Callable[[int], None]], None]
@@ -51,7 +55,7 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
     for what, artifact, into in (
         ("code bundle", launch.code, folder.code),
         ("dataset", launch.dataset, folder.data),
-        ("checkpoint to resume from", launch.resume, folder.resume),
+        (RESUME, launch.resume, folder.resume),
     ):
         if artifact is not None:
             _fetch(fetch, what, artifact, into, stop)
@@ -80,10 +84,31 @@ def _fetch(fetch: Fetch, what: str, artifact: Artifact, into: Path, stop: Event)
             raise InterruptedError("it was stopped")
 
     try:
-        fetch(artifact, into, on_bytes)
+        _read_twice(lambda: fetch(artifact, into, on_bytes))
     except Exception as error:  # whatever a store or the network may raise: it is a reason, not a crash
         sentence = str(error).rstrip(".") or type(error).__name__
-        raise PreparationError(f"Could not fetch {what} {artifact.manifest_id}: {sentence}.", True) from error
+        damaged = what == RESUME and is_damage(error, artifact.source_url)
+        raise PreparationError(
+            f"Could not fetch {what} {artifact.manifest_id}: {sentence}.", True, damaged
+        ) from error
+
+
+def _read_twice(fetch: Callable[[], None]) -> None:
+    """Were the bytes damaged on the way, or where they lie?"""
+    try:
+        return fetch()
+    except TrainmasterError as error:
+        if error.code != "verification_failed":
+            raise
+    try:
+        return fetch()
+    except TrainmasterError as error:
+        if error.code != "verification_failed":
+            raise
+        sentence = (
+            f"{error.numbers['path']} was read twice and does not have the SHA-256 that its manifest says"
+        )
+        raise TrainmasterError("verification_failed", sentence, **error.numbers) from error
 
 
 def _gpus(launch: Launch, facts: NodeFacts) -> tuple[str, ...]:

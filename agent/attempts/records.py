@@ -13,8 +13,12 @@ from agent.files import read_json, write_atomically
 from agent.launchers.contract import Ended
 from agent.wanted import Artifact, Launch
 from agent.work_folder import WorkFolder
+from trainmaster.checkpoints.folder import CheckpointCorrupt
 
 _TAIL_BYTES = 64 * 1024
+_CORRUPT = (
+    f"{CheckpointCorrupt.__module__}.{CheckpointCorrupt.__qualname__}: "  # as a rank's last line has it
+)
 _RANK = re.compile(r"rank-(\d+)\.(?:exit|log)")
 
 
@@ -53,10 +57,13 @@ def _launch(document: dict[str, Any]) -> Launch:
     return Launch(**document, secrets=())
 
 
-def verdict_of(folder: WorkFolder, ended: Ended, expected_ranks: int) -> Verdict:
+def verdict_of(folder: WorkFolder, ended: Ended, expected_ranks: int, resumed: bool) -> Verdict:
+    """`resumed`: it was given a checkpoint to go on from."""
     ranks = {rank: _rank_end(path) for rank, path in _ranked(folder.ranks)}
     last_lines = {rank: _last_line(path) for rank, path in _ranked(folder.logs)}
-    return judge(ended, ranks, expected_ranks, _tail(folder.launcher_log), last_lines)
+    verdict = judge(ended, ranks, expected_ranks, _tail(folder.launcher_log), last_lines)
+    refused = resumed and not ended.stopped and any(_CORRUPT in end.error for end in ranks.values())
+    return dataclasses.replace(verdict, resume_damaged=refused)
 
 
 def _ranked(folder: Path) -> list[tuple[int, Path]]:

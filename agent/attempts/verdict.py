@@ -24,6 +24,7 @@ class Verdict:
     exit_code: int
     reason: str
     infrastructure: bool = False
+    resume_damaged: bool = False  # the checkpoint to resume from is not what was saved
 
 
 @dataclass(frozen=True, slots=True)

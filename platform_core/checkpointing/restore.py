@@ -11,6 +11,7 @@ from platform_core.checkpointing.retention import Kept, newest_first
 @dataclass(frozen=True, slots=True)
 class Chosen:
     id: str
+    attempt: int
     step: int
     reason: str
 
@@ -20,16 +21,22 @@ class FromTheStart:
     reason: str
 
 
-def choose(checkpoints: Iterable[Kept]) -> Chosen | FromTheStart:
+@dataclass(frozen=True, slots=True)
+class NoneWhole:
+    """All that it had is damaged. Nobody begins days of work again unasked, so this is the end of the job."""
+
+    reason: str
+
+
+def choose(checkpoints: Iterable[Kept]) -> Chosen | FromTheStart | NoneWhole:
     """The newest good one; the reason counts the damaged ones that were passed over."""
     damaged = 0
     for one in newest_first(checkpoints):
         if one.good:
             passed = f", after {damaged} newer damaged one{'s' if damaged > 1 else ''}" if damaged else ""
-            return Chosen(
-                one.id, one.step, f"the newest good checkpoint is {one.id} at step {one.step}{passed}"
-            )
+            told = f"the newest good checkpoint is {one.id} at step {one.step}{passed}"
+            return Chosen(one.id, one.attempt, one.step, told)
         damaged += 1
     if damaged:
-        return FromTheStart(f"all checkpoints are damaged: {damaged} of {damaged}")
+        return NoneWhole(f"all checkpoints are damaged: {damaged} of {damaged}")
     return FromTheStart("there is no checkpoint yet")

@@ -11,15 +11,18 @@ class Kept:
     """A checkpoint in the store. `pinned`: something else needs it, such as a model version."""
 
     id: str
+    attempt: int
     step: int
-    saved_ms: int
     pinned: bool = False
     good: bool = True  # its bytes match its manifest
 
 
 def newest_first(kept: Iterable[Kept]) -> list[Kept]:
-    """By time, not by step: after a resume from an older one, a lower step can be the newer checkpoint."""
-    return sorted(kept, key=lambda one: (one.saved_ms, one.step, one.id), reverse=True)
+    """By attempt first: after a resume from an older one, a lower step can be the newer checkpoint.
+
+    Not by time, for each node has a clock of its own.
+    """
+    return sorted(kept, key=lambda one: (one.attempt, one.step, one.id), reverse=True)
 
 
 def to_delete(kept: Iterable[Kept], keep_last: int) -> tuple[str, ...]:

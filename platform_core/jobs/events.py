@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from platform_core.checkpointing.restore import Chosen
 from platform_core.jobs.job import Member, MemberPhase
 
 
@@ -50,6 +51,16 @@ class CheckpointSaved(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointDamaged(Event):
+    """What this attempt should begin from has other bytes than were saved, or none; the cause says which."""
+
+    attempt: int
+    checkpoint: str
+    step: int
+    instead: Chosen | None  # None: no other is whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRequested(Event):
     pass
 
@@ -84,6 +95,7 @@ JobEvent = (
     | MemberObserved
     | CheckpointStarted
     | CheckpointSaved
+    | CheckpointDamaged
     | CancelRequested
     | PreemptRequested
     | TimeLimitReached
@@ -113,6 +125,8 @@ def _what_happened(event: JobEvent) -> str:
             return f"began to write a checkpoint at step {step}"
         case CheckpointSaved(step=step, checkpoint=checkpoint):
             return f"saved checkpoint {checkpoint} at step {step}"
+        case CheckpointDamaged(checkpoint=checkpoint, step=step):
+            return f"checkpoint {checkpoint} at step {step} is damaged"
         case CancelRequested():
             return f"{who} cancelled it"
         case PreemptRequested():

@@ -10,10 +10,12 @@ from platform_core.jobs.job import Job, Member, MemberPhase, NodeFailure, Stop
 from platform_core.jobs.states import JobState
 
 # Peers of a dead rank hang in a collective and cannot save, so they get little; the others may save.
-GRACE_MS = {Stop.CANCEL: 30_000, Stop.PREEMPT: 60_000, Stop.RESTART: 10_000, Stop.TIME_LIMIT: 60_000}
+GRACE_MS = {
+    Stop.CANCEL: 30_000, Stop.PREEMPT: 60_000, Stop.RESTART: 10_000, Stop.RESTORE: 10_000, Stop.TIME_LIMIT: 60_000,
+}  # fmt: skip
 
 # A stop gives way to a later one only in this direction: a person's cancel is the last word.
-_STRENGTH = (Stop.NONE, Stop.PREEMPT, Stop.RESTART, Stop.TIME_LIMIT, Stop.CANCEL)
+_STRENGTH = (Stop.NONE, Stop.PREEMPT, Stop.RESTART, Stop.RESTORE, Stop.TIME_LIMIT, Stop.CANCEL)
 
 _ORDER = {
     MemberPhase.ASSIGNED: 0,
@@ -116,6 +118,11 @@ def _end(job: Job, at_ms: int, max_restarts: int) -> Job:
             return replace(job, state=JobState.PREEMPTED, stop=Stop.NONE, started_ms=None)
         case Stop.RESTART:
             return _recover(job, at_ms, max_restarts)
+        case Stop.RESTORE if job.latest_checkpoint:
+            # No restart is counted: there are only so many checkpoints, and no node is to blame.
+            return replace(job, state=JobState.PENDING, stop=Stop.NONE, started_ms=None)
+        case Stop.RESTORE:
+            return _finish(job, JobState.FAILED, at_ms, job.reason)
 
 
 def _finish(job: Job, state: JobState, at_ms: int, reason: str) -> Job:

@@ -24,6 +24,7 @@ class Stop(StrEnum):
     CANCEL = "cancel"
     PREEMPT = "preempt"
     RESTART = "restart"
+    RESTORE = "restore"  # the checkpoint it began from is damaged
     TIME_LIMIT = "time_limit"
 
 

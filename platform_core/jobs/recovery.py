@@ -29,7 +29,12 @@ def decide(job: Job, max_restarts: int = MAX_RESTARTS) -> Restart | GiveUp:
     """Every failure counts the same, the script's own and the cluster's: a broken script stops in the end."""
     if job.restarts >= max_restarts:
         return GiveUp(f"{job.reason}; it was restarted {job.restarts} times, and {max_restarts} is the limit")
-    return Restart(job.latest_checkpoint or job.spec.resume_from, excluded(job))
+    return Restart(goes_on_from(job), excluded(job))
+
+
+def goes_on_from(job: Job) -> str:
+    """The checkpoint that its next attempt begins with; '' is none."""
+    return job.latest_checkpoint or job.spec.resume_from
 
 
 def excluded(job: Job) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from platform_core.jobs import events as ev
 from platform_core.jobs import gang
 from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, ReleaseSlots, Step, StopMembers
 from platform_core.jobs.job import Job, Member, MemberPhase, Stop
-from platform_core.jobs.recovery import MAX_RESTARTS
+from platform_core.jobs.recovery import MAX_RESTARTS, goes_on_from
 from platform_core.jobs.spec import JobSpec
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from platform_core.units import HOUR_MS, format_duration_ms
@@ -41,6 +41,7 @@ TRANSITIONS: dict[tuple[JobState, type[ev.Event]], frozenset[JobState]] = {
         ev.NodeLost: _STAY | {state: {state} | _BROKEN for state in ACTIVE},
         ev.CheckpointStarted: _STAY | {_RUNNING: {_CHECKPOINTING}},
         ev.CheckpointSaved: _STAY | {_CHECKPOINTING: {_RUNNING}},
+        ev.CheckpointDamaged: _STAY,
         ev.CancelRequested: {state: {state} for state in ACTIVE}
         | {state: {JobState.CANCELLED} for state in WAITING},
         ev.PreemptRequested: _STAY,
@@ -104,6 +105,8 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
         ):
             known = (job.latest_attempt, job.latest_step)
             return attempt < 1 or attempt != job.attempt or (attempt, step) <= known
+        case ev.CheckpointDamaged(attempt=attempt, checkpoint=checkpoint):
+            return attempt != job.attempt or job.state not in ACTIVE or checkpoint != goes_on_from(job)
         case ev.Requeued(attempt=attempt):
             return attempt != job.attempt or job.state is _PENDING
         case ev.PreemptRequested(attempt=attempt):
@@ -141,6 +144,8 @@ def _apply(job: Job, event: ev.JobEvent, max_restarts: int) -> Step:
                     latest_attempt=job.attempt,
                 )
             )
+        case ev.CheckpointDamaged():
+            return _without(job, event)
         case ev.CancelRequested():
             return _cancelled(job, event)
         case ev.PreemptRequested(cause=cause):
@@ -182,6 +187,22 @@ def _placed(job: Job, event: ev.Placed) -> Job:
         job, state=_SCHEDULED, attempt=event.attempt, members=members, started_ms=event.at_ms,
         stop=Stop.NONE, reason="",
     )  # fmt: skip
+
+
+def _without(job: Job, event: ev.CheckpointDamaged) -> Step:
+    """It stops, to go on from the newest that is whole; without one it has failed."""
+    told = f"checkpoint {event.checkpoint} at step {event.step} is damaged: {event.cause.rstrip('.')}"
+    one = event.instead
+    if one is None:
+        left = "no other checkpoint of it is whole; clone it to begin again at step 0"
+        job = replace(job, latest_checkpoint="", latest_step=0, latest_ms=None, latest_attempt=0)
+        return gang.request_stop(job, Stop.RESTORE, f"{told}; {left}")
+    job = replace(
+        job, latest_checkpoint=one.id, latest_step=one.step, latest_ms=None, latest_attempt=one.attempt
+    )
+    return gang.request_stop(
+        job, Stop.RESTORE, f"{told}; it goes on from checkpoint {one.id} at step {one.step}"
+    )
 
 
 def _cancelled(job: Job, event: ev.CancelRequested) -> Step:

@@ -231,7 +231,7 @@ class Jobs:
         step, attempt = record.script.done_ms, record.job.attempt
         name = f"{record.attempt_id}@{step}"
         self._step(record, ev.CheckpointSaved(at_ms=now_ms, attempt=attempt, step=step, checkpoint=name))
-        kept = (*record.checkpoints, Kept(name, step, now_ms))
+        kept = (*record.checkpoints, Kept(name, attempt, step))
         surplus = to_delete(kept, record.job.spec.checkpoint.keep_last)
         record.checkpoints = tuple([each for each in kept if each.id not in surplus])
 

@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+from pathlib import Path
 
 import psutil
 from playwright.sync_api import expect
@@ -65,3 +66,29 @@ def test_a_killed_agent_adopts_what_ran_on_when_it_starts_again(
     steps = steps_of(site, job.id)
     assert steps == list(range(1, len(steps) + 1))
     expect(page.locator("#job-head .answer")).to_contain_text("Succeeded")
+
+
+def test_damaged_checkpoints_are_passed_over_for_the_newest_that_is_whole(people: People, site: Site) -> None:
+    enough = site.scratch / "enough-saved"
+    job = site.script("finds-damage", "saves.py", environment={"GO_ON_UNTIL": str(enough)})
+    until("three checkpoints", lambda: len(site.bob.checkpoints(job.id)) == 3)
+    last = next(saved(site, job.id, 3).glob("*.pt"))
+    last.write_bytes(bytes([last.read_bytes()[0] ^ 1]) + last.read_bytes()[1:])
+    next(saved(site, job.id, 2).glob("*.pt")).unlink()
+    enough.touch()
+    ended = site.finished(job.id)
+    assert (ended.state, ended.restarts, ended.attempt) == ("succeeded", 1, 4), ended.reason
+    assert "went on from step 1" in [line.text for line in site.bob.logs(job.id).lines]
+    page = people.come("bob")
+    page.goto(f"/jobs/{job.id}/?tab=checkpoints")
+    rows = page.locator("#checkpoints tbody tr")
+    expect(rows.nth(0)).to_contain_text("was read twice and does not have the SHA-256")
+    expect(rows.nth(1)).to_contain_text("there is no such file")
+    expect(rows.nth(2)).to_contain_text("good")
+    page.get_by_role("link", name="Timeline", exact=True).click()
+    expect(page.locator("#timeline")).to_contain_text("checkpoint at step 3 is damaged")
+
+
+def saved(site: Site, job_id: str, step: int) -> Path:
+    """Where the store keeps it."""
+    return next((site.platform.folder / "store" / "checkpoint" / job_id).glob(f"*/*step-{step:08d}"))

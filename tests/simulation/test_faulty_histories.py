@@ -261,7 +261,9 @@ def test_the_busy_history_has_all_that_can_go_wrong() -> None:
 def test_a_restart_from_another_checkpoint_than_the_newest_good_one_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(restore, "newest_first", lambda kept: sorted(kept, key=lambda one: one.saved_ms))
+    monkeypatch.setattr(
+        restore, "newest_first", lambda kept: sorted(kept, key=lambda one: (one.attempt, one.step))
+    )
     with pytest.raises(RuntimeError, match="goes on from 'j"):
         reports()
 

@@ -18,6 +18,7 @@ class Checkpoints(APIView):
     def get(self, request: Request, job_id: str) -> Response:
         """The checkpoints of a job, highest step first; and how often it saves, what that costs, and what is advised.
 
+        `damaged` says why one cannot be restored; it is empty as long as nobody found anything wrong.
         `saving` is null before the first save, and what is not known in it. Costs are parts of the wall time.
         """
         job = jobs.find(job_id)
@@ -31,6 +32,7 @@ class Checkpoints(APIView):
                 "id": row.id, "step": row.step, "attempt": row.attempt,
                 "metrics": row.metrics, "saved_ms": row.saved_ms,
                 "manifest": row.manifest_id, "bytes": row.manifest.total_bytes, "kept": row.deleted_ms is None,
+                "damaged": row.damaged,
             }
             for row in found
         ]  # fmt: skip

@@ -11,6 +11,9 @@ class Checkpoint(models.Model):
     manifest = models.ForeignKey("artifacts.Manifest", models.PROTECT)
     metrics = models.JSONField(default=dict)
     saved_ms = models.BigIntegerField()
+    damaged = models.TextField(
+        blank=True, help_text="why it cannot be restored, as a node found; empty: nobody found anything wrong"
+    )
     deleted_ms = models.BigIntegerField(null=True, help_text="its bytes were removed by the retention policy")
 
     class Meta:

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:
     rows = cache(lambda: queries.of_job(job.id))
-    kept = cache(lambda: [row for row in rows() if row.deleted_ms is None])
+    kept = cache(lambda: [row for row in rows() if row.deleted_ms is None and not row.damaged])
     return {
         "saving": lambda: _saving(advice.of_job(job, rows())),
-        "checkpoints": lambda: [_line(row, _newest(kept())) for row in kept()],
+        "checkpoints": lambda: [
+            _line(row, _newest(kept())) for row in rows() if row.deleted_ms is None or row.damaged
+        ],
         "checkpoint_ms": lambda: newest.saved_ms if (newest := _newest(kept())) else None,
     }
 
@@ -67,7 +69,7 @@ def _cost(label: str, cost: Cost, floor: bool) -> dict[str, str]:
 
 
 def _newest(rows: Sequence[Checkpoint]) -> Checkpoint | None:
-    return max(rows, key=lambda row: row.saved_ms, default=None)
+    return max(rows, key=lambda row: (row.attempt, row.step), default=None)
 
 
 def _line(row: Checkpoint, newest: Checkpoint | None) -> dict[str, Any]:
@@ -76,7 +78,8 @@ def _line(row: Checkpoint, newest: Checkpoint | None) -> dict[str, Any]:
         "step": row.step,
         "at_ms": row.saved_ms,
         "bytes": row.manifest.total_bytes,
-        "state": "good",
+        "state": "damaged" if row.damaged else "good",
+        "why": row.damaged,
         "metrics": sorted(row.metrics.items()),
         "manifest": row.manifest_id,
         "kept": "newest" if row is newest else "",

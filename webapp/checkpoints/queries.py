@@ -1,4 +1,7 @@
 from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import QuerySet
 
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
@@ -21,10 +24,15 @@ def find(checkpoint_id: str) -> Checkpoint | None:
     return Checkpoint.objects.select_related("job__user", "manifest").filter(id=checkpoint_id).first()
 
 
+def living(**of: Any) -> QuerySet[Checkpoint]:
+    """Those that can be restored, as far as anybody knows."""
+    return Checkpoint.objects.filter(**of, deleted_ms=None, damaged="")
+
+
 def exists(checkpoint_id: str, team: str) -> bool:
-    return Checkpoint.objects.filter(id=checkpoint_id, job__team=team, deleted_ms=None).exists()
+    return living(job__team=team).filter(id=checkpoint_id).exists()
 
 
 def newest(teams: Iterable[str], limit: int) -> list[Checkpoint]:
-    rows = Checkpoint.objects.filter(job__team__in=list(teams), deleted_ms=None).select_related("job")
+    rows = living(job__team__in=list(teams)).select_related("job")
     return list(rows.order_by("-saved_ms")[:limit])

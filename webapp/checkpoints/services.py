@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.db import transaction
 
+from platform_core.checkpointing.restore import Chosen, choose
 from platform_core.checkpointing.retention import Kept, to_delete
 from platform_core.jobs import events
 from platform_core.jobs import spec as specification
@@ -15,9 +16,12 @@ from platform_core.json_values import storable
 from trainmaster.store import open_store
 from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
+from webapp.checkpoints import queries
 from webapp.checkpoints.models import Checkpoint
+from webapp.clusters import queries as clusters
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
+from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
 
 if TYPE_CHECKING:
@@ -43,7 +47,7 @@ def register(
     if told is not None:
         return told
     with transaction.atomic():
-        manifest = artifacts.register_json(manifest_json, job.team_id, source_url, etags)
+        manifest, replaced = _registered(manifest_json, job.team_id, source_url, etags)
         metrics = {name: value for name, value in storable(metrics).items() if _is_number(value)}
         row, made = Checkpoint.objects.get_or_create(
             job=job, attempt=attempt, step=step,
@@ -56,7 +60,55 @@ def register(
             jobs.observe(job_id, event)
     if manifest.source_url != source_url:  # an earlier attempt saved the very same, which is kept
         _delete_files(source_url, manifest)
+    if replaced:
+        _delete_files(replaced, manifest)
     return row
+
+
+def _registered(text: str, team: str, source_url: str, etags: Sequence[str]) -> tuple[Manifest, str]:
+    """The manifest, and where the same bytes lay damaged until now."""
+    manifest = artifacts.register_json(text, team, source_url, etags)
+    damaged = Checkpoint.objects.filter(manifest=manifest).exclude(damaged="")
+    if manifest.source_url in ("", source_url) or not damaged.exists():
+        return manifest, ""
+    old = artifacts.vacate(artifacts.lock(manifest.id))
+    damaged.update(damaged="")  # whole again, in another place
+    return artifacts.register_json(text, team, source_url, etags), old
+
+
+def mark_damaged(checkpoint_id: str, *, job_id: str, attempt: int, why: str, actor: str) -> None:
+    """A node could not restore it. So nobody begins from it again, and this job goes on from one that is whole."""
+    known = Checkpoint.objects.filter(id=checkpoint_id).values_list("manifest_id", flat=True).first()
+    if known is None:
+        return
+    with transaction.atomic():
+        artifacts.lock(known)
+        row = Checkpoint.objects.get(id=checkpoint_id)
+        # The same bytes under another step or attempt are damaged as well.
+        Checkpoint.objects.filter(manifest=known, damaged="").update(damaged=why)
+        event = events.CheckpointDamaged(
+            at_ms=now_ms(), actor=actor, cause=why, attempt=attempt, checkpoint=row.id, step=row.step,
+            instead=_instead(job_id),
+        )  # fmt: skip
+        jobs.observe(job_id, event)
+        if row.job_id != job_id:
+            live.record(
+                "CheckpointDamaged", f"job:{row.job_id}", actor=clusters.all_with_hostnames([actor])[0],
+                team=row.job.team_id, cause=events.describe(event),
+            )  # fmt: skip
+
+
+def _instead(job_id: str) -> Chosen | None:
+    """The newest that is whole of those the job saved, and below them the one that it was submitted with."""
+    job = job_queries.find(job_id)
+    assert job is not None, "an attempt's job exists"
+    own = Checkpoint.objects.filter(job=job, deleted_ms=None)
+    kept = [Kept(row.id, row.attempt, row.step, good=not row.damaged) for row in own]
+    given = queries.living(id=job.spec.get("resume_from", "")).first()
+    if given is not None:
+        kept.append(Kept(given.id, 0, given.step))
+    chosen = choose(kept)
+    return chosen if isinstance(chosen, Chosen) else None
 
 
 def _is_number(value: object) -> bool:
@@ -87,7 +139,8 @@ def _surplus(rows: list[Checkpoint], needed: set[str]) -> list[Checkpoint]:
     keep_last = specification.parse(rows[0].job.spec).checkpoint.keep_last
     used = artifact_queries.referenced([row.manifest_id for row in rows], besides="checkpoints.Checkpoint")
     kept = tuple(
-        Kept(row.id, row.step, row.saved_ms, row.id in needed or row.manifest_id in used) for row in rows
+        Kept(row.id, row.attempt, row.step, row.id in needed or row.manifest_id in used, not row.damaged)
+        for row in rows
     )
     surplus = set(to_delete(kept, keep_last))
     return [row for row in rows if row.id in surplus]

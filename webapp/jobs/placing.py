@@ -8,6 +8,7 @@ from django.db import transaction
 from platform_core.errors import IllegalTransition
 from platform_core.jobs import events
 from platform_core.jobs.job import Member as MemberValue
+from platform_core.jobs.recovery import goes_on_from
 from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
 from webapp.clusters.queries import Rendezvous
@@ -85,7 +86,7 @@ def _begin(batch: Batch, gangs: dict[str, Placing], meetings: dict[str, Meeting]
             placed_ms=at_ms,
             master_address=meetings[each][0],
             master_port=meetings[each][1],
-            resume_checkpoint=jobs[each].row.latest_checkpoint or jobs[each].row.spec.get("resume_from", ""),
+            resume_checkpoint=goes_on_from(jobs[each].value),
             placement_reason=placing.reason,
         )
         for each, placing in gangs.items()

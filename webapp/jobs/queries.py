@@ -43,6 +43,7 @@ class MemberSeen:
     attempt: int
     phase: str
     drained: bool
+    resume_checkpoint: str
 
 
 def members(seats: Collection[tuple[str, str]]) -> dict[tuple[str, str], MemberSeen]:
@@ -50,7 +51,9 @@ def members(seats: Collection[tuple[str, str]]) -> dict[tuple[str, str], MemberS
     rows = Member.objects.filter(
         attempt__in={attempt for attempt, _ in seats}, node__in={node for _, node in seats}
     )
-    columns = ("attempt_id", "node_id", "attempt__job_id", "attempt__number", "phase", "drained")
+    columns = (
+        "attempt_id", "node_id", "attempt__job_id", "attempt__number", "phase", "drained", "attempt__resume_checkpoint",
+    )  # fmt: skip
     return {(attempt, node): MemberSeen(*known) for attempt, node, *known in rows.values_list(*columns)}
 
 

@@ -84,6 +84,9 @@ def _from_checkpoint(version: ModelVersion, team: str, checkpoint_id: str) -> No
         checkpoint = checkpoints.find(checkpoint_id)
     if checkpoint is None or checkpoint.job.team_id != team or checkpoint.deleted_ms is not None:
         raise TrainmasterError("not_found", what=f"checkpoint {checkpoint_id} in team {team}")
+    if checkpoint.damaged:
+        why = f"it is damaged: {checkpoint.damaged.rstrip('.')}; register another one"
+        raise TrainmasterError("request_invalid", what=f"checkpoint {checkpoint_id}", why=why)
     version.manifest, version.job, version.metrics = checkpoint.manifest, checkpoint.job, checkpoint.metrics
     version.state = "ready"
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import transaction
 
 from platform_core.jobs.events import MemberObserved
 from platform_core.jobs.job import MemberPhase
 from trainmaster_wire.agent.v1 import session_pb2
+from webapp.checkpoints import services as checkpoints
 from webapp.clusters import services as clusters
 from webapp.deployments import services as deployments
 from webapp.deployments.values import ActivationReport, WorkerReport
@@ -49,21 +51,38 @@ def observe(batch: Sequence[Heard]) -> list[None]:
 
 
 def _attempts(batch: Sequence[Heard]) -> None:
-    """What they said of their attempts: all of it in one transaction."""
+    """What they said of their attempts: all of it in one transaction.
+
+    Before it the checkpoints that they could not restore, so that what ended for that goes on from another.
+    """
     now = now_ms()
     said = [(heard.node_id, attempt) for heard in batch for attempt in heard.observed.attempts]
     known = job_queries.members([(attempt.attempt_id, node_id) for node_id, attempt in said])
-    news, ended = [], set()
+    news, ended, refused = [], set(), []
     for node_id, attempt in said:
         member = known.get((attempt.attempt_id, node_id))
         if member is not None and (event := _news(node_id, attempt, member, now)) is not None:
             news.append((member.job_id, event))
             if event.phase is MemberPhase.EXITED:
                 ended.add((attempt.attempt_id, node_id))
+                if attempt.resume_damaged:
+                    refused.append(_damage(node_id, attempt, member))
+    for told in refused:
+        checkpoints.mark_damaged(**told)
     with transaction.atomic():
         jobs.observe_all(news)
         # Nothing of these is wanted any more: their agents may clean up.
         clusters.touch(jobs.mark_drained(ended))
+
+
+def _damage(node_id: str, attempt: session_pb2.AttemptObserved, member: MemberSeen) -> dict[str, Any]:
+    return {
+        "checkpoint_id": member.resume_checkpoint,
+        "job_id": member.job_id,
+        "attempt": member.attempt,
+        "why": attempt.reason,
+        "actor": f"node:{node_id}",
+    }
 
 
 def _news(

@@ -104,7 +104,7 @@ def _clear_errors(target: Path, needed: int | None = None) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise unavailable(str(target), "there is no such file") from error
+        raise unavailable(str(target), "there is no such file", missing=True) from error
     except OSError as error:
         raise disk_error(target, error, needed) from error
 

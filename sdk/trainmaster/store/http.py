@@ -105,11 +105,12 @@ def _clear_errors(url: str) -> Iterator[None]:
     except httpx.HTTPStatusError as error:
         status = error.response.status_code
         why = _REASONS.get(status, f"the server answered {status} {error.response.reason_phrase}")
-        raise unavailable(shown(url), why) from error
+        raise unavailable(shown(url), why, missing=status in _MISSING) from error
     except httpx.HTTPError as error:
         raise unavailable(shown(url), str(error) or type(error).__name__) from error
 
 
+_MISSING = (404, 410, 416)
 _REASONS = {
     404: "there is no such file",
     403: "access is denied",

@@ -28,8 +28,9 @@ class Store(Protocol):
     Writing: a path has its old content or the whole new one, also when the writer dies in the middle or two
     write at once (the last to finish wins); missing folders appear by themselves.
     Deleting what is not there is no error. Paths are relative with forward slashes; '..' is refused.
-    Errors are TrainmasterError: source_unavailable with what failed and why, source_changed with both etags, disk_full
-    with the numbers, request_invalid for a bad path or something this kind of store cannot do.
+    Errors are TrainmasterError: source_unavailable with what failed and why (`missing` where the store answers that it
+    does not have these bytes), source_changed with both etags, disk_full with the numbers, request_invalid for a bad
+    path or something this kind of store cannot do.
     """
 
     url: str
@@ -77,7 +78,7 @@ def whole(blocks: Iterable[bytes], offset: int, size: int, where: str) -> Iterat
         yield block
     if left:
         why = f"it ended {left} bytes before the end of the range {offset}+{size}"
-        raise unavailable(where, why)
+        raise unavailable(where, why, missing=True)
 
 
 def changed(where: str, then: str, now: str) -> TrainmasterError:
@@ -103,8 +104,9 @@ def since_when(error: TrainmasterError, since: str) -> TrainmasterError:
     return TrainmasterError("source_changed", source=source, since=since, then=then, now=now)
 
 
-def unavailable(where: str, why: object) -> TrainmasterError:
-    return TrainmasterError("source_unavailable", source=where, why=why)
+def unavailable(where: str, why: object, missing: bool = False) -> TrainmasterError:
+    """`missing`: the store could be asked, and does not have these bytes."""
+    return TrainmasterError("source_unavailable", source=where, why=why, missing=missing)
 
 
 def read_only(where: str) -> TrainmasterError:

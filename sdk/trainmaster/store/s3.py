@@ -181,7 +181,7 @@ def _clear_errors(where: str) -> Iterator[None]:
     except ClientError as error:
         code = _code(error)
         why = _REASONS.get(code, f"{code}: {error.response.get('Error', {}).get('Message', '')}")
-        missing = _is_missing(error)
+        missing = _is_missing(error) or code == "InvalidRange"
         raise TrainmasterError("source_unavailable", source=where, why=why, missing=missing) from error
     except (BotoCoreError, Boto3Error) as error:
         raise unavailable(where, error) from error

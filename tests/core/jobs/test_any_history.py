@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from platform_core.checkpointing.restore import Chosen
 from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
 from platform_core.jobs.effects import GangEnded, ReleaseSlots, StopMembers
@@ -19,7 +20,7 @@ from tests.core.jobs.situations import members, spec
 
 KINDS = frozenset({
     ev.Submitted, ev.Placed, ev.MemberObserved, ev.CheckpointStarted, ev.CheckpointSaved,
-    ev.CancelRequested, ev.PreemptRequested, ev.TimeLimitReached, ev.NodeLost, ev.Requeued,
+    ev.CheckpointDamaged, ev.CancelRequested, ev.PreemptRequested, ev.TimeLimitReached, ev.NodeLost, ev.Requeued,
 })  # fmt: skip
 REFUSED = (
     {(state, ev.Placed) for state in ACTIVE | TERMINAL}
@@ -82,6 +83,16 @@ OTHERS = [
         Happening(ev.CheckpointSaved, (("step", step), ("checkpoint", f"ckpt-{step}")), shift)
         for step in range(4)
         for shift in (-1, 0, 0)
+    ),
+    *(
+        Happening(
+            ev.CheckpointDamaged,
+            (("checkpoint", f"ckpt-{step}"), ("step", step), ("instead", instead)),
+            shift,
+        )
+        for step in range(4)
+        for instead in (None, Chosen("ckpt-0", 1, 0, "the newest good one"))
+        for shift in (-1, 0)
     ),
     Happening(ev.CancelRequested, (("actor", "user:alice"),)),
     Happening(ev.CancelRequested, (("actor", "user:bob"),)),

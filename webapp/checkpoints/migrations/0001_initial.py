@@ -18,6 +18,13 @@ class Migration(migrations.Migration):
                 ("metrics", models.JSONField(default=dict)),
                 ("saved_ms", models.BigIntegerField()),
                 (
+                    "damaged",
+                    models.TextField(
+                        blank=True,
+                        help_text="why it cannot be restored, as a node found; empty: nobody found anything wrong",
+                    ),
+                ),
+                (
                     "deleted_ms",
                     models.BigIntegerField(
                         help_text="its bytes were removed by the retention policy", null=True

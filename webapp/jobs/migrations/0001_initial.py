@@ -53,6 +53,7 @@ class Migration(migrations.Migration):
                             ("cancel", "cancel"),
                             ("preempt", "preempt"),
                             ("restart", "restart"),
+                            ("restore", "restore"),
                             ("time_limit", "time_limit"),
                         ],
                         default=platform_core.jobs.job.Stop["NONE"],

@@ -26,14 +26,14 @@ STATE_TONES = {
     "init": "run", "downloading": "run", "distributing": "run", "verifying": "run", "complete": "ok",
     "idle": "off", "receiving": "run", "assigned": "off", "preparing": "run", "exited": "off",
     "healthy": "ok", "degraded": "wait", "active": "ok", "expired": "off", "revoked": "bad", "verified": "ok",
-    "corrupt": "bad", "good": "ok", "saving": "run", "evicted": "off",
+    "damaged": "bad", "good": "ok", "saving": "run", "evicted": "off",
     "canary": "run", "holding": "wait", "promoting": "run", "rolled_back": "off", "waiting": "off", "switching": "run",
     "returning": "wait", "returned": "off",
 }  # fmt: skip
 
 # The end of an event's kind says how it went; anything else is grey.
 EVENT_TONES = {
-    "bad": ("Failed", "Lost", "Refused", "Revoked", "Corrupt", "GaveUp", "Mismatch", "Expired"),
+    "bad": ("Failed", "Lost", "Refused", "Revoked", "Corrupt", "Damaged", "GaveUp", "Mismatch", "Expired"),
     "wait": ("Suspect", "Requeued", "Preempted", "Requested", "Reached", "Draining", "Waiting", "Silence"),
     "ok": (
         "Succeeded",

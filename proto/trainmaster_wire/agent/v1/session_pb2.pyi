@@ -236,6 +236,7 @@ class AttemptObserved(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     INFRASTRUCTURE_FIELD_NUMBER: _builtins.int
     UPLINK_DRAINED_FIELD_NUMBER: _builtins.int
+    RESUME_DAMAGED_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
     phase: Global___AttemptObserved.Phase.ValueType
     exit_code: _builtins.int
@@ -246,6 +247,8 @@ class AttemptObserved(_message.Message):
     """the platform's fault, not the script's"""
     uplink_drained: _builtins.bool
     """every metric, log line and checkpoint of it has been acknowledged"""
+    resume_damaged: _builtins.bool
+    """what it should have resumed from has other bytes than were saved, or none"""
     def __init__(
         self,
         *,
@@ -255,10 +258,11 @@ class AttemptObserved(_message.Message):
         reason: _builtins.str = ...,
         infrastructure: _builtins.bool = ...,
         uplink_drained: _builtins.bool = ...,
+        resume_damaged: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "exit_code", b"exit_code", "infrastructure", b"infrastructure", "phase", b"phase", "reason", b"reason", "uplink_drained", b"uplink_drained"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "exit_code", b"exit_code", "infrastructure", b"infrastructure", "phase", b"phase", "reason", b"reason", "resume_damaged", b"resume_damaged", "uplink_drained", b"uplink_drained"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -111,6 +111,7 @@ function layout(chart) {
 
 function legend(figure, chart, x = null) {
   const list = figure.querySelector(".series-list");
+  const told = x !== null || !chart.points; // points follow no course, so the last is no newer than the others
   const items = chart.series.map((series, index) => {
     const { colour: name, variant } = style(chart, index);
     const at = x === null ? series.x.length - 1 : nearest(series.x, x);
@@ -118,13 +119,13 @@ function legend(figure, chart, x = null) {
     item.innerHTML = `<svg viewBox="0 0 26 10" aria-hidden="true"><line class="${name}" x1="0" x2="26" y1="5" y2="5" stroke-dasharray="${SVG_DASHES[variant]}"/></svg>`;
     const value = document.createElement("b");
     value.textContent = number(series.y[at], chart.y.unit);
-    item.append(series.name, value);
+    item.append(series.name, ...(told ? [value] : []));
     return item;
   });
   const where = document.createElement("li");
   where.className = "muted";
-  where.textContent = x === null ? (chart.points ? `at the last ${chart.x.title}` : "latest") : `at ${position(chart, x)}`;
-  list.replaceChildren(...items, ...(chart.series.length ? [where] : []));
+  where.textContent = x === null ? "latest" : `at ${position(chart, x)}`;
+  list.replaceChildren(...items, ...(chart.series.length && told ? [where] : []));
 }
 
 function draw(figure) {

@@ -43,7 +43,7 @@ def fill_in(page: Page) -> None:
     page.get_by_label("Command", exact=True).fill("train.py")
     slots = page.get_by_label("Slots", exact=True)
     slots.fill("9")
-    expect(panel).to_contain_text("would exceed quota: 9/8 GPUs of cpu")
+    expect(panel).to_contain_text("Would exceed quota: 9/8 GPUs of cpu")
     slots.fill("4")
     expect(panel).to_contain_text("It would start at once")
     expect(panel).to_contain_text(

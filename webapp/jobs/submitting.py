@@ -145,6 +145,7 @@ def _forecast(actor: Actor, spec: JobSpec, form: dict[str, str]) -> dict[str, An
         judged = _judged(form, "bad", "It would be refused", {"gpu_type": refused})
     else:
         waits = contributions.forecast(spec, actor.username)
+        waits = queries.calling_by_names([waits], actor.sees)(waits)
         headline = "It would wait" if waits else "It would start at once"
         judged = _judged(form, "wait" if waits else "ok", headline, {}, waits)
     judged["quota"] = _quota(spec, queued)

@@ -5,7 +5,7 @@ from django.test import Client
 
 from tests.webapp.conftest import Cast
 from webapp.accounts import queries
-from webapp.accounts.models import Role, TeamSecret, User
+from webapp.accounts.models import Department, Role, Team, TeamSecret, User
 
 Browser = Callable[[User], Client]
 
@@ -15,6 +15,19 @@ def test_a_viewer_sees_the_team_and_no_forms(cast: Cast, browser: Browser) -> No
     assert "lena" in page
     assert "/teams/vision/members/" not in page
     assert "/teams/vision/secrets/" not in page
+
+
+def test_the_department_stands_under_the_name_and_is_not_asked_for_by_what_moves(
+    cast: Cast, browser: Browser
+) -> None:
+    research = Department.objects.create(slug="research", name="Research", weight=2)
+    Team.objects.filter(slug="vision").update(department=research)
+    page = browser(cast.viewer).get("/teams/vision/").content.decode()
+    assert page.index("<h1>Vision</h1>") < page.index("In Research, with weight") < page.index('id="quota"')
+    asked = {"block": "quota"}
+    part = browser(cast.viewer).get("/teams/vision/", asked, headers={"HX-Request": "true"}).content.decode()
+    assert 'id="quota"' in part
+    assert "<h1>" not in part
 
 
 def test_to_an_outsider_the_team_does_not_exist(cast: Cast, browser: Browser) -> None:

@@ -15,6 +15,7 @@ from webapp.jobs.queries import calling_by_names
 pytestmark = pytest.mark.usefixtures("cluster")
 Submit = Callable[..., Job]
 FORM = {"name": "from the form", "team": "vision", "command": "train.py", "num_gpus": "2", "gpu_type": "cpu"}
+HTMX = {"headers": {"HX-Request": "true"}}
 
 
 def test_the_form_submits_a_job_and_shows_it(browser: Callable[[User], Client], owner: User) -> None:
@@ -33,6 +34,15 @@ def test_the_form_says_all_problems_beside_their_fields(
     assert answer.status_code == 422
     assert not Job.objects.exists()
     assert answer.content.decode().count('class="problem"') >= 3
+
+
+def test_a_choice_that_is_refused_is_marked_and_tells_why(
+    browser: Callable[[User], Client], owner: User
+) -> None:
+    page = browser(owner).post("/jobs/submit/", {**FORM, "num_gpus": "99"}).content.decode()
+    assert 'name="gpu_type" aria-invalid="true" aria-describedby="about-gpu_type"' in page
+    assert '<p class="problem" id="about-gpu_type">Would exceed quota: 99/8 GPUs of cpu.</p>' in page
+    assert "<b>One thing is in the way.</b>Would exceed quota: 99/8 GPUs of cpu. " in page
 
 
 def test_the_panel_tells_quota_cost_and_wait_at_each_change(
@@ -162,6 +172,8 @@ def test_whom_a_job_waits_for_is_called_by_its_name_to_those_who_may_see_it(
     tick()
     for address in ("/", "/queue/", "/jobs/", f"/jobs/{waiting.id}/"):
         assert "for the-holder" in browser(owner).get(address).content.decode(), address
+    checked = browser(owner).post("/jobs/check/?block=check", FORM | {"num_gpus": "4"}, **HTMX).content.decode()
+    assert "for the-holder" in checked
     for address in ("/", "/queue/", "/jobs/"):
         assert "the-holder" not in browser(outsider).get(address).content.decode(), address
     assert calling_by_names([holder.id], ["nlp"])(holder.id) == holder.id

@@ -92,7 +92,9 @@ def test_before_it_is_submitted_its_place_its_start_and_what_would_start_it_are_
     asked = {"headers": {"HX-Request": "true"}}
     panel = client.post("/jobs/check/?block=check", given, **asked).content.decode()
     assert "It would wait" in panel
-    assert 'hx-post="/jobs/check/?block=outlook"' in panel
+    asks = re.search(r'<div class="outlook"[^>]*hx-post="/jobs/check/\?block=outlook"[^>]*>', panel)
+    assert asks
+    assert 'hx-swap="innerHTML"' in asks[0]  # the answer stands in the panel's own part, apart from the quota
     told = unescape(client.post("/jobs/check/?block=outlook", given, **asked).content.decode())
     assert re.search(r"<dt>Place in the queue</dt><dd>2</dd>", told)
     assert re.search(r"<dt>Should start</dt><dd>in .* to .*</dd>", told)

@@ -53,6 +53,12 @@ def test_before_the_first_start_nothing_is_claimed(browser: Browser, member: Use
     assert "%" not in re.sub(r"<script.*?</script>", "", page)
 
 
+def test_its_place_among_the_pages_is_the_queue(browser: Browser, member: User) -> None:
+    for address in ("/queue/forecasts/", "/queue/what-if/"):
+        page = browser(member).get(address).content.decode()
+        assert re.findall(r'aria-current="page">(\w+)', page) == ["Queue"], address
+
+
 def test_a_few_starts_are_counted_but_not_made_into_percentages(browser: Browser, member: User) -> None:
     record("job-a", early=4, late=8, waited=6)
     record("job-b", early=4, late=8, waited=9)
@@ -117,7 +123,7 @@ def test_the_farthest_off_are_named_to_those_who_may_see_them(
     assert f'href="/jobs/{late.id}/"' in mine
     assert in_time.id not in mine
     assert "in 4 min to 8 min" in mine
-    assert re.search(r">1 h later<", mine)
+    assert re.search(r">1 h<[^>]*> later<", mine)
     others = look(browser(outsider))
     assert late.id not in others
     assert "a job of vision" in others

@@ -71,6 +71,7 @@ class Wait:
     code: WaitCode
     numbers: tuple[tuple[str, Number], ...]
     sentence: str
+    place: tuple[str, ...] = ()  # the nodes that are kept for it, the first rank's first
 
 
 class StopKind(StrEnum):

@@ -56,7 +56,8 @@ class Explainer:
         if kept is not None:
             # Not in the sentence: whoever shows it has a forecast, and would tell two starts of one job.
             numbers = (*numbers, ("reserved_start_ms", kept.start_ms))
-        return Wait(job.id, code, (*numbers, ("position", self._position[job.gpu_type])), sentence)
+        place = tuple([self._index.nodes[number].id for number in kept.place.nodes]) if kept else ()
+        return Wait(job.id, code, (*numbers, ("position", self._position[job.gpu_type])), sentence, place)
 
     def _answer(self, job: PendingJob, held_back_by: str) -> _Answer:
         demand = self._site.demand(job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_NAMES_SAID = 3
+NAMES_SAID = 3
 
 
 def amount(count: int, gpu_type: str) -> str:
@@ -24,8 +24,8 @@ def are(count: int, what: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    said = ", ".join(names[:_NAMES_SAID])
-    return said if len(names) <= _NAMES_SAID else f"{said} and {len(names) - _NAMES_SAID} more"
+    said = ", ".join(names[:NAMES_SAID])
+    return said if len(names) <= NAMES_SAID else f"{said} and {len(names) - NAMES_SAID} more"
 
 
 def placed_sentence(gpus: int, gpu_type: str, racks: Sequence[str]) -> str:

@@ -53,6 +53,9 @@ class Job(models.Model):
     wait_code = models.CharField(max_length=40, blank=True)
     wait_sentence = models.TextField(blank=True)
     wait_numbers = models.JSONField(default=dict)
+    wait_place = models.JSONField(
+        default=list, help_text="nodes that are kept for it, the first rank's first"
+    )
     queue_position = models.PositiveIntegerField(null=True)
 
     # what the script last said

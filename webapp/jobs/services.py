@@ -275,20 +275,21 @@ class WaitReason:
     sentence: str
     numbers: dict[str, Any]
     position: int
+    place: tuple[str, ...] = ()
 
 
 def explain_waits(reasons: Sequence[WaitReason]) -> None:
     """Keep why each job waits; only what changed is written and told."""
     waiting = Job.objects.select_for_update(no_key=True).filter(state__in=list(WAITING)).order_by("id")
-    fields = ("id", "team_id", "wait_sentence", "queue_position")
+    fields = ("id", "team_id", "wait_sentence", "queue_position", "wait_place")
     known = {job_id: told for job_id, *told in waiting.values_list(*fields)}
     changed = {
         each.job_id: {
             "wait_code": each.code, "wait_sentence": each.sentence, "wait_numbers": each.numbers,
-            "queue_position": each.position,
+            "queue_position": each.position, "wait_place": list(each.place),
         }
         for each in reasons
-        if each.job_id in known and known[each.job_id][1:] != [each.sentence, each.position]
+        if each.job_id in known and known[each.job_id][1:] != [each.sentence, each.position, list(each.place)]
     }  # fmt: skip
     update_each(Job, changed)
     for job_id in changed:

@@ -25,7 +25,9 @@ from webapp.live.rows import update_each
 from webapp.live.services import Happening
 from webapp.quotas import services as quotas
 
-NO_WAIT: dict[str, Any] = {"wait_code": "", "wait_sentence": "", "wait_numbers": {}, "queue_position": None}
+NO_WAIT: dict[str, Any] = {
+    "wait_code": "", "wait_sentence": "", "wait_numbers": {}, "wait_place": [], "queue_position": None,
+}  # fmt: skip
 _KEPT_APART = {"at_ms", "actor", "cause"}
 
 Step = tuple[events.JobEvent, JobState, tuple[Effect, ...]]  # what happened, where it led, what follows

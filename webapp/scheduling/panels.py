@@ -23,6 +23,7 @@ def of_job(request: HttpRequest, job: Any) -> dict[str, Any]:
     return {
         "should_start": lambda: _start(job),
         "kept": "reserved_start_ms" in job.wait_numbers,
+        "kept_on": lambda: queries.kept_places([job.wait_place])(job.wait_place),
         "waits": True,
     }
 

@@ -1,13 +1,15 @@
 """Reads of forecasts and rounds, for pages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import F, Q, Sum
 
 from platform_core.scheduling.calibration import TOLERANCE_MS, Start
+from platform_core.scheduling.wording import NAMES_SAID, listed
 from platform_core.units import HOUR_MS, MINUTE_MS, format_duration_ms
+from webapp.clusters import queries as clusters
 from webapp.scheduling.models import Prediction, Receipt, Round
 
 JUDGED = 200  # the newest starts
@@ -33,6 +35,15 @@ def start(told: str, numbers: Mapping[str, Any], now_ms: int) -> str:
     """What was told of a waiting job; before there is a forecast, the time for which the scheduler keeps its place."""
     reserved_ms = numbers.get("reserved_start_ms")
     return told or ("" if reserved_ms is None else in_words(reserved_ms, reserved_ms, now_ms))
+
+
+def kept_places(places: Iterable[Sequence[str]]) -> Callable[[Sequence[str]], str]:
+    """What says these places, "node-1, node-2, node-3 and 12 more"; "" where none is kept."""
+    said = {
+        node for place in places for node in place[:NAMES_SAID]
+    }  # not the names of a thousand that are counted
+    known = clusters.hostnames(said) if said else {}
+    return lambda place: listed([known.get(node, node) for node in place])
 
 
 def in_words(early_ms: int, late_ms: int | None, now_ms: int) -> str:

@@ -125,4 +125,4 @@ def _placing(placement: Placement) -> jobs.Placing:
 
 
 def _wait(wait: Wait, position: int) -> jobs.WaitReason:
-    return jobs.WaitReason(wait.job_id, wait.code, wait.sentence, dict(wait.numbers), position)
+    return jobs.WaitReason(wait.job_id, wait.code, wait.sentence, dict(wait.numbers), position, wait.place)

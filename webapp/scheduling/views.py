@@ -51,6 +51,8 @@ def queue(request: HttpRequest) -> HttpResponse:
     told = queries.starts([job.id for job in shown], now)
     free = fragmentation(clusters.snapshot_nodes())
     named = jobs.calling_by_names([job.wait_sentence for job in shown], actor.sees)
+    seen = [job for job in shown if may(actor, "job.view", job.team_id)]
+    places = queries.kept_places([job.wait_place for job in seen])
     demand = jobs.demand(waiting)  # of all, however few are shown
     context = {
         "sentence": _sentence(demand, free),
@@ -59,6 +61,7 @@ def queue(request: HttpRequest) -> HttpResponse:
             {
                 **_line(number, job, queries.start(told.get(job.id, ""), job.wait_numbers, now), actor),
                 "why": named(_why(job, actor)),
+                "kept_on": places(job.wait_place) if job in seen else "",
             }
             for number, job in enumerate(shown, start=1)
         ],

@@ -76,6 +76,15 @@ def test_the_second_reservation_does_not_delay_the_first() -> None:
     assert (one.start_ms, two.start_ms) == (NOW_MS + 2 * HOUR_MS, NOW_MS + 5 * HOUR_MS)
 
 
+def test_whoever_is_kept_a_place_is_told_its_nodes() -> None:
+    nodes = [node("a", free=4), node("b", free=4), node("c", free=8)]
+    held = [busy("late", "a", 4, hours=5), busy("soon", "b", 4, hours=1)]
+    queue = [first("big", 16), later("long", 8, hours=9)]
+    big, long = plan(snapshot(nodes, queue, held=held), EASY).waits
+    assert big.place == ("node-b", "node-c")
+    assert long.place == ()
+
+
 def test_a_job_that_may_run_for_ever_is_not_waited_for() -> None:
     nodes = [node("a", free=4)]
     held = [running("endless", {"a": range(4)}, expected_end_ms=None)]

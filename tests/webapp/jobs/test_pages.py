@@ -172,7 +172,9 @@ def test_whom_a_job_waits_for_is_called_by_its_name_to_those_who_may_see_it(
     tick()
     for address in ("/", "/queue/", "/jobs/", f"/jobs/{waiting.id}/"):
         assert "for the-holder" in browser(owner).get(address).content.decode(), address
-    checked = browser(owner).post("/jobs/check/?block=check", FORM | {"num_gpus": "4"}, **HTMX).content.decode()
+    checked = (
+        browser(owner).post("/jobs/check/?block=check", FORM | {"num_gpus": "4"}, **HTMX).content.decode()
+    )
     assert "for the-holder" in checked
     for address in ("/", "/queue/", "/jobs/"):
         assert "the-holder" not in browser(outsider).get(address).content.decode(), address

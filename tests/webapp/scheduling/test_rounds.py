@@ -16,6 +16,7 @@ from platform_core.units import HOUR_MS
 from tests.webapp.jobs.conftest import SPEC, say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
+from webapp.clusters.models import Node
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
 from webapp.live import lease
@@ -25,6 +26,7 @@ from webapp.quotas.models import Quota
 from webapp.scheduling import predictions, queries, rounds, services, tasks, views
 from webapp.scheduling.models import Prediction, Round
 
+KEPT = r'its place is kept on <a href="/nodes/map/\?gpu_type=cpu">([^<]*)</a>'
 pytestmark = pytest.mark.usefixtures("cluster")
 Submit = Callable[..., Job]
 Browser = Callable[[User], Client]
@@ -101,22 +103,22 @@ def test_its_page_tells_its_start_once_from_its_kept_place_until_there_is_a_fore
     full: tuple[Job, Job], browser: Browser, owner: User
 ) -> None:
     def told(address: str) -> list[str]:
-        return re.findall(r"[^.>]*should start[^.<]*", browser(owner).get(address).content.decode())
+        page = re.sub(r"</?a\b[^>]*>", "", browser(owner).get(address).content.decode())
+        return re.findall(r"[^.>]*should start[^.<]*", page)
 
     waiting = full[1]
     Quota.objects.update(maximum=16)
     tick()
     page = f"/jobs/{waiting.id}/"
     assert [
-        re.fullmatch("Its place is kept: it should start in about (2 h|1 h 50 min)", one)
+        re.fullmatch("Its place is kept on .*: it should start in about (2 h|1 h 50 min)", one)
         for one in told(page)
     ]
     assert len(told(page)) == 1
     assert "in about" in browser(owner).get("/queue/").content.decode()
     predictions.predict()
-    assert told(page) == [
-        f"Its place is kept: it should start {queries.starts([waiting.id], now_ms())[waiting.id]}"
-    ]
+    [newest] = told(page)
+    assert newest.endswith(f": it should start {queries.starts([waiting.id], now_ms())[waiting.id]}")
 
 
 def test_one_that_waits_again_is_told_anew_and_only_its_first_start_is_judged(
@@ -256,3 +258,41 @@ def test_a_hint_gives_up_quietly_while_somebody_else_holds_the_lease() -> None:
     assert tasks.tick.apply(retries=10).successful()
     lease.release(leader)
     assert lease.acquire("scheduler", "this-machine:1") is not None
+
+
+def test_the_nodes_of_a_kept_place_are_named_to_those_who_may_see_the_job(
+    submit: Submit, browser: Browser, owner: User, outsider: User, cluster: list[Node]
+) -> None:
+    Quota.objects.update(maximum=16)
+    submit("holds-a-slot", 1)
+    tick()
+    gang = submit("needs-all", 8)
+    tick()
+    queue, page = browser(owner).get("/queue/"), browser(owner).get(f"/jobs/{gang.id}/")
+    names = sorted(node.hostname for node in cluster)
+    assert (told := re.search(KEPT, queue.content.decode()))
+    assert re.fullmatch(r"(node-\d, ){2}node-\d and 1 more", told[1])
+    assert set(re.findall(r"node-\d", told[1])) < set(names)
+    assert f">{told[1]}</a>: it should start" in page.content.decode()
+    others = browser(outsider).get("/queue/").content.decode()
+    assert "its place is kept</div>" in others
+    assert "node-" not in others[others.index("its place is kept") :].split("</tr>")[0]
+
+
+def test_a_kept_place_that_moves_is_told_anew_and_one_that_is_taken_no_more(
+    submit: Submit, cluster: list[Node]
+) -> None:
+    Quota.objects.update(maximum=16)
+    submit("holds", 2)
+    tick()
+    gang = submit("needs-all", 8)
+    tick()
+    before = Job.objects.get(id=gang.id)
+    assert set(before.wait_place) == {node.id for node in cluster}
+    Job.objects.filter(id=gang.id).update(wait_place=before.wait_place[:2])  # as it was told of another place
+    tick()
+    assert Job.objects.get(id=gang.id).wait_place == before.wait_place
+    jobs.cancel(actor_of(User.objects.get(username="alice")), Job.objects.get(name="holds").id)
+    say(Job.objects.get(name="holds"), MemberPhase.EXITED, 0)
+    tick()
+    assert (state(gang), Job.objects.get(id=gang.id).wait_place) == ("scheduled", [])

@@ -105,6 +105,13 @@ class Migration(migrations.Migration):
                 ("wait_code", models.CharField(blank=True, max_length=40)),
                 ("wait_sentence", models.TextField(blank=True)),
                 ("wait_numbers", models.JSONField(default=dict)),
+                (
+                    "wait_place",
+                    models.JSONField(
+                        default=list,
+                        help_text="nodes that are kept for it, the first rank's first",
+                    ),
+                ),
                 ("queue_position", models.PositiveIntegerField(null=True)),
                 ("step", models.BigIntegerField(null=True)),
                 ("total_steps", models.BigIntegerField(null=True)),

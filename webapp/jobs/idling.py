@@ -1,6 +1,6 @@
 """Slots that are held and not used: their people are warned, and where the operator wants it they are taken back."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from django.conf import settings
 from django.db import transaction
@@ -24,16 +24,50 @@ def keep_utilisation(by_job: Mapping[str, float], at_ms: int) -> None:
         mine.update(utilisation=value, busy_samples=F("busy_samples") + 1, busy_sum=F("busy_sum") + value)
         if 100 * value < settings.IDLE_PERCENT:
             mine.filter(idle_since_ms=None).update(idle_since_ms=at_ms)
-        else:
-            mine.exclude(idle_since_ms=None).update(idle_since_ms=None, idle_told=False)
+        elif warned := list(mine.exclude(idle_since_ms=None).values_list("team_id", "idle_told")):
+            mine.update(idle_since_ms=None, idle_told=False)
+            for team in [team for team, told in warned if told]:  # the lists show the warning no more
+                live.publish(f"jobs:{team}")
         live.publish(f"job:{job_id}")
 
 
-def idle(at_ms: int) -> list[Job]:
-    """Running jobs whose slots have idled for longer than is put up with, the longest first."""
-    since = at_ms - settings.IDLE_MINUTES * MINUTE_MS
-    running = Job.objects.filter(state=JobState.RUNNING, stop="none", idle_since_ms__lte=since)
+def idle(at_ms: int, teams: Iterable[str] | None = None) -> list[Job]:
+    """Running jobs whose slots have idled for longer than is put up with, the longest first; None means all teams'."""
+    running = Job.objects.filter(
+        state=JobState.RUNNING, stop="none", idle_since_ms__lte=at_ms - _put_up_with_ms()
+    )
+    if teams is not None:
+        running = running.filter(team__in=list(teams))
     return list(running.select_related("user").order_by("idle_since_ms", "id"))
+
+
+def since(job: Job, at_ms: int) -> int | None:
+    """From when on its slots idle, if that is longer than is put up with."""
+    if job.state != JobState.RUNNING or job.stop != "none" or job.idle_since_ms is None:
+        return None
+    return job.idle_since_ms if at_ms - job.idle_since_ms >= _put_up_with_ms() else None
+
+
+def warning(job: Job, at_ms: int) -> str:
+    """For its people: what idles, for how long, what follows and what to do; "" where nothing is to be said."""
+    if since(job, at_ms) is None:
+        return ""
+    next_ = follows(job, at_ms)
+    told = f"{_sentence(job, at_ms)}{f'; it {next_}' if next_ else ''}"
+    return f"{told[:1].upper()}{told[1:]}. If it hangs, cancel it: its checkpoints, metrics and log stay."
+
+
+def _put_up_with_ms() -> int:
+    return int(settings.IDLE_MINUTES * MINUTE_MS)
+
+
+def _sentence(job: Job, at_ms: int) -> str:
+    have = "has" if job.num_gpus == 1 else "have"
+    for_ms = at_ms - (job.idle_since_ms or at_ms)
+    return (
+        f"its {amount(job.num_gpus, job.gpu_type)} {have} been below {settings.IDLE_PERCENT} % "
+        f"for {format_duration_ms(for_ms)}"
+    )
 
 
 def hardly_busy(since_ms: int, below: float) -> list[Job]:
@@ -58,12 +92,7 @@ def follows(job: Job, at_ms: int) -> str:
 def deal_with_idle(at_ms: int) -> None:
     """Warn once; after twice the time take back what is preemptible, if the operator wants it and somebody waits."""
     for job in idle(at_ms):
-        for_ms = at_ms - (job.idle_since_ms or at_ms)
-        sentence = (
-            f"its {amount(job.num_gpus, job.gpu_type)} {'has' if job.num_gpus == 1 else 'have'} been "
-            f"below {settings.IDLE_PERCENT} % "
-            f"for {format_duration_ms(for_ms)}"
-        )
+        for_ms, sentence = at_ms - (job.idle_since_ms or at_ms), _sentence(job, at_ms)
         if not job.idle_told:
             _warn(job, sentence, at_ms)
         elif settings.IDLE_RECLAIM and for_ms >= _taken_back_after_ms() and (others := _wanted_by(job)):
@@ -71,7 +100,7 @@ def deal_with_idle(at_ms: int) -> None:
 
 
 def _taken_back_after_ms() -> int:
-    return int(2 * settings.IDLE_MINUTES * MINUTE_MS)
+    return 2 * _put_up_with_ms()
 
 
 def _wanted_by(job: Job) -> Job | None:

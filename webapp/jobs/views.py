@@ -16,7 +16,7 @@ from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.clusters import queries as cluster_queries
-from webapp.jobs import contributions, declaring, logs, presentation, queries, services
+from webapp.jobs import contributions, declaring, idling, logs, presentation, queries, services
 from webapp.jobs.api import job_for
 from webapp.jobs.models import Attempt, Job
 from webapp.live import fragments
@@ -105,6 +105,7 @@ def row(job: Job, now: int) -> dict[str, Any]:
         "percent": presentation.percent(job),
         "loss": job.loss,
         "losses": [],
+        "idle_since_ms": idling.since(job, now),
         "note": job.wait_sentence if job.state in queries.states_of("waiting") else job.reason,
     }
 
@@ -140,6 +141,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
             "tags": job.spec["tags"],
         },
         "answer": _answer(job, now, actor),
+        "idle": idling.warning(job, now),
         "kpis": lambda: presentation.kpis(job, now, extra["checkpoint_ms"]()),
         "members": lambda: presentation.members(_living(job)),
         "made_of": presentation.made_of(job, extra["lineage"]),
@@ -163,6 +165,8 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
 
 def _answer(job: Job, now: int, actor: permissions.Actor) -> dict[str, str]:
     answer = presentation.answer(job, now)
+    if idling.since(job, now) is not None:
+        answer["tone"] = "wait"
     return answer | {"detail": queries.calling_by_names([answer["detail"]], actor.sees)(answer["detail"])}
 
 

@@ -75,8 +75,7 @@ def make(team_slugs: list[str] | None, to_ms: int, period_ms: int = WEEK_MS) -> 
                 "id": job.id, "name": job.name, "team": job.team_id, "user": job.user.username, "gpus": job.num_gpus,
                 "idle_ms": to_ms - (job.idle_since_ms or to_ms), "follows": idling.follows(job, to_ms),
             }
-            for job in idling.idle(to_ms)
-            if seen is None or job.team_id in seen
+            for job in idling.idle(to_ms, seen)
         ),
         hardly_busy=tuple(_hardly_busy(from_ms, to_ms, seen)[:HARDLY_BUSY_SHOWN]),
     )  # fmt: skip

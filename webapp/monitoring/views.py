@@ -18,6 +18,7 @@ from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.clusters import queries as clusters
 from webapp.experiments import queries as experiments
+from webapp.jobs import idling
 from webapp.jobs import queries as job_queries
 from webapp.live import fragments
 from webapp.live.identity import now_ms
@@ -60,10 +61,27 @@ def overview(request: HttpRequest) -> HttpResponse:
         "legend": lambda: built()["legend"],
         "waiting": lambda: _waiting_lines(list(waiting[:WAITING_SHOWN]), actor),
         "waiting_more": lambda: max(0, waiting.count() - WAITING_SHOWN),
+        "idle": lambda: _idle(actor, now_ms()),
         "busy": lambda: busy(now_ms()),
         "events": lambda: _news(actor),
     }
     return fragments.render(request, "overview.html", context)
+
+
+def _idle(actor: Actor, now: int) -> list[dict[str, Any]]:
+    """What people hold without use, the longest first: they are to learn of it where they look."""
+    return [
+        {
+            "id": job.id,
+            "name": job.name,
+            "team": job.team_id,
+            "user": job.user.username,
+            "gpus": job.num_gpus,
+            "since_ms": job.idle_since_ms,
+            "follows": idling.follows(job, now),
+        }
+        for job in idling.idle(now, actor.sees)
+    ]
 
 
 def _news(actor: Actor) -> list[Event]:

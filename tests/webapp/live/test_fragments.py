@@ -19,6 +19,7 @@ from webapp.live import fragments
 # Page, fragment, and how often it asks the database at most; three of them say who is there.
 COSTS = [
     ("/", "numbers", 9),
+    ("/", "idle", 5),
     ("/", "map", 6),
     ("/", "waiting", 7),
     ("/", "busy", 4),

@@ -28,13 +28,23 @@ STATE_TONES = {
     "healthy": "ok", "degraded": "wait", "active": "ok", "expired": "off", "revoked": "bad", "verified": "ok",
     "damaged": "bad", "good": "ok", "saving": "run", "evicted": "off",
     "canary": "run", "holding": "wait", "promoting": "run", "rolled_back": "off", "waiting": "off", "switching": "run",
-    "returning": "wait", "returned": "off",
+    "returning": "wait", "returned": "off", "slots idle": "wait",
 }  # fmt: skip
 
 # The end of an event's kind says how it went; anything else is grey.
 EVENT_TONES = {
     "bad": ("Failed", "Lost", "Refused", "Revoked", "Corrupt", "Damaged", "GaveUp", "Mismatch", "Expired"),
-    "wait": ("Suspect", "Requeued", "Preempted", "Requested", "Reached", "Draining", "Waiting", "Silence"),
+    "wait": (
+        "Suspect",
+        "Requeued",
+        "Preempted",
+        "Requested",
+        "Reached",
+        "Draining",
+        "Waiting",
+        "Silence",
+        "Idle",
+    ),
     "ok": (
         "Succeeded",
         "Complete",

@@ -70,9 +70,9 @@ def _sentence(job: Job, at_ms: int) -> str:
     )
 
 
-def hardly_busy(since_ms: int, below: float) -> list[Job]:
-    """Jobs that ran since then and whose slots were busy for a smaller part of the time, on average over their life."""
-    ran = Job.objects.filter(Q(finished_ms__gte=since_ms) | Q(state=JobState.RUNNING))
+def hardly_busy(from_ms: int, to_ms: int, below: float) -> list[Job]:
+    """Jobs that ran then and whose slots were busy for a smaller part of the time, on average over their life."""
+    ran = Job.objects.filter(Q(finished_ms__gte=from_ms) | Q(state=JobState.RUNNING), started_ms__lt=to_ms)
     measured = ran.filter(busy_samples__gte=LEAST_SAMPLES, busy_sum__lt=below * F("busy_samples"))
     return list(measured.select_related("user").order_by("id"))
 

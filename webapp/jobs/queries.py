@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Min, Q, QuerySet, Sum
+from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Sum
 
 from platform_core import ids
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
@@ -102,26 +102,35 @@ def _gang_sizes(attempt_ids: Iterable[str]) -> Iterable[tuple[str, int]]:
     return counts.items()
 
 
-def first_waits(since_ms: int) -> list[tuple[int, int]]:
-    """(GPUs, milliseconds from submission to the first start) of the jobs that first started since then."""
-    rows = Attempt.objects.filter(number=1, placed_ms__gte=since_ms)
+def first_submitted_ms() -> int | None:
+    """Since when there are jobs."""
+    return Job.objects.aggregate(first=Min("submitted_ms"))["first"]
+
+
+def first_waits(from_ms: int, to_ms: int) -> list[tuple[int, int]]:
+    """(GPUs, milliseconds from submission to the first start) of the jobs that first started then."""
+    rows = Attempt.objects.filter(number=1, placed_ms__gte=from_ms, placed_ms__lt=to_ms)
     return [
         (gpus, placed - submitted)
         for gpus, placed, submitted in rows.values_list("job__num_gpus", "placed_ms", "job__submitted_ms")
     ]
 
 
-def waits_without_a_start(now_ms: int) -> list[tuple[int, int]]:
-    """(GPUs, milliseconds since submission) of the jobs that wait for their first start."""
-    rows = Job.objects.filter(state__in=list(WAITING), attempt=0)
-    return [(gpus, now_ms - submitted) for gpus, submitted in rows.values_list("num_gpus", "submitted_ms")]
+def waits_without_a_start(at_ms: int) -> list[tuple[int, int]]:
+    """(GPUs, milliseconds since submission) of the jobs that waited for their first start at that time."""
+    started = Attempt.objects.filter(job=OuterRef("id"), number=1, placed_ms__lt=at_ms)
+    living = Job.objects.filter(Q(finished_ms=None) | Q(finished_ms__gte=at_ms), submitted_ms__lte=at_ms)
+    rows = living.filter(~Exists(started))
+    return [(gpus, at_ms - submitted) for gpus, submitted in rows.values_list("num_gpus", "submitted_ms")]
 
 
-def failures_by_node(since_ms: int) -> dict[str, int]:
-    """Node id → how many attempts it has made fail since then, most first."""
+def failures_by_node(from_ms: int, to_ms: int) -> dict[str, int]:
+    """Node id → how many attempts it has made fail then, most first."""
     rows = Job.objects.exclude(failures=[]).values_list("failures", flat=True)
-    recent = rows.filter(Q(finished_ms=None) | Q(finished_ms__gte=since_ms))
-    counts = Counter(each["node"] for failures in recent for each in failures if each["at_ms"] >= since_ms)
+    recent = rows.filter(Q(finished_ms=None) | Q(finished_ms__gte=from_ms))
+    counts = Counter(
+        each["node"] for failures in recent for each in failures if from_ms <= each["at_ms"] < to_ms
+    )
     return dict(counts.most_common())
 
 

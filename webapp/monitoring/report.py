@@ -5,8 +5,6 @@ from typing import Any
 
 from django.conf import settings
 from django.core.mail import send_mail
-from django.db.models import F, FloatField, Q, Sum
-from django.db.models.functions import Cast
 from django.template.loader import render_to_string
 
 from platform_core.scheduling.waits import Waits, by_size
@@ -14,11 +12,12 @@ from webapp.clusters import queries as clusters
 from webapp.jobs import idling
 from webapp.jobs import queries as jobs
 from webapp.live.identity import now_ms
-from webapp.monitoring.models import UtilisationSample
+from webapp.monitoring import figures
+from webapp.monitoring.figures import Figure, Use
+from webapp.monitoring.weeks import WEEK_MS
 from webapp.quotas import queries as quotas
 from webapp.scheduling import queries as scheduling
 
-WEEK_MS = 7 * 24 * 3_600_000
 UNDER_USED_PERCENT = 50
 HARDLY_BUSY_PERCENT = 50
 HARDLY_BUSY_SHOWN = 10
@@ -46,7 +45,8 @@ class TeamUse:
 class Report:
     from_ms: int
     to_ms: int
-    types: tuple[dict[str, Any], ...]  # gpu_type, held (percent of all slots), busy (percent of those held)
+    figures: tuple[Figure, ...]  # with what they were in the period before
+    types: tuple[Use, ...]
     waits: tuple[Waits, ...]
     unstarted: tuple[Waits, ...]  # of those that have not started yet, so far; `waits` is without them
     teams: tuple[TeamUse, ...]  # dearest first
@@ -55,27 +55,31 @@ class Report:
     hardly_busy: tuple[dict[str, Any], ...]  # jobs of the period, those first that held the most without use
 
 
-def make(team_slugs: list[str] | None, to_ms: int, period_ms: int = WEEK_MS) -> Report:
-    """What these teams may see of the period; None is all of it. Utilisation, waits and failures are everybody's."""
-    from_ms = to_ms - period_ms
+def make(team_slugs: list[str] | None, to_ms: int, *, is_over: bool = False) -> Report:
+    """What these teams may see of the week until then; None is all of it. Utilisation, waits and failures are
+    everybody's. What idles is told of now alone, so not of a week that is over."""
+    from_ms = to_ms - WEEK_MS
     seen = None if team_slugs is None else set(team_slugs)
     hostnames = {node.id: node.hostname for node in clusters.summaries()}
     return Report(
         from_ms,
         to_ms,
-        types=_types(from_ms),
-        waits=by_size(jobs.first_waits(from_ms)),
+        figures=figures.compared(
+            figures.of(from_ms, to_ms, seen), figures.of(from_ms - WEEK_MS, from_ms, seen)
+        ),
+        types=figures.use_by_type(from_ms, to_ms),
+        waits=by_size(jobs.first_waits(from_ms, to_ms)),
         unstarted=by_size(jobs.waits_without_a_start(to_ms)),
         teams=tuple(use for use in _teams(from_ms, to_ms) if seen is None or use.team in seen),
         failures=tuple(
-            (hostnames.get(node, node), count) for node, count in jobs.failures_by_node(from_ms).items()
+            (hostnames.get(node, node), count) for node, count in jobs.failures_by_node(from_ms, to_ms).items()
         ),
         idle=tuple(
             {
                 "id": job.id, "name": job.name, "team": job.team_id, "user": job.user.username, "gpus": job.num_gpus,
                 "idle_ms": to_ms - (job.idle_since_ms or to_ms), "follows": idling.follows(job, to_ms),
             }
-            for job in idling.idle(to_ms, seen)
+            for job in ([] if is_over else idling.idle(to_ms, seen))
         ),
         hardly_busy=tuple(_hardly_busy(from_ms, to_ms, seen)[:HARDLY_BUSY_SHOWN]),
     )  # fmt: skip
@@ -84,7 +88,7 @@ def make(team_slugs: list[str] | None, to_ms: int, period_ms: int = WEEK_MS) -> 
 def _hardly_busy(from_ms: int, to_ms: int, seen: set[str] | None) -> list[dict[str, Any]]:
     found = [
         job
-        for job in idling.hardly_busy(from_ms, HARDLY_BUSY_PERCENT / 100)
+        for job in idling.hardly_busy(from_ms, to_ms, HARDLY_BUSY_PERCENT / 100)
         if seen is None or job.team_id in seen
     ]
     costs = quotas.costs_of_jobs([job.id for job in found], to_ms)
@@ -98,27 +102,6 @@ def _hardly_busy(from_ms: int, to_ms: int, seen: set[str] | None) -> list[dict[s
         if job.id in costs
     ]  # fmt: skip
     return sorted(lines, key=lambda line: (-line["unused_gpu_ms"], line["id"]))
-
-
-def _types(from_ms: int) -> tuple[dict[str, Any], ...]:
-    rows = UtilisationSample.objects.filter(at_ms__gte=from_ms).values("gpu_type").order_by("gpu_type")
-    held = Cast("held", FloatField())
-    measured = Q(utilisation__isnull=False)
-    # A moment counts by the slots that were held in it, as it does on the overview.
-    summed = rows.annotate(
-        slots=Sum(Cast("slots", FloatField())),
-        held_slots=Sum(held),
-        measured=Sum(held, filter=measured),
-        used=Sum(held * F("utilisation"), filter=measured),
-    )
-    return tuple(
-        {
-            "gpu_type": row["gpu_type"],
-            "held": 100 * row["held_slots"] / row["slots"] if row["slots"] else None,
-            "busy": 100 * row["used"] / row["measured"] if row["measured"] else None,
-        }
-        for row in summed
-    )
 
 
 def _teams(from_ms: int, to_ms: int) -> list[TeamUse]:

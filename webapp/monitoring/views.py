@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 
 from platform_core.cluster.health import NodeState
 from platform_core.jobs.states import ACTIVE
+from platform_core.units import DAY_MS
 from webapp.accounts.permissions import Actor, may
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
@@ -23,9 +24,10 @@ from webapp.jobs import queries as job_queries
 from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.live.queries import kinds, recent
-from webapp.monitoring import cluster_map
+from webapp.monitoring import cluster_map, weeks
 from webapp.monitoring import report as reports
 from webapp.monitoring.models import UtilisationSample
+from webapp.monitoring.services import KEPT_MS
 from webapp.registry import queries as registry
 from webapp.scheduling import queries as scheduling
 
@@ -186,13 +188,31 @@ def _percent(part: float, whole: int) -> float:
 @login_required
 @require_GET
 def report(request: HttpRequest) -> HttpResponse:
+    now, asked = now_ms(), request.GET.get("week", "")
+    week = weeks.read(asked, now) if asked else None
     context = {
-        "report": reports.make(actor_of(request).sees, now_ms()),
+        "week": week,
+        "weeks": lambda: _weeks_beside(week, now),
+        "kept_days": KEPT_MS // DAY_MS,
+        "too_old": week is not None and week.from_ms < now - KEPT_MS,
+        "report": lambda: reports.make(
+            actor_of(request).sees, week.to_ms if week else now, is_over=bool(week)
+        ),
         "idle_minutes": settings.IDLE_MINUTES,
         "idle_percent": settings.IDLE_PERCENT,
         "reclaims": settings.IDLE_RECLAIM,
     }
     return fragments.render(request, "report.html", context)
+
+
+def _weeks_beside(week: weeks.Week | None, now: int) -> dict[str, str]:
+    """The names of the weeks to go to. After the last that is over come the last seven days, which have none."""
+    newest, begun_ms = weeks.newest(now), job_queries.first_submitted_ms()
+    before = weeks.of(week.from_ms - 1) if week else newest
+    return {
+        "before": before.name if begun_ms is not None and begun_ms < before.to_ms else "",
+        "after": weeks.of(week.to_ms).name if week and week.to_ms <= newest.from_ms else "",
+    }
 
 
 @login_required

@@ -147,8 +147,8 @@ def test_a_moment_in_which_nothing_was_measured_says_nothing_of_how_busy_it_was(
         UtilisationSample.objects.create(
             at_ms=now - number, gpu_type="cpu", slots=8, held=held, utilisation=busy, queued_jobs=0
         )
-    (cpu,) = report.make(None, now).types
-    assert (round(cpu["held"], 1), cpu["busy"]) == (41.7, 50.0)
+    (cpu,) = report.make(None, now + 1).types
+    assert (round(cpu.held or 0, 1), cpu.busy) == (41.7, 50.0)
 
 
 def test_jobs_that_still_wait_for_their_first_start_are_told_beside_the_waits(
@@ -194,7 +194,7 @@ def test_the_report_adds_up_what_was_held_used_and_waited_for(
     made = report.make(None, now)
     (cpu,) = made.types
     # Half of eight and 0.3 of four: a moment in which little is held says little.
-    assert (cpu["gpu_type"], cpu["held"], round(cpu["busy"], 1)) == ("cpu", 75.0, 43.3)
+    assert (cpu.gpu_type, cpu.held, round(cpu.busy or 0, 1)) == ("cpu", 75.0, 43.3)
     assert [(each.label, each.jobs) for each in made.waits] == [("2 to 8", 1)]
     vision, other = made.teams
     assert (vision.team, vision.gpu_ms, vision.micro_dollars) == ("vision", 8 * HOUR_MS, 8_000_000)
@@ -256,6 +256,8 @@ def test_the_report_goes_by_mail_to_those_who_are_named(
     running: Job, quota: Callable[..., Quota], nlp: Any, settings: Any
 ) -> None:
     week(running, quota, nlp)
+    [failed] = Job.objects.get(id=running.id).failures
+    Job.objects.filter(id=running.id).update(failures=[{**failed, "at_ms": now_ms() - 9}])
     assert report.mail() == 0
     settings.REPORT_RECIPIENTS = ["ops@example.org", "lead@example.org"]
     assert report.mail() == 2

@@ -26,10 +26,14 @@ def decayed(use: Use, now_ms: int, half_life_ms: int = HALF_LIFE_MS) -> float:
     """Slot-milliseconds, each weighted by 2^(-age / half-life): the integral over the time held."""
     end = now_ms if use.ended_ms is None else min(use.ended_ms, now_ms)
     begin = min(use.started_ms, end)
-    weight_at_end = math.exp2(-(now_ms - end) / half_life_ms)
     # expm1 keeps short holdings exact, where two nearly equal powers would cancel out
     within = -math.expm1(-math.log(2) * (end - begin) / half_life_ms)
-    return use.slots * half_life_ms / math.log(2) * weight_at_end * within
+    return faded(use.slots * half_life_ms / math.log(2) * within, now_ms - end, half_life_ms)
+
+
+def faded(used: float, passed_ms: int, half_life_ms: int = HALF_LIFE_MS) -> float:
+    """What use counts so much later."""
+    return used * math.exp2(-passed_ms / half_life_ms)
 
 
 def usage_shares(

@@ -14,6 +14,7 @@ from platform_core.cluster.health import NodeState
 from platform_core.cluster.invariants import check
 from platform_core.cluster.snapshot import NodeView, Snapshot, TeamShare
 from platform_core.jobs.recovery import MAX_RESTARTS
+from platform_core.quotas.recent_use import UseBefore
 from platform_core.scheduling.elastic import LEAST_RUN_BEFORE_GROWING_MS
 from platform_core.scheduling.engine import Decisions, decide
 from platform_core.scheduling.lending import LEAST_RUN_BEFORE_RECLAIM_MS
@@ -45,10 +46,12 @@ class Cluster:
         watch: Watcher | None = None,
         departures: Iterable[Departure] = (),
         max_restarts: int = MAX_RESTARTS,
+        before: UseBefore | None = None,
     ) -> None:
         """`shares`: what the teams may hold; without any, each may hold everything. `watch` hears of every round.
 
-        `departures` come in order of time, and may go on for ever.
+        `before`: what they have used until then; without it, use does not count. `departures` come in order of time,
+        and may go on for ever.
         """
         self._nodes = Nodes(nodes)
         self._policy, self._knowledge, self._decide = policy, knowledge, decider
@@ -66,7 +69,7 @@ class Cluster:
         self._departures, self._departed = iter(departures), 0
         # By number, from when they are known until the node is back.
         self._expected: dict[int, Departure] = {}
-        self._teams = Teams(each_may)
+        self._teams = Teams(each_may, before)
         self._jobs = Jobs(self._nodes, self._teams, self._agenda, self.ledger, max_restarts)
         self._expect_a_departure()
 
@@ -201,7 +204,7 @@ class Cluster:
 
     def snapshot(self, now_ms: int) -> Snapshot:
         pending, running = tuple(self._jobs.pending.values()), tuple(self._jobs.running.values())
-        return Snapshot(now_ms, self._nodes.all(), pending, running, tuple(self._teams.shares.values()))
+        return Snapshot(now_ms, self._nodes.all(), pending, running, self._teams.shares(now_ms))
 
     def _watch(self, record: Record, now_ms: int) -> None:
         """A round when the order of the running job changes by itself or it may grow, unless it ends before."""

@@ -68,7 +68,7 @@ class Jobs:
             self._nodes.take(member.node, member.slots, record.attempt_id, now_ms)
             self._on[member.node][waiting.id] = None
         record.resize_to, record.room_on, record.room_until_ms = 0, (), None
-        self._teams.use(waiting.team, slots)
+        self._teams.use(waiting.team, slots, now_ms)
         runtime_ms = with_gpus(waiting, slots).expected_runtime_ms or 0
         self.running[waiting.id] = as_running(record, waiting, now_ms + runtime_ms)
         self._begin(record, now_ms)
@@ -248,7 +248,7 @@ class Jobs:
             entry = self._nodes.give_back(node, record.attempt_id)
             record.attained_gpu_ms += entry.slots * (now_ms - entry.started_ms)
             del self._on[node][record.job.id]
-            self._teams.use(record.trace.team, -entry.slots)
+            self._teams.use(record.trace.team, -entry.slots, now_ms)
         self.changed.add(record.job.id)
 
     def _gang_ended(self, record: Record, outcome: JobState, now_ms: int) -> None:

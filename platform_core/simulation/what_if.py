@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from platform_core.cluster.snapshot import NodeView, TeamShare
+from platform_core.quotas.recent_use import UseBefore
 from platform_core.scheduling.policy import Policy
 from platform_core.simulation.cluster import Cluster
 from platform_core.simulation.report import report
@@ -19,6 +20,7 @@ class Circumstances:
     nodes: tuple[NodeView, ...]
     shares: tuple[TeamShare, ...]
     policy: Policy
+    before: UseBefore | None = None  # with what the use of late begins; without it, it does not count
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ def play(jobs: Sequence[TraceJob], circumstances: Circumstances) -> History:
         jobs,
         circumstances.policy,
         shares=circumstances.shares,
+        before=circumstances.before,
         watch=lambda at_ms, held, waiting: rounds.append((at_ms, held, waiting)),
     )
     ledger = cluster.play()

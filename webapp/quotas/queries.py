@@ -25,6 +25,7 @@ from platform_core.quotas.admission import Admitted, Refused, Request, admit
 from platform_core.quotas.cost import cost_micro_dollars
 from platform_core.quotas.fair_share import HALF_LIFE_MS, Use, decayed_by_team
 from platform_core.quotas.limits import Limits, Usage
+from platform_core.quotas.recent_use import UseBefore
 from webapp.quotas import mapping, tree
 from webapp.quotas.models import LedgerEntry, Price, Quota
 from webapp.quotas.tree import Tree
@@ -267,6 +268,13 @@ def team_shares(now_ms: int, known: Tree | None = None) -> tuple[TeamShare, ...]
         )
         for row in rows
     )
+
+
+def use_before(gpu_type: str, at_ms: int) -> UseBefore:
+    """What the teams with a quota of the type had used lately at that time, as the books tell it."""
+    teams = Quota.objects.filter(gpu_type=gpu_type).order_by("team_id").values_list("team_id", flat=True)
+    hierarchy, recent = tree.load().of(teams), _recent_use(at_ms)
+    return UseBefore(at_ms, hierarchy, {team: recent.get((team, gpu_type), 0.0) for team in hierarchy.ways})
 
 
 def recent_use(now_ms: int) -> dict[tuple[str, str], float]:

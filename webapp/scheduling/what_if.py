@@ -113,7 +113,7 @@ def answer(question_id: int) -> None:
         return
     question = Question(**row.question)
     day = workload.since(question.gpu_type, row.asked_ms - DAY_MS, row.asked_ms)[-MOST_JOBS:]
-    as_it_is = _now(question.gpu_type)
+    as_it_is = _now(question.gpu_type, row.asked_ms - DAY_MS)
     if not day or not as_it_is.nodes:
         what = "job of this slot type" if not day else "node of this slot type is ready"
         row.error = f"There is nothing to play: no {what}{' in the last day' if not day else ''}."
@@ -128,12 +128,13 @@ def answer(question_id: int) -> None:
         live.publish(f"whatif:{row.pk}")
 
 
-def _now(gpu_type: str) -> Circumstances:
-    """The cluster as it is, empty. Jobs are played without their conditions, so nodes are without taints too."""
+def _now(gpu_type: str, begin_ms: int) -> Circumstances:
+    """The cluster as it is, empty, with what had been used lately when the day began. Jobs are played without their
+    conditions, so nodes are without taints too."""
     nodes = [node for node in clusters.snapshot_nodes() if node.gpu_type == gpu_type and node.takes_work]
     empty = tuple(replace(node, free_slots=tuple(range(node.slots)), taints=(), windows=()) for node in nodes)
     shares = tuple(share for share in quotas.team_shares(now_ms()) if share.gpu_type == gpu_type)
-    return Circumstances(empty, shares, situation.policy())
+    return Circumstances(empty, shares, situation.policy(), quotas.use_before(gpu_type, begin_ms))
 
 
 def changed(as_it_is: Circumstances, question: Question) -> Circumstances:
@@ -145,7 +146,8 @@ def changed(as_it_is: Circumstances, question: Question) -> Circumstances:
         moves=question.preemption,
     )
     shares = tuple(_with_quota(share, question) for share in as_it_is.shares)
-    return Circumstances(_resized(as_it_is.nodes, question.more_nodes), shares, policy)
+    nodes = _resized(as_it_is.nodes, question.more_nodes)
+    return replace(as_it_is, nodes=nodes, shares=shares, policy=policy)
 
 
 def _with_quota(share: TeamShare, question: Question) -> TeamShare:

@@ -7,6 +7,8 @@ import pytest
 from django.test import Client
 
 from platform_core.jobs.job import MemberPhase
+from platform_core.quotas.fair_share import Use, decayed
+from platform_core.quotas.recent_use import UseBefore
 from platform_core.scheduling.policy import Policy
 from platform_core.simulation.what_if import Circumstances
 from platform_core.units import HOUR_MS
@@ -21,7 +23,7 @@ from webapp.jobs import workload
 from webapp.jobs.models import Attempt, Job
 from webapp.live.identity import now_ms
 from webapp.quotas import queries as quotas
-from webapp.quotas.models import Quota
+from webapp.quotas.models import LedgerEntry, Quota
 from webapp.scheduling import what_if
 from webapp.scheduling.models import WhatIf
 
@@ -67,6 +69,32 @@ def test_those_from_before_the_day_come_at_its_beginning_with_what_was_left(day:
     first = next(each for each in workload.since("cpu", now - HOUR_MS // 4, now) if each.id == day[0].id)
     assert first.submit_ms == now - HOUR_MS // 4
     assert first.duration_ms == 2 * HOUR_MS * 30 // 100  # more than the quarter of an hour it has run since
+
+
+def test_the_day_begins_with_what_the_books_say_was_used_until_then(
+    day: list[Job], browser: Browser, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins: list[UseBefore | None] = []
+    play = what_if.play
+
+    def watched(jobs: Any, circumstances: Circumstances) -> Any:
+        begins.append(circumstances.before)
+        return play(jobs, circumstances)
+
+    monkeypatch.setattr(what_if, "play", watched)
+    [entry, *_] = LedgerEntry.objects.order_by("node_id")
+    now = now_ms()
+    LedgerEntry.objects.exclude(pk=entry.pk).update(
+        started_ms=now - HOUR_MS
+    )  # in the day: played, not known before
+    LedgerEntry.objects.filter(pk=entry.pk).update(started_ms=now - 48 * HOUR_MS)
+    row = asked(owner, browser, more_nodes="1")
+    as_set, as_asked = begins
+    assert as_set
+    assert as_set == as_asked
+    assert as_set.at_ms == row.asked_ms - 24 * HOUR_MS
+    known = Use("vision", entry.slots, now - 48 * HOUR_MS, as_set.at_ms)
+    assert as_set.used == {"vision": pytest.approx(decayed(known, as_set.at_ms))}
 
 
 def test_with_twice_the_nodes_nobody_would_have_waited(day: list[Job], browser: Browser, owner: User) -> None:

@@ -14,7 +14,7 @@ from agent.transfer.neighbour import Neighbour, Patience, Peer, Security
 from agent.transfer.pacing import Link
 from agent.transfer.progress import STORE as STORE_NAME
 from agent.transfer.ranges import SILENCE_SECONDS
-from agent.transfer.sources import Source, SourceChanged, SourceFailed
+from agent.transfer.sources import Source, SourceChanged, SourceFailed, StoreSource
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
 from platform_core.distribution.runs import count
 from platform_core.distribution.swarm import LEAP_SECONDS, PATIENCE_LEAPS, Follow, View, next_actions
@@ -57,7 +57,7 @@ class Trying:
 class Means:
     """What a pull works with."""
 
-    store: Source
+    store: StoreSource
     token: str
     trying: Trying
     security: Security
@@ -94,6 +94,7 @@ class Pull:
         self._stalled: set[int] = set()
         self._store_tries = 0
         self._store_free_at = 0.0
+        self._store_sent_wrong: set[int] = set()
         self._store_changed: SourceChanged | None = None  # then only what others have already can come
         self._came_at = 0.0
         self._link_in_doubt = False  # somebody else was to be asked, and now it is the store
@@ -324,7 +325,12 @@ class Pull:
                     raise self._damaged(source, number, size)
                 await disk.write(number, parts)
 
-    def _damaged(self, source: Source, number: int, size: int) -> DamagedPiece:
+    def _damaged(self, source: Source, number: int, size: int) -> SourceFailed:
+        """What the store sends wrong twice is wrong there: no neighbour that waits for it need wait on."""
+        if source is self._means.store:
+            if number in self._store_sent_wrong:
+                return self._means.store.other_bytes(self._landing, number)
+            self._store_sent_wrong.add(number)
         piece = self._landing.piece_at(number)
         path = self._landing.manifest.files[self._landing.manifest.chunks[piece.chunk].file].path
         where = f"{path}, chunk {piece.chunk}, piece {piece.index}"

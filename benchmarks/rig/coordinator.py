@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from benchmarks.rig.gateway import AT_WORK, Gateway
-from platform_core.distribution.forest import Forest, Tree
-from platform_core.distribution.pace import USUAL, Changes, Watch, look
+from platform_core.distribution.forest import USUAL, Forest, Tree
+from platform_core.distribution.pace import Changes, Watch, look
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.presence import silent
 from platform_core.distribution.repair import mend

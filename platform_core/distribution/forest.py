@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 STORE = ""
 MOST_SOURCES = 6
+USUAL = 100  # percent: the pace of a node that takes and sends as much as its link can
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,8 @@ class Seat:
     node: str
     rack: tuple[str, str]  # block and rack
     parents: tuple[str, ...]  # by lane; STORE: pulls that lane from the store
-    pace: int = 100
-    sends: int = 100
+    pace: int = USUAL
+    sends: int = USUAL
 
 
 @dataclass(frozen=True, slots=True)

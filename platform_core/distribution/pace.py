@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from platform_core.distribution.forest import STORE, Seat
+from platform_core.distribution.forest import STORE, USUAL, Seat
 from platform_core.distribution.sending import look_at_senders
-from platform_core.distribution.windows import NOTICED, Rates, Seen, Window, rates_of, sources
+from platform_core.distribution.windows import NOTICED, Rates, Seen, Window, rates_of
 
-USUAL = 100
 # Percent of what is expected of a node; apart, or who is near them goes to and fro.
 _SLOW_BELOW, _USUAL_FROM = 93, 97
 _STEP = 10
@@ -95,7 +94,7 @@ def ports(window: Window, seats: Mapping[str, Seat], usual: float) -> dict[str, 
         a_second = usual / max(1, len(lanes))
         fell[node] = [
             parent
-            for parent, lane in sources(seats[node], seats, rates)
+            for parent, lane in _sources(seats[node], seats, rates)
             if lane < len(lanes) and window.left(node, lane, parent, a_second)
         ]
         followers.update(parent for parent in seats[node].parents if parent in rates)
@@ -180,3 +179,11 @@ def _pace(received: int, usual: float) -> int:
     if received * 100 >= usual * _SLOW_BELOW:
         return USUAL
     return max(_STEP, round(received * 100 / usual / _STEP) * _STEP)
+
+
+def _sources(seat: Seat, seats: Mapping[str, Seat], rates: Rates) -> list[tuple[str, int]]:
+    """Parents of whom something is known, and lanes. A crowded uplink of a rack is nobody's fault: those of the own
+    rack tell, if there are any."""
+    known = [(parent, lane) for lane, parent in enumerate(seat.parents) if parent in rates]
+    near = [(parent, lane) for parent, lane in known if seats[parent].rack == seat.rack]
+    return near or known

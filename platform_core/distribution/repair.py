@@ -11,13 +11,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from platform_core.distribution.forest import STORE, Forest, Seat
+from platform_core.distribution.forest import STORE, USUAL, Forest, Seat
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
 
 _UNPLACED = "?"
 _NEAREST = 64  # so many free slots are looked at before the best of them is taken
-_USUAL = 100
 
 
 def mend(
@@ -52,7 +51,7 @@ def mend(
     unplaced = (_UNPLACED,) * forest.lanes
     for node, place in sorted(arriving.items()):
         rack = (place.block, place.rack)
-        work.add(Seat(node, rack, unplaced, pace.get(node, _USUAL), sends.get(node, _USUAL)))
+        work.add(Seat(node, rack, unplaced, pace.get(node, USUAL), sends.get(node, USUAL)))
     work.place_all(arriving)
     return Forest(forest.lanes, tuple(work.seats[node] for node in sorted(work.seats)))
 
@@ -85,7 +84,7 @@ class _Work:
         self.free: dict[tuple[str, str], list[str]] = {}
 
     def _slots(self, node: str) -> int:
-        return self.lanes * self.seats[node].sends // _USUAL
+        return self.lanes * self.seats[node].sends // USUAL
 
     def add(self, seat: Seat) -> None:
         self.seats[seat.node] = seat
@@ -175,7 +174,7 @@ class _Work:
         """The first of the slower ones on the way down, the root perhaps; the seat's rack first."""
         for other in sorted(self.seats.values(), key=lambda other: (other.rack != seat.rack, other.node)):
             parent = other.parents[lane]
-            above = _USUAL if parent == STORE else self.seats[parent].pace if parent != _UNPLACED else 0
+            above = USUAL if parent == STORE else self.seats[parent].pace if parent != _UNPLACED else 0
             if other.pace < seat.pace <= above and self._hops(other.node, lane) is not None:
                 return other.node
         return None

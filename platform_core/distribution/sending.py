@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from platform_core.distribution.forest import Seat
+from platform_core.distribution.forest import USUAL, Seat
 from platform_core.distribution.windows import Window
 
-_USUAL = 100
 _BELOW = 60  # percent of what is expected of a sender, which also helps others to fill their gaps
 _CLEARLY_BELOW = 75  # percent of what a follower's other lanes get
 _TAKES = 80  # percent of the usual
@@ -47,7 +46,7 @@ def weak(window: Window, seats: Mapping[str, Seat], usual: float) -> dict[str, i
     crossing = []
     for node, lanes in rates.items():
         for lane, parent in enumerate(seats[node].parents[: len(lanes)]):
-            if parent not in rates or min(seats[node].pace, seats[parent].pace) < _USUAL:
+            if parent not in rates or min(seats[node].pace, seats[parent].pace) < USUAL:
                 continue
             late = window.left(node, lane, parent, _a_second(window, parent, lane, usual))
             others = sum(lanes) - lanes[lane]

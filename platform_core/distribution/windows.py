@@ -60,11 +60,3 @@ def rates_of(before: Mapping[str, Seen], now: Mapping[str, Seen], seats: Mapping
         and len(seen.held) == len(old.held)
         and sum(seen.held) >= sum(old.held)
     }
-
-
-def sources(seat: Seat, seats: Mapping[str, Seat], rates: Rates) -> list[tuple[str, int]]:
-    """Parents of whom something is known, and lanes. A crowded uplink of a rack is nobody's fault: those of the own
-    rack tell, if there are any."""
-    known = [(parent, lane) for lane, parent in enumerate(seat.parents) if parent in rates]
-    near = [(parent, lane) for parent, lane in known if seats[parent].rack == seat.rack]
-    return near or known

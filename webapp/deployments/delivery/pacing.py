@@ -3,7 +3,8 @@
 from typing import Any
 
 from platform_core.distribution.deployment import WorkerState
-from platform_core.distribution.pace import USUAL, Watch, look
+from platform_core.distribution.forest import USUAL
+from platform_core.distribution.pace import Watch, look
 from platform_core.distribution.windows import Seen
 from webapp.clusters import queries as clusters
 from webapp.deployments.delivery import seating

@@ -15,6 +15,7 @@ from agent.transfer.pacing import Link
 from agent.transfer.progress import STORE as STORE_NAME
 from agent.transfer.ranges import SILENCE_SECONDS
 from agent.transfer.sources import Source, SourceChanged, SourceFailed, StoreSource
+from platform_core.distribution.ending import Ending, look
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
 from platform_core.distribution.runs import count
 from platform_core.distribution.swarm import LEAP_SECONDS, PATIENCE_LEAPS, Follow, View, next_actions
@@ -97,6 +98,7 @@ class Pull:
         self._store_sent_wrong: set[int] = set()
         self._store_changed: SourceChanged | None = None  # then only what others have already can come
         self._came_at = 0.0
+        self._ending = Ending(0)
         self._link_in_doubt = False  # somebody else was to be asked, and now it is the store
         self._broken: TrainmasterError | None = None
         self._last_trouble: dict[str, str] = {}
@@ -117,6 +119,7 @@ class Pull:
         # After a restart the lanes that hold something are under way, and may find all they knew gone.
         now = self._came_at = asyncio.get_running_loop().time()
         self._progressed = [now if runs else 0.0 for runs in self._book.runs()]
+        self._ending = Ending(int(now * 1000), tuple(map(count, self._book.runs())))
         try:
             while self._landing.bytes_missing:
                 self._news.clear()
@@ -190,7 +193,7 @@ class Pull:
         named = {source for lane in self._route.plan.lanes for source in lane if source != STORE}
         gone = {name for name in named if name not in self._neighbours}
         gone |= {name for name, (neighbour, _) in self._neighbours.items() if neighbour.gone}
-        return View(
+        view = View(
             pieces=landing.count,
             holds=self._book.runs(),
             neighbours={name: neighbour.holds for name, (neighbour, _) in self._neighbours.items()},
@@ -200,6 +203,10 @@ class Pull:
             gone=frozenset(gone | self._distrusted),
             stalled=frozenset(stalled),
         )
+        before, self._ending = self._ending, look(self._ending, view, int(now * 1000))
+        if self._ending.avoided.keys() - before.avoided.keys():
+            self._meet_all()
+        return replace(view, slow=self._ending.slow(int(now * 1000)))
 
     def _known(self, follow: Follow | None) -> Follow | None:
         """A new plan may have parted us from whom we follow."""

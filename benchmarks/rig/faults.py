@@ -137,6 +137,13 @@ async def link_at_a_tenth(run: Run) -> None:
     run.network.shape(run.network.hosts[node], run.rate_mbit * TENTH)
 
 
+async def sends_at_a_tenth(run: Run) -> None:
+    """A link that is bad in one direction: it takes as much as anybody, and those it feeds are late."""
+    node = run.inner()
+    run.touched.add(node)
+    run.network.shape_sending(run.network.hosts[node], run.rate_mbit * TENTH)
+
+
 async def disk_flips_bits(run: Run) -> None:
     """Of one who feeds others, while its agent is away; a follower that begins anew is offered what became of it.
 
@@ -249,11 +256,12 @@ def _after_silence(run: Run) -> float:
     return Patience().silence + run.manifest.piece_size / SLOWEST + LOOK_AGAIN_SECONDS
 
 
-def _after_judging(run: Run) -> float:
-    """One lane comes at a tenth until it has been slow in two windows, the first of which had begun before, and the
-    plan is mended; what was left comes at the end over the whole link."""
+def _after_judging(windows: int) -> Callable[[Run], float]:
+    """One lane comes at a tenth until so many windows running have been bad, the first of which had begun before, and
+    the plan is mended; what was left comes at the end over the whole link."""
     clocks = Clocks()
-    return (1 - TENTH) * (3 * clocks.measure_ms / 1000 + clocks.round_s) / run.forest.lanes
+    seconds = (windows + 1) * clocks.measure_ms / 1000 + clocks.round_s
+    return lambda run: (1 - TENTH) * seconds / run.forest.lanes
 
 
 def _after_refusing(run: Run) -> float:
@@ -267,7 +275,8 @@ FAULTS: dict[str, Fault] = {
     "puller_killed": Fault(puller_killed, _at_once),
     "worker_paused": Fault(worker_paused, _after_silence),
     "node_cut_off": Fault(node_cut_off, _after_silence),
-    "link_at_a_tenth": Fault(link_at_a_tenth, _after_judging),
+    "link_at_a_tenth": Fault(link_at_a_tenth, _after_judging(windows=2)),
+    "sends_at_a_tenth": Fault(sends_at_a_tenth, _after_judging(windows=3)),
     "disk_flips_bits": Fault(disk_flips_bits, _at_once),
     "disk_full": Fault(disk_full, _at_once, needs_small_disk=True),
     "coordinator_killed": Fault(coordinator_killed, lambda run: 0.0),

@@ -94,16 +94,22 @@ class Network:
         return host
 
     def shape(self, host: Host, rate_mbit: float) -> None:
-        kbit = int(rate_mbit * 1000)
-        shape = ["root", "tbf", "rate", f"{kbit}kbit", "burst", "128kb", "limit", PORT_BUFFER]
-        _run("tc", "qdisc", "replace", "dev", host.port, *shape)
-        _run("tc", "-n", host.namespace, "qdisc", "replace", "dev", "eth0", *shape)
+        _run("tc", "qdisc", "replace", "dev", host.port, *_bucket(rate_mbit))
+        self.shape_sending(host, rate_mbit)
+
+    def shape_sending(self, host: Host, rate_mbit: float) -> None:
+        """What it takes stays as it was."""
+        _run("tc", "-n", host.namespace, "qdisc", "replace", "dev", "eth0", *_bucket(rate_mbit))
 
     def cut(self, host: Host) -> None:
         _run("ip", "link", "set", host.port, "down")
 
     def mend(self, host: Host) -> None:
         _run("ip", "link", "set", host.port, "up")
+
+
+def _bucket(rate_mbit: float) -> tuple[str, ...]:
+    return ("root", "tbf", "rate", f"{int(rate_mbit * 1000)}kbit", "burst", "128kb", "limit", PORT_BUFFER)
 
 
 def _set(name: str, value: str, *where: str) -> None:

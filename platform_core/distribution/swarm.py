@@ -47,7 +47,7 @@ class View:
     leap: int
     patience: int
     gone: frozenset[str] = frozenset()
-    slow: frozenset[str] = frozenset()
+    slow: frozenset[str] = frozenset()  # they hardly send: asked only where nobody else is left
     stalled: frozenset[int] = frozenset()  # lanes in which nothing came for too long
 
 
@@ -93,7 +93,8 @@ def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> F
         return Follow(lane, source, first, _end(runs, first, length))
     # Nobody leaves a parent only because nothing has come so far down yet.
     stalls = lane in view.stalled and (view.holds[lane] or parent in view.gone)
-    way_out = _way_out(plan, view, lane, first, length) if stalls else None
+    left = parent in view.slow and parent not in view.gone
+    way_out = _way_out(plan, view, lane, first, length) if stalls or left else None
     source, runs = way_out or _source(peers, view, first, now)
     return Follow(lane, source, first, _end(runs, first, length))
 
@@ -200,14 +201,16 @@ def _source(peers: list[tuple[str, Runs]], view: View, first: int, now: Follow |
 
 
 def _way_out(plan: NodePlan, view: View, lane: int, first: int, length: int) -> tuple[str, Runs] | None:
-    """In a lane that stalls two wait for each other, or something above is broken: then from any neighbour that is
-    far ahead. The store is asked by those whose parent is gone, when nobody they know has the piece."""
+    """In a lane that stalls two wait for each other, or something above is broken; and where the parent hardly sends,
+    others in the lane may be as late. Then from any neighbour that is far ahead. The store is asked by those whose
+    parent is gone, when nobody they know has the piece."""
     everybody = _peers((*plan.lanes[lane], *_everybody(plan, lane)), view, lane)
     having = [peer for peer in everybody if run_at(peer[1], first)]
     if not having and plan.lanes[lane][0] in view.gone:
         return STORE, ()
-    ahead = (p for p in having if frontier(p[1]) > first + view.leap or frontier(p[1]) == length)
-    return next(ahead, None)
+    ahead = [p for p in having if frontier(p[1]) > first + view.leap or frontier(p[1]) == length]
+    now = view.following[lane]
+    return next((p for p in ahead if now and p[0] == now.source), ahead[0] if ahead else None)
 
 
 def _rarest(gaps: Runs, peers: list[tuple[str, Runs]]) -> Run:

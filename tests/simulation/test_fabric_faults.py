@@ -163,3 +163,13 @@ def test_nobody_waits_long_for_nodes_that_send_a_tenth_of_what_they_take() -> No
     outcome = run(places, weak=weak, pieces=12_000)
     assert max(outcome.finished_ms.values()) <= 2 * undisturbed
     assert outcome.store_copies <= 1.02
+
+
+def test_nobody_waits_long_for_one_that_sends_a_tenth_where_all_ends_before_it_is_known() -> None:
+    """Eight times as long, when its followers stayed to the end."""
+    places = places_in(1, 8)
+    undisturbed = max(run(places, pieces=600).finished_ms.values())
+    outcome = run(places, weak={places[1].node}, pieces=600)
+    assert outcome.mended == 0
+    assert max(outcome.finished_ms.values()) <= 2 * undisturbed
+    assert outcome.store_copies == 1

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from platform_core.distribution.ending import Ending, look
 from platform_core.distribution.estimate import Conditions
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
 from platform_core.distribution.planners.routes import Place
@@ -42,10 +43,13 @@ class Nodes:
         self._start = [0] * count  # of the newest run
         self._gap = [0] * count  # where the gap that is being filled began
         self._following: list[Follow | None] = [None] * count
-        self._open = [sum(length > 0 for length in self.lengths)] * len(self.names)
+        self._most_open = sum(length > 0 for length in self.lengths)
+        self._open = [self._most_open] * len(self.names)
         self._gone: set[str] = set()
         self._astray: set[int] = set()  # flows that do not come from where the plan would have them
         self._watched = self.flows.place.copy()
+        self._endings: dict[int, Ending] = {}
+        self._slow: dict[int, frozenset[str]] = {}
 
     def open_count(self, given_up: Collection[str]) -> int:
         """How many are still to finish."""
@@ -111,7 +115,7 @@ class Nodes:
             else:
                 self._astray.discard(flow)
 
-    def watch(self) -> None:
+    def watch(self, now_ms: int) -> None:
         """Every node looks now and then. Asked are those whose answer can differ: a lane stands still, is far behind
         its source, or does not come from where the plan would have it. One in which nobody is asked stands still too.
         """
@@ -124,8 +128,21 @@ class Nodes:
         for flow in np.flatnonzero(still).tolist():
             stalled.setdefault(flow // self.lanes, set()).add(flow % self.lanes)
         others = {*self._astray, *np.flatnonzero(far).tolist()}
-        numbers = sorted({*stalled, *(flow // self.lanes for flow in others)})
-        self.decide([self.names[number] for number in numbers], stalled)
+        numbers = {*stalled, *(flow // self.lanes for flow in others), *self._avoiding(now_ms)}
+        self.decide([self.names[number] for number in sorted(numbers)], stalled)
+
+    def _avoiding(self, now_ms: int) -> list[int]:
+        """Those that leave somebody who hardly sends."""
+        left = []
+        for number, still in enumerate(self._open):
+            if not 0 < still < self._most_open or not self.flows.alive[number]:
+                continue
+            before = self._endings.get(number, Ending(0))
+            after = look(before, self._view(self.names[number], ()), now_ms)
+            self._endings[number], self._slow[number] = after, after.slow(now_ms)
+            if after.slow(now_ms) - before.slow(now_ms):
+                left.append(number)
+        return left
 
     # deciding
 
@@ -158,6 +175,7 @@ class Nodes:
             self.leap,
             self.leap * PATIENCE_LEAPS,
             frozenset(self._gone),
+            slow=self._slow.get(self.number[node], frozenset()),
             stalled=frozenset(stalled),
         )
 

@@ -133,7 +133,7 @@ class Fabric:
                 self._back.add(node)
                 self._nodes.come_back(node, any(seat.node == node for seat in self._forest.seats))
             case "watch":
-                self._nodes.watch()
+                self._nodes.watch(self._milliseconds(now))
                 self._at(now + self._watch, "watch")
             case "mend":
                 self._mend()

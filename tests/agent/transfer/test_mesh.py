@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from agent.transfer.neighbour import Patience
+from agent.transfer.pull import Trying
 from agent.transfer.receiver import Delivery
-from platform_core.distribution.forest import Forest, node_plans
+from platform_core.distribution.forest import STORE, Forest, node_plans
 from platform_core.distribution.manifest import Manifest
 from platform_core.distribution.planners import mesh
 from platform_core.distribution.planners.routes import Place
@@ -88,6 +90,29 @@ async def test_behind_slow_links_one_copy_leaves_the_store_and_nobody_sends_much
     sent = [landing.sent.total / manifest.total_bytes for landing in landings if landing is not None]
     assert max(sent) <= 1.5
     assert sum(sent) == pytest.approx(5, abs=0.2), "each of the others from a neighbour, once"
+
+
+async def test_in_the_end_one_that_hardly_sends_is_left_for_others(
+    six: dict[str, Node], store: GatedStore, manifest: Manifest
+) -> None:
+    """Not the root of a lane, of which others have nothing."""
+    forest = grown()
+    inner = [seat.node for seat in forest.seats if STORE not in seat.parents]
+    weak = six[max(inner, key=lambda name: sum(seat.parents.count(name) for seat in forest.seats))]
+    weak.cap_out = PIECE  # a piece a second
+    for node in six.values():
+        await node.stop()
+        node.trying = Trying(patience=Patience(silence=50.0, strangeness=50.0))
+        await node.start()
+    store.open()
+    for name, order in orders(six, forest, manifest, store.url).items():
+        six[name].begin(order)
+    ends = [await node.ended() for node in six.values()]
+    assert all(completed(end) for end in ends), ends
+    landing = weak.holdings.landing(manifest.id)
+    assert landing is not None
+    assert landing.sent.total < manifest.total_bytes / 4, "of the model that it has a place for"
+    assert store.bytes_sent == manifest.total_bytes
 
 
 @pytest.mark.parametrize("number", range(6))

@@ -102,9 +102,9 @@ def of(from_ms: int, to_ms: int, seen: Collection[str] | None) -> Figures:
 def compared(now: Figures, before: Figures) -> tuple[Figure, ...]:
     return (
         _figure("Slots held", now.held, before.held, _share),
-        _figure("Busy, of those held", now.busy, before.busy, _share),
-        _figure("Half started within", now.wait_p50_ms, before.wait_p50_ms, format_duration_ms),
-        _figure("95 % started within", now.wait_p95_ms, before.wait_p95_ms, format_duration_ms),
+        _figure("Held slots busy", now.busy, before.busy, _share),
+        _figure("Half waited up to", now.wait_p50_ms, before.wait_p50_ms, format_duration_ms),
+        _figure("95 % waited up to", now.wait_p95_ms, before.wait_p95_ms, format_duration_ms),
         _figure("GPU-hours", now.gpu_ms, before.gpu_ms, _hours),
         _figure("Cost", now.micro_dollars, before.micro_dollars, format_micro_dollars),
         _figure("Failed attempts", now.failures, before.failures, str),

@@ -59,9 +59,9 @@ def test_a_week_is_told_by_its_own_figures_and_how_they_changed(last: Week) -> N
     told = {each.label: (each.value, each.note) for each in made.figures}
     assert told == {
         "Slots held": ("100 %", "up from 50 %"),
-        "Busy, of those held": ("50 %", "as before"),
-        "Half started within": ("1 h", "down from 2 h"),
-        "95 % started within": ("1 h", "down from 2 h"),
+        "Held slots busy": ("50 %", "as before"),
+        "Half waited up to": ("1 h", "down from 2 h"),
+        "95 % waited up to": ("1 h", "down from 2 h"),
         "GPU-hours": ("16.0", "up from 4.0"),
         "Cost": ("$16.00", "up from $4.00"),
         "Failed attempts": ("0", "as before"),
@@ -75,7 +75,7 @@ def test_a_week_is_told_by_its_own_figures_and_how_they_changed(last: Week) -> N
 def test_without_a_week_before_nothing_is_compared(last: Week) -> None:
     made = report.make(None, last.to_ms - WEEK_MS, is_over=True)
     notes = {each.label: each.note for each in made.figures}
-    assert notes["Slots held"] == notes["95 % started within"] == ""
+    assert notes["Slots held"] == notes["95 % waited up to"] == ""
     assert notes["GPU-hours"] == "up from 0.0"
 
 

@@ -16,6 +16,7 @@ from platform_core.distribution.rollout_states import (
     RolloutState,
 )
 
+SLOWEST_LOOK = 50_000_000  # bytes per second that every disk reads and every processor hashes
 ANSWER_MS = 30_000  # beside the time that the command may take: for the way there and back
 
 
@@ -40,13 +41,13 @@ def answer_due_ms(rollout: Rollout) -> int | None:
     return _due_ms(rollout, rollout.asked_ms)
 
 
-def switch_due_ms(rollout: Rollout, member: Member, held_ms: int = 0) -> int | None:
-    """Until when it should have told how its switch went; None where it was not told to, or has. `held_ms`: since when
-    it has its copy, as an agent that starts again looks at that first. Without a hook of this version it may still have
-    to wait for that of another one."""
+def switch_due_ms(rollout: Rollout, member: Member, held_ms: int = 0, looks_at_bytes: int = 0) -> int | None:
+    """Until when it should have told how its switch went; None where it was not told to, or has. An agent that starts
+    again looks at its copy first: `held_ms` is since when it has it, or `looks_at_bytes` what it still looks at. Without
+    a hook of this version it may still have to wait for that of another one."""
     if member.state is not MemberState.SWITCHING or member.told_ms is None:
         return None
-    return _due_ms(rollout, max(member.told_ms, held_ms))
+    return _due_ms(rollout, max(member.told_ms, held_ms)) + looks_at_bytes * 1000 // SLOWEST_LOOK
 
 
 def _due_ms(rollout: Rollout, since_ms: int) -> int:

@@ -56,6 +56,10 @@ def test_a_node_that_never_tells_how_its_switch_went_has_failed_it() -> None:
     assert [c.switch_due_ms(rollout, member) for member in rollout.members] == [due, None, None]
     looked_again = c.switch_due_ms(rollout, rollout.members[0], held_ms=50_000)
     assert looked_again == due + 49_999, "an agent that starts again looks at what it holds first"
+    looks = c.switch_due_ms(rollout, rollout.members[0], looks_at_bytes=500 * 10**9)
+    assert looks == due + 10_000_000, (
+        "as long as the slowest disk would take for half a terabyte, and no longer"
+    )
     silent = s.SwitchFailed(due, "system", "n0", 1, None, "no answer since 12:00:00 UTC")
     stopped = after(rollout, silent)
     assert (stopped.state, stopped.reason) == (S.FAILED, "n0: reload: no answer since 12:00:00 UTC")

@@ -9,7 +9,6 @@ from platform_core.distribution.rollout_checks import (
     answer_due_ms,
     how_it_ended,
     next_check_ms,
-    switch_due_ms,
     unanswered,
 )
 from platform_core.distribution.rollout_states import DESCRIPTION, MemberState, RolloutState
@@ -22,6 +21,7 @@ from webapp.deployments.mapping import rollout_value
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
 from webapp.deployments.rollout import activity
 from webapp.deployments.rollout.story import clock, watch
+from webapp.deployments.rollout.switching import Owed, switches
 
 SHOWN = 50
 SAID = 5  # of the commands that failed, in full
@@ -71,7 +71,7 @@ def panel(row: Deployment, actor: Actor, now_ms: int) -> dict[str, Any] | None:
         "badge": badge(row),
         "answer": _replacement(replaced)
         if replaced
-        else _answer(value, newer, now_ms) | _waits_for_lost(value, members),
+        else _answer(value, switches(row, value), newer, now_ms) | _waits_for_lost(value, members),
         "said": [(line["node"], line["said"]) for line in lines if line["said"]][:SAID],
         "steps": [] if replaced or value.state is _S.ROLLED_BACK else _steps(value, now_ms),
         "plan": _plan(value),
@@ -89,7 +89,7 @@ def panel(row: Deployment, actor: Actor, now_ms: int) -> dict[str, Any] | None:
     }
 
 
-def _answer(value: Value, newer: str, now_ms: int) -> dict[str, str]:
+def _answer(value: Value, owed: Sequence[Owed], newer: str, now_ms: int) -> dict[str, str]:
     active, total, canaries = _count(value, _M.ACTIVE), len(value.members), len(value.canaries)
     detail = DESCRIPTION[value.state]
     match value.state:
@@ -100,7 +100,7 @@ def _answer(value: Value, newer: str, now_ms: int) -> dict[str, str]:
         case _S.CANARY:
             ran = sum(member.state is _M.ACTIVE for member in value.canaries)
             tone, headline = "run", f"{ran} of {_canaries(canaries)} run it"
-            detail = f"{detail} {_switching(value)}".strip()
+            detail = f"{detail} {_switching(owed)}".strip()
         case _S.HOLDING:
             verb = "runs" if canaries == 1 else "run"
             tone, headline = (
@@ -112,7 +112,7 @@ def _answer(value: Value, newer: str, now_ms: int) -> dict[str, str]:
             )
         case _S.PROMOTING:
             tone, headline = "run", f"Active on {active} of {total} nodes"
-            detail = f"{detail} {_switching(value)}".strip()
+            detail = f"{detail} {_switching(owed)}".strip()
         case _S.ACTIVE:
             tone, headline = "wait" if active < total else "ok", f"Active on {active} of {total} nodes"
             detail = newer or value.reason or "Its link points to this version on every node."
@@ -171,15 +171,17 @@ def _checks(value: Value, now_ms: int) -> str:
     return f"{rounds}; {waits}. Without one in {left} the check counts as failed."
 
 
-def _switching(value: Value) -> str:
+def _switching(owed: Sequence[Owed]) -> str:
     """Who was told to switch and has not told how that went."""
-    told = [m for m in value.members if m.state is _M.SWITCHING and m.told_ms is not None]
-    if not told:
+    if not owed:
         return ""
-    first = min(told, key=lambda m: m.told_ms or 0)
-    others = f" and {len(told) - 1} more" if len(told) > 1 else ""
-    until = clock(switch_due_ms(value, first) or 0)
-    return f"No word yet from {with_hostnames(first.node)}{others}; without one by {until} the switch has failed."
+    first = min(owed, key=lambda one: one.due_ms)
+    others = f" and {len(owed) - 1} more" if len(owed) > 1 else ""
+    looks = ", which looks at its copy again" if first.looks else ""
+    return (
+        f"No word yet from {with_hostnames(first.node)}{others}{looks}; "
+        f"without one by {clock(first.due_ms)} the switch has failed."
+    )
 
 
 def _steps(value: Value, now_ms: int) -> list[dict[str, Any]]:

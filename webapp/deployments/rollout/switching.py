@@ -31,13 +31,14 @@ from webapp.live.identity import now_ms
 LOST = "its node is lost"
 
 
-class _Owed(NamedTuple):
+class Owed(NamedTuple):
     """An answer: how the switch went, or with revision 0 the health check."""
 
     node: str
     since_ms: int
     due_ms: int
     revision: int = 0
+    looks: bool = False  # at its copy, as an agent does when it starts
 
 
 def planned(manner: Manner, nodes: int) -> RolloutPlan | None:
@@ -226,8 +227,8 @@ def _without_answer(row: Deployment, now: int) -> list[said.Event]:
     members = list(asked.select_related("node"))
     value = mapping.rollout_value(rollout, members)
     nodes, due = {member.node_id: member.node for member in members}, answer_due_ms(value)
-    owed = [_Owed(each.node, rollout.asked_ms or 0, due) for each in unanswered(value) if due is not None]
-    late = [one for one in (*owed, *_switches(row, value)) if now >= one.due_ms]
+    owed = [Owed(each.node, rollout.asked_ms or 0, due) for each in unanswered(value) if due is not None]
+    late = [one for one in (*owed, *switches(row, value)) if now >= one.due_ms]
     heard = cluster_queries.last_seen({one.node: nodes[one.node].last_seen_ms for one in late})
     events: list[said.Event] = []
     for one in late:
@@ -236,6 +237,7 @@ def _without_answer(row: Deployment, now: int) -> list[said.Event]:
             why += f"; the node is gone, last heard {story.clock(heard[one.node])}"
         elif heard[one.node] >= one.due_ms:
             why += ", though the node is there"
+            why += " and looks at its copy again; is its disk well?" if one.looks else ""
         else:
             continue
         if one.revision:
@@ -245,13 +247,21 @@ def _without_answer(row: Deployment, now: int) -> list[said.Event]:
     return events
 
 
-def _switches(row: Deployment, value: said.Rollout) -> list[_Owed]:
-    """Who was told to switch, and has its copy."""
+def switches(row: Deployment, value: said.Rollout) -> list[Owed]:
+    """Who was told to switch and has not told how that went. Whose copy is not complete looks at it again: else it
+    would not be told to switch any more."""
     told = [member for member in value.members if member.state is MemberState.SWITCHING]
-    there = Worker.objects.filter(deployment=row, node__in=[member.node for member in told])
-    held = dict(there.filter(state=WorkerState.COMPLETE).values_list("node_id", "finished_ms"))
-    dues = [(each, switch_due_ms(value, each, held[each.node] or 0)) for each in told if each.node in held]
-    return [_Owed(each.node, each.told_ms or 0, due, each.revision) for each, due in dues if due is not None]
+    parts = Worker.objects.filter(deployment=row, node__in=[member.node for member in told])
+    copies = {part.node_id: part for part in parts.only("node_id", "state", "finished_ms", "bytes_total")}
+    owed = []
+    for member in told:
+        copy = copies[member.node]
+        looks = copy.state != WorkerState.COMPLETE
+        held_ms, bytes_left = (0, copy.bytes_total) if looks else (copy.finished_ms or 0, 0)
+        due = switch_due_ms(value, member, held_ms, bytes_left)
+        if due is not None:
+            owed.append(Owed(member.node, member.told_ms or 0, due, member.revision, looks))
+    return owed
 
 
 def _locked(deployment_id: str) -> Deployment:

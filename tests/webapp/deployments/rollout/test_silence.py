@@ -99,6 +99,7 @@ def test_an_agent_that_starts_again_in_its_switch_is_given_time_to_look_at_its_c
     agents.act("node-0", "node-1")
     looks = WorkerReport(row.id, "receiving", SIZE, SIZE, b"\x01", 0, 0, "", "", "", 0)
     services.report(agents.nodes[2].id, looks)
+    Worker.objects.update(bytes_total=30 * 10**9, bytes_done=30 * 10**9)  # ten minutes at 50 MB/s
     long_after = RolloutMember.objects.get(rollout=row.id, node=agents.nodes[2]).told_ms + 600_000
     monkeypatch.setattr(switching, "now_ms", lambda: long_after)
     Node.objects.update(last_seen_ms=long_after)
@@ -110,6 +111,35 @@ def test_an_agent_that_starts_again_in_its_switch_is_given_time_to_look_at_its_c
     assert state(row) == "promoting", "it has had its copy for a second"
     agents.act("node-2")
     assert state(row) == "active"
+
+
+def test_an_agent_that_never_has_looked_at_its_copy_has_failed_its_switch(
+    first: Deployment, deploy: Callable[..., Deployment], agents: Agents, monkeypatch: pytest.MonkeyPatch,
+    browser: Callable[..., Any], owner: User,
+) -> None:  # fmt: skip
+    row = deploy(2)
+    agents.hold(row)
+    canary = agents.nodes[0]
+    told = RolloutMember.objects.get(rollout=row.id, node=canary).told_ms
+    services.report(canary.id, WorkerReport(row.id, "receiving", SIZE, SIZE, b"\x01", 0, 0, "", "", "", 0))
+    due = told + 90_000 + SIZE * 1000 // 50_000_000
+    page = browser(owner).get(f"/deployments/{row.id}/").content.decode()
+    looks = (
+        f"No word yet from node-0, which looks at its copy again; without one by {clock(due)} the switch has"
+    )
+    assert looks in page
+    for now in (due - 1, due):
+        assert state(row) == "canary"
+        monkeypatch.setattr(switching, "now_ms", lambda: now)  # noqa: B023
+        Node.objects.filter(id=canary.id).update(last_seen_ms=now)
+        coordination.coordinate()
+    reason = (
+        f"node-0: reload: no answer since {clock(told)}, though the node is there and looks at its copy again; "
+        "is its disk well?"
+    )
+    assert (state(row), Rollout.objects.get(deployment=row).reason) == ("failed", reason)
+    agents.act("node-1", "node-2")
+    assert "2" not in agents.active().values(), "nobody else switches"
 
 
 def test_silence_takes_every_node_back_where_failures_are_counted(

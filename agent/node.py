@@ -100,6 +100,8 @@ class Node:
             rendezvous_port_low=low,
             rendezvous_port_high=high,
             labels=dict(config.labels),
+            receive_cap=config.receive_cap,
+            send_cap=config.send_cap,
         )
 
     def certificate_request(self) -> bytes:

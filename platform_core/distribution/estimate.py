@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from platform_core.distribution import bounds
 from platform_core.distribution.forest import Forest, depths, most_children
@@ -26,13 +26,23 @@ STRATEGIES: Mapping[str, Planner] = {
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Sizes in bytes, rates in bytes per second. `uplink` is what a rack can send and receive; 0: no limit."""
+    """Sizes in bytes, rates in bytes per second. `uplink` is what a rack can send and receive; 0: no limit.
+
+    `caps`: of nodes that may not take or give as much as their links could.
+    """
 
     total_bytes: int
     piece_size: int
     store_rate: int
     node_rate: int
     uplink: int = 0
+    caps: Mapping[str, bounds.Rates] = field(default_factory=dict)
+
+    def port(self, node: str) -> bounds.Rates:
+        cap = self.caps.get(node)
+        if cap is None:
+            return bounds.Rates(self.node_rate, self.node_rate)
+        return bounds.Rates(min(self.node_rate, cap.up), min(self.node_rate, cap.down))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,7 @@ def choose(places: tuple[Place, ...], conditions: Conditions) -> str:
 def estimate(
     strategy: str, links: tuple[Link, ...], places: tuple[Place, ...], conditions: Conditions
 ) -> Estimate:
-    """Exact for equal rates and pieces that each node sends to its successors in turn, when nothing fails."""
+    """Exact for pieces that each node sends to its successors in turn, at equal rates but for caps, if nothing fails."""
     sends = Counter(link.predecessors[0] for link in links if link.predecessors)
     rack = {place.node: (place.block, place.rack) for place in places}
     edges = ((rack[link.predecessors[0]] if link.predecessors else None, rack[link.node]) for link in links)
@@ -89,14 +99,16 @@ def estimate(
 
 
 def estimate_mesh(forest: Forest, places: tuple[Place, ...], conditions: Conditions) -> Estimate:
-    """For equal rates: the slowest of the store, a port and a rack's uplink sets the pace, and each hop costs as many
-    pieces as there are lanes, because a slot carries one lane's share of a link."""
+    """The slowest of the store, a port and a rack's uplink sets the pace of the last node, and each hop costs as many
+    pieces as there are lanes, because a slot carries one lane's share of a link. Nodes that may send little feed fewer,
+    so they count together, in the bound."""
     c = conditions
     rack = {seat.node: seat.rack for seat in forest.seats}
     edges = [(rack.get(parent), seat.rack) for seat in forest.seats for parent in seat.parents]
     crossing = [edge for edge in edges if edge[0] not in (None, edge[1])]
     busiest = _busiest_uplink(edges)
-    rate = min(c.store_rate, c.node_rate)
+    rate = min((c.store_rate, c.node_rate, *(c.port(place.node).down for place in places)))
+    least = bound_ms(places, c)
     if c.uplink and busiest:
         rate = min(rate, c.uplink * forest.lanes // busiest)
     rounds = mesh.estimate_rounds(
@@ -104,8 +116,8 @@ def estimate_mesh(forest: Forest, places: tuple[Place, ...], conditions: Conditi
     )
     return Estimate(
         strategy="mesh",
-        time_ms=-(-rounds * min(c.piece_size, c.total_bytes) * 1000 // rate),
-        bound_ms=bound_ms(places, c),
+        time_ms=max(least, -(-rounds * min(c.piece_size, c.total_bytes) * 1000 // rate)),
+        bound_ms=least,
         store_copies=1 if forest.seats else 0,
         cross_rack_copies=-(-len(crossing) // forest.lanes),
         most_sent_copies=-(-most_children(forest.seats) // forest.lanes),
@@ -116,10 +128,11 @@ def estimate_mesh(forest: Forest, places: tuple[Place, ...], conditions: Conditi
 def bound_ms(places: tuple[Place, ...], conditions: Conditions) -> int:
     """The largest of the bounds that hold here."""
     c = conditions
-    port = bounds.Rates(c.node_rate, c.node_rate)
     uplink = bounds.Rates(c.uplink, c.uplink) if c.uplink else None
-    sizes = Counter((place.block, place.rack) for place in places)
-    racks = [bounds.Rack((port,) * size, uplink) for size in sizes.values()]
+    ports: dict[RackKey, list[bounds.Rates]] = {}
+    for place in places:
+        ports.setdefault((place.block, place.rack), []).append(c.port(place.node))
+    racks = [bounds.Rack(tuple(workers), uplink) for workers in ports.values()]
     by_racks = bounds.rack_ms(c.total_bytes, c.store_rate, racks) if racks else 0
     fastest = max(c.store_rate, c.node_rate)
     return max(by_racks, bounds.rounds_ms(c.total_bytes, c.piece_size, len(places), fastest))
@@ -152,10 +165,10 @@ def _time_ms(links: tuple[Link, ...], places: tuple[Place, ...], conditions: Con
     unit, latest = c.store_rate * c.node_rate * (c.uplink or 1), 0
     for link in links:
         parent = link.predecessors[0] if link.predecessors else ""
-        rate = c.node_rate if parent else c.store_rate
+        rate = c.port(parent).up if parent else c.store_rate
         first, period = reached.get(parent, (0, 0))
         turn[parent] += 1
-        step = max(unit // rate, unit // c.node_rate)
+        step = max(unit // rate, unit // c.port(link.node).down)
         period = max(period, fan_out[parent] * (unit // rate), step)
         crosses = bool(parent) and rack[parent] != rack[link.node]
         if c.uplink and crosses:

@@ -43,8 +43,8 @@ def answer_due_ms(rollout: Rollout) -> int | None:
 
 def switch_due_ms(rollout: Rollout, member: Member, held_ms: int = 0, looks_at_bytes: int = 0) -> int | None:
     """Until when it should have told how its switch went; None where it was not told to, or has. An agent that starts
-    again looks at its copy first: `held_ms` is since when it has it, or `looks_at_bytes` what it still looks at. Without
-    a hook of this version it may still have to wait for that of another one."""
+    again looks at its copy first: `held_ms` is since when it has it, `looks_at_bytes` what it still looks at. Without a
+    hook of this version it may still have to wait for that of another one."""
     if member.state is not MemberState.SWITCHING or member.told_ms is None:
         return None
     return _due_ms(rollout, max(member.told_ms, held_ms)) + looks_at_bytes * 1000 // SLOWEST_LOOK

@@ -184,6 +184,7 @@ class Plan(Answer):
     bytes: int = 0
     workers: int = 0
     rate: int = 0  # bytes per second on each link
+    nodes_capped: int = 0  # take or give less, by their own caps
     bound_seconds: float = 0.0
     strategies: Sequence[
         Mapping[str, Any]

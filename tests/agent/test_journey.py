@@ -17,11 +17,12 @@ RUNNING, EXITED = session_pb2.AttemptObserved.RUNNING, session_pb2.AttemptObserv
 
 
 async def test_a_node_joins_runs_a_job_and_cleans_up(gateway: Gateway, agent: AgentProcess) -> None:
-    await agent.start("--rack", "r1", "--label", "disk=nvme")
+    await agent.start("--rack", "r1", "--label", "disk=nvme", "--receive-cap-mib", "5", "--send-cap-mib", "3")
     await gateway.until(lambda: gateway.heartbeats)
     description = gateway.hellos[0].node
     assert (description.rack, len(description.slots), description.gpu_type) == ("r1", 2, "cpu")
     assert dict(description.labels) == {"disk": "nvme"}
+    assert (description.receive_cap, description.send_cap) == (5 << 20, 3 << 20)
     identity = agent.data / "node.json"
     assert stat.S_IMODE(identity.stat().st_mode) == 0o600
 

@@ -20,6 +20,8 @@ class Node(models.Model):
     transfer_port = models.PositiveIntegerField()
     rendezvous_port_low = models.PositiveIntegerField()
     rendezvous_port_high = models.PositiveIntegerField()
+    receive_cap = models.BigIntegerField(default=0, help_text="bytes per second of models; 0: no cap")
+    send_cap = models.BigIntegerField(default=0, help_text="bytes per second of models; 0: no cap")
     state = models.CharField(
         max_length=10, choices=[(s.value, s.value) for s in NodeState], default=NodeState.LOST
     )

@@ -236,6 +236,8 @@ def facts(node: Node) -> list[tuple[str, str]]:
         ("Id", node.id),
         ("Address", node.address),
         ("Transfer port", str(node.transfer_port)),
+        ("Models in, at most", _cap(node.receive_cap)),
+        ("Models out, at most", _cap(node.send_cap)),
         ("Rendezvous ports", ports),
         ("CPUs", str(node.cpus)),
         ("Memory", format_bytes(node.memory_bytes)),
@@ -243,6 +245,10 @@ def facts(node: Node) -> list[tuple[str, str]]:
         ("Agent", node.agent_version),
         ("Credential", "revoked" if node.revoked_ms is not None else "valid"),
     ]
+
+
+def _cap(rate: int) -> str:
+    return f"{format_bytes(rate)}/s" if rate else "no cap"
 
 
 def join_hint() -> dict[str, str]:

@@ -185,6 +185,14 @@ def places(names: Iterable[str]) -> tuple[Place, ...]:
     return tuple(where[node_id] for node_id in dict.fromkeys(found[name].id for name in wanted))
 
 
+def transfer_caps(node_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """node → bytes per second of models that it may take in and give out, 0 is no cap; of those that have one."""
+    capped = Node.objects.exclude(receive_cap=0, send_cap=0).filter(id__in=list(node_ids))
+    return {
+        node: (takes, gives) for node, takes, gives in capped.values_list("id", "receive_cap", "send_cap")
+    }
+
+
 def without_agent(node_ids: Iterable[str]) -> frozenset[str]:
     """Those of these nodes from which nobody can fetch anything."""
     rows = Node.objects.filter(id__in=list(node_ids), transfer_port=0)

@@ -28,6 +28,8 @@ class NodeDescription:
     rendezvous_port_low: int
     rendezvous_port_high: int
     labels: dict[str, str] = field(default_factory=dict)
+    receive_cap: int = 0  # bytes per second of models; 0 is no cap
+    send_cap: int = 0
 
 
 WORKER_LABEL = "worker_id"  # under which a node without the agent goes by the name it gave itself

@@ -22,6 +22,8 @@ def description(node: enrolment_pb2.NodeDescription) -> NodeDescription:
         rendezvous_port_low=node.rendezvous_port_low,
         rendezvous_port_high=node.rendezvous_port_high,
         labels=dict(node.labels),
+        receive_cap=node.receive_cap,
+        send_cap=node.send_cap,
     )
 
 

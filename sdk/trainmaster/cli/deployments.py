@@ -244,7 +244,10 @@ def _tell_plan(plan: Plan, as_json: bool) -> None:
         empty="There is nothing to compare.",
     )  # fmt: skip
     size, rate = format_bytes(plan.bytes), format_bytes(plan.rate)
-    told = f"{size} to {plan.workers} nodes with {rate}/s on each link: no strategy could take less than"
+    less = f", less at {plan.nodes_capped} of them by their own caps" if plan.nodes_capped else ""
+    told = (
+        f"{size} to {plan.workers} nodes with {rate}/s on each link{less}: no strategy could take less than"
+    )
     click.echo(f"{told} {_duration(plan.bound_seconds)}. Nothing has been moved.", err=True)
     click.echo(_LOADS, err=True)
     if plan.short_of_room:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from platform_core.distribution.bounds import Rates
 from platform_core.distribution.estimate import STRATEGIES, Conditions, choose, compare, estimate
 from platform_core.distribution.planners import pipelines
 from platform_core.distribution.planners.routes import Link, Place
@@ -150,3 +151,49 @@ def test_nobody_and_nothing_take_no_time() -> None:
     assert [each.time_ms for each in compare((), ORIGINAL)] == [0] * 5
     nothing = Conditions(0, 10, 10, 10)
     assert [each.time_ms for each in compare(HUNDRED, nothing)] == [0] * 5
+
+
+CHAIN_OF_THREE = (Place("a"), Place("b"), Place("c"))
+
+
+@pytest.mark.parametrize(
+    ("capped", "rounds"),
+    [
+        ({}, 3 + 9),
+        ({"c": Rates(up=10, down=5)}, 2 + 2 + 9 * 2),
+        ({"b": Rates(up=5, down=10)}, 2 + 2 + 9 * 2),
+        ({"a": Rates(up=10, down=5)}, 2 + 1 + 1 + 9 * 2),
+        ({"c": Rates(up=1, down=10)}, 3 + 9),
+    ],
+    ids=[
+        "none",
+        "the last takes half",
+        "the second gives half",
+        "the first takes half",
+        "the last has nobody behind it",
+    ],
+)
+def test_a_node_with_a_cap_of_its_own_slows_itself_and_those_behind_it(
+    capped: dict[str, Rates], rounds: int
+) -> None:
+    links = STRATEGIES["chain"](CHAIN_OF_THREE)
+    seen = estimate("chain", links, CHAIN_OF_THREE, Conditions(100, 10, 10, 10, caps=capped))
+    assert seen.time_ms == rounds * 1000
+    assert seen.bound_ms <= seen.time_ms
+
+
+@given(st.integers(2, 30), st.integers(1, 10), st.integers(1, 10))
+def test_no_strategy_is_said_to_be_quicker_than_caps_allow(workers: int, takes: int, gives: int) -> None:
+    places = tuple(Place(f"n{n:02}", f"r{n % 3}") for n in range(workers))
+    conditions = Conditions(10**6, 10**3, 10**5, 10**5, caps={"n00": Rates(gives * 10**4, takes * 10**4)})
+    for each in compare(places, conditions):
+        assert each.time_ms >= each.bound_ms >= 10**6 * 1000 // (takes * 10**4)
+
+
+def test_caps_on_what_all_send_make_the_mesh_longer_as_all_copies_must_come_from_somebody() -> None:
+    places = tuple(Place(f"n{n:02}") for n in range(10))
+    caps = {place.node: Rates(up=10**4, down=10**5) for place in places}
+    seen = {
+        each.strategy: each for each in compare(places, Conditions(10**6, 10**3, 10**5, 10**5, caps=caps))
+    }
+    assert seen["mesh"].time_ms == 10 * 10**6 * 1000 // (10**5 + 10 * 10**4)

@@ -54,6 +54,14 @@ class Migration(migrations.Migration):
                 ("rendezvous_port_low", models.PositiveIntegerField()),
                 ("rendezvous_port_high", models.PositiveIntegerField()),
                 (
+                    "receive_cap",
+                    models.BigIntegerField(default=0, help_text="bytes per second of models; 0: no cap"),
+                ),
+                (
+                    "send_cap",
+                    models.BigIntegerField(default=0, help_text="bytes per second of models; 0: no cap"),
+                ),
+                (
                     "state",
                     models.CharField(
                         choices=[

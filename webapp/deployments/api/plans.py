@@ -42,6 +42,7 @@ class PlanOut(serializers.Serializer[Any]):
     workers = serializers.IntegerField()
     strategy = serializers.CharField(help_text="that would be taken")
     rate = serializers.IntegerField(help_text="bytes per second on each link that this reckons with")
+    nodes_capped = serializers.IntegerField(help_text="that take or give less than that, by their own caps")
     bound_seconds = serializers.FloatField(help_text="the least that any strategy could take at that rate")
     strategies = EstimateOut(many=True, help_text="the quickest first")
     short_of_room = ShortOut(
@@ -86,6 +87,7 @@ def _answer(request: Request, asked: Any) -> Response:
                 "workers": len(places),
                 "strategy": planned.strategy,
                 "rate": planned.rate,
+                "nodes_capped": len(planned.capped),
                 "bound_seconds": planned.chosen.bound_ms / 1000,
                 "strategies": planned.estimates,
                 "short_of_room": [

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from platform_core.distribution import estimate, strategies
+from platform_core.distribution.bounds import Rates
 from platform_core.distribution.estimate import Conditions, Estimate
 from platform_core.distribution.forest import Forest
 from platform_core.distribution.planners.routes import Place
@@ -27,6 +28,7 @@ class Plan:
     rate: int
     bound_ms: int  # by the links as they should be, not by what was seen of them
     alone: tuple[Place, ...]  # nodes without the agent, each of which pulls a copy of its own
+    capped: tuple[str, ...]  # nodes whose own caps are below the rate
 
     @property
     def chosen(self) -> Estimate:
@@ -44,7 +46,8 @@ def plan(
     rate, wire = (int(min(each, cap)) for each in (queries.usual_rate() or link, link))
     alone = clusters.without_agent([place.node for place in places])
     there = tuple(place for place in places if place.node not in alone)
-    seen = Conditions(total_bytes, piece_size, rate, rate)
+    caps = _caps(there, link)
+    seen = Conditions(total_bytes, piece_size, rate, rate, caps=caps)
     if strategy == strategies.AUTO:
         strategy = estimate.choose(there, seen)
     return Plan(
@@ -52,9 +55,15 @@ def plan(
         forest=strategies.grow(strategy, there),
         estimates=estimate.compare(there, seen),
         rate=rate,
-        bound_ms=estimate.bound_ms(there, Conditions(total_bytes, piece_size, wire, wire)),
+        bound_ms=estimate.bound_ms(there, Conditions(total_bytes, piece_size, wire, wire, caps=caps)),
+        capped=tuple(node for node, cap in caps.items() if min(cap.up, cap.down) < rate),
         alone=tuple(place for place in places if place.node in alone),
     )
+
+
+def _caps(places: Sequence[Place], link: int) -> dict[str, Rates]:
+    told = clusters.transfer_caps([place.node for place in places])
+    return {node: Rates(up=gives or link, down=takes or link) for node, (takes, gives) in told.items()}
 
 
 def short_of_room(places: Sequence[Place], total_bytes: int) -> list[tuple[str, int]]:

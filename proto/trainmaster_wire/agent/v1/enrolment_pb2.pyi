@@ -108,6 +108,8 @@ class NodeDescription(_message.Message):
     RENDEZVOUS_PORT_LOW_FIELD_NUMBER: _builtins.int
     RENDEZVOUS_PORT_HIGH_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    RECEIVE_CAP_FIELD_NUMBER: _builtins.int
+    SEND_CAP_FIELD_NUMBER: _builtins.int
     hostname: _builtins.str
     rack: _builtins.str
     block: _builtins.str
@@ -123,6 +125,10 @@ class NodeDescription(_message.Message):
     """ChunkTransfer listens here"""
     rendezvous_port_low: _builtins.int
     rendezvous_port_high: _builtins.int
+    receive_cap: _builtins.int
+    """bytes per second of models that may come in; 0: no cap"""
+    send_cap: _builtins.int
+    """and go out"""
     @_builtins.property
     def slots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotDescription]: ...
     @_builtins.property
@@ -144,10 +150,12 @@ class NodeDescription(_message.Message):
         rendezvous_port_low: _builtins.int = ...,
         rendezvous_port_high: _builtins.int = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        receive_cap: _builtins.int = ...,
+        send_cap: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agent_version", b"agent_version", "block", b"block", "cpus", b"cpus", "disk_bytes", b"disk_bytes", "gpu_type", b"gpu_type", "hostname", b"hostname", "labels", b"labels", "memory_bytes", b"memory_bytes", "rack", b"rack", "rendezvous_port_high", b"rendezvous_port_high", "rendezvous_port_low", b"rendezvous_port_low", "slots", b"slots", "transfer_port", b"transfer_port"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agent_version", b"agent_version", "block", b"block", "cpus", b"cpus", "disk_bytes", b"disk_bytes", "gpu_type", b"gpu_type", "hostname", b"hostname", "labels", b"labels", "memory_bytes", b"memory_bytes", "rack", b"rack", "receive_cap", b"receive_cap", "rendezvous_port_high", b"rendezvous_port_high", "rendezvous_port_low", b"rendezvous_port_low", "send_cap", b"send_cap", "slots", b"slots", "transfer_port", b"transfer_port"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

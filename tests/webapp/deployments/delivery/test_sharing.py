@@ -1,16 +1,22 @@
 """What a deployment may take of a node's link, from the request to the order of the agent."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 
 import pytest
+from django.test import Client
 from rest_framework.test import APIClient
 
 from agent.wire import wanted_from
 from platform_core.distribution.sharing import Share
 from platform_core.errors import TrainmasterError
+from platform_core.units import format_bytes
+from tests.webapp.conftest import description
+from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
+from webapp.clusters import services as clusters
 from webapp.clusters.models import Node
 from webapp.deployments import queries
 from webapp.deployments.delivery import sharing
@@ -64,3 +70,26 @@ def test_failed_nodes_try_again_over_rest(
 ) -> None:
     url = f"/api/v1/deployments/{deployment.id}/retry"
     assert api(owner).post(url).json()["id"] == deployment.id
+
+
+def test_a_node_s_own_caps_come_with_its_agent_and_count_in_what_is_told_before_a_start(
+    api: Callable[..., APIClient],
+    browser: Callable[..., Client],
+    owner: User,
+    version: ModelVersion,
+    nodes: list[Node],
+) -> None:
+    free = api(owner).get("/api/v1/deployments/plan?model_id=vision/bytelm&version=1").json()
+    clusters.hello(nodes[3].id, replace(description("node-3", 2), receive_cap=1_000_000, send_cap=2_000_000))
+    told = api(owner).get("/api/v1/deployments/plan?model_id=vision/bytelm&version=1").json()
+    assert (free["nodes_capped"], told["nodes_capped"]) == (0, 1)
+    assert free["bound_seconds"] < 1
+    assert told["bound_seconds"] == SIZE // 1_000 / 1_000
+    assert all(each["time_seconds"] >= told["bound_seconds"] for each in told["strategies"])
+    form = {"model_version": version.id, "targets": [node.id for node in nodes]}
+    page = browser(owner).post("/deployments/plan/", form).content.decode()
+    assert "less at 1 node by their own caps" in page
+    made = api(owner).post("/api/v1/deployments", {"model_id": "vision/bytelm", "version": 1}, format="json")
+    assert made.json()["estimated_time_seconds"] >= told["bound_seconds"]
+    facts = browser(owner).get(f"/nodes/{nodes[3].id}/").content.decode()
+    assert format_bytes(1_000_000) + "/s" in facts

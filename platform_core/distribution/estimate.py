@@ -83,7 +83,7 @@ def choose(places: tuple[Place, ...], conditions: Conditions) -> str:
 def estimate(
     strategy: str, links: tuple[Link, ...], places: tuple[Place, ...], conditions: Conditions
 ) -> Estimate:
-    """Exact for pieces that each node sends to its successors in turn, at equal rates but for caps, if nothing fails."""
+    """Exact where each node sends each piece to its successors in turn, rates are equal but for caps, nothing fails."""
     sends = Counter(link.predecessors[0] for link in links if link.predecessors)
     rack = {place.node: (place.block, place.rack) for place in places}
     edges = ((rack[link.predecessors[0]] if link.predecessors else None, rack[link.node]) for link in links)

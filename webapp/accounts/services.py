@@ -1,6 +1,7 @@
 """What can be done to people, teams and team secrets. Each verb is one transaction with its event."""
 
 import re
+from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
 from django.contrib.auth import authenticate
@@ -106,8 +107,8 @@ def create_department(
     _departments_held_still(parent)
     row = Department(slug=slug, name=name, weight=weight, parent_id=parent)
     _insert(row)
-    after = {"name": name, "weight": weight, "parent_id": parent}
-    _record_department("DepartmentAdded", actor, slug, _place(name, weight, parent), {"after": after})
+    place = _place(name, weight, parent)
+    _record_department("DepartmentAdded", actor, slug, place, {"after": _facts(row)})
     return row
 
 
@@ -118,17 +119,9 @@ def change_department(actor: Actor, slug: str, **changes: Unpack[DepartmentChang
     row = _departments_held_still(changes.get("parent")).get(slug)
     if row is None:
         raise TrainmasterError("not_found", what=f"department {slug}")
-    before = {"name": row.name, "weight": row.weight, "parent_id": row.parent_id}
-    row.name = changes.get("name", row.name)
-    row.weight = changes.get("weight", row.weight)
-    row.parent_id = changes.get("parent", row.parent_id)
-    after = {"name": row.name, "weight": row.weight, "parent_id": row.parent_id}
-    if after == before:
-        return
-    _check(row)
-    row.save(force_update=True)
-    place = _place(row.name, row.weight, row.parent_id)
-    _record_department("DepartmentChanged", actor, slug, place, {"before": before, "after": after})
+    if told := _changed(row, changes, "parent"):
+        place = _place(row.name, row.weight, row.parent_id)
+        _record_department("DepartmentChanged", actor, slug, place, told)
 
 
 @transaction.atomic
@@ -145,8 +138,7 @@ def delete_department(actor: Actor, slug: str) -> None:
     if inside:
         raise TrainmasterError("department_in_use", department=slug, inside=", ".join(inside))
     row.delete()
-    before = {"name": row.name, "weight": row.weight, "parent_id": row.parent_id}
-    _record_department("DepartmentDeleted", actor, slug, row.name, {"before": before})
+    _record_department("DepartmentDeleted", actor, slug, row.name, {"before": _facts(row)})
 
 
 @transaction.atomic
@@ -155,8 +147,7 @@ def create_team(actor: Actor, slug: str, name: str, weight: int = 1, department:
     _hold_department(department)
     team = Team(slug=slug, name=name, weight=weight, department_id=department)
     _insert(team)
-    after = {"name": name, "weight": weight, "department": department}
-    live.record("TeamCreated", f"team:{slug}", actor=actor.name, team=slug, cause=name, data=after)
+    live.record("TeamCreated", f"team:{slug}", actor=actor.name, team=slug, cause=name, data=_facts(team))
     return team
 
 
@@ -166,23 +157,9 @@ def change_team(actor: Actor, slug: str, **changes: Unpack[TeamChanges]) -> None
     _lock(slug)
     _hold_department(changes.get("department"))
     row = Team.objects.get(slug=slug)
-    before = {"name": row.name, "weight": row.weight, "department": row.department_id}
-    row.name = changes.get("name", row.name)
-    row.weight = changes.get("weight", row.weight)
-    row.department_id = changes.get("department", row.department_id)
-    after = {"name": row.name, "weight": row.weight, "department": row.department_id}
-    if after == before:
-        return
-    _check(row)
-    row.save(force_update=True)
-    live.record(
-        "TeamChanged",
-        f"team:{slug}",
-        actor=actor.name,
-        team=slug,
-        cause=_place(row.name, row.weight, row.department_id),
-        data={"before": before, "after": after},
-    )
+    if told := _changed(row, changes, "department"):
+        place = _place(row.name, row.weight, row.department_id)
+        live.record("TeamChanged", f"team:{slug}", actor=actor.name, team=slug, cause=place, data=told)
 
 
 @transaction.atomic
@@ -290,6 +267,25 @@ def _hold_department(slug: str | None) -> None:
 
 def _no_department(slug: str) -> TrainmasterError:
     return TrainmasterError("not_found", f"There is no department {slug}; make it first, or give none")
+
+
+def _facts(row: Department | Team) -> dict[str, Any]:
+    """As the audit log keeps it."""
+    above = {"parent_id": row.parent_id} if isinstance(row, Department) else {"department": row.department_id}
+    return {"name": row.name, "weight": row.weight, **above}
+
+
+def _changed(row: Department | Team, changes: Mapping[str, Any], above: str) -> dict[str, Any]:
+    """What it was before and after; empty where it stays as it is. `above` is the change that names a department."""
+    before = _facts(row)
+    for name, value in changes.items():
+        setattr(row, f"{name}_id" if name == above else name, value)
+    after = _facts(row)
+    if after == before:
+        return {}
+    _check(row)
+    row.save(force_update=True)
+    return {"before": before, "after": after}
 
 
 def _check(row: Department | Team) -> None:

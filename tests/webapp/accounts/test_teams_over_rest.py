@@ -1,15 +1,14 @@
 """Departments and teams over REST: what an operator's program may change, what it is refused, and who sees what."""
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
 from django.test import Client
 from rest_framework.test import APIClient
 
 from platform_core.errors import TrainmasterError
+from tests.support.rivals import rival
 from tests.webapp.conftest import Cast
 from webapp.accounts import queries, services
 from webapp.accounts.models import Department, Team, User
@@ -184,27 +183,10 @@ def test_a_team_is_not_made_without_weight(cast: Cast, weight: int) -> None:
 def test_a_team_does_not_move_into_a_department_that_is_being_deleted(
     research: None, transactional_db: None
 ) -> None:
-    begun, finish = threading.Event(), threading.Event()
     outcome: list[str] = []
-
-    def move() -> None:
-        try:
-            begun.wait(10)
-            services.change_team(SYSTEM, "vision", department="product")
-            outcome.append("moved")
-        except TrainmasterError as error:
-            outcome.append(error.code)
-        finally:
-            connection.close()
-            finish.set()
-
-    thread = threading.Thread(target=move)
-    thread.start()
-    with transaction.atomic():
+    with rival(lambda: services.change_team(SYSTEM, "vision", department="product"), outcome) as begins:
         services.delete_department(SYSTEM, "product")
-        begun.set()
-        assert not finish.wait(0.3)  # it waits for the row that is locked here
-    thread.join(10)
+        begins()
     assert outcome == ["not_found"]
     assert not Department.objects.filter(slug="product").exists()
 

@@ -1,11 +1,11 @@
-import threading
 from collections.abc import Callable
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from platform_core.errors import TrainmasterError
 from platform_core.quotas.admission import Admitted, Refused
+from tests.support.rivals import rival
 from tests.webapp.conftest import Cast
 from webapp.accounts.models import Team
 from webapp.quotas import queries, services
@@ -87,28 +87,10 @@ def test_two_jobs_at_once_do_not_both_take_the_last_slots(
     cast: Cast, vision: Team, quota: Give, hold: Hold, transactional_db: None
 ) -> None:
     quota(vision, maximum=8, queue_beyond=False)
-    inside, finish = threading.Event(), threading.Event()
     outcome: list[str] = []
-
-    def second() -> None:
-        try:
-            with transaction.atomic():
-                inside.wait(10)
-                services.admit("vision", "cpu", 8, lambda: 0)
-                outcome.append("admitted")
-        except TrainmasterError as error:
-            outcome.append(error.code)
-        finally:
-            connection.close()
-            finish.set()
-
-    thread = threading.Thread(target=second)
-    thread.start()
-    with transaction.atomic():
+    with rival(lambda: services.admit("vision", "cpu", 8, lambda: 0), outcome) as begins:
         services.admit("vision", "cpu", 8, lambda: 0)
-        inside.set()
-        assert not finish.wait(0.3)  # it waits for the row that is locked here
+        begins()
         hold(vision, cast.owner, slots=8)
-    thread.join(10)
     assert outcome == ["quota_exceeded"]
     assert LedgerEntry.objects.count() == 1

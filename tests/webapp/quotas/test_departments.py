@@ -1,15 +1,14 @@
 """Departments: who may make and move them, what is refused, what the scheduler is told of them, and the page."""
 
 import re
-import threading
 from collections.abc import Callable
 
 import pytest
-from django.db import connection, transaction
 from django.test import Client
 
 from platform_core.errors import TrainmasterError
 from platform_core.units import DAY_MS, HOUR_MS
+from tests.support.rivals import rival
 from tests.webapp.conftest import Cast
 from webapp.accounts import queries as accounts
 from webapp.accounts import services
@@ -219,25 +218,8 @@ def test_departments_take_no_more_queries_than_one(
 
 def test_two_moves_at_once_do_not_make_a_circle_together(research: Team, transactional_db: None) -> None:
     services.create_department(SYSTEM, "product", "Product")
-    inside, finish = threading.Event(), threading.Event()
     outcome: list[str] = []
-
-    def second() -> None:
-        try:
-            inside.wait(10)
-            services.change_department(SYSTEM, "product", parent="research")
-            outcome.append("moved")
-        except TrainmasterError as error:
-            outcome.append(error.code)
-        finally:
-            connection.close()
-            finish.set()
-
-    thread = threading.Thread(target=second)
-    thread.start()
-    with transaction.atomic():
+    with rival(lambda: services.change_department(SYSTEM, "product", parent="research"), outcome) as begins:
         services.change_department(SYSTEM, "research", parent="product")
-        inside.set()
-        assert not finish.wait(0.3)  # it waits for the rows that are locked here
-    thread.join(10)
+        begins()
     assert outcome == ["request_invalid"]

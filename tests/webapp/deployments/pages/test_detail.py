@@ -102,16 +102,17 @@ def test_why_a_node_asked_again_is_brought_by_the_socket(deployment: Deployment,
     )
 
 
-def test_of_many_nodes_the_story_keeps_what_is_not_routine(
-    deployment: Deployment,
-    nodes: list[Node],
-    owner: User,
-    browser: Browser,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def all_complete(deployment: Deployment, nodes: list[Node]) -> Deployment:
     for node in nodes:
         report(deployment, node, "complete", bytes_done=SIZE)
-    client = browser(owner)
+    return deployment
+
+
+def test_of_many_nodes_the_story_keeps_what_is_not_routine(
+    all_complete: Deployment, owner: User, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment, client = all_complete, browser(owner)
     few = page_of(deployment, client).partition('id="events"')[2]
     assert ("node-0 is complete" in few, "All of it in the audit log" in few) == (True, False)
     monkeypatch.setattr(views, "WORKERS_SHOWN", 3)
@@ -127,18 +128,12 @@ def test_of_many_nodes_the_story_keeps_what_is_not_routine(
 
 
 def test_the_waterfall_says_of_how_many_it_shows_the_last(
-    deployment: Deployment,
-    nodes: list[Node],
-    owner: User,
-    browser: Browser,
-    monkeypatch: pytest.MonkeyPatch,
+    all_complete: Deployment, owner: User, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for node in nodes:
-        report(deployment, node, "complete", bytes_done=SIZE)
     client = browser(owner)
-    assert "the last 4 of 4" not in page_of(deployment, client)
+    assert "the last 4 of 4" not in page_of(all_complete, client)
     monkeypatch.setattr("webapp.deployments.pages.movement.LINES", 3)
-    assert "the last 3 of 4" in page_of(deployment, client)
+    assert "the last 3 of 4" in page_of(all_complete, client)
 
 
 def test_nodes_that_switch_as_soon_as_they_hold_it_wait_for_their_copies(

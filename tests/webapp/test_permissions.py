@@ -5,7 +5,7 @@ Y done or shown · U the form comes back with the refusal (422) · F may not (40
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +16,17 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
 from tests.webapp.conftest import Cast, make_cast, make_teams
+from tests.webapp.permission_rows import (
+    EVERYBODY,
+    LEADS,
+    MEMBERS,
+    OF_TEAM,
+    OPERATORS,
+    OWN_OR_LEAD,
+    SIGNED_IN,
+    WHILE_STOPPING,
+    Row,
+)
 from tests.webapp.world import World, build, job_mapping
 from webapp.accounts.models import User
 from webapp.live import subjects
@@ -25,44 +36,8 @@ PEOPLE = ("anonymous", "outsider", "viewer", "member", "owner", "lead", "admin")
 METHODS = ("get", "post", "put", "patch", "delete")
 LETTERS = {"F": 403, "N": 404, "A": 401, "U": 422}
 
-# Rows that many share, in the order of PEOPLE.
-EVERYBODY = "Y Y Y Y Y Y Y"
-SIGNED_IN = "L Y Y Y Y Y Y"
-OF_TEAM = "L N Y Y Y Y Y"
-MEMBERS = "L N F Y Y Y Y"
-OWN_OR_LEAD = "L N F F Y Y Y"
-LEADS = "L N F F F Y Y"
-OPERATORS = "L F F F F F Y"
-WHILE_STOPPING = "L N F F F F 400"  # operators, but the job of these tests is not being stopped
 # A token is of a team; even an admin's operates nothing, unless it was made for that: see test_admin_tokens.
 BY_TOKEN = {OPERATORS: "F F F F F F", "L F F F F F 409": "F F F F F F", WHILE_STOPPING: "N F F F F F"}
-
-
-@dataclass(frozen=True)
-class Row:
-    """`get /jobs/<str:job_id>/`, and what each person gets. `{…}` in the address and the body are of the World."""
-
-    method: str
-    pattern: str
-    expected: str
-    address: str = ""
-    body: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def api(self) -> bool:
-        return self.pattern.startswith("api/v1/")
-
-    def url(self, world: World) -> str:
-        return "/" + (self.address or self.pattern).format(**vars(world))
-
-    def data(self, world: World) -> dict[str, Any]:
-        return {name: _filled(value, world) for name, value in self.body.items()}
-
-
-def _filled(value: Any, world: World) -> Any:
-    if isinstance(value, list):
-        return [_filled(one, world) for one in value]
-    return value.format(**vars(world)) if isinstance(value, str) else value
 
 
 def pages() -> Iterator[Row]:
@@ -184,6 +159,15 @@ def api_team_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("get", "teams", SIGNED_IN)
     yield row("get", "teams/<str:slug>", OF_TEAM, "teams/vision")
     yield row("patch", "teams/<str:slug>", OPERATORS, "teams/vision", {"weight": 2})
+    members, quotas = "teams/<str:slug>/members", "teams/<str:slug>/quotas"
+    yield row("get", members, OF_TEAM, "teams/vision/members")
+    member = f"{members}/<str:username>"
+    yield row("put", member, LEADS, "teams/vision/members/carol", {"role": "viewer"})
+    yield row("delete", member, LEADS, "teams/vision/members/bob")
+    yield row("get", quotas, OF_TEAM, "teams/vision/quotas")
+    yield row("get", f"{quotas}/<str:gpu_type>", OF_TEAM, "teams/vision/quotas/cpu")
+    quota = {"guaranteed": 1, "maximum": 2, "version": 1}
+    yield row("put", f"{quotas}/<str:gpu_type>", LEADS, "teams/vision/quotas/cpu", quota)
     yield row("get", "departments", SIGNED_IN)
     yield row("post", "departments", OPERATORS, body={"slug": "product", "name": "Product"})
     one = "departments/<str:slug>"
@@ -294,7 +278,7 @@ def people(cast: Cast, browser: Callable[[User], Client]) -> dict[str, Client]:
 def ask(client: Client, row: Row, world: World) -> HttpResponseBase:
     """Asks, and takes back whatever it changed."""
     kwargs: dict[str, Any] = {}
-    if row.method == "put":
+    if row.method == "put" and not row.body:
         kwargs = {"data": b"print()", "content_type": "application/octet-stream"}
     elif row.body or row.method == "post":
         kwargs = {"data": row.data(world)}

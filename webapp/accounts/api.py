@@ -12,8 +12,10 @@ from rest_framework.views import APIView
 
 from platform_core.errors import TrainmasterError
 from webapp.accounts import queries, services
+from webapp.accounts.models import Role
 from webapp.accounts.permissions import Actor, require
 from webapp.accounts.queries import DepartmentView, actor_of
+from webapp.live.parsing import sent
 
 
 class Me(serializers.Serializer):
@@ -77,8 +79,43 @@ class OneTeam(APIView):
         """Rename or weigh it, or move it to another department, for platform admins."""
         actor = actor_of(request)
         require(actor, "platform.manage")
-        services.change_team(actor, slug, **_read(TeamChange, request))
+        services.change_team(actor, slug, **sent(TeamChange, request))
         return Response(TeamOut(queries.team(slug)).data)
+
+
+class MemberOut(serializers.Serializer):
+    username = serializers.CharField()
+    full_name = serializers.CharField()
+    role = serializers.ChoiceField(choices=Role.choices)
+
+
+class MemberIn(serializers.Serializer):
+    role = serializers.ChoiceField(choices=Role.choices)
+
+
+class Members(APIView):
+    @extend_schema(responses=MemberOut(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        """Who belongs to the team, and as what."""
+        require(actor_of(request), "team.view", slug)
+        return Response({"results": MemberOut(queries.members(queries.team(slug).slug), many=True).data})
+
+
+class OneMember(APIView):
+    @extend_schema(request=MemberIn, responses=MemberOut)
+    def put(self, request: Request, slug: str, username: str) -> Response:
+        """Bring a person into the team with this role, or give them another one, for its leads. Its last lead stays."""
+        actor = actor_of(request)
+        require(actor, "team.manage_members", slug)
+        services.set_role(actor, slug, username, Role(sent(MemberIn, request)["role"]))
+        (member,) = (one for one in queries.members(slug) if one.username == username)
+        return Response(MemberOut(member).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, slug: str, username: str) -> Response:
+        """Out of the team, for its leads. Their tokens for it end; what they made stays with it."""
+        services.remove_member(actor_of(request), slug, username)
+        return Response(status=204)
 
 
 class DepartmentOut(serializers.Serializer):
@@ -118,7 +155,7 @@ class Departments(APIView):
         """Make one, for platform admins. Teams are moved into it with PATCH on the team."""
         actor = actor_of(request)
         require(actor, "platform.manage")
-        row = services.create_department(actor, **_read(DepartmentIn, request))
+        row = services.create_department(actor, **sent(DepartmentIn, request))
         return Response(_department(actor, row.slug), status=201)
 
 
@@ -133,7 +170,7 @@ class OneDepartment(APIView):
         """Rename, weigh or move it, with all that is within it, for platform admins."""
         actor = actor_of(request)
         require(actor, "platform.manage")
-        services.change_department(actor, slug, **_read(DepartmentChange, request))
+        services.change_department(actor, slug, **sent(DepartmentChange, request))
         return Response(_department(actor, slug))
 
     @extend_schema(responses={204: None})
@@ -141,18 +178,6 @@ class OneDepartment(APIView):
         """One in which no team and no department stands any more, for platform admins."""
         services.delete_department(actor_of(request), slug)
         return Response(status=204)
-
-
-def _read(shape: type[serializers.Serializer], request: Request) -> Any:
-    """The fields that were sent. One that does not exist is no wish that could be left unfulfilled silently."""
-    if isinstance(request.data, dict) and (unknown := sorted(request.data.keys() - shape().fields.keys())):
-        known = ", ".join(shape().fields)
-        raise TrainmasterError(
-            "request_invalid", what=f"The field {unknown[0]!r}", why=f"there are only {known} here"
-        )
-    asked = shape(data=request.data)
-    asked.is_valid(raise_exception=True)
-    return asked.validated_data
 
 
 def _department(actor: Actor, slug: str) -> Any:

@@ -19,7 +19,17 @@ PAGES = (
     "registry",
     "deployments",
 )
-API = ("accounts", "clusters", "artifacts", "jobs", "checkpoints", "experiments", "registry", "deployments")
+API = (
+    "accounts",
+    "quotas",
+    "clusters",
+    "artifacts",
+    "jobs",
+    "checkpoints",
+    "experiments",
+    "registry",
+    "deployments",
+)
 
 
 @require_safe

@@ -17,6 +17,7 @@ ALSO_PUBLIC = {
     "webapp.live.lease": "leadership by a lease is the same for every coordinator",
     "webapp.live.rows": "many rows change in one statement, whatever app they belong to",
     "webapp.live.fragments": "every view renders its page or one block of it with this",
+    "webapp.live.parsing": "bodies of the REST API are read the same way everywhere",
     "webapp.live.subjects": "every app registers who may watch its subjects",
     "webapp.accounts.permissions": "the one place that decides who may do what",
     "webapp.accounts.credentials": "tokens of people and of machines are made and kept the same way",

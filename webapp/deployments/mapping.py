@@ -1,5 +1,6 @@
 """Between the rows of deployments and rollouts and the core's values of them."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
@@ -47,6 +48,7 @@ def deployment_columns(value: Deployment) -> dict[str, Any]:
         "started_ms": value.started_ms,
         "finished_ms": value.finished_ms,
         "reason": value.reason,
+        "node_states": Counter(worker.state for worker in value.workers),
     }
 
 

@@ -1,6 +1,6 @@
 """What distribution has done so far, as metrics: read from the rows at each scrape, so that no process counts alone."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from typing import Any
 
@@ -8,7 +8,7 @@ from django.db.models import Count, QuerySet, Sum
 
 from platform_core.distribution.deployment import DeploymentState
 from platform_core.monitoring.exposition import Family, Kind, Sample, histogram
-from webapp.deployments.models import Deployment, Worker
+from webapp.deployments.models import Deployment
 from webapp.live import queries as live
 
 RATIOS = (1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
@@ -33,13 +33,13 @@ _EVENTS = {
 
 def families(teams: Collection[str] | None) -> tuple[Family, ...]:
     """Of these teams; None is all of them."""
-    rows, workers = Deployment.objects.all(), Worker.objects.all()
+    rows = Deployment.objects.all()
     if teams is not None:
-        rows, workers = rows.filter(team__in=teams), workers.filter(deployment__team__in=teams)
+        rows = rows.filter(team__in=teams)
     return (
         _states(rows),
-        _nodes(workers),
-        *_sums(workers),
+        _nodes(rows),
+        *_sums(rows),
         *_events(teams),
         _over_the_bound(rows),
     )
@@ -55,17 +55,23 @@ def _states(rows: QuerySet[Deployment]) -> Family:
     return Family("trainmaster_deployments", "Deployments by state.", Kind.GAUGE, tuple(samples))
 
 
-def _nodes(workers: QuerySet[Worker]) -> Family:
-    counts = workers.order_by().values_list("deployment__team", "state").annotate(Count("id"))
-    samples = [Sample(count, {"team": team, "state": state}) for team, state, count in sorted(counts)]
+def _nodes(rows: QuerySet[Deployment]) -> Family:
+    counts: Counter[tuple[str, str]] = Counter()
+    alike: Any = rows.order_by().values_list("team", "node_states").annotate(Count("id"))
+    for team, states, deployments in alike:
+        for state, nodes in states.items():
+            counts[team, state] += nodes * deployments
+    samples = [
+        Sample(count, {"team": team, "state": state}) for (team, state), count in sorted(counts.items())
+    ]
     return _family("nodes", "Nodes of deployments by what they are at.", Kind.GAUGE, samples)
 
 
-def _sums(workers: QuerySet[Worker]) -> list[Family]:
-    sums = {column: Sum(column) for column in _SUMS}
-    rows: list[Any] = sorted(workers.order_by().values_list("deployment__team").annotate(**sums))
+def _sums(rows: QuerySet[Deployment]) -> list[Family]:
+    sums = {f"all_{column}": Sum(column) for column in _SUMS}
+    by_team: list[Any] = sorted(rows.order_by().values_list("team").annotate(**sums))
     return [
-        _family(name, help, Kind.COUNTER, [Sample(row[place], {"team": row[0]}) for row in rows])
+        _family(name, help, Kind.COUNTER, [Sample(row[place], {"team": row[0]}) for row in by_team])
         for place, (name, help) in enumerate(_SUMS.values(), start=1)
     ]
 

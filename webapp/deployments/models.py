@@ -40,6 +40,14 @@ class Deployment(models.Model):
     finished_ms = models.BigIntegerField(null=True)
     reason = models.TextField(blank=True)
 
+    # What its nodes say together, kept as they say it: nobody who looks back should have to add up every node of every
+    # deployment that ever was.
+    node_states = models.JSONField(default=dict, help_text="state → how many nodes are in it")
+    moved_bytes = models.BigIntegerField(default=0)
+    store_bytes = models.BigIntegerField(default=0)
+    refused_bytes = models.BigIntegerField(default=0)
+    retries = models.BigIntegerField(default=0)
+
     class Meta:
         indexes = [models.Index(fields=["state"]), models.Index(fields=["team", "-created_ms"])]
 

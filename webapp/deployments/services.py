@@ -102,6 +102,7 @@ def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, 
         created_ms=now_ms(),
         priority=priority,
         rate_cap=manner.rate_cap,
+        node_states={WorkerState.IDLE: len(seats) + len(planned.alone)},
     )
     Worker.objects.bulk_create(
         Worker(

@@ -1,11 +1,14 @@
 """What Prometheus reads of distribution, and who may."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from django.test import Client, override_settings
+from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from platform_core.distribution.manifest import ManifestBuilder
@@ -67,7 +70,11 @@ def read(client: Client) -> dict[str, float]:
 
 
 def test_the_scraper_reads_what_distribution_has_done(scraper: Client, deployment: Deployment) -> None:
-    told = read(scraper)
+    with CaptureQueriesContext(connection) as asked:
+        told = read(scraper)
+    assert not [query["sql"] for query in asked if "deployments_worker" in query["sql"]], (
+        "there may be millions"
+    )
     assert told['deployments{team="vision",state="complete"}'] == 1
     assert told['deployment_nodes{team="vision",state="evicted"}'] == 1
     of_vision = {
@@ -79,6 +86,39 @@ def test_the_scraper_reads_what_distribution_has_done(scraper: Client, deploymen
         assert told[f'deployment_{name}{{team="vision"}}'] == value, name
     assert told['deployment_time_over_bound_bucket{team="vision",le="1.02"}'] == 0
     assert told['deployment_time_over_bound_bucket{team="vision",le="1.05"}'] == 1
+
+
+def kept(deployment: Deployment) -> list[object]:
+    row = Deployment.objects.get(id=deployment.id)
+    return [row.moved_bytes, row.store_bytes, row.refused_bytes, row.retries, row.node_states]
+
+
+def added_up(deployment: Deployment) -> list[object]:
+    """The same, of its nodes one by one."""
+    nodes = list(Worker.objects.filter(deployment=deployment))
+    sums = [
+        sum(getattr(node, name) for node in nodes)
+        for name in ("moved_bytes", "store_bytes", "refused_bytes", "retries")
+    ]
+    return [*sums, dict(Counter(node.state for node in nodes))]
+
+
+def test_what_a_deployment_keeps_of_its_nodes_is_what_they_add_up_to(
+    deployment: Deployment, cast: Cast
+) -> None:
+    assert kept(deployment) == added_up(deployment)
+    first, second = [worker.node_id for worker in queries.workers(deployment.id)]
+    together = [
+        (node, WorkerReport(deployment.id, state, done, SIZE, b"", 0, 0, "", "", "", retries, store_bytes=done))
+        for node, state, done, retries in (
+            (second, "receiving", 10, 4), (first, "complete", SIZE, 1), (second, "receiving", SIZE // 2, 5),
+        )
+    ]  # fmt: skip
+    services.report_all(together)
+    assert kept(deployment) == added_up(deployment)
+    services.cancel(actor_of(cast.owner), services.create(actor_of(cast.owner), "vision/bytelm", 1).id)
+    for row in Deployment.objects.all():
+        assert kept(row) == added_up(row)
 
 
 def test_no_counter_falls_when_a_model_is_fetched_again(
@@ -94,6 +134,7 @@ def test_no_counter_falls_when_a_model_is_fetched_again(
             if "_total" in name:
                 assert after[name] >= before[name], name
         before = after
+        assert kept(deployment) == added_up(deployment)
     assert before['deployment_moved_bytes_total{team="vision"}'] == 3 * SIZE
 
 

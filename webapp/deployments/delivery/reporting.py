@@ -24,6 +24,8 @@ _NUMBERS = (
     "source", "retries", "trouble", "distrusted", "seen_ms",
 )  # fmt: skip
 
+_SUMS = ("moved_bytes", "store_bytes", "refused_bytes", "retries")  # that a deployment keeps of its nodes
+
 _AT_WORK = ("idle", "receiving")
 
 
@@ -37,6 +39,7 @@ def report_all(told: Sequence[tuple[str, WorkerReport]]) -> None:
         heard: dict[int, Worker] = {}
         events: dict[str, list[core.WorkerReported]] = defaultdict(list)
         troubles: dict[int, str] = {}
+        grown: dict[str, dict[str, int]] = {}
         for node, said in told:
             if (part := parts.get((said.deployment_id, node))) is None:
                 continue
@@ -51,12 +54,18 @@ def report_all(told: Sequence[tuple[str, WorkerReport]]) -> None:
             done = core.counted(mapping.worker_value(part), event) if numbers_only else None
             if done is None:
                 events[row.id].append(event)
+            before = _sums(part)
             heard[part.id] = _noted(part, said, now, done)
+            if (after := _sums(part)) != before:
+                grown[row.id] = {
+                    name: grown.get(row.id, _sums(row))[name] + after[name] - before[name] for name in _SUMS
+                }
         for key, text in zip(troubles, cluster_queries.all_with_hostnames([*troubles.values()]), strict=True):
             heard[key].trouble = text
         update_each(
             Worker, {key: {name: getattr(part, name) for name in _NUMBERS} for key, part in heard.items()}
         )
+        update_each(Deployment, grown)
         for deployment_id, happened in events.items():
             stepping.step(rows[deployment_id], happened)
 
@@ -107,6 +116,10 @@ def _noted(part: Worker, said: WorkerReport, now: int, done: int | None) -> Work
     part.refused_bytes = max(part.refused_bytes, said.refused_bytes)
     part.seen_ms = now
     return part
+
+
+def _sums(of: Worker | Deployment) -> dict[str, int]:
+    return {name: getattr(of, name) for name in _SUMS}
 
 
 def _chunks(part: Worker, said: WorkerReport) -> dict[str, Any]:

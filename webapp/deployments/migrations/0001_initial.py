@@ -82,6 +82,14 @@ class Migration(migrations.Migration):
                 ("finished_ms", models.BigIntegerField(null=True)),
                 ("reason", models.TextField(blank=True)),
                 (
+                    "node_states",
+                    models.JSONField(default=dict, help_text="state → how many nodes are in it"),
+                ),
+                ("moved_bytes", models.BigIntegerField(default=0)),
+                ("store_bytes", models.BigIntegerField(default=0)),
+                ("refused_bytes", models.BigIntegerField(default=0)),
+                ("retries", models.BigIntegerField(default=0)),
+                (
                     "model_version",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.PROTECT,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, QuerySet, Sum
+from django.db.models import QuerySet
 
 from platform_core.distribution.deployment import TERMINAL, DeploymentState
 from platform_core.distribution.history import Record, summarise
@@ -51,13 +51,9 @@ def records(teams: Iterable[str] | None, question: Question, now_ms: int) -> lis
     found = (
         rows.select_related("model_version__model", "model_version__manifest")
         .defer("model_version__manifest__document", "pacing")
-        .annotate(
-            nodes=Count("workers"), from_store=Sum("workers__store_bytes"), asked_again=Sum("workers__retries"),
-            refused=Sum("workers__refused_bytes"),
-        )
         .order_by("-finished_ms")[:MOST]
-    )  # fmt: skip
-    newest_first: list[Any] = list(found)
+    )
+    newest_first = list(found)
     failures = live.happened("WorkerFailed", "deployment", [row.id for row in newest_first])
     return [_record(row, failures.get(row.id, 0)) for row in reversed(newest_first)]
 
@@ -66,8 +62,9 @@ def _visible(teams: Iterable[str] | None) -> QuerySet[Deployment]:
     return Deployment.objects.all() if teams is None else Deployment.objects.filter(team__in=list(teams))
 
 
-def _record(row: Any, failures: int) -> Record:
+def _record(row: Deployment, failures: int) -> Record:
     manifest = row.model_version.manifest
+    assert row.finished_ms is not None, "it has ended"
     return Record(
         id=row.id,
         model=str(row.model_version.model),
@@ -76,10 +73,10 @@ def _record(row: Any, failures: int) -> Record:
         ended_ms=row.finished_ms,
         bound_ms=row.bound_ms,
         bytes=manifest.total_bytes if manifest else 0,
-        nodes=row.nodes,
-        store_bytes=row.from_store or 0,
-        retries=row.asked_again or 0,
-        refused_bytes=row.refused or 0,
+        nodes=sum(row.node_states.values()),
+        store_bytes=row.store_bytes,
+        retries=row.retries,
+        refused_bytes=row.refused_bytes,
         failures=failures,
         version=row.model_version.version,
     )

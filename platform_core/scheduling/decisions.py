@@ -75,11 +75,19 @@ class Wait:
 
 
 class StopKind(StrEnum):
+    """Why the platform takes a running job's slots: every reason there is, and each leaves a receipt.
+
+    A round decides the first five; the others come of what was measured, or of what becomes of a node.
+    """
+
     EVICTED = "evicted"  # it comes after the job that gets the room
     MOVED = "moved"  # it deserves its slots and finds them elsewhere in the next round
     RECLAIMED = "reclaimed"  # its team had borrowed what another is guaranteed
     SHRUNK = "shrunk"  # it is elastic and goes on with fewer
     GROWN = "grown"  # it is elastic and goes on with more, which were idle
+    IDLE = "idle"  # it did next to nothing with its slots, and another waits for them
+    SPOT_NOTICE = "spot notice"  # the machine is taken away
+    MAINTENANCE = "maintenance"  # the node was booked for it
 
 
 class Stop(NamedTuple):

@@ -25,6 +25,7 @@ class Vacate:
 
     node_id: str
     cause: str
+    by: str  # the actor who booked it
 
 
 @transaction.atomic
@@ -80,7 +81,8 @@ def turn(moment_ms: int) -> list[Vacate]:
         if not window.over:
             held = Slot.objects.filter(node__in=window.nodes).exclude(attempt_id=None)
             busy = held.order_by("node_id").values_list("node_id", flat=True).distinct()
-            vacated += [Vacate(node, _cause(window)) for node in busy]
+            by = f"user:{window.booked_by}" if window.booked_by else "system"
+            vacated += [Vacate(node, _cause(window), by) for node in busy]
     return vacated
 
 

@@ -46,7 +46,8 @@ def _take(node_id: str, seconds: int, actor: str) -> None:
         notify=("cluster",),
     )  # fmt: skip
     health.step(node, DrainRequested(at_ms=now, actor="system", cause=cause))
-    leaving.send(Node, node_id=node_id, cause=f"{node.hostname} is taken away: {cause}", at_ms=now)
+    told = f"{node.hostname} is taken away: {cause}"
+    leaving.send(Node, node_id=node_id, cause=told, by=actor, at_ms=now)
 
 
 def is_back(node: Node, now: int) -> None:

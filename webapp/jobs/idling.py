@@ -7,11 +7,12 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from platform_core.jobs.states import WAITING, JobState
+from platform_core.scheduling.decisions import StopKind
 from platform_core.scheduling.wording import amount
 from platform_core.units import MINUTE_MS, format_duration_ms
-from webapp.jobs import queries, services
+from webapp.jobs import preempting, queries
 from webapp.jobs.models import Job
-from webapp.jobs.signals import taken_back
+from webapp.jobs.preempting import Preemption
 from webapp.live import services as live
 
 LEAST_SAMPLES = 20  # five minutes of them, before a mean says anything
@@ -96,7 +97,9 @@ def deal_with_idle(at_ms: int) -> None:
         if not job.idle_told:
             _warn(job, sentence, at_ms)
         elif settings.IDLE_RECLAIM and for_ms >= _taken_back_after_ms() and (others := _wanted_by(job)):
-            _take_back(job, others, f"{sentence}; {others.id} of {others.team_id} waits for them", at_ms)
+            cause = f"{sentence}; {others.id} of {others.team_id} waits for them"
+            idled = Preemption(StopKind.IDLE, cause, others.id, others.team_id)
+            preempting.preempt(job.id, idled, at_ms)
 
 
 def _taken_back_after_ms() -> int:
@@ -109,12 +112,6 @@ def _wanted_by(job: Job) -> Job | None:
         return None
     waiting = Job.objects.filter(state__in=list(WAITING), gpu_type=job.gpu_type).exclude(id=job.id)
     return queries.in_queue_order(waiting).first()
-
-
-@transaction.atomic
-def _take_back(job: Job, others: Job, cause: str, at_ms: int) -> None:
-    if services.preempt(job.id, cause, at_ms):
-        taken_back.send(Job, job=job, for_job=others, at_ms=at_ms)
 
 
 @transaction.atomic

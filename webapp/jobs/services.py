@@ -11,9 +11,9 @@ from django.db import IntegrityError, transaction
 from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.jobs import events
 from platform_core.jobs import spec as specification
-from platform_core.jobs.job import MemberPhase, Stop
+from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.spec import LEAST_URGENT, MOST_URGENT, JobSpec
-from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
+from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from platform_core.json_values import storable
 from platform_core.scheduling.decisions import Room
 from webapp.accounts import permissions
@@ -23,6 +23,7 @@ from webapp.artifacts import queries as artifacts
 from webapp.jobs import hints, queries, stepping
 from webapp.jobs.models import Job, Member
 from webapp.jobs.placing import Placing, place
+from webapp.jobs.preempting import Preemption, node_leaves, preempt, vacate
 from webapp.jobs.signals import submitted
 from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 
 __all__ = [
     "Placing",
+    "Preemption",
     "WaitReason",
     "cancel",
     "change_priority",
@@ -300,32 +302,3 @@ def explain_waits(reasons: Sequence[WaitReason]) -> None:
 
 def max_restarts() -> int:
     return int(settings.MAX_RESTARTS)
-
-
-def preempt(job_id: str, cause: str, at_ms: int, *, resize_to: int = 0) -> bool:
-    """Take the slots of a job back: it may save first, and waits in the queue again. False when it has none.
-
-    With `resize_to` it goes on with so many slots as soon as it has stopped.
-    """
-    row = Job.objects.filter(id=job_id, state__in=list(ACTIVE), stop=Stop.NONE).only("attempt").first()
-    if row is None:
-        return False
-    event = events.PreemptRequested(at_ms=at_ms, actor="scheduler", cause=cause, attempt=row.attempt)
-    with transaction.atomic():
-        Job.objects.filter(id=job_id).update(resize_to=resize_to)
-        observe(job_id, event)
-    return True
-
-
-def vacate(node_id: str, cause: str, at_ms: int, *, everybody: bool = False) -> int:
-    """Jobs on this node save and start again elsewhere: the preemptible ones, or everybody. How many were asked."""
-    asked = 0
-    for job in Job.objects.filter(id__in=stepping.jobs_on(node_id), stop=Stop.NONE).order_by("id"):
-        if everybody or job.spec["preemptible"]:
-            asked += preempt(job.id, cause, at_ms)
-    return asked
-
-
-def node_leaves(sender: Any, node_id: str, cause: str, at_ms: int, **_: Any) -> None:
-    """The machine is taken away: whoever runs there saves what it can."""
-    vacate(node_id, cause, at_ms, everybody=True)

@@ -4,5 +4,5 @@ from django.dispatch import Signal
 
 # Sent inside the submit transaction with `job` (the row) and `spec`; a receiver that raises refuses the job.
 submitted = Signal()
-# Sent inside the transaction that tells an idle job to stop, with `job` and `for_job` (rows) and `at_ms`.
-taken_back = Signal()
+# Sent inside the transaction that takes a running job's slots back, with `job` (the row), `preemption` and `at_ms`.
+preempted = Signal()

@@ -8,14 +8,14 @@ class SchedulingConfig(AppConfig):
     def ready(self) -> None:
         from webapp.accounts.contributions import panel_of_team
         from webapp.jobs.contributions import forecast_of_wait, outlook_of_wait, panel_of_job
-        from webapp.jobs.signals import taken_back
+        from webapp.jobs.signals import preempted
         from webapp.live import subjects
         from webapp.scheduling.dry_run import outlook, why_it_would_wait
         from webapp.scheduling.panels import of_job, of_team
-        from webapp.scheduling.services import receipt_of_idle
+        from webapp.scheduling.services import keep_receipt
         from webapp.scheduling.what_if import may_watch
 
-        taken_back.connect(receipt_of_idle, dispatch_uid="scheduling.receipt_of_idle")
+        preempted.connect(keep_receipt, dispatch_uid="scheduling.keep_receipt")
         subjects.register("whatif", may_watch)
         forecast_of_wait(why_it_would_wait)
         outlook_of_wait(outlook)

@@ -1,5 +1,7 @@
 from django.db import models
 
+from platform_core.scheduling.decisions import StopKind
+
 
 class Round(models.Model):
     """A round that changed something: all that was known and all that was decided, to be replayed byte for byte."""
@@ -30,14 +32,16 @@ class Prediction(models.Model):
 
 
 class Receipt(models.Model):
-    """A running job was stopped so that another gets its room: what that cost, and who caused it."""
+    """The platform took a running job's slots: what that cost, and who caused it, another job or who took a node."""
 
     at_ms = models.BigIntegerField(db_index=True)
     job_id = models.CharField(max_length=40)
     team = models.CharField(max_length=60)
-    for_job = models.CharField(max_length=40)
-    for_team = models.CharField(max_length=60)
-    kind = models.CharField(max_length=20, help_text="evicted, moved, reclaimed, shrunk, grown or idle")
+    for_job = models.CharField(max_length=40, blank=True)
+    for_team = models.CharField(max_length=60, blank=True)
+    node = models.CharField(max_length=255, blank=True, help_text="hostname of the one that was taken")
+    by = models.CharField(max_length=200, blank=True, help_text="the actor who took it")
+    kind = models.CharField(max_length=20, choices=[(kind.value, kind.value) for kind in StopKind])
     gpu_type = models.SlugField(max_length=60)
     lost_gpu_ms = models.BigIntegerField(help_text="work since the last checkpoint, and the resume")
 

@@ -34,7 +34,7 @@ def _start(job: Any) -> str:
 
 
 def of_team(request: HttpRequest, actor: Actor, team: str) -> dict[str, Any]:
-    """What being stopped for others has cost, and what it cost others that they were stopped for this team."""
+    """What being stopped by the platform has cost, and what it cost others that they were stopped for this team."""
     now = now_ms()
     return {
         "receipts": lambda: receipts(queries.receipts_of_team(team, now - PERIOD_MS, RECEIPTS_SHOWN), actor),
@@ -60,6 +60,8 @@ def receipts(rows: Sequence[Receipt], actor: Actor) -> list[dict[str, Any]]:
             "for_job": row.for_job if may(actor, "job.view", row.for_team) else "",
             "for_name": names.get(row.for_job, row.for_job),
             "for_team": row.for_team,
+            "node": row.node,
+            "by": row.by,
             "lost_gpu_ms": row.lost_gpu_ms,
         }
         for row in rows

@@ -102,7 +102,8 @@ def losses(from_ms: int, to_ms: int) -> dict[tuple[str, str], Losses]:
         }
         for whose in ("team", "for_team")
     )
-    return {key: Losses(lost.get(key, 0), caused.get(key, 0)) for key in {*lost, *caused}}
+    # Whoever takes a node is no team.
+    return {key: Losses(lost.get(key, 0), caused.get(key, 0)) for key in {*lost, *caused} if key[0]}
 
 
 def receipts_of_team(team: str, from_ms: int, limit: int) -> list[Receipt]:

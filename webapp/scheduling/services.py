@@ -16,6 +16,7 @@ from platform_core.scheduling.wording import plural
 from webapp.clusters import services as clusters
 from webapp.jobs import hints, workload
 from webapp.jobs import services as jobs
+from webapp.jobs.services import Preemption
 from webapp.live import lease
 from webapp.live.identity import now_ms
 from webapp.live.lease import Leadership
@@ -45,7 +46,7 @@ def _round(leadership: Leadership) -> None:
     for node_id in clusters.sweep(now):
         jobs.node_lost(node_id, now)
     for leave in clusters.turn_maintenance(now):
-        jobs.vacate(leave.node_id, leave.cause, now)
+        jobs.vacate(leave.node_id, StopKind.MAINTENANCE, leave.cause, now, by=leave.by)
     jobs.stop_overdue(now)
     snapshot = situation.load(now)
     if not snapshot.pending and not any(is_elastic(job) for job in snapshot.running):
@@ -63,28 +64,25 @@ def _round(leadership: Leadership) -> None:
 
 
 def stop(snapshot: Snapshot, stops: Sequence[Stop], leadership: Leadership) -> None:
-    """Take the slots of those that make room, a transaction and a receipt each; the room is used once it is there."""
+    """Take the slots of those that make room, a transaction each; the room is used once it is there."""
     pending = {job.id: job for job in snapshot.pending}
     running = {job.id: job for job in snapshot.running}
     for each in stops:
         victim = running[each.job_id]
         wanted = pending.get(each.for_job, victim)
+        preemption = Preemption(each.kind, _cause(each, victim, wanted), wanted.id, wanted.team)
         with transaction.atomic():
             lease.check(leadership)
-            if jobs.preempt(each.job_id, _cause(each, victim, wanted), now_ms(), resize_to=each.to_gpus):
-                Receipt.objects.create(
-                    at_ms=snapshot.now_ms, job_id=victim.id, team=victim.team, for_job=wanted.id,
-                    for_team=wanted.team, kind=each.kind, gpu_type=victim.gpu_type, lost_gpu_ms=each.lost_gpu_ms,
-                )  # fmt: skip
+            jobs.preempt(each.job_id, preemption, now_ms(), resize_to=each.to_gpus)
 
 
-def receipt_of_idle(sender: Any, job: Any, for_job: Any, at_ms: int, **_: Any) -> None:
-    """An idle job gives its slots to whoever waits: what that costs, as for every other stop."""
-    for victim in workload.running(job.id):
-        Receipt.objects.create(
-            at_ms=at_ms, job_id=job.id, team=job.team_id, for_job=for_job.id, for_team=for_job.team_id, kind="idle",
-            gpu_type=job.gpu_type, lost_gpu_ms=lost_by_stopping_ms(victim, at_ms) * victim.held,
-        )  # fmt: skip
+def keep_receipt(sender: Any, job: Any, preemption: Preemption, at_ms: int, **_: Any) -> None:
+    """A job loses its slots, whatever the reason: what that costs, and who caused it."""
+    lost = [lost_by_stopping_ms(victim, at_ms) * victim.held for victim in workload.running(job.id)]
+    Receipt.objects.create(
+        at_ms=at_ms, job_id=job.id, team=job.team_id, for_job=preemption.for_job, for_team=preemption.for_team,
+        node=preemption.node, by=preemption.by, kind=preemption.kind, gpu_type=job.gpu_type, lost_gpu_ms=sum(lost),
+    )  # fmt: skip
 
 
 def _cause(stop: Stop, victim: RunningJob, wanted: PendingJob | RunningJob) -> str:

@@ -10,6 +10,7 @@ from rest_framework.test import APIClient
 
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.job import MemberPhase
+from platform_core.scheduling.decisions import StopKind
 from tests.webapp.conftest import Cast
 from tests.webapp.jobs.conftest import say, state, tick
 from webapp.accounts.models import User
@@ -66,7 +67,7 @@ def test_a_preempted_attempt_that_is_lost_lets_its_job_go_on_elsewhere(submit: S
     job = submit()
     tick()
     say(job, MemberPhase.RUNNING)
-    assert services.preempt(job.id, "its slots are wanted", 10**13)
+    assert services.preempt(job.id, services.Preemption(StopKind.EVICTED, "its slots are wanted"), 10**13)
     assert len(declaring.declare_lost(actor_of(cast.admin), job.id)) == 2
     assert state(job) in ("pending", "preempted")
 

@@ -12,6 +12,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from platform_core.jobs.job import MemberPhase
+from platform_core.scheduling.decisions import StopKind
 from platform_core.units import HOUR_MS
 from tests.webapp.jobs.conftest import SPEC, say, state, tick
 from webapp.accounts.models import User
@@ -132,7 +133,7 @@ def test_one_that_waits_again_is_told_anew_and_only_its_first_start_is_judged(
     first = Prediction.objects.get(job_id=waiting.id)
     say(waiting, MemberPhase.RUNNING)
     Job.objects.filter(id=waiting.id).update(spec={**waiting.spec, "preemptible": True})
-    jobs.preempt(waiting.id, "others need it", now_ms())
+    jobs.preempt(waiting.id, jobs.Preemption(StopKind.EVICTED, "others need it"), now_ms())
     say(waiting, MemberPhase.EXITED, 0)
     Quota.objects.update(guaranteed=0)
     submit("other", 8, priority=0)

@@ -25,12 +25,32 @@ class Migration(migrations.Migration):
                 ("at_ms", models.BigIntegerField(db_index=True)),
                 ("job_id", models.CharField(max_length=40)),
                 ("team", models.CharField(max_length=60)),
-                ("for_job", models.CharField(max_length=40)),
-                ("for_team", models.CharField(max_length=60)),
+                ("for_job", models.CharField(blank=True, max_length=40)),
+                ("for_team", models.CharField(blank=True, max_length=60)),
+                (
+                    "node",
+                    models.CharField(
+                        blank=True, help_text="hostname of the one that was taken", max_length=255
+                    ),
+                ),
+                (
+                    "by",
+                    models.CharField(blank=True, help_text="the actor who took it", max_length=200),
+                ),
                 (
                     "kind",
                     models.CharField(
-                        help_text="evicted, moved, reclaimed, shrunk, grown or idle", max_length=20
+                        choices=[
+                            ("evicted", "evicted"),
+                            ("moved", "moved"),
+                            ("reclaimed", "reclaimed"),
+                            ("shrunk", "shrunk"),
+                            ("grown", "grown"),
+                            ("idle", "idle"),
+                            ("spot notice", "spot notice"),
+                            ("maintenance", "maintenance"),
+                        ],
+                        max_length=20,
                     ),
                 ),
                 ("gpu_type", models.SlugField(max_length=60)),

@@ -1,0 +1,64 @@
+"""Slots are taken back from jobs that run. The platform stops them in this one way, so no stop is without a receipt."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from platform_core.jobs.events import PreemptRequested
+from platform_core.jobs.job import Stop
+from platform_core.jobs.states import ACTIVE, JobState
+from platform_core.scheduling.decisions import StopKind
+from webapp.clusters import queries as clusters
+from webapp.jobs import stepping
+from webapp.jobs.models import Job
+from webapp.jobs.signals import preempted
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Why, also in words for the timeline, and who caused it: the job that gets the slots, or who takes the node."""
+
+    kind: StopKind
+    cause: str
+    for_job: str = ""
+    for_team: str = ""
+    node: str = ""  # its hostname
+    by: str = ""  # the actor who takes it
+
+
+@transaction.atomic
+def preempt(job_id: str, preemption: Preemption, at_ms: int, *, resize_to: int = 0) -> bool:
+    """Take the slots of a job back: it may save first, and waits in the queue again. False when it has none, or gives
+    them back already.
+
+    With `resize_to` it goes on with so many slots as soon as it has stopped.
+    """
+    batch = stepping.Batch([job_id])
+    job = batch.jobs.get(job_id)
+    if job is None or JobState(job.row.state) not in ACTIVE or job.row.stop != Stop.NONE:
+        return False
+    # While it still counts as going on, so that a receiver can tell what it loses.
+    preempted.send(Job, job=job.row, preemption=preemption, at_ms=at_ms)
+    event = PreemptRequested(at_ms=at_ms, actor="scheduler", cause=preemption.cause, attempt=job.row.attempt)
+    Job.objects.filter(id=job_id).update(resize_to=resize_to)
+    batch.advance(job_id, event)
+    batch.write()
+    return True
+
+
+def vacate(
+    node_id: str, kind: StopKind, cause: str, at_ms: int, *, by: str = "system", everybody: bool = False
+) -> int:
+    """Jobs on this node save and start again elsewhere: the preemptible ones, or everybody. How many were asked."""
+    asked = 0
+    preemption = Preemption(kind, cause, node=clusters.hostname(node_id), by=by)
+    for job in Job.objects.filter(id__in=stepping.jobs_on(node_id), stop=Stop.NONE).order_by("id"):
+        if everybody or job.spec["preemptible"]:
+            asked += preempt(job.id, preemption, at_ms)
+    return asked
+
+
+def node_leaves(sender: Any, node_id: str, cause: str, by: str, at_ms: int, **_: Any) -> None:
+    """The machine is taken away: whoever runs there saves what it can."""
+    vacate(node_id, StopKind.SPOT_NOTICE, cause, at_ms, by=by, everybody=True)

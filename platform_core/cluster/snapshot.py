@@ -83,6 +83,7 @@ class RunningJob:
     saves_when_stopped: bool = False  # does it write a checkpoint when it is told to stop?
     asks: PendingJob | None = None  # what it would ask for if it waited; known of those that may be stopped
     stopping: bool = False  # it was told to stop and gives its slots within a minute or so
+    restart_ms: int | None = None  # what it takes to start it again, where that was measured
     held: int = field(init=False, compare=False, repr=False)  # slots; an elastic job may ask for more
 
     def __post_init__(self) -> None:

@@ -9,8 +9,9 @@ and find them elsewhere. Room that was made is used in the round after they have
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import groupby
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.scheduling.board import Board
@@ -39,8 +40,11 @@ class Eviction:
         self._board, self._policy = board, policy
         self._only_more_urgent = ORDERS[policy.order].only_more_urgent
         self._moved: list[RunningJob] = []
-        self._running = sorted(
+        running = sorted(
             [(held_key(job), job) for job in board.snapshot.running if job.preemptible], key=BY_KEY
+        )
+        self._running = (
+            list(_cheapest_last(running, board.snapshot.now_ms)) if self._only_more_urgent else running
         )
         self._deserving = _deserving(board, sorted([*queue, *self._running], key=BY_KEY))
         self._failed: set[tuple[Demand, int]] = set()  # whoever comes later in order may stop fewer
@@ -215,6 +219,15 @@ class Eviction:
             if place is not None:
                 nodes = [board.index.nodes[position].id for position in place.nodes]
                 board.rooms.append(Room(job.id, tuple(sorted(nodes)), until_ms))
+
+
+def _cheapest_last(
+    running: Sequence[tuple[OrderKey, RunningJob]], now_ms: int
+) -> Iterator[tuple[OrderKey, RunningJob]]:
+    """Where nobody is stopped for an equal, who of equals goes first may be who would lose most, not who came first."""
+    for _, equals in groupby(running, key=lambda each: each[0][0]):
+        keys, jobs = zip(*equals, strict=True)
+        yield from zip(keys, sorted(jobs, key=lambda job: -lost_by_stopping_ms(job, now_ms)), strict=True)
 
 
 def _stops(job: PendingJob, offers: Sequence[Offer]) -> list[tuple[Held, Stop]]:

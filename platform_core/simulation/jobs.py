@@ -24,6 +24,7 @@ from platform_core.simulation.ledger import Ledger
 from platform_core.simulation.nodes import Nodes
 from platform_core.simulation.records import Record, as_it_goes_on, as_pending, as_running, spec_of
 from platform_core.simulation.script import Script
+from platform_core.simulation.starts import Starts
 from platform_core.simulation.teams import Teams
 from platform_core.simulation.workload import TraceJob
 
@@ -40,7 +41,7 @@ class Jobs:
         self._records: dict[str, Record] = {}
         self._on: dict[str, dict[str, None]] = {node: {} for node in nodes.views}
         self._nodes, self._teams, self._agenda, self._ledger = nodes, teams, agenda, ledger
-        self._max_restarts = max_restarts
+        self._max_restarts, self._starts = max_restarts, Starts(self.running)
 
     def record(self, job_id: str, attempt: int) -> Record | None:
         """Of a job in this attempt; None when that has ended."""
@@ -70,7 +71,9 @@ class Jobs:
         record.resize_to, record.room_on, record.room_until_ms = 0, (), None
         self._teams.use(waiting.team, slots, now_ms)
         runtime_ms = with_gpus(waiting, slots).expected_runtime_ms or 0
-        self.running[waiting.id] = as_running(record, waiting, now_ms + runtime_ms)
+        self.running[waiting.id] = as_running(
+            record, waiting, now_ms + runtime_ms, self._starts.expected_ms(waiting.id, record.trace.gpus)
+        )
         self._begin(record, now_ms)
         self.changed.add(waiting.id)
         return record
@@ -217,6 +220,9 @@ class Jobs:
         assert script is not None
         if record.job.state is JobState.RUNNING and not script.has_begun and not script.hangs:
             script.begin(now_ms)
+            if record.job.attempt > 1:
+                placed_ms = self.running[record.job.id].started_ms
+                self._starts.took(record.job.id, record.trace.gpus, now_ms - placed_ms + script.resume_ms)
             self._plan_next(record)
 
     def _plan_next(self, record: Record) -> None:

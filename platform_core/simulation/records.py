@@ -102,8 +102,10 @@ def as_pending(record: Record) -> PendingJob:
     )
 
 
-def as_running(record: Record, asked: PendingJob, expected_end_ms: int) -> RunningJob:
-    """From its placement on; `asked` is what it asked for when it waited."""
+def as_running(
+    record: Record, asked: PendingJob, expected_end_ms: int, measured_ms: int | None
+) -> RunningJob:
+    """From its placement on; `asked` is what it asked for when it waited, `measured_ms` what a restart takes."""
     job, trace = record.job, record.trace
     assert job.started_ms is not None
     asks = asked
@@ -126,6 +128,7 @@ def as_running(record: Record, asked: PendingJob, expected_end_ms: int) -> Runni
         max_runtime_ms=asked.max_runtime_ms,
         saves_when_stopped=trace.saving.when_stopped,
         asks=asks,
+        restart_ms=measured_ms,
     )
 
 

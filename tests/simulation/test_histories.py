@@ -291,3 +291,20 @@ def test_the_report_counts_what_happened() -> None:
 def test_every_ordering_policy_can_drive_a_history() -> None:
     for order in ORDERS:
         assert ends(Policy(order), cluster(8), job("a", 0, 8, 5)) == {"a": 5}
+
+
+def test_what_stopping_costs_is_what_restarts_have_taken_so_far() -> None:
+    told: dict[str, list[int | None]] = {}
+
+    def listen(snapshot: Snapshot, policy: Policy) -> Decisions:
+        for running in snapshot.running:
+            told.setdefault(running.id, []).append(running.restart_ms)
+        return decide(snapshot, policy)
+
+    first, second = job("long", 0, 4, 9_000), job("other", 0, 1, 9_000)
+    others = [job("short", 100, 8, 50), job("shorter", 1_000, 8, 40), job("last", 1_010, 1, 500)]
+    Cluster(cluster(8), [first, second, *others], SRTF, Knowledge.EXACT, decider=listen).run()
+    assert told["long"][0] is None, "nothing was measured yet"
+    assert told["long"][-1] == 30_000
+    assert told["other"][-1] == 7_000
+    assert set(told["shorter"]) == {30_000}, "as others of its class"

@@ -100,6 +100,7 @@ class Attempt(models.Model):
     number = models.PositiveIntegerField()
     placed_ms = models.BigIntegerField()
     running_ms = models.BigIntegerField(null=True)
+    first_step_ms = models.BigIntegerField(null=True, help_text="when its script told its first step")
     ended_ms = models.BigIntegerField(null=True)
     outcome = models.CharField(max_length=200, blank=True)
     master_address = models.CharField(max_length=255)
@@ -109,6 +110,9 @@ class Attempt(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_attempt_a_number")]
+        indexes = [
+            models.Index(fields=["-placed_ms"], name="newest_restarts", condition=models.Q(number__gt=1))
+        ]
 
 
 class Member(models.Model):

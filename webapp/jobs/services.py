@@ -21,7 +21,7 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.jobs import hints, queries, stepping
-from webapp.jobs.models import Job, Member
+from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.placing import Placing, place
 from webapp.jobs.preempting import Preemption, node_leaves, preempt, vacate
 from webapp.jobs.signals import submitted
@@ -251,9 +251,10 @@ def progress(job_id: str, attempt: int, values: Mapping[str, Any]) -> None:
     with transaction.atomic():
         Job.objects.filter(id=job_id, attempt=attempt).update(**known)
         if "step" in known:
-            Job.objects.filter(id=job_id, attempt=attempt, first_step=None).update(
-                first_step=known["step"], first_step_ms=known["progress_ms"]
-            )
+            first = Job.objects.filter(id=job_id, attempt=attempt, first_step=None)
+            if first.update(first_step=known["step"], first_step_ms=known["progress_ms"]):
+                begun = Attempt.objects.filter(job=job_id, number=attempt)
+                begun.update(first_step_ms=known["progress_ms"])
         live.publish(f"job:{job_id}", known)
 
 

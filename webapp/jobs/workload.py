@@ -1,7 +1,7 @@
 """What the scheduler is asked with: the jobs that wait, that run, and those of the last day, as the core takes them."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import median
 
 from django.db.models import F, Q
@@ -11,9 +11,10 @@ from platform_core.jobs import spec as specification
 from platform_core.jobs.job import Stop
 from platform_core.jobs.spec import JobSpec
 from platform_core.jobs.states import WAITING, JobState
+from platform_core.scheduling.restarts import LATELY, restart_ms, size_class
 from platform_core.simulation.workload import TraceJob
 from platform_core.units import HOUR_MS
-from webapp.jobs.models import Job, Member
+from webapp.jobs.models import Attempt, Job, Member
 
 _LEARNT_FROM = 200
 _FEW = 5
@@ -85,11 +86,47 @@ def running(only: str | None = None) -> tuple[RunningJob, ...]:
         held.setdefault(job_id, []).append((node, tuple(slots)))
     rows = list(Job.objects.filter(id__in=held).select_related("user").order_by("id"))
     attained = _attained_gpu_ms([row.id for row in rows if row.attempt > 1])
-    return tuple(_running(row, tuple(held[row.id]), attained.get(row.id, 0)) for row in rows)
+    restarts = _restarts_ms(rows)
+    return tuple(
+        _running(row, tuple(held[row.id]), attained.get(row.id, 0), restarts[row.id]) for row in rows
+    )
+
+
+def _restarts_ms(rows: Sequence[Job]) -> dict[str, int | None]:
+    """What it takes to start each of these jobs again, as far as starts have shown it."""
+    ran = Attempt.objects.exclude(running_ms=None)
+    columns = ("placed_ms", "running_ms", "first_step_ms", "number")
+    first: dict[str, int] = {}
+    own: dict[str, list[int]] = {}
+    for job_id, *times, number in ran.filter(job__in=[row.id for row in rows]).values_list(
+        "job_id", *columns
+    ):
+        if number > 1:
+            own.setdefault(job_id, []).append(_took_ms(*times))
+        else:
+            first[job_id] = _took_ms(*times)
+    alike: dict[int, list[int]] = {}
+    lately = ran.filter(number__gt=1).order_by("-placed_ms").values_list("job__num_gpus", *columns)
+    for gpus, *times, _ in lately[: _LEARNT_FROM if rows else 0]:
+        same = alike.setdefault(size_class(gpus), [])
+        if len(same) < LATELY:
+            same.append(_took_ms(*times))
+    return {
+        row.id: restart_ms(own.get(row.id, ()), alike.get(size_class(row.num_gpus), ()), first.get(row.id))
+        for row in rows
+    }
+
+
+def _took_ms(placed_ms: int, running_ms: int, first_step_ms: int | None) -> int:
+    """Until its first step, where its script tells steps; never less than until its processes ran."""
+    return max(0, running_ms - placed_ms, (first_step_ms or 0) - placed_ms)
 
 
 def _running(
-    row: Job, placement: tuple[tuple[str, tuple[int, ...]], ...], attained_gpu_ms: int
+    row: Job,
+    placement: tuple[tuple[str, tuple[int, ...]], ...],
+    attained_gpu_ms: int,
+    restart_ms: int | None,
 ) -> RunningJob:
     spec = specification.parse(row.spec)
     started = row.started_ms or row.submitted_ms
@@ -115,6 +152,7 @@ def _running(
         saves_when_stopped=False,
         asks=_pending(row, spec, attained_gpu_ms, nodes) if comes_back else None,
         stopping=stopping,
+        restart_ms=restart_ms,
     )
 
 

@@ -17,6 +17,7 @@ from tests.core.scheduling import test_elastic as stretching
 from tests.core.scheduling import test_eviction as stopping
 from tests.core.scheduling import test_fairness as fairness
 from tests.core.scheduling import test_moves as moves
+from tests.core.scheduling import test_restarts as restarts
 from tests.core.scheduling import test_size_and_wait as ours
 from tests.simulation import test_fair_histories as histories
 
@@ -83,6 +84,14 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         "lost_by_stopping_ms",
         lambda job, now_ms: 0,
         ours.test_room_is_made_where_the_least_is_lost,
+    ),
+    "of equals whoever loses least stops": (
+        eviction,
+        "_cheapest_last",
+        lambda running, now_ms: running,
+        lambda: restarts.test_of_equals_those_who_lose_least_stop_whoever_came_last(
+            ("middling", "dear", "cheap")
+        ),
     ),
     "priority comes before size and wait": (
         size_and_wait,

@@ -160,6 +160,10 @@ class Migration(migrations.Migration):
                 ("number", models.PositiveIntegerField()),
                 ("placed_ms", models.BigIntegerField()),
                 ("running_ms", models.BigIntegerField(null=True)),
+                (
+                    "first_step_ms",
+                    models.BigIntegerField(help_text="when its script told its first step", null=True),
+                ),
                 ("ended_ms", models.BigIntegerField(null=True)),
                 ("outcome", models.CharField(blank=True, max_length=200)),
                 ("master_address", models.CharField(max_length=255)),
@@ -260,6 +264,12 @@ class Migration(migrations.Migration):
             model_name="job",
             constraint=models.UniqueConstraint(
                 fields=("user", "team", "idempotency_key"), name="one_job_an_idempotency_key"
+            ),
+        ),
+        migrations.AddIndex(
+            model_name="attempt",
+            index=models.Index(
+                condition=models.Q(("number__gt", 1)), fields=["-placed_ms"], name="newest_restarts"
             ),
         ),
         migrations.AddConstraint(

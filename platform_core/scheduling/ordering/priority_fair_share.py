@@ -2,6 +2,10 @@
 
 Half of a priority range (50) is lost for each whole share a team has used beyond its own, and one point is
 won for ten minutes of waiting, at most 20: a patient job passes its neighbours, never an urgent one.
+
+What a team has used is held against a job less and less, and after a week of waiting not at all. Otherwise the gang of
+a team whose small jobs keep it above its share would wait for as long as others send jobs. So after a week a job stands
+as high as any of its priority can: before it are the more urgent, and of its own priority those submitted earlier.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from platform_core.scheduling.ordering.keys import Keys, OrderKey, as_if_it_wait
 OVERUSE_POINTS = 50.0
 MINUTES_A_POINT = 10.0
 MOST_WAIT_POINTS = 20.0
+FORGIVEN_MS = 7 * 86_400_000  # as long as it takes until half of a use is forgotten
 _MINUTE_MS = 60_000
 
 
@@ -23,9 +28,10 @@ def keys(snapshot: Snapshot) -> Keys:
     now_ms = snapshot.now_ms
 
     def key(job: PendingJob) -> OrderKey:
-        waited_minutes = max(0, now_ms - job.waiting_since_ms) / _MINUTE_MS
-        bonus = min(MOST_WAIT_POINTS, waited_minutes / MINUTES_A_POINT)
-        rank = job.priority + penalty.get((job.team, job.gpu_type), 0.0) - bonus
+        waited_ms = max(0, now_ms - job.waiting_since_ms)
+        bonus = min(MOST_WAIT_POINTS, waited_ms / _MINUTE_MS / MINUTES_A_POINT)
+        counts = max(0.0, 1.0 - waited_ms / FORGIVEN_MS)
+        rank = job.priority + penalty.get((job.team, job.gpu_type), 0.0) * counts - bonus
         return (rank, job.submitted_ms, job.id)
 
     return Keys(key, as_if_it_waited(key, now_ms))

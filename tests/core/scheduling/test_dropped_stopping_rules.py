@@ -12,13 +12,14 @@ from platform_core.cluster.snapshot import PendingJob
 from platform_core.scheduling import elastic, engine, eviction, lending, offers
 from platform_core.scheduling import stopping as stopping_core
 from platform_core.scheduling.board import Board
-from platform_core.scheduling.ordering import size_and_wait
+from platform_core.scheduling.ordering import priority_fair_share, size_and_wait
 from tests.core.scheduling import test_elastic as stretching
 from tests.core.scheduling import test_eviction as stopping
 from tests.core.scheduling import test_fairness as fairness
 from tests.core.scheduling import test_moves as moves
 from tests.core.scheduling import test_restarts as restarts
 from tests.core.scheduling import test_size_and_wait as ours
+from tests.simulation import test_bounded_waits as bounded
 from tests.simulation import test_fair_histories as histories
 
 Situation = Callable[[], None]
@@ -84,6 +85,12 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         "lost_by_stopping_ms",
         lambda job, now_ms: 0,
         ours.test_room_is_made_where_the_least_is_lost,
+    ),
+    "what a team has used is forgiven": (
+        priority_fair_share,
+        "FORGIVEN_MS",
+        10**18,
+        bounded.test_the_gang_of_a_team_beyond_its_share_starts_though_others_never_stop_sending_jobs,
     ),
     "of equals whoever loses least stops": (
         eviction,

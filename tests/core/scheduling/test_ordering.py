@@ -99,7 +99,8 @@ def test_the_default_order_follows_its_formula(snapshot: Snapshot) -> None:
     def key(job: PendingJob) -> tuple[float, int, str]:
         over = max(0.0, shares.get((job.team, job.gpu_type), 1.0) - 1) * 50
         waited = (snapshot.now_ms - job.waiting_since_ms) / 60_000
-        return (job.priority + over - min(20, waited / 10), job.submitted_ms, job.id)
+        held_against = over * max(0, 1 - (snapshot.now_ms - job.waiting_since_ms) / (7 * 86_400_000))
+        return (job.priority + held_against - min(20, waited / 10), job.submitted_ms, job.id)
 
     assert list(plan(snapshot).order) == [job.id for job in sorted(snapshot.pending, key=key)]
 

@@ -94,7 +94,8 @@ def test_one_that_sends_a_tenth_feeds_nobody_and_the_story_says_so(wide: Deploym
         quarter = number * MIB // 4
         for worker in queries.workers(wide.id):
             late = [source == lame.node_id for source in lanes_of[worker.node_id]]
-            says(wide, worker, 0, held=[quarter // 10 if each else quarter for each in late])
+            # More than a tenth and less than two: seconds between words are counted by a real clock.
+            says(wide, worker, 0, held=[quarter * 3 // 20 if each else quarter for each in late])
         coordination.coordinate()
     assert not any(lame.node_id == lane[0] for worker in queries.workers(wide.id) for lane in worker.lanes)
     row = Worker.objects.get(deployment=wide, node=lame.node_id)

@@ -257,6 +257,7 @@ class Landing:
             homes.write(self.folder, data, [*others, home])
 
     def homes(self, data: Path) -> list[Path]:
+        """Blocking."""
         return homes.read(self.folder, data)
 
     def leave_home(self, home: Path, data: Path) -> bool:

@@ -113,7 +113,7 @@ class Receiver:
         `shared`: another delivery is busy with the same bytes, so what is not finished is kept for it.
         """
         landing = self._holdings.landing(manifest_id)
-        if landing is not None and landing.homes(self._holdings.data):
+        if landing is not None and await asyncio.to_thread(landing.homes, self._holdings.data):
             await self._holdings.remove_home(manifest_id, home_of(model, version, self._holdings.data))
         elif not shared:
             await self._holdings.discard(manifest_id)
@@ -148,7 +148,7 @@ class _Transfer:
         self._tell()
         ticker = asyncio.create_task(self._tick())
         try:
-            if not (homes := landing.homes(self._holdings.data)):
+            if not (homes := await asyncio.to_thread(landing.homes, self._holdings.data)):
                 await self._receive_and_verify(landing)
                 await asyncio.to_thread(landing.settle, home, self._holdings.data)
             elif home not in homes:
@@ -167,8 +167,9 @@ class _Transfer:
     async def failed(self, error: TrainmasterError) -> None:
         self._tell(state=TransferState.FAILED, error_code=error.code, error=error.sentence)
         # What is complete under another name is still served.
-        if self._landing is not None and not self._landing.homes(self._holdings.data):
-            await self._holdings.give_up(self._landing)
+        landing = self._landing
+        if landing is not None and not await asyncio.to_thread(landing.homes, self._holdings.data):
+            await self._holdings.give_up(landing)
 
     # -- receiving
 

@@ -82,6 +82,14 @@ async def test_the_loop_turns_while_a_delivery_is_held_up_by(
     await delivered(nodes[0], held)
 
 
+async def test_the_loop_turns_while_it_is_looked_up_where_the_model_lies(
+    nodes: list[Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after_it_is_opened = iter((False, True))
+    held = holding(monkeypatch, Landing, "homes", lambda *_: next(after_it_is_opened, False))
+    await delivered(nodes[0], held)
+
+
 async def test_the_loop_turns_while_what_a_neighbour_wants_is_read_from_the_disk(
     nodes: list[Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""The end of a delivery as one node sees it: who has what is missing, and hardly sends it.
+"""The end of a delivery as one node sees it: whoever hardly sends is left, where somebody else has what is missing.
 
 While all lanes move that is the coordinator's to find out (`sending.py`), which gives everybody a place by it. In the
 end there is nothing to plan any more, most links are idle, and one slow sender would keep its followers for as long as
@@ -48,7 +48,7 @@ def look(ending: Ending, view: View, now_ms: int) -> Ending:
     if len(still) < len(held) == len(ending.held):
         least = usual / _HARDLY * (now_ms - ending.looked_ms)
         crawling = [lane for lane in still if held[lane] - ending.held[lane] < least]
-        found = {source for lane in crawling if (source := _to_blame(ending, view, lane))}
+        found = {source for lane in crawling if (source := _left(ending, view, lane))}
     avoided = {name: until for name, until in ending.avoided.items() if until > now_ms}
     avoided |= dict.fromkeys(found, now_ms + _AVOIDED_MS)
     return replace(
@@ -56,13 +56,13 @@ def look(ending: Ending, view: View, now_ms: int) -> Ending:
     )
 
 
-def _to_blame(ending: Ending, view: View, lane: int) -> str:
-    """Whom the lane has followed all the time, if that one has more of what comes next than was to come; else ""."""
+def _left(ending: Ending, view: View, lane: int) -> str:
+    """Whom the lane has followed all the time, if anybody has more of what comes next than was to come; else ""."""
     now, before = view.following[lane], ending.following[lane]
     if now is None or before is None or now.source != before.source or now.source not in view.neighbours:
         return ""
     so_far = run_at(view.holds[lane], now.first)
     place = so_far[1] if so_far else now.first
-    run = run_at(view.neighbours[now.source][lane], place)
-    ahead = run is not None and run[1] >= min(now.until, place + view.leap)
-    return now.source if ahead else ""
+    enough = min(now.until, place + view.leap)
+    runs = (run_at(theirs[lane], place) for name, theirs in view.neighbours.items() if name not in view.gone)
+    return now.source if any(run and run[1] >= enough for run in runs) else ""

@@ -173,3 +173,13 @@ def test_nobody_waits_long_for_one_that_sends_a_tenth_where_all_ends_before_it_i
     assert outcome.mended == 0
     assert max(outcome.finished_ms.values()) <= 2 * undisturbed
     assert outcome.store_copies == 1
+
+
+def test_without_a_coordinator_nobody_stays_with_a_slow_one_to_the_last_byte() -> None:
+    """Ten times as long, when they did."""
+    places, lame = places_in(1, 8), "n00-01"
+    undisturbed = max(run(places, pieces=600).finished_ms.values())
+    outcome = run(places, slow={lame}, percent=10, pieces=600, mend_ms=NEVER)
+    others = [at for node, at in outcome.finished_ms.items() if node != lame]
+    assert max(others) <= 2.5 * undisturbed
+    assert outcome.store_copies == 1

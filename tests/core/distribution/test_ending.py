@@ -55,23 +55,27 @@ def test_while_every_lane_moves_it_is_left_to_the_coordinator() -> None:
     assert not looks(earlier, now).slow(LATER)
 
 
+def test_one_that_is_late_itself_is_left_where_anybody_has_more() -> None:
+    late = {**NEAR_THE_END.neighbours, "mother": (((0, 40),), ())}
+    view = replace(had(40), neighbours=late)
+    assert looks(view, view).slow(LATER) == {"mother"}
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {"neighbours": {"mother": (((0, 40),), ())}},
         {"neighbours": {"mother": (((0, 44),), ())}},
+        {"neighbours": {"mother": (((0, 40),), ()), "aunt": ALL}, "gone": frozenset({"aunt"})},
         {"neighbours": {}},
         {"following": (Follow(0, STORE, 0, 100), None)},
         {"following": (None, None)},
     ],
     ids=[
-        "it has no more itself",
-        "it has as good as no more",
-        "nothing is known of it",
-        "it is the store",
-        "nobody is followed",
+        "nobody has more", "nobody has much more", "who has more is gone", "nothing is known of it",
+        "it is the store", "nobody is followed",
     ],
-)
+)  # fmt: skip
 def test_who_is_not_to_blame_stays(changes) -> None:
     view = replace(NEAR_THE_END, **changes)
     assert not looks(had(40, view), had(40, view)).slow(LATER)

@@ -7,6 +7,7 @@ it comes: a run that was interrupted goes on where it was. About half an hour of
 from __future__ import annotations
 
 import json
+import multiprocessing
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -201,7 +202,9 @@ def replay_all(traces: Path, kept: Path, processes: int | None) -> None:
     """Each line is kept as it comes; those that are kept already are not replayed again."""
     done = {task_of(line) for line in read(kept)}
     missing = [task for task in tasks() if task not in done]
-    with ProcessPoolExecutor(processes) as pool, kept.open("a") as file:
+    # A fork has the connections of its parent, and may wait on them for ever.
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, fresh) as pool, kept.open("a") as file:
         for future in as_completed([pool.submit(replayed, traces, task) for task in missing]):
             print(text := json.dumps(future.result()), flush=True)
             print(text, file=file, flush=True)

@@ -5,7 +5,7 @@ for rounds, and the gateway would look for changes again in an hour. What arrive
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -48,7 +48,7 @@ def free_node(node: Callable[..., Node], vision: Team, quota: Callable[..., Quot
 
 
 @pytest.fixture
-def worker() -> Callable[[], Any]:
+def worker() -> Iterator[Callable[[], Any]]:
     """Of the tasks, without a beat. What was asked for before it came is forgotten: only the submission asks."""
 
     def start() -> Any:
@@ -56,7 +56,9 @@ def worker() -> Callable[[], Any]:
         cache.delete("scheduling:asked")
         return another_process(*WORKER)
 
-    return start
+    yield start
+    # The answer to a ping may still be waited for there; whoever forks this process would wait for ever.
+    current_app.pool.force_close_all()
 
 
 @asynccontextmanager

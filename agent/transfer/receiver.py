@@ -113,7 +113,8 @@ class Receiver:
         `shared`: another delivery is busy with the same bytes, so what is not finished is kept for it.
         """
         landing = self._holdings.landing(manifest_id)
-        if landing is not None and await asyncio.to_thread(landing.homes, self._holdings.data):
+        homes = [] if landing is None else await asyncio.to_thread(landing.homes, self._holdings.data)
+        if homes:
             await self._holdings.remove_home(manifest_id, home_of(model, version, self._holdings.data))
         elif not shared:
             await self._holdings.discard(manifest_id)

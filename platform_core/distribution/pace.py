@@ -51,9 +51,8 @@ class Watch:
     # In a chain: who was accused, with whom it received from; and for how many windows nobody is.
     accused: Mapping[str, str] = field(default_factory=dict)
     settling: int = 0
-    weak: Mapping[str, int] = field(
-        default_factory=dict
-    )  # who looked as if it sent slowly, how often running
+    # Who looked as if it sent slowly, how often running.
+    weak: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

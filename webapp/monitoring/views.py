@@ -74,16 +74,23 @@ def _idle(actor: Actor, now: int) -> list[dict[str, Any]]:
     """What people hold without use, the longest first: they are to learn of it where they look."""
     return [
         {
-            "id": job.id,
-            "name": job.name,
-            "team": job.team_id,
-            "user": job.user.username,
-            "gpus": job.num_gpus,
+            **_shown(job),
             "since_ms": job.idle_since_ms,
             "follows": idling.follows(job, now),
         }
         for job in idling.idle(now, actor.sees)
     ]
+
+
+def _shown(job: Job) -> dict[str, Any]:
+    """By what a job is known in a list."""
+    return {
+        "id": job.id,
+        "name": job.name,
+        "team": job.team_id,
+        "user": job.user.username,
+        "gpus": job.num_gpus,
+    }
 
 
 def _news(actor: Actor) -> list[Event]:
@@ -140,11 +147,7 @@ def _waiting_lines(jobs: list[Job], actor: Actor) -> list[dict[str, Any]]:
     starts = scheduling.starts([job.id for job in jobs], now_ms())
     return [
         {
-            "id": job.id,
-            "name": job.name,
-            "team": job.team_id,
-            "user": job.user.username,
-            "gpus": job.num_gpus,
+            **_shown(job),
             "priority": job.priority,
             "why": named(job.wait_sentence) or "The scheduler looks at it within seconds.",
             "starts": starts.get(job.id, ""),

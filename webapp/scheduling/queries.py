@@ -39,9 +39,8 @@ def start(told: str, numbers: Mapping[str, Any], now_ms: int) -> str:
 
 def kept_places(places: Iterable[Sequence[str]]) -> Callable[[Sequence[str]], str]:
     """What says these places, "node-1, node-2, node-3 and 12 more"; "" where none is kept."""
-    said = {
-        node for place in places for node in place[:NAMES_SAID]
-    }  # not the names of a thousand that are counted
+    # Not the names of a thousand that are only counted.
+    said = {node for place in places for node in place[:NAMES_SAID]}
     known = clusters.hostnames(said) if said else {}
     return lambda place: listed([known.get(node, node) for node in place])
 

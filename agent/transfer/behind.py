@@ -31,6 +31,7 @@ class Behind:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        await asyncio.sleep(0)  # the task that hands over the last piece has not begun yet
         self._landing.flush()
         ends = await asyncio.gather(*self._writing, return_exceptions=True)
         if error is None:

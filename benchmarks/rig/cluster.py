@@ -112,7 +112,11 @@ def plan(names: list[str], lanes: int) -> Forest:
 
 
 def orders(forest: Forest, url: str, gateway: Gateway) -> dict[str, session_pb2.DeploymentWanted]:
-    artifact = session_pb2.ArtifactReference(manifest_id=gateway.manifest.id, source_url=url)
+    artifact = session_pb2.ArtifactReference(
+        manifest_id=gateway.manifest.id,
+        source_url=url,
+        etags=[f'"{file.size}"' for file in gateway.manifest.files],  # as the store calls them
+    )
     found = {}
     for each in node_plans(forest):
         named = sorted({source for lane in each.lanes for source in lane if source})

@@ -177,3 +177,35 @@ def test_a_rollout_is_watched_to_its_end_and_back(trainmaster: Trainmaster, plat
     assert "The rollout of dep-2 is failed: n1: check-model ended with 7" in told
     platform.answer("GET deployments", {"results": [stopped]})
     assert "No deployment is under way." in trainmaster("deployments", "--watch").stderr
+
+
+def test_a_rollout_is_shown_with_what_the_checks_of_its_canaries_said(
+    trainmaster: Trainmaster, platform: PlatformStub
+) -> None:
+    checks = [
+        {"node": "node-1", "exit_code": 0, "output": "", "failures": 0},
+        {"node": "node-2", "exit_code": 3, "output": "loading\nno such layer\n", "failures": 1},
+        {"node": "node-3", "exit_code": None, "output": "", "failures": 1},
+    ]
+    rollout = {
+        "state": "failed",
+        "reason": "a check failed",
+        "nodes": 4,
+        "nodes_active": 3,
+        "nodes_failed": 1,
+    }
+    held = {**rollout, "canaries": ["node-1", "node-2", "node-3"], "checks": checks}
+    told = {"id": "dep-2", "status": "complete", "model": "vision/bytelm", "version": 2, "strategy": "mesh"}
+    platform.answer("GET deployments/dep-2", {**told, "rollout": held})
+    shown = trainmaster("show", "dep-2").stdout
+    for words in (
+        "complete (rollout failed: a check failed)",
+        "3 of 4 nodes",
+        "node-1, node-2, node-3",
+        "node-1 passed",
+        "node-2 failed with exit code 3: no such layer",
+        "node-3 gave no answer in time",
+    ):
+        assert words in shown
+    platform.answer("GET deployments/dep-3", {**told, "id": "dep-3"})
+    assert "runs on" not in trainmaster("show", "dep-3").stdout

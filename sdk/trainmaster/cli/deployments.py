@@ -171,7 +171,7 @@ def deployments(deployment: Sequence[str], watching: bool, as_json: bool) -> Non
         ("ID", "MODEL", "VERSION", "STATUS", "PROGRESS", "COMPLETE", "FAILED", "BEGUN"),
         [
             (
-                one.id, one.model, one.version, _status(one), f"{one.progress:.0%}",
+                one.id, one.model, one.version, status_of(one), f"{one.progress:.0%}",
                 f"{one.workers_complete}/{one.workers}", one.workers_failed,
                 f"{output.age(one.created_ms)} ago" if one.created_ms else None,
             )
@@ -183,7 +183,7 @@ def deployments(deployment: Sequence[str], watching: bool, as_json: bool) -> Non
     )  # fmt: skip
 
 
-def _status(deployment: Deployment) -> str:
+def status_of(deployment: Deployment) -> str:
     marks = [
         mark
         for mark, there in (
@@ -195,6 +195,38 @@ def _status(deployment: Deployment) -> str:
         if there
     ]
     return f"{deployment.status} ({', '.join(marks)})" if marks else deployment.status
+
+
+def tell(deployment: Deployment) -> None:
+    """One of them, with whatever is known of its rollout."""
+    told = deployment.rollout or {}
+    active, failed = told.get("nodes_active", 0), told.get("nodes_failed", 0)
+    output.facts(
+        [
+            ("deployment", deployment.id),
+            ("model", f"{deployment.model} version {deployment.version}"),
+            ("status", status_of(deployment)),
+            ("strategy", deployment.strategy),
+            ("progress", f"{deployment.progress:.0%}"),
+            ("workers", f"{deployment.workers_complete} of {deployment.workers} complete"),
+            ("failed", deployment.workers_failed or None),
+            ("reason", deployment.reason),
+            ("runs on", f"{active} of {told.get('nodes', 0)} nodes" if told else None),
+            ("not on", f"{failed}: their hook failed" if failed else None),
+            ("canaries", ", ".join(told.get("canaries", ()))),
+            *(("check", _check(each)) for each in told.get("checks", ())),
+        ]
+    )
+
+
+def _check(told: Mapping[str, Any]) -> str:
+    """The newest of one canary: the end of what it said, where it failed."""
+    code = told.get("exit_code")
+    if code == 0:
+        return f"{told['node']} passed"
+    why = "gave no answer in time" if code is None else f"failed with exit code {code}"
+    said = str(told.get("output", "")).strip().rpartition("\n")[2]
+    return f"{told['node']} {why}{f': {said}' if said else ''}"
 
 
 def _rollout(deployment: Deployment) -> str:

@@ -7,7 +7,7 @@ import yaml
 
 from platform_core.units import format_duration_ms
 from trainmaster.answers import Deployment, Job
-from trainmaster.cli import output
+from trainmaster.cli import deployments, output
 from trainmaster.cli.session import connect
 
 DEPLOYMENT = "dep-"
@@ -51,7 +51,7 @@ def show(id: str, only_spec: bool, as_json: bool) -> None:
     if as_json:
         output.dump(found)
     elif isinstance(found, Deployment):
-        tell_deployment(found)
+        deployments.tell(found)
     elif only_spec:
         click.echo(yaml.safe_dump(dict(found.spec), sort_keys=False, allow_unicode=True), nl=False)
     else:
@@ -68,20 +68,6 @@ def cancel(id: str) -> None:
             return
         job = client.cancel(id)
     click.echo(f"{id} is {job.state}." if job.is_finished else f"{id} is {job.state} and stops now.")
-
-
-def tell_deployment(deployment: Deployment) -> None:
-    output.facts(
-        [
-            ("deployment", deployment.id),
-            ("model", f"{deployment.model} version {deployment.version}"),
-            ("status", deployment.status),
-            ("progress", f"{deployment.progress:.0%}"),
-            ("workers", f"{deployment.workers_complete} of {deployment.workers} complete"),
-            ("failed", deployment.workers_failed or None),
-            ("reason", deployment.reason),
-        ]
-    )
 
 
 def _tell_job(job: Job) -> None:

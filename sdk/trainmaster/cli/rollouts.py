@@ -17,7 +17,10 @@ from trainmaster.client import Client
 
 _OPTIONS = (
     click.option("--activate", is_flag=True, help="Switch each node to the version as soon as it holds it."),
-    click.option("--canary", default="", metavar="N|N%", help="So many nodes switch first; with --activate."),
+    click.option(
+        "--canary", default="", metavar="N|N%",
+        help="So many nodes switch first. This and what follows mean --activate too.",
+    ),
     click.option(
         "--hold", metavar="SECONDS", type=click.IntRange(0),
         help="Watch the canaries for so long, then go on; else until somebody promotes.",

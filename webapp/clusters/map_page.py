@@ -1,9 +1,9 @@
 """The cluster as a map: block, rack and node, what is free there, and how far it is in pieces."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -13,10 +13,11 @@ from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView
 from platform_core.jobs.constraints import SPOT
 from platform_core.scheduling.fragmentation import Fragmentation, measured
-from platform_core.scheduling.wording import plural
+from platform_core.scheduling.wording import listed, plural
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
-from webapp.clusters import queries
+from webapp.clusters import contributions, queries
+from webapp.clusters.contributions import KeptPlace
 from webapp.live import fragments
 from webapp.live.identity import now_ms
 
@@ -36,7 +37,8 @@ class Chosen:
 @login_required
 @require_safe
 def cluster_map(request: HttpRequest) -> HttpResponse:
-    require(actor_of(request), "node.view")
+    actor = actor_of(request)
+    require(actor, "node.view")
     everything = queries.snapshot_nodes()
     chosen = Chosen(
         request.GET.get("gpu_type", ""),
@@ -46,6 +48,7 @@ def cluster_map(request: HttpRequest) -> HttpResponse:
     nodes = [node for node in everything if chosen.gpu_type in ("", node.gpu_type)]
     shown = [node for node in nodes if chosen.block in (None, node.block)]
     now = now_ms()
+    places = contributions.kept_places(actor)
     context = {
         "chosen": chosen,
         "types": sorted({node.gpu_type for node in everything}),
@@ -54,7 +57,8 @@ def cluster_map(request: HttpRequest) -> HttpResponse:
         "sentence": _sentence(shown),
         "kpis": _kpis(shown, now) if shown else [],
         "blocks": _summaries(nodes, chosen.order, now),
-        "map": _blocks(shown, chosen.order, now),
+        "kept": _kept(places, shown),
+        "map": _blocks(shown, chosen.order, _Marks(now, _said_of_places(places))),
     }
     return fragments.render(request, "map.html", context)
 
@@ -70,6 +74,43 @@ def word(node: NodeView, now: int) -> str:
     if (SPOT, "yes") in node.labels:
         return "spot"
     return "booked" if node.windows else "tainted" if node.taints else ""
+
+
+class _Marks(NamedTuple):
+    """What is told of a node beside what it says itself."""
+
+    now: int
+    kept: Mapping[str, str]  # node → for whom, in words
+
+
+def _said_of_places(places: Sequence[KeptPlace]) -> dict[str, str]:
+    """Node → "large-gang, which should start in about 20 min"; of several the first in the queue first."""
+    said: dict[str, list[str]] = defaultdict(list)
+    for place in places:
+        starts = f", which should start {place.starts}" if place.starts else ""
+        for node in place.nodes:
+            said[node].append(f"{place.name}{starts}")
+    return {node: ", then for ".join(each) for node, each in said.items()}
+
+
+def _kept(places: Sequence[KeptPlace], nodes: Sequence[NodeView]) -> list[dict[str, Any]]:
+    """Whose places these nodes have a part in."""
+    names = {node.id: node.hostname for node in nodes}
+    return [
+        {
+            "id": place.job_id,
+            "name": place.name,
+            "team": place.team,
+            "gpus": place.gpus,
+            "gpu_type": place.gpu_type,
+            "starts": place.starts,
+            "on": listed(here),
+            "nodes": len(here),
+            "elsewhere": len(place.nodes) - len(here),
+        }
+        for place in places
+        if (here := [names[node] for node in place.nodes if node in names])
+    ]
 
 
 def _sentence(nodes: Sequence[NodeView]) -> str:
@@ -160,14 +201,14 @@ def _summaries(nodes: Sequence[NodeView], order: str, now: int) -> list[dict[str
     return _ordered([_place(name, members, now) for name, members in blocks.items()], order)
 
 
-def _blocks(nodes: Sequence[NodeView], order: str, now: int) -> list[dict[str, Any]]:
+def _blocks(nodes: Sequence[NodeView], order: str, marks: _Marks) -> list[dict[str, Any]]:
     found = []
     for block, members in _grouped(nodes, "block").items():
         racks = [
-            {**_place(rack, of_rack, now), "cells": [_cell(node, now) for node in _by_name(of_rack)]}
+            {**_place(rack, of_rack, marks.now), "cells": [_cell(node, marks) for node in _by_name(of_rack)]}
             for rack, of_rack in _grouped(members, "rack").items()
         ]
-        found.append({**_place(block, members, now), "racks": _ordered(racks, order)})
+        found.append({**_place(block, members, marks.now), "racks": _ordered(racks, order)})
     return _ordered(found, order)
 
 
@@ -175,9 +216,10 @@ def _by_name(nodes: Sequence[NodeView]) -> list[NodeView]:
     return sorted(nodes, key=lambda node: (len(node.hostname), node.hostname, node.id))
 
 
-def _cell(node: NodeView, now: int) -> dict[str, Any]:
+def _cell(node: NodeView, marks: _Marks) -> dict[str, Any]:
     """`text` is what is free; `said` what a reader hears of the node, and reads when it is pointed at."""
-    free, apart = len(node.free_slots), word(node, now)
+    free, apart = len(node.free_slots), word(node, marks.now)
+    kept = marks.kept.get(node.id, "") if node.takes_work else ""
     used = node.slots - free
     filled = -(-used * EIGHTHS // node.slots) if node.slots else EIGHTHS
     text = _by_island(node) if node.takes_work else ""
@@ -186,7 +228,10 @@ def _cell(node: NodeView, now: int) -> dict[str, Any]:
         said = f"{apart}: {node.hostname}, {used} of {node.slots} in use"
     elif apart or text != str(free):
         said = f"{text} {apart}: {said}" if apart else f"{text}: {said}"
-    return {"id": node.id, "text": text, "word": apart, "kind": _kind(node, apart, filled), "said": said}
+    if kept:
+        said = f"{said}; kept for {kept}"
+    kind = f"{_kind(node, apart, filled)}{' kept' if kept else ''}"
+    return {"id": node.id, "text": text, "word": "kept" if kept else apart, "kind": kind, "said": said}
 
 
 def _by_island(node: NodeView) -> str:

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from platform_core.errors import TrainmasterError
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
-from webapp.clusters import enrolment, pages, queries, services
+from webapp.clusters import contributions, enrolment, pages, queries, services
 from webapp.clusters.forms import BootstrapTokenForm
 from webapp.clusters.models import Node
 from webapp.live import fragments
@@ -67,6 +67,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "charts": [],
         "events": lambda: live.story(f"node:{node_id}", EVENTS_SHOWN)[::-1],
         "windows": lambda: queries.maintenance(node_id),
+        "kept": lambda: [place for place in contributions.kept_places(actor) if node_id in place.nodes],
     }
     return fragments.render(request, "node.html", context)
 

@@ -297,6 +297,8 @@ def explain_waits(reasons: Sequence[WaitReason]) -> None:
     update_each(Job, changed)
     for job_id in changed:
         live.publish(f"job:{job_id}")
+    if any(known[job_id][-1] != row["wait_place"] for job_id, row in changed.items()):
+        live.publish("cluster")  # the map marks the nodes that are kept
     for team in {known[job_id][0] for job_id in changed}:
         live.publish(f"jobs:{team}")
 

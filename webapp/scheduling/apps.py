@@ -7,11 +7,12 @@ class SchedulingConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.accounts.contributions import panel_of_team
+        from webapp.clusters.contributions import register_kept_places
         from webapp.jobs.contributions import forecast_of_wait, outlook_of_wait, panel_of_job
         from webapp.jobs.signals import preempted
         from webapp.live import subjects
         from webapp.scheduling.dry_run import outlook, why_it_would_wait
-        from webapp.scheduling.panels import of_job, of_team
+        from webapp.scheduling.panels import kept_places, of_job, of_team
         from webapp.scheduling.services import keep_receipt
         from webapp.scheduling.what_if import may_watch
 
@@ -21,3 +22,4 @@ class SchedulingConfig(AppConfig):
         outlook_of_wait(outlook)
         panel_of_job(of_job)
         panel_of_team("receipts", of_team)
+        register_kept_places(kept_places)

@@ -1,4 +1,4 @@
-"""What the scheduler adds to the page of a job and to that of a team."""
+"""What the scheduler adds to the pages of a job, of a team and of nodes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from platform_core.jobs.states import WAITING
 from platform_core.units import DAY_MS
 from webapp.accounts.permissions import Actor, may
+from webapp.clusters.contributions import KeptPlace
 from webapp.jobs import queries as jobs
 from webapp.live.identity import now_ms
 from webapp.scheduling import queries
@@ -31,6 +32,25 @@ def of_job(request: HttpRequest, job: Any) -> dict[str, Any]:
 def _start(job: Any) -> str:
     now = now_ms()
     return queries.start(queries.starts([job.id], now).get(job.id, ""), job.wait_numbers, now)
+
+
+def kept_places(actor: Actor) -> tuple[KeptPlace, ...]:
+    """As the queue tells them, and with the nodes: each of these is marked on the map."""
+    waiting = list(jobs.in_queue_order(jobs.visible(None)).exclude(wait_place=[]))
+    now = now_ms()
+    told = queries.starts([job.id for job in waiting], now) if waiting else {}
+    return tuple(
+        KeptPlace(
+            job_id=job.id if (seen := may(actor, "job.view", job.team_id)) else "",
+            name=job.name if seen else f"a job of {job.team_id}",
+            team=job.team_id,
+            gpus=job.num_gpus,
+            gpu_type=job.gpu_type,
+            starts=queries.start(told.get(job.id, ""), job.wait_numbers, now),
+            nodes=tuple(job.wait_place),
+        )
+        for job in waiting
+    )
 
 
 def of_team(request: HttpRequest, actor: Actor, team: str) -> dict[str, Any]:

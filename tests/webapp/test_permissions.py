@@ -84,6 +84,7 @@ def accounts_rows() -> Iterator[Row]:
     yield Row("post", "logout/", EVERYBODY.replace("Y", "L"))
     yield Row("get", "settings/", SIGNED_IN)
     yield Row("post", "settings/profile/", SIGNED_IN, body={"first_name": "A"})
+    yield Row("post", "settings/mail/", SIGNED_IN, body={"mail_idle": "on"})
     yield Row("post", "settings/password/", "L U U U U U U", body={"old_password": "not it"})
     new = {"name": "ci", "team": "vision", "days": 1}
     yield Row("post", "settings/tokens/", "L N Y Y Y Y Y", body=new)

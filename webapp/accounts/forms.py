@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 
+from webapp.accounts.mailing import Kind
 from webapp.accounts.models import Role, Scope, User
 from webapp.accounts.tokens import MAX_DAYS
 
@@ -17,6 +18,12 @@ class ProfileForm(forms.ModelForm):
     class Meta:
         model = User
         fields = ("first_name", "last_name", "email")
+
+
+class MailForm(forms.ModelForm):
+    class Meta:
+        model = User
+        fields = tuple(Kind)
 
 
 class TokenForm(forms.Form):

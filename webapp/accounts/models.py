@@ -21,6 +21,11 @@ class User(AbstractUser):
     teams: "models.ManyToManyField[Team, Membership]" = models.ManyToManyField(
         "Team", through="Membership", related_name="people"
     )
+    mail_idle = models.BooleanField(
+        default=True,
+        help_text="mail when a job of theirs holds slots without using them, or is taken off them",
+    )
+    mail_failures = models.BooleanField(default=True, help_text="mail when a job of theirs has failed")
 
 
 class Department(models.Model):
@@ -118,3 +123,20 @@ class TeamSecret(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["team", "name"], name="one_secret_a_name")]
+
+
+class Mail(models.Model):
+    """A mail that is to be sent, or was. Its row is written together with what it tells of, so none is forgotten."""
+
+    key = models.CharField(max_length=200, help_text="what it tells of; of one key nobody gets two")
+    to = models.EmailField()
+    subject = models.CharField(max_length=200)
+    text = models.TextField()
+    made_ms = models.BigIntegerField()
+    next_try_ms = models.BigIntegerField(null=True, db_index=True, help_text="null: it was sent, or given up")
+    tries = models.PositiveIntegerField(default=0)
+    sent_ms = models.BigIntegerField(null=True)
+    error = models.CharField(max_length=200, blank=True, help_text="of the last try")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["key", "to"], name="one_mail_of_a_key")]

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 
 from platform_core.errors import TrainmasterError
 from webapp.accounts import attempts
+from webapp.accounts.mailing import Kind
 from webapp.accounts.models import ApiToken, Department, Membership, Role, Team, TeamSecret, User
 from webapp.accounts.permissions import Actor, require
 from webapp.accounts.sealing import seal
@@ -86,6 +87,16 @@ def change_profile(actor: Actor, *, first_name: str, last_name: str, email: str)
     user.first_name, user.last_name, user.email = first_name, last_name, email
     user.save(update_fields=["first_name", "last_name", "email"])
     live.record("ProfileChanged", f"user:{actor.username}", actor=actor.name)
+
+
+@transaction.atomic
+def choose_mail(actor: Actor, **wanted: bool) -> None:
+    """Which mail the person gets; the names are those of mailing.Kind, and what is not given stays."""
+    user = _user(actor.username)
+    for kind, on in wanted.items():
+        setattr(user, Kind(kind), on)
+    user.save(update_fields=list(wanted))
+    live.record("MailChosen", f"user:{actor.username}", actor=actor.name, data=wanted)
 
 
 def check_login(request: HttpRequest, username: str, password: str) -> User | None:

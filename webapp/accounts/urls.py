@@ -8,6 +8,7 @@ urlpatterns = [
     path("logout/", views.logout, name="logout"),
     path("settings/", views.settings, name="settings"),
     path("settings/profile/", views.profile, name="profile"),
+    path("settings/mail/", views.mail, name="mail"),
     path("settings/password/", views.password, name="password"),
     path("settings/tokens/", views.token_create, name="token_create"),
     path("settings/tokens/<int:token_id>/revoke/", views.token_revoke, name="token_revoke"),

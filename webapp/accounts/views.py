@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings as platform
 from django.contrib import messages
 from django.contrib.auth import login as begin_session
 from django.contrib.auth import logout as end_session
@@ -20,6 +21,7 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions, queries, services, team_page, tokens
 from webapp.accounts.forms import (
     LoginForm,
+    MailForm,
     MemberForm,
     ProfileForm,
     RoleForm,
@@ -90,6 +92,7 @@ def _settings(
     now = now_ms()
     context = {
         "profile": {name: getattr(user, name) for name in ("username", "first_name", "last_name", "email")},
+        "mail": {"wanted": MailForm(instance=user).initial, "server": bool(platform.MAIL_URL)},
         "teams": [
             {"slug": team.slug, "name": team.name, "role": str(actor.roles.get(team.slug, "admin"))}
             for team in teams
@@ -125,6 +128,16 @@ def profile(request: HttpRequest) -> HttpResponse:
         return _settings(request, refused=problems(form), opened="profile", status=422)
     services.change_profile(queries.actor_of(request), **form.cleaned_data)
     messages.success(request, "Profile saved.")
+    return redirect("accounts:settings")
+
+
+@login_required
+@require_POST
+def mail(request: HttpRequest) -> HttpResponse:
+    form = MailForm(request.POST)
+    form.full_clean()  # a box that is not ticked is not sent: nothing can be wrong with it
+    services.choose_mail(queries.actor_of(request), **form.cleaned_data)
+    messages.success(request, "Your choice of mail is saved.")
     return redirect("accounts:settings")
 
 

@@ -8,7 +8,7 @@ from django.core.checks import CheckMessage, Error, register
 
 @register()
 def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Heartbeats come often enough, a node is suspected before it is lost, and a lease outlives a round."""
+    """Heartbeats come often enough, suspicion comes before loss, a lease outlives a round, mail has a server."""
     heartbeat, suspect, lost = (
         settings.HEARTBEAT_SECONDS,
         settings.SUSPECT_AFTER_SECONDS,
@@ -38,6 +38,14 @@ def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
                 f"in {settings.TICK_SECONDS} s.",
                 hint="Let TRAINMASTER_LEASE_SECONDS be greater than TRAINMASTER_TICK_SECONDS.",
                 id="trainmaster.E003",
+            )
+        )
+    if settings.REPORT_RECIPIENTS and not settings.MAIL_URL:
+        problems.append(
+            Error(
+                f"The weekly report is to go to {', '.join(settings.REPORT_RECIPIENTS)}, and no mail server is set.",
+                hint="Set TRAINMASTER_MAIL_URL, as smtp://localhost:25, or leave TRAINMASTER_REPORT_RECIPIENTS empty.",
+                id="trainmaster.E004",
             )
         )
     return problems

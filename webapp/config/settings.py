@@ -230,11 +230,13 @@ CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", 
 METRICS_TOKEN = secret(
     "TRAINMASTER_METRICS_TOKEN", ""
 )  # with which Prometheus reads /metrics; empty: nobody has one
-# Who gets the weekly report by mail, and through which server: smtp://user:password@host:587, smtps:// for TLS at once.
+# Through which server mail goes: smtp://user:password@host:587, smtps:// for TLS at once; empty: none is sent.
+MAIL_URL = secret("TRAINMASTER_MAIL_URL", "")
 REPORT_RECIPIENTS = words("TRAINMASTER_REPORT_RECIPIENTS", "")
 DEFAULT_FROM_EMAIL = text("TRAINMASTER_MAIL_FROM", "trainmaster@localhost")
 EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-_mail = urllib.parse.urlsplit(secret("TRAINMASTER_MAIL_URL", "smtp://localhost:25"))
+EMAIL_TIMEOUT = 10  # a server that says nothing holds nobody up
+_mail = urllib.parse.urlsplit(MAIL_URL)
 EMAIL_HOST, EMAIL_PORT = _mail.hostname or "localhost", _mail.port or 25
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = (
     urllib.parse.unquote(_mail.username or ""),
@@ -262,6 +264,7 @@ CELERY_BEAT_SCHEDULE = {
         "task": "monitoring.mail_report",
         "schedule": crontab(hour=6, minute=0, day_of_week="mon"),
     },
+    "deliver-mail": {"task": "accounts.deliver_mail", "schedule": 30.0, "options": {"expires": 30}},
     "predict": {"task": "scheduling.predict", "schedule": 10.0, "options": {"expires": 10}},
     "coordinate-deployments": {"task": "deployments.coordinate", "schedule": 2.0, "options": {"expires": 2}},
     "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},

@@ -10,7 +10,7 @@ from platform_core.jobs.states import WAITING, JobState
 from platform_core.scheduling.decisions import StopKind
 from platform_core.scheduling.wording import amount
 from platform_core.units import MINUTE_MS, format_duration_ms
-from webapp.jobs import preempting, queries
+from webapp.jobs import mails, preempting, queries
 from webapp.jobs.models import Job
 from webapp.jobs.preempting import Preemption
 from webapp.live import services as live
@@ -99,7 +99,13 @@ def deal_with_idle(at_ms: int) -> None:
         elif settings.IDLE_RECLAIM and for_ms >= _taken_back_after_ms() and (others := _wanted_by(job)):
             cause = f"{sentence}; {others.id} of {others.team_id} waits for them"
             idled = Preemption(StopKind.IDLE, cause, others.id, others.team_id)
-            preempting.preempt(job.id, idled, at_ms)
+            _take_off(job, sentence, idled, at_ms)
+
+
+@transaction.atomic
+def _take_off(job: Job, sentence: str, idled: Preemption, at_ms: int) -> None:
+    if preempting.preempt(job.id, idled, at_ms):
+        mails.taken_off(job, sentence, idled.for_team, at_ms)
 
 
 def _taken_back_after_ms() -> int:
@@ -118,6 +124,7 @@ def _wanted_by(job: Job) -> Job | None:
 def _warn(job: Job, sentence: str, at_ms: int) -> None:
     if not Job.objects.filter(id=job.id, idle_told=False).update(idle_told=True):
         return
+    mails.idles(job, warning(job, at_ms), at_ms)
     live.record(
         "SlotsIdle",
         f"job:{job.id}",

@@ -17,7 +17,7 @@ from platform_core.jobs.job import Job as JobValue
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
-from webapp.jobs import hints
+from webapp.jobs import hints, mails
 from webapp.jobs.mapping import job_columns, job_value
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.live import services as live
@@ -110,7 +110,14 @@ class Batch:
         _write_members([job for job in moved if job.changed])
         _write_attempts(moved)
         keep([(job.row, event, state) for job in moved for event, state, _ in job.steps])
+        mails.failed([told for job in moved if (told := _failure(job))])
         _carry_out(moved)
+
+
+def _failure(job: Advancing) -> tuple[Job, int, int] | None:
+    if job.value.state is not JobState.FAILED or job.before.state is JobState.FAILED:
+        return None
+    return job.row, job.value.restarts, job.value.finished_ms or 0
 
 
 def _write_jobs(changed: Sequence[Advancing]) -> None:

@@ -15,7 +15,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from platform_core.monitoring.exposition import CONTENT_TYPE, text
+from platform_core.monitoring.exposition import CONTENT_TYPE, Family, Kind, Sample, text
+from webapp.accounts import mailing
 from webapp.accounts.queries import actor_of
 from webapp.deployments import queries as deployments
 
@@ -59,4 +60,12 @@ class Metrics(APIView):
 
     def get(self, request: Request) -> Response:
         teams = None if request.auth == SCRAPER else actor_of(request).sees
-        return Response(text(deployments.metrics(teams)), content_type=CONTENT_TYPE)
+        families = deployments.metrics(teams)
+        if teams is None:
+            families += (_mails(),)
+        return Response(text(families), content_type=CONTENT_TYPE)
+
+
+def _mails() -> Family:
+    waits = "Mails that no server has taken yet."
+    return Family("trainmaster_mails_waiting", waits, Kind.GAUGE, (Sample(mailing.waiting()),))

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.core.mail import send_mail
 from django.template.loader import render_to_string
 
 from platform_core.scheduling.waits import Waits, by_size
+from webapp.accounts import mailing
 from webapp.clusters import queries as clusters
 from webapp.jobs import idling
 from webapp.jobs import queries as jobs
 from webapp.live.identity import now_ms
-from webapp.monitoring import figures
+from webapp.monitoring import figures, weeks
 from webapp.monitoring.figures import Figure, Use
 from webapp.monitoring.weeks import WEEK_MS
 from webapp.quotas import queries as quotas
@@ -117,11 +117,13 @@ def _teams(from_ms: int, to_ms: int) -> list[TeamUse]:
 
 
 def mail() -> int:
-    """To everybody whom the operator named; how many that are."""
+    """To everybody whom the operator named, once in a week; how many they are."""
     if not settings.REPORT_RECIPIENTS:
         return 0
+    now = now_ms()
     text = render_to_string(
-        "report.txt", {"report": make(None, now_ms()), "url": f"{settings.PUBLIC_URL}/report/"}
+        "report.txt", {"report": make(None, now), "url": f"{settings.PUBLIC_URL}/report/"}
     )
-    send_mail("Trainmaster: the week of the cluster", text, None, settings.REPORT_RECIPIENTS)
+    key = f"report:{weeks.of(now).name}"
+    mailing.write_to(settings.REPORT_RECIPIENTS, key, "Trainmaster: the week of the cluster", text)
     return len(settings.REPORT_RECIPIENTS)

@@ -20,6 +20,7 @@ ALSO_PUBLIC = {
     "webapp.live.parsing": "bodies of the REST API are read the same way everywhere",
     "webapp.live.subjects": "every app registers who may watch its subjects",
     "webapp.accounts.permissions": "the one place that decides who may do what",
+    "webapp.accounts.mailing": "mail of every app is written and sent in one way",
     "webapp.accounts.credentials": "tokens of people and of machines are made and kept the same way",
     "webapp.accounts.team_page": "the quota form stands on the team page and is answered with it",
     "webapp.jobs.logs": "log text streams past the verbs, which are for jobs",

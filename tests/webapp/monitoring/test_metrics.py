@@ -160,12 +160,13 @@ def test_an_empty_token_in_the_settings_is_none(db: None) -> None:
 
 
 def test_before_the_first_deployment_the_families_are_named_and_empty(scraper: Client, db: None) -> None:
-    assert read(scraper) == {}
+    assert read(scraper) == {"mails_waiting": 0}
     assert "# TYPE trainmaster_deployments gauge" in scraper.get("/metrics").content.decode()
 
 
 def test_every_metric_is_described(scraper: Client, deployment: Deployment) -> None:
-    described = (Path(__file__).parents[3] / "docs" / "distribution.md").read_text()
+    docs = Path(__file__).parents[3] / "docs"
+    described = "".join((docs / name).read_text() for name in ("distribution.md", "operations.md"))
     told = scraper.get("/metrics").content.decode()
     for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", told, re.MULTILINE):
         assert re.search(rf"\| {name}(\{{state\}})? \| {kind} \|", described), name

@@ -12,6 +12,7 @@ from platform_core.errors import TrainmasterError
 from platform_core.jobs.job import MemberPhase
 from platform_core.units import DAY_MS, HOUR_MS
 from tests.webapp.jobs.conftest import SPEC, say, tick
+from webapp.accounts import mailing
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node
@@ -161,5 +162,7 @@ def test_who_waited_at_the_end_of_a_week_is_told_with_it_though_it_has_started_s
 
 def test_the_mail_tells_the_changes_too(last: Week, settings: Any) -> None:
     settings.REPORT_RECIPIENTS = ["ops@example.org"]
+    settings.MAIL_URL = "smtp://mail.example.org:25"
     report.mail()
+    mailing.deliver()
     assert "Against the seven days before\n  Slots held:" in mail.outbox[0].body

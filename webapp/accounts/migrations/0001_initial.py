@@ -137,6 +137,17 @@ class Migration(migrations.Migration):
                     models.DateTimeField(default=django.utils.timezone.now, verbose_name="date joined"),
                 ),
                 (
+                    "mail_idle",
+                    models.BooleanField(
+                        default=True,
+                        help_text="mail when a job of theirs holds slots without using them, or is taken off them",
+                    ),
+                ),
+                (
+                    "mail_failures",
+                    models.BooleanField(default=True, help_text="mail when a job of theirs has failed"),
+                ),
+                (
                     "groups",
                     models.ManyToManyField(
                         blank=True,
@@ -277,6 +288,41 @@ class Migration(migrations.Migration):
                 ),
                 ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="accounts.team")),
             ],
+        ),
+        migrations.CreateModel(
+            name="Mail",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "key",
+                    models.CharField(
+                        help_text="what it tells of; of one key nobody gets two", max_length=200
+                    ),
+                ),
+                ("to", models.EmailField(max_length=254)),
+                ("subject", models.CharField(max_length=200)),
+                ("text", models.TextField()),
+                ("made_ms", models.BigIntegerField()),
+                (
+                    "next_try_ms",
+                    models.BigIntegerField(
+                        db_index=True, help_text="null: it was sent, or given up", null=True
+                    ),
+                ),
+                ("tries", models.PositiveIntegerField(default=0)),
+                ("sent_ms", models.BigIntegerField(null=True)),
+                ("error", models.CharField(blank=True, help_text="of the last try", max_length=200)),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(fields=("key", "to"), name="one_mail_of_a_key"),
+                ],
+            },
         ),
         migrations.AddConstraint(
             model_name="membership",

@@ -1,0 +1,149 @@
+"""Mail, in two steps: written as a row beside what it tells of, sent by a task that may run twice or be interrupted.
+
+What no server takes is tried again. If the task dies between the server's yes and its note of that, the mail goes out
+once more with the same Message-ID, by which servers and readers know it for the same.
+"""
+
+import hashlib
+import logging
+import smtplib
+import urllib.parse
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from django.conf import settings
+from django.core.mail import EmailMessage, get_connection
+from django.core.mail.backends.base import BaseEmailBackend
+from django.db.models import F
+
+from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
+from webapp.accounts.models import Mail, Membership, User
+from webapp.live.identity import now_ms
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 100  # a beat later come the next
+CLAIMED_MS = 10 * MINUTE_MS  # a try takes less: every step of it ends after EMAIL_TIMEOUT
+LONGEST_PAUSE_MS = HOUR_MS
+GIVEN_UP_AFTER_MS = 5 * DAY_MS  # as mail servers do (RFC 5321, 4.5.4.1)
+KEPT_MS = 30 * DAY_MS
+
+
+class Kind(StrEnum):
+    """What a person may switch off; each is a column of theirs."""
+
+    IDLE = "mail_idle"
+    FAILURES = "mail_failures"
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """To a person, of something in their team."""
+
+    key: str
+    user_id: int
+    team: str
+    kind: Kind
+    subject: str
+    text: str
+
+
+def write(letters: Sequence[Letter]) -> None:
+    """In the transaction of what they tell of. To people who want them, have an address and are still in the team."""
+    if not letters or not settings.MAIL_URL:
+        return
+    ids = {letter.user_id for letter in letters}
+    people = {user.pk: user for user in User.objects.filter(id__in=ids, is_active=True).exclude(email="")}
+    members = set(Membership.objects.filter(user__in=people).values_list("user_id", "team_id"))
+    _keep(
+        (letter.key, user.email, letter.subject, f"{letter.text}\n{_why(letter)}")
+        for letter in letters
+        if (user := people.get(letter.user_id)) and getattr(user, letter.kind)
+        if user.is_superuser or (letter.user_id, letter.team) in members
+    )
+
+
+def write_to(addresses: Iterable[str], key: str, subject: str, text: str) -> None:
+    """To addresses that the operator named."""
+    if settings.MAIL_URL:
+        _keep((key, address, subject, text) for address in addresses)
+
+
+def _why(letter: Letter) -> str:
+    return f"You get this because the job is yours. Which mail you get: {settings.PUBLIC_URL}/settings/\n"
+
+
+def _keep(mails: Iterable[tuple[str, str, str, str]]) -> None:
+    now = now_ms()
+    Mail.objects.bulk_create(
+        [
+            Mail(key=key, to=to, subject=_one_line(subject), text=text, made_ms=now, next_try_ms=now)
+            for key, to, subject, text in mails
+        ],
+        ignore_conflicts=True,
+    )
+
+
+def _one_line(subject: str) -> str:
+    return " ".join(subject.split())[:200]
+
+
+def waiting() -> int:
+    return Mail.objects.exclude(next_try_ms=None).count()
+
+
+def deliver() -> None:
+    """Send what is due. While no server answers nothing is tried, so nothing is given up."""
+    due = list(Mail.objects.filter(next_try_ms__lte=now_ms()).order_by("next_try_ms", "id")[:AT_ONCE])
+    if due:
+        server: BaseEmailBackend = get_connection()
+        try:
+            server.open()
+            for mail in due:
+                _send(mail, server)
+        except OSError as error:  # SMTPException is one
+            log.warning("%d mails wait: %s", waiting(), _told(error))
+        finally:
+            server.close()
+    Mail.objects.filter(next_try_ms=None, made_ms__lt=now_ms() - KEPT_MS).delete()
+
+
+def _send(mail: Mail, server: BaseEmailBackend) -> None:
+    """Raises where there is no sense in going on with this server."""
+    claim = Mail.objects.filter(pk=mail.pk, next_try_ms=mail.next_try_ms)
+    if not claim.update(next_try_ms=now_ms() + CLAIMED_MS, tries=F("tries") + 1):
+        return  # another worker has it
+    try:
+        _message(mail, server).send()
+    except (smtplib.SMTPRecipientsRefused, smtplib.SMTPDataError, ValueError) as error:
+        _postpone(mail, error)  # ValueError: no such address can be
+    except OSError as error:
+        _postpone(mail, error)
+        raise
+    else:
+        Mail.objects.filter(pk=mail.pk).update(next_try_ms=None, sent_ms=now_ms(), error="")
+
+
+def _message(mail: Mail, server: BaseEmailBackend) -> EmailMessage:
+    """The same whenever it is made. That it is automatic keeps absence notes from answering (RFC 3834)."""
+    digest = hashlib.sha256(f"{mail.key} {mail.to}".encode()).hexdigest()[:32]
+    host = urllib.parse.urlsplit(settings.PUBLIC_URL).hostname
+    headers = {"Message-ID": f"<{digest}@{host}>", "Auto-Submitted": "auto-generated"}
+    return EmailMessage(mail.subject, mail.text, None, [mail.to], headers=headers, connection=server)
+
+
+def _postpone(mail: Mail, error: Exception) -> None:
+    now, told = now_ms(), _told(error)
+    over = now - mail.made_ms >= GIVEN_UP_AFTER_MS
+    pause_ms = min(MINUTE_MS << min(mail.tries, 10), LONGEST_PAUSE_MS)
+    Mail.objects.filter(pk=mail.pk).update(next_try_ms=None if over else now + pause_ms, error=told[:200])
+    log.warning("mail %d was %s: %s", mail.pk, "given up" if over else "put off", told)
+
+
+def _told(error: Exception) -> str:
+    """Without what the server said: it may repeat what was sent to it."""
+    code = getattr(error, "smtp_code", None)
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        code = next((code for code, _ in error.recipients.values()), None)
+    return type(error).__name__ if code is None else f"{type(error).__name__} {code}"

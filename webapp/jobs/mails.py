@@ -1,0 +1,48 @@
+"""What the owner of a job is told by mail. Nothing that its script said: nobody knows what stands in that."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from django.conf import settings
+from django.urls import reverse
+
+from platform_core.scheduling.wording import plural
+from platform_core.units import DAY_MS
+from webapp.accounts import mailing
+from webapp.accounts.mailing import Kind, Letter
+from webapp.jobs.models import Job
+
+
+def idles(job: Job, warning: str, at_ms: int) -> None:
+    """At most once a day (UTC) for each job, however often it pauses."""
+    key = f"idle:{job.id}:{at_ms // DAY_MS}"
+    mailing.write([_letter(job, key, Kind.IDLE, f"slots of {job.name} idle", warning, at_ms)])
+
+
+def taken_off(job: Job, idled: str, for_team: str, at_ms: int) -> None:
+    told = (
+        f"{idled[:1].upper()}{idled[1:]}, and a job of {for_team} waits for such slots: it gives them back. "
+        "It may save first, waits in the queue, and goes on from its last checkpoint."
+    )
+    key = f"taken-off:{job.id}:{job.attempt}"
+    mailing.write([_letter(job, key, Kind.IDLE, f"{job.name} is taken off its idle slots", told, at_ms)])
+
+
+def failed(jobs: Sequence[tuple[Job, int, int]]) -> None:
+    """Each with how often it was restarted, and when it failed for good."""
+    mailing.write([_of_failure(*each) for each in jobs])
+
+
+def _of_failure(job: Job, restarts: int, at_ms: int) -> Letter:
+    after = f" after {plural(restarts, 'restart')}" if restarts else ""
+    told = (
+        f"It has failed{after} and is not started again. Its page says why, and has its log and checkpoints."
+    )
+    return _letter(job, f"failed:{job.id}", Kind.FAILURES, f"{job.name} has failed", told, at_ms)
+
+
+def _letter(job: Job, key: str, kind: Kind, subject: str, told: str, at_ms: int) -> Letter:
+    at = f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+    page = f"{settings.PUBLIC_URL}{reverse('jobs:detail', args=[job.id])}"
+    text = f"{job.name} of {job.team_id}, {at}\n\n{told}\n\n{page}\n"
+    return Letter(key, job.user_id, job.team_id, kind, f"Trainmaster: {subject}", text)

@@ -25,7 +25,7 @@ run: $(READY)  ## the platform without the demo journey, state kept in var/
 	@$(BIN)/trainmaster up
 
 test: $(READY) browser  ## every test; ARGS="tests/core -k quota" for some
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
 
 docs: $(READY)  ## makes the reference pages anew: states, errors, commands
 	@$(BIN)/python -m tools.reference

@@ -15,7 +15,7 @@ def own_surroundings() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def passable() -> Iterator[Path]:
     """A folder that other accounts may pass through, as root's PostgreSQL must; pytest closes its own to them."""
     folder = Path(tempfile.mkdtemp(prefix="trainmaster-test-"))

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,6 @@ from webapp.operations.programs import AGENT, runnable
 from webapp.operations.state_folder import read_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
-
-
-@pytest.fixture(scope="module")
-def platform(passable: Path) -> Iterator[PlatformProcess]:
-    platform = PlatformProcess.start(passable / "var", "--agents", "1", "--tls")
-    yield platform
-    platform.stop()
 
 
 def agent(platform: PlatformProcess, name: str, *flags: str) -> "subprocess.Popen[str]":

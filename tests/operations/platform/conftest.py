@@ -1,0 +1,15 @@
+"""One platform for what is asked of one that runs, started once: with nodes, and with TLS to them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from webapp.operations.platform_process import PlatformProcess
+
+
+@pytest.fixture(scope="package")
+def platform(passable: Path) -> Iterator[PlatformProcess]:
+    platform = PlatformProcess.start(passable / "first", "--agents", "2", "--slots", "3", "--tls")
+    yield platform
+    platform.stop()

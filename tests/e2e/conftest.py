@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.e2e.people import People, chromium
 from tests.e2e.site import Site, until
-from tests.e2e.spare_agent import GPU_TYPE, NAME, SpareAgent
+from tests.e2e.spare_agent import NAME, SpareAgent
 from tests.support import surroundings
 from webapp.operations.platform_process import PlatformProcess
 from webapp.operations.programs import ROOT
@@ -82,8 +82,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 @pytest.fixture(scope="package")
 def spare_agent(site: Site) -> Iterator[SpareAgent]:
-    """A fifth node, ready, with a quota for its type."""
-    site.platform.manage("seed_demo", "--gpu-type", GPU_TYPE)
+    """A fifth node, ready, of a type of its own."""
     agent = SpareAgent(site.platform)
     agent.start()
     try:

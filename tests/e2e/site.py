@@ -7,7 +7,6 @@ import sysconfig
 import time
 import uuid
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +23,8 @@ from webapp.operations.programs import ROOT
 T = TypeVar("T")
 EXAMPLE = ROOT / "examples" / "bytelm"
 TOKENS = {"bob": "vision", "carol": "nlp"}
+SPARE = "spare"  # the type of the spare agent: the other jobs never go there, and its own never go elsewhere
+GPU_TYPES = ("cpu", SPARE)
 # Small enough for four ranks on two cores, and still ten steps a second or so on a machine that does other things.
 SMALL = {"layers": 1, "width": 32, "context": 32, "batch": 12, "eval_batch": 12, "warmup": 5}
 PATIENCE = 240.0  # seconds; for what a quiet machine does in ten
@@ -58,15 +59,16 @@ class Site:
         return self.clients["bob"]
 
     def sign_up(self) -> None:
-        """People, quotas, and a token for those who use the API."""
-        self.platform.manage("seed_demo")
-        with ThreadPoolExecutor() as pool:
-            tokens = pool.map(
-                lambda pair: self.platform.manage("token", *pair, "--name", "e2e"), TOKENS.items()
-            )
-        self.clients = {
-            name: Client(self.url, token.strip()) for name, token in zip(TOKENS, tokens, strict=True)
-        }
+        """People, quotas, and a token for those who use the API: the commands of an operator, in one process."""
+        commands = [
+            *(("seed_demo", "--gpu-type", gpu_type) for gpu_type in GPU_TYPES),
+            *(("token", *pair, "--name", "e2e") for pair in TOKENS.items()),
+        ]
+        script = (
+            f"from django.core.management import call_command as call\nfor each in {commands}: call(*each)"
+        )
+        tokens = self.platform.manage("shell", "--no-imports", "-c", script).split()
+        self.clients = {name: Client(self.url, token) for name, token in zip(TOKENS, tokens, strict=True)}
 
     @cached_property
     def code(self) -> str:

@@ -5,12 +5,12 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.e2e.site import SPARE
 from webapp.operations.platform_process import PlatformProcess
 from webapp.operations.programs import AGENT, runnable
 from webapp.operations.state_folder import read_environment
 
 NAME = "node-5"
-GPU_TYPE = "spare"  # a type of its own: the other jobs never come here, and these never go elsewhere
 
 
 @dataclass
@@ -32,7 +32,7 @@ class SpareAgent:
             "HOSTNAME": NAME,
             "RACK": "rack-1b",
             "SLOTS": "2",
-            "GPU_TYPE": GPU_TYPE,
+            "GPU_TYPE": SPARE,
             "ADDRESS": "127.0.0.1",
             "INSECURE": "1",
         }

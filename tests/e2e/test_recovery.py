@@ -9,8 +9,8 @@ import psutil
 from playwright.sync_api import expect
 
 from tests.e2e.people import People
-from tests.e2e.site import Site, until
-from tests.e2e.spare_agent import GPU_TYPE, NAME, SpareAgent
+from tests.e2e.site import SPARE, Site, until
+from tests.e2e.spare_agent import NAME, SpareAgent
 
 
 def steps_of(site: Site, job_id: str) -> list[int]:
@@ -45,7 +45,7 @@ def test_a_killed_agent_adopts_what_ran_on_when_it_starts_again(
 ) -> None:
     enough = site.scratch / "enough"
     job = site.script(
-        "outlives-its-agent", "steady.py", gpu_type=GPU_TYPE, environment={"GO_ON_UNTIL": str(enough)}
+        "outlives-its-agent", "steady.py", gpu_type=SPARE, environment={"GO_ON_UNTIL": str(enough)}
     )
     page = people.come("bob")
     page.goto(f"/jobs/{job.id}/")

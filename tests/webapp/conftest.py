@@ -8,6 +8,7 @@ from django.test import Client, override_settings
 from rest_framework.test import APIClient
 
 from platform_core.cluster.invariants import check
+from tests.support.again import again
 from webapp.accounts import queries as account_queries
 from webapp.accounts import services as accounts
 from webapp.accounts import tokens
@@ -36,8 +37,10 @@ class Cast:
 
 
 @pytest.fixture(autouse=True, scope="package")
-def cheap_passwords() -> Iterator[None]:
-    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+def quick_settings() -> Iterator[None]:
+    """Cheap passwords, and no walk through all static files for each client that a test makes."""
+    hashers = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    with override_settings(PASSWORD_HASHERS=hashers, WHITENOISE_AUTOREFRESH=True):
         yield
 
 
@@ -54,10 +57,12 @@ def books_agree(db: None) -> Iterator[None]:
     assert check(books()) == ()
 
 
+@again
 def make_teams() -> tuple[Team, Team]:
     return accounts.create_team(SYSTEM, "vision", "Vision"), accounts.create_team(SYSTEM, "nlp", "Language")
 
 
+@again
 def make_cast() -> Cast:
     def person(username: str, team: str, role: Role) -> User:
         user = accounts.create_user(SYSTEM, username, f"password of {username}")
@@ -133,26 +138,26 @@ def actor() -> Callable[[User], Actor]:
 @pytest.fixture
 def browser() -> Callable[[User], Client]:
     """A browser in which the person has signed in."""
-
-    def signed_in(user: User) -> Client:
-        client = Client()
-        client.force_login(user)
-        return client
-
     return signed_in
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
 
 
 @pytest.fixture
 def api() -> Callable[..., APIClient]:
     """A program with the person's token for a team (vision unless told)."""
-
-    def with_token(user: User, team: str = "vision") -> APIClient:
-        token = tokens.create_token(account_queries.actor_of(user), team, "tests", 1)
-        client = APIClient()
-        client.credentials(HTTP_AUTHORIZATION=f"Bearer {token.text}")
-        return client
-
     return with_token
+
+
+def with_token(user: User, team: str = "vision") -> APIClient:
+    token = tokens.create_token(account_queries.actor_of(user), team, "tests", 1)
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {token.text}")
+    return client
 
 
 @pytest.fixture

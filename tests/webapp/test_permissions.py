@@ -5,6 +5,7 @@ Y done or shown · U the form comes back with the refusal (422) · F may not (40
 """
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
-from tests.webapp.conftest import Cast, make_cast, make_teams
+from tests.webapp.conftest import Cast, make_cast, make_teams, signed_in, with_token
 from tests.webapp.permission_rows import (
     EVERYBODY,
     LEADS,
@@ -28,7 +29,6 @@ from tests.webapp.permission_rows import (
     Row,
 )
 from tests.webapp.world import World, build, job_mapping
-from webapp.accounts.models import User
 from webapp.live import subjects
 from webapp.live.identity import now_ms
 
@@ -270,14 +270,23 @@ def world(stage: tuple[Cast, World]) -> World:
     return stage[1]
 
 
-@pytest.fixture
-def people(cast: Cast, browser: Callable[[User], Client]) -> dict[str, Client]:
-    signed_in = {name: browser(getattr(cast, name)) for name in PEOPLE if name != "anonymous"}
-    return {"anonymous": Client(), **signed_in}
+@pytest.fixture(scope="module")
+def people(stage: tuple[Cast, World], django_db_blocker: Any) -> dict[str, Client]:
+    with django_db_blocker.unblock():
+        members = {name: signed_in(getattr(stage[0], name)) for name in PEOPLE if name != "anonymous"}
+    return {"anonymous": Client(), **members}
+
+
+@pytest.fixture(scope="module")
+def programs(stage: tuple[Cast, World], django_db_blocker: Any) -> dict[str, APIClient]:
+    teams = {"outsider": "nlp"}
+    with django_db_blocker.unblock():
+        return {name: with_token(getattr(stage[0], name), teams.get(name, "vision")) for name in PEOPLE[1:]}
 
 
 def ask(client: Client, row: Row, world: World) -> HttpResponseBase:
-    """Asks, and takes back whatever it changed."""
+    """Asks, and takes back whatever it changed: also in the browser, which may have been signed out."""
+    cookies = deepcopy(client.cookies)
     kwargs: dict[str, Any] = {}
     if row.method == "put" and not row.body:
         kwargs = {"data": b"print()", "content_type": "application/octet-stream"}
@@ -288,6 +297,7 @@ def ask(client: Client, row: Row, world: World) -> HttpResponseBase:
     with transaction.atomic():
         response: HttpResponseBase = getattr(client, row.method)(row.url(world), **kwargs)
         transaction.set_rollback(True)
+    client.cookies = cookies
     return response
 
 
@@ -315,11 +325,9 @@ def test_each_person_gets_what_the_table_says(row: Row, world: World, people: di
     "row", [row for row in ROWS if row.api], ids=lambda row: f"{row.method} /{row.address or row.pattern}"
 )
 def test_a_token_gets_what_its_person_gets_in_its_team(
-    row: Row, world: World, cast: Cast, api: Callable[..., APIClient]
+    row: Row, world: World, programs: dict[str, APIClient]
 ) -> None:
-    teams = {"outsider": "nlp"}
-    clients = {name: api(getattr(cast, name), teams.get(name, "vision")) for name in PEOPLE[1:]}
-    answers = {name: ask(client, row, world) for name, client in clients.items()}
+    answers = {name: ask(client, row, world) for name, client in programs.items()}
     assert told(answers) == BY_TOKEN.get(row.expected.replace("A", "L", 1), row.expected[2:])
 
 

@@ -8,7 +8,7 @@ from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.node_index import Demand, SlotCounts
 from platform_core.scheduling.placement import LinkedRoom, Place, take_slots
 from platform_core.scheduling.quota_ledger import QuotaLedger
-from platform_core.scheduling.reservations import Reservation, Reservations
+from platform_core.scheduling.reservations import Reservations
 from platform_core.scheduling.site import Site
 from platform_core.scheduling.wording import listed, placed_sentence
 
@@ -22,8 +22,8 @@ class Board:
         self.index = self.site.index
         self.at_start = SlotCounts(self.index, lambda node: len(node.free_slots))
         self.counts = self.at_start.copy()
-        self.quota = QuotaLedger(snapshot.teams)
-        self.reservations = Reservations(self.site, snapshot, self.counts)
+        self.quota = QuotaLedger(snapshot)
+        self.reservations = Reservations(self.site, snapshot, self.counts, self.quota)
         self.stops: list[Stop] = []
         self.rooms: list[Room] = []  # that this round makes by moving others
         self.too_dear: list[Stop] = []  # moves for the first in order that would win less than they lose
@@ -39,6 +39,8 @@ class Board:
             (share.team, share.gpu_type): share.used - share.guaranteed for share in snapshot.teams
         }
         self.owners: set[str] = set()  # waiting jobs within their team's guarantee
+        # Of those whoever goes before one of its team that waits for quota → that one.
+        self.passed: dict[str, PendingJob] = {}
         self.promised: set[str] = set()  # waiting jobs that get what others are giving up already
         # Running jobs that save: in the queue only so that their new place is kept.
         self.moving: set[str] = set()
@@ -59,7 +61,7 @@ class Board:
         return self._free.get(job.gpu_type, 0) >= job.num_gpus and self.in_quota(job)
 
     def in_quota(self, job: PendingJob) -> bool:
-        return self.quota.allows(job.team, job.gpu_type, job.num_gpus)
+        return self.quota.allows(job)
 
     def place_for(self, job: PendingJob) -> Place | None:
         if not self.may_start(job):
@@ -90,7 +92,7 @@ class Board:
                 self._linked.has(position, self._slots[position], node.islands)
             self.take(position, place.slots_each)
         self.reservations.start(place, remaining_ms(job))
-        self.quota.take(job.team, job.gpu_type, job.num_gpus)
+        self.quota.take(job)
         reason = self._reason(job, place)
         if fewer_than:
             reason = f"{reason}; it asks for {fewer_than} and begins with {job.num_gpus}, which start it now"
@@ -116,8 +118,16 @@ class Board:
         self.counts.take(position, slots)
         self._free[self.index.nodes[position].gpu_type] -= slots
 
-    def reserve(self, job: PendingJob) -> Reservation | None:
-        """Keep a place at the earliest time for a job that cannot start; none beyond its quota."""
-        if not self.in_quota(job):
-            return None
-        return self.reservations.reserve(job)
+    def waits_for_quota(self, job: PendingJob) -> bool:
+        """The maximum of its team has no room for it now, but will have, and the nodes could hold it."""
+        if self.quota.has_room(job) or job.num_gpus > (self.quota.maximum(job.team, job.gpu_type) or 0):
+            return False
+        return self.site.could_hold(self.site.demand(job))
+
+    def keep_quota(self, job: PendingJob) -> None:
+        """For one that waits for it, unless some is kept for an earlier one of its team."""
+        if self.quota.kept_for(job.team, job.gpu_type) or not self.waits_for_quota(job):
+            return
+        start_ms = self.quota.earliest_ms(job, self.snapshot.now_ms)
+        if start_ms is not None:
+            self.quota.keep(job, start_ms)

@@ -122,7 +122,10 @@ def _shorter(trial: _Trial) -> Iterator[Change]:
     job, now_ms = trial.anew, trial.snapshot.now_ms
     if job.expected_runtime_ms is not None or not job.max_runtime_ms:
         return  # it is not judged by its limit
-    begins = [kept.start_ms for kept in trial.as_it_is.board.reservations.made if kept.job_id != job.id]
+    board = trial.as_it_is.board
+    begins = [kept.start_ms for kept in board.reservations.made if kept.job_id != job.id]
+    of_its_team = board.quota.kept_for(job.team, job.gpu_type)
+    begins += [quota.start_ms for quota in of_its_team if quota.job_id != job.id]
     begins += [begin_ms for node in trial.snapshot.nodes for begin_ms, _ in node.windows]
     spans = {_rounded(begin_ms - now_ms) for begin_ms in begins}
     spans |= {_rounded(job.max_runtime_ms >> power) for power in range(1, TRIES)}
@@ -212,8 +215,10 @@ def _larger_quota(trial: _Trial) -> Iterator[Change]:
     mine = [each for each in trial.snapshot.pending if (each.team, each.gpu_type) == (job.team, job.gpu_type)]
     alone = board.quota.held(job.team, job.gpu_type) + job.num_gpus
     for maximum in sorted({alone, share.used + sum(each.num_gpus for each in mine)}):
+        if maximum <= share.maximum:
+            continue
         decided = trial.round(job, [*others, replace(share, maximum=maximum)])
-        if maximum > share.maximum and trial.placement(decided) is not None:
+        if trial.placement(decided) is not None:
             slots = amount(maximum, job.gpu_type)
             yield Change(
                 "maximum", maximum, f"a quota of {slots} for team {job.team} instead of {share.maximum}"

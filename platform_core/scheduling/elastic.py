@@ -69,7 +69,7 @@ def shrink_for(board: Board, job: PendingJob) -> bool:
     draft.settle(
         [Stop(each.id, job.id, StopKind.SHRUNK, lost_gpu_ms(board, each), size) for each, size in targets]
     )
-    board.quota.take(job.team, job.gpu_type, job.num_gpus)
+    board.quota.take(job)
     return True
 
 
@@ -90,7 +90,7 @@ def grow(board: Board, waiting: Iterable[PendingJob]) -> None:
 
 
 def _wanted_types(board: Board, waiting: Iterable[PendingJob]) -> set[str]:
-    return {job.gpu_type for job in waiting if board.quota.allows(job.team, job.gpu_type, job.min_gpus)}
+    return {job.gpu_type for job in waiting if board.quota.has_room(with_gpus(job, job.min_gpus))}
 
 
 def _may_shrink(board: Board, job: RunningJob, wanted: PendingJob) -> bool:
@@ -140,11 +140,13 @@ def _grow_to(board: Board, job: RunningJob, asks: PendingJob, size: int) -> bool
     won = remaining_of_running_ms(job, now_ms) * more
     if won < GAIN_OF_GROWING * lost_by_stopping_ms(job, now_ms) * size:
         return False
-    if not board.quota.allows(job.team, job.gpu_type, more):
+    added = replace(asks, num_gpus=more, min_gpus=more)
+    # It begins its limit anew with all that it holds, so an earlier one of its team would get that later.
+    if board.quota.kept_for(job.team, job.gpu_type) or not board.quota.has_room(added):
         return False
     draft = Draft(board, [job])
     if not draft.lay(with_gpus(asks, size)):
         return False
     draft.settle([Stop(job.id, job.id, StopKind.GROWN, lost_gpu_ms(board, job), size)])
-    board.quota.take(job.team, job.gpu_type, more)
+    board.quota.take(added)
     return True

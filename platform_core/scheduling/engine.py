@@ -65,24 +65,21 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     """The decisions of a round without their explanations, for those who replay thousands of rounds."""
     board = Board(snapshot, spread=policy.spread)
     expect_the_leaving(board)
-    ranked, ahead, eviction = _ranked(board, policy)
+    ranked, turns, eviction = _ranked(board, policy)
     started: list[tuple[PendingJob, Placement]] = []
     waiting: list[PendingJob] = []
-    deserving = eviction is not None
     unkept: list[PendingJob] = []
     for number, (rank, job) in enumerate(ranked):
-        if deserving and eviction is not None and number >= ahead and eviction.is_undeserving(job):
-            deserving = False  # all rooms are made: what is left can be promised
-            unkept = eviction.without_room
+        if number == turns and eviction is not None:
             eviction.keep_places()
-        if not deserving and _nothing_left(board, policy):
+        if number >= turns and _nothing_left(board, policy):
             rest = _waiting(ranked[number:], board)
             waiting.extend(rest)
-            unkept = [*unkept, *rest]
+            unkept.extend(rest)
             break
-        if unkept:
+        if number == turns:
             _reserve(board, policy, unkept)
-            unkept = []
+            unkept.clear()
         if job.id in board.moving:
             keep_place(board, job)
             continue
@@ -93,12 +90,16 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
         waiting.append(job)
         if _may_make_room(board, policy) and _make_room(board, policy, job, eviction):
             continue
-        if deserving and eviction is not None and not eviction.is_undeserving(job):
-            eviction.make_room(job, rank)
-        elif not _reserve(board, policy, [job]) and not policy.skip_ahead:
+        if eviction is not None and eviction.is_deserving(job):
+            if eviction.make_room(job, rank):
+                continue
+            if not eviction.in_order:
+                unkept.append(job)
+                continue
+        if not _reserve(board, policy, [job]) and not policy.skip_ahead:
             waiting.extend(_waiting(ranked[number + 1 :], board))
             break
-    if deserving and eviction is not None:
+    if eviction is not None:
         eviction.keep_places()
     if policy.elastic:
         elastic.grow(board, waiting)
@@ -107,16 +108,19 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
 
 
 def _ranked(board: Board, policy: Policy) -> tuple[list[Ranked], int, Eviction | None]:
-    """The queue, how many of it go first whatever they deserve, and who of those that run deserves what."""
+    """The queue, and who of those that run deserves what. With the number of those who come before anybody is told what
+    is left: who goes first whatever it deserves, and who deserves slots."""
     keys = ORDERS[policy.order].keys(board.snapshot)
     queue = [*board.snapshot.pending, *on_the_move(board)]
     ranked = sorted([(keys.waiting(job), job) for job in queue], key=BY_KEY)
     eviction = Eviction(board, ranked, keys.running, policy) if policy.evicts else None
     if eviction is not None:
-        # The room made for one is not for those who would be evicted.
-        ranked = eviction.deserving_first(ranked)
+        ranked = eviction.ranked(ranked)
     ahead, behind = _put_first(ranked, board, policy)
-    return [*ahead, *behind], len(ahead), eviction
+    if eviction is None:
+        return [*ahead, *behind], 0, None
+    last = max((number for number, (_, job) in enumerate(behind, 1) if eviction.is_deserving(job)), default=0)
+    return [*ahead, *behind], len(ahead) + last, eviction
 
 
 def keep_places(decided: Decisions, policy: Policy) -> list[Reservation]:
@@ -140,7 +144,9 @@ def _put_first(
         ranked = [*with_room, *[each for each in ranked if each[1].id not in first]]
     resized = sorted([each for each in ranked if each[1].resize_to], key=lambda each: each[1].id)
     if policy.reclaims and board.quota.promises_anything:
-        board.owners = _owners([job for _, job in ranked if not job.resize_to], board)
+        queue = [job for _, job in ranked if not job.resize_to]
+        board.owners = _owners(queue, board)
+        board.passed = _passed(queue, board) if policy.reservations else {}
     if not resized and not board.owners and not with_room:
         return (), ranked
     owners = [each for each in ranked if each[1].id in board.owners]
@@ -197,7 +203,26 @@ def _owners(queue: Sequence[PendingJob], board: Board) -> set[str]:
     return owners
 
 
+def _passed(queue: Sequence[PendingJob], board: Board) -> dict[str, PendingJob]:
+    """Whoever within the guarantee goes before the first of the same team that can only borrow, though it comes later.
+
+    As long as that one waits for quota: then those could use up what ends for as long as they come.
+    """
+    first: dict[tuple[str, str], PendingJob | None] = {}
+    passed: dict[str, PendingJob] = {}
+    for job in queue:
+        team, least = (job.team, job.gpu_type), with_gpus(job, job.min_gpus)
+        if job.id in board.owners:
+            if (earlier := first.get(team)) is not None:
+                passed[job.id] = earlier
+        elif team not in first and job.id not in board.moving:
+            first[team] = least if board.waits_for_quota(least) else None
+    return passed
+
+
 def _seated(board: Board, job: PendingJob) -> Placement | None:
+    if job.id in board.passed:
+        board.keep_quota(board.passed[job.id])
     if not elastic.is_elastic(job):
         place = board.place_for(job)
         return None if place is None else board.seat(job, place)
@@ -237,12 +262,20 @@ def _may_make_room(board: Board, policy: Policy) -> bool:
 
 
 def _reserve(board: Board, policy: Policy, jobs: Sequence[PendingJob]) -> bool:
-    """Keep places while the policy allows more; False when it does not."""
+    """Keep places while the policy allows more; False when it does not.
+
+    Of those that wait for quota only the first of all gets one: for the others it is too early, and one that has quota
+    could use it. Until then the first of each team has its quota kept.
+    """
+    made, more = board.reservations.made, True
     for job in jobs:
-        if len(board.reservations.made) >= policy.reservations:
-            return False
-        board.reserve(job)
-    return True
+        more = len(made) < policy.reservations
+        least = with_gpus(job, job.min_gpus)
+        if more and (not made or board.in_quota(least)):
+            board.reservations.reserve(least)
+        elif policy.reservations:
+            board.keep_quota(least)
+    return more
 
 
 def _explained(decided: Decisions, policy: Policy) -> tuple[Wait, ...]:

@@ -22,6 +22,7 @@ from platform_core.scheduling.node_index import Demand
 from platform_core.scheduling.offers import Held, Offer, Offers
 from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.ordering.keys import BY_KEY, KeyOfHeld, OrderKey
+from platform_core.scheduling.placement import Place
 from platform_core.scheduling.policy import Policy
 from platform_core.scheduling.stopping import keep_place
 
@@ -32,22 +33,22 @@ KEPT_AFTER_THE_GRACE_MS = 60_000
 
 Ranked = tuple[OrderKey, PendingJob]
 Areas = tuple[int, ...]  # sets of nodes; see Site.areas
+Asked = tuple[Demand, int, int]
 
 
 class Eviction:
     def __init__(self, board: Board, queue: Sequence[Ranked], held_key: KeyOfHeld, policy: Policy) -> None:
-        self.without_room: list[PendingJob] = []  # deserving, and yet nobody can be stopped for them
         self._board, self._policy = board, policy
-        self._only_more_urgent = ORDERS[policy.order].only_more_urgent
+        # Where equals stop each other, all of them make room before a place is kept: then few are needed.
+        self.in_order = ORDERS[policy.order].only_more_urgent
         self._moved: list[RunningJob] = []
         running = sorted(
             [(held_key(job), job) for job in board.snapshot.running if job.preemptible], key=BY_KEY
         )
-        self._running = (
-            list(_cheapest_last(running, board.snapshot.now_ms)) if self._only_more_urgent else running
-        )
+        self._running = list(_cheapest_last(running, board.snapshot.now_ms)) if self.in_order else running
         self._deserving = _deserving(board, sorted([*queue, *self._running], key=BY_KEY))
-        self._failed: set[tuple[Demand, int]] = set()  # whoever comes later in order may stop fewer
+        # Whoever comes later in order may stop fewer. With how long it runs and what is kept from it, if that matters.
+        self._failed: set[Asked] = set()
 
     @cached_property
     def _offers(self) -> Offers:
@@ -56,7 +57,8 @@ class Eviction:
             _held(self._board, key, job, deserving=job.id in self._deserving)
             for key, job in reversed(self._running)
         ]
-        return Offers(self._board.counts, sorted(held, key=_is_deserving))
+        free = self._board.reservations.freed
+        return Offers(self._board.counts, free, sorted(held, key=_is_deserving))
 
     @cached_property
     def _nodes_of_team(self) -> dict[str, int]:
@@ -66,59 +68,66 @@ class Eviction:
             nodes[job.team] = nodes.get(job.team, 0) | mine
         return nodes
 
-    def deserving_first(self, queue: Sequence[Ranked]) -> list[Ranked]:
+    def ranked(self, queue: list[Ranked]) -> list[Ranked]:
+        """Where equals stop each other those go first who deserve slots: the room made for one is not for those who
+        would be evicted from it. Otherwise nobody passes whoever comes before, but beside a place kept for it."""
+        if self.in_order:
+            return queue
         deserving = self._deserving
         first = [each for each in queue if each[1].id in deserving]
         return [*first, *[each for each in queue if each[1].id not in deserving]]
 
-    def is_undeserving(self, job: PendingJob) -> bool:
-        return job.id not in self._deserving
+    def is_deserving(self, job: PendingJob) -> bool:
+        return job.id in self._deserving
 
     def forget(self, stopped: Iterable[str]) -> None:
         """These stop for another reason."""
         self._offers.forget(set(stopped))
 
-    def make_room(self, job: PendingJob, key: OrderKey) -> None:
+    def make_room(self, job: PendingJob, key: OrderKey) -> bool:
         """Choose whom to stop for a deserving job and keep the rest of the place for it, if that can help."""
         board = self._board
         if not board.in_quota(job):
-            return
+            return False
         each, offers = self._room(job, key)
         if not offers:
-            self.without_room.append(job)
-            return
+            return False
         self._stop(job, each, offers)
-        board.quota.take(job.team, job.gpu_type, job.num_gpus)
+        board.quota.take(job)
+        return True
 
     def _room(self, job: PendingJob, key: OrderKey) -> tuple[int, list[Offer]]:
-        """Slots on each node and the offers to take, none when too few nodes can give them."""
+        """Slots on each node and the offers to take, none when too few nodes can give them. Not where a place is kept
+        that it would reach into."""
         site, quota = self._board.site, self._board.quota
         demand = site.demand(job)
         runtime_ms = remaining_ms(job) if site.windows else 0
+        kept = self._board.reservations.kept_within(remaining_ms(job))
         own = quota.promises_anything and job.num_gpus <= quota.guaranteed(job.team, job.gpu_type)
-        failed = (demand, runtime_ms) in self._failed
+        asked = (demand, runtime_ms, kept)
+        failed = asked in self._failed
         if failed and not own:
             return 0, []
-        areas = site.areas(demand, runtime_ms)
-        each, offers = (0, []) if failed else self._by_order(areas, demand, job, key, runtime_ms)
+        areas = tuple([area & ~kept for area in site.areas(demand, runtime_ms)])
+        each, offers = (0, []) if failed else self._by_order(areas, asked, job, key)
         return self._within_the_team(areas, demand, job, key) if own and not offers else (each, offers)
 
     def _by_order(
-        self, areas: Areas, demand: Demand, job: PendingJob, key: OrderKey, runtime_ms: int
+        self, areas: Areas, asked: Asked, job: PendingJob, key: OrderKey
     ) -> tuple[int, list[Offer]]:
         guarded = self._board.quota.promises_anything
-        each, offers = self._without_moves(areas, demand, job, key)
+        each, offers = self._without_moves(areas, asked[0], job, key)
         if not offers and self._policy.moves:
-            each, offers = self._with_moves(areas, demand, job, key)
+            each, offers = self._with_moves(areas, asked[0], job, key)
             if _lost(offers) * GAIN_OF_A_MOVE > remaining_ms(job) * job.num_gpus:
                 self._board.too_dear = self._board.too_dear or [stop for _, stop in _stops(job, offers)]
                 if guarded:  # most that could be stopped may not be: looking again costs more than it finds
-                    self._failed.add((demand, runtime_ms))
+                    self._failed.add(asked)
                 return 0, []  # a longer one of the same demand may be worth it
         if guarded and not may_all_stop(self._board, _stopped(offers)):
             offers = []
         if not offers:
-            self._failed.add((demand, runtime_ms))
+            self._failed.add(asked)
         return each, offers
 
     def _within_the_team(
@@ -181,7 +190,7 @@ class Eviction:
         """And has run for long enough: who is stopped each time it has loaded its checkpoint never gets on."""
         if held.key <= key or self._board.snapshot.now_ms - held.job.started_ms < self._policy.least_run_ms:
             return False
-        return not self._only_more_urgent or held.job.priority > job.priority
+        return not self.in_order or held.job.priority > job.priority
 
     def _is_its_own(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
         return held.job.team == job.team and not held.deserving and self._comes_later(held, job, key)
@@ -209,12 +218,16 @@ class Eviction:
             self._moved.extend(moved)
         for position, slots in self._offers.take(offers, each):
             self._board.take(position, slots)
+        place = Place(tuple(sorted(offer.position for offer in offers)), each)
+        stopped = {held.job.id: held.job for offer in offers for held in offer.stopped}
+        self._board.reservations.replace(stopped.values(), place, remaining_ms(job))
 
     def keep_places(self) -> None:
         """Of what is free now, for those that are moved and as long as it may take to stop; some fit nowhere yet."""
-        board = self._board
+        board, moved = self._board, self._moved
+        self._moved = []
         until_ms = board.snapshot.now_ms + self._policy.stop_grace_ms + KEPT_AFTER_THE_GRACE_MS
-        for job in self._moved:
+        for job in moved:
             place = keep_place(board, with_gpus(job.asks, job.held)) if job.asks is not None else None
             if place is not None:
                 nodes = [board.index.nodes[position].id for position in place.nodes]

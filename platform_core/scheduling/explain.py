@@ -17,9 +17,9 @@ from platform_core.scheduling.decisions import Number, Placement, Stop, Wait, Wa
 from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.holders import Holders
 from platform_core.scheduling.node_index import Demand
-from platform_core.scheduling.reservations import Reservation
+from platform_core.scheduling.quota_ledger import KeptQuota
 from platform_core.scheduling.wording import amount, are, listed, plural
-from platform_core.units import format_duration_ms
+from platform_core.units import SECOND_MS, format_duration_ms
 
 _Numbers = tuple[tuple[str, Number], ...]
 _Answer = tuple[WaitCode, _Numbers, str]
@@ -66,8 +66,12 @@ class Explainer:
         lasting = self._lasting[demand]
         if lasting is not None:
             return lasting
-        if not self._quota.allows(job.team, job.gpu_type, job.num_gpus):
-            return self._over_quota(job)
+        if not self._quota.allows(job):
+            kept = self._quota.kept_from(job) if self._quota.has_room(job) else None
+            if kept is None:
+                return self._over_quota(job)
+            if job.id not in self._reserved:
+                return self._quota_kept(job, kept)
         if held_back_by:
             ahead = self._position[job.gpu_type] - 1
             return (
@@ -168,11 +172,31 @@ class Explainer:
         if job.num_gpus > maximum:
             return WaitCode.QUOTA, numbers, f"{over}; it can never start under this quota"
         holder = self._holders.largest_of_team(job.team, job.gpu_type)
-        return (
-            WaitCode.QUOTA,
-            numbers,
-            f"{over}; team {job.team} holds {held}{f', {holder}' if holder else ''}",
+        held_by = f"{over}; team {job.team} holds {held}{f', {holder}' if holder else ''}"
+        kept = self._quota.kept_for(job.team, job.gpu_type)
+        first = next(iter([*[each for each in kept if each.job_id == job.id], *kept]), None)
+        if first is None:
+            return WaitCode.QUOTA, numbers, held_by
+        numbers = (*numbers, ("quota_for", first.job_id), ("quota_ms", first.start_ms))
+        then = "" if first.job_id == job.id else f" for {first.job_id}, which comes first"
+        room = f"by the limits of what runs there is room in {self._in(first.start_ms)}{then}"
+        return WaitCode.QUOTA, numbers, f"{held_by}; {room}"
+
+    def _quota_kept(self, job: PendingJob, kept: KeptQuota) -> _Answer:
+        """Its team's quota has room for it, but then not for an earlier one, and that would wait for longer."""
+        held, maximum = (
+            self._quota.held(job.team, job.gpu_type),
+            self._quota.maximum(job.team, job.gpu_type) or 0,
         )
+        numbers: _Numbers = (
+            ("needed", job.num_gpus), ("held", held), ("maximum", maximum),
+            ("quota_for", kept.job_id), ("quota_ms", kept.start_ms),
+        )  # fmt: skip
+        sentence = (
+            f"needs {amount(job.num_gpus, job.gpu_type)}; team {job.team} holds {held}/{maximum}, and what is left is "
+            f"kept for {kept.job_id}, which has room in {self._in(kept.start_ms)}: whoever ends before may pass"
+        )
+        return WaitCode.QUOTA, numbers, sentence
 
     def _no_place(self, demand: Demand) -> _Answer:
         allowed = self._site.allowed(demand)
@@ -220,12 +244,12 @@ class Explainer:
 
     def _kept_for_others(self, numbers: _Numbers, needed: str, free: int) -> _Answer:
         first = min(self._reserved.values(), key=lambda kept: (kept.start_ms, kept.job_id))
-        kept = f"they are kept for {first.job_id}, which should start in {self._until(first)}"
+        kept = f"they are kept for {first.job_id}, which should start in {self._in(first.start_ms)}"
         return (
             WaitCode.BEHIND,
             (*numbers, ("ahead", len(self._reserved))),
             f"{needed}; {are(free, 'free')} but {kept}",
         )
 
-    def _until(self, kept: Reservation) -> str:
-        return format_duration_ms(kept.start_ms - self._now_ms)
+    def _in(self, at_ms: int) -> str:
+        return "a moment" if at_ms - self._now_ms < SECOND_MS else format_duration_ms(at_ms - self._now_ms)

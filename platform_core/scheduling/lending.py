@@ -72,4 +72,4 @@ def _settle(board: Board, job: PendingJob, chosen: Sequence[RunningJob]) -> None
     draft.settle([Stop(each.id, job.id, StopKind.RECLAIMED, lost_gpu_ms(board, each)) for each in chosen])
     for each in chosen:
         board.gives_up(each)
-    board.quota.take(job.team, job.gpu_type, job.num_gpus)
+    board.quota.take(job)

@@ -8,6 +8,7 @@ again. One that has become cheaper otherwise (it fits more tightly, or another j
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -46,16 +47,15 @@ class Offer(NamedTuple):
 
 
 class Offers:
-    """`counts` stays the board's own. What stopped jobs will free can be offered once more, without another stop."""
+    """`counts` and `freed` stay the board's own. What stopped jobs free is offered again, without another stop."""
 
-    def __init__(self, counts: SlotCounts, held: Iterable[Held]) -> None:
+    def __init__(self, counts: SlotCounts, freed: Counter[int], held: Iterable[Held]) -> None:
         """`held`: those to be stopped first come first."""
-        self._counts = counts
+        self._counts, self._freed = counts, freed
         self._on: dict[int, list[Held]] = {}
         for each in held:
             for position, _ in each.seats:
                 self._on.setdefault(position, []).append(each)
-        self._coming: dict[int, int] = {}
         self._sorted: dict[tuple[int, int, AskedBy], list[Cost]] = {}  # heaps, by nodes and slots wanted
 
     def cheapest(
@@ -108,16 +108,16 @@ class Offers:
         offers = list(offers)
         for held in {held.job.id: held for offer in offers for held in offer.stopped}.values():
             for position, slots in held.seats:
-                self._coming[position] = self._coming.get(position, 0) + slots
+                self._freed[position] += slots
                 self._on[position] = [each for each in self._on[position] if each is not held]
                 for (nodes, _, _), heap in self._sorted.items():
                     if nodes >> position & 1:
                         heapq.heappush(heap, (0, 0, position))  # cheaper than it was: count again
         free_now: list[tuple[int, int]] = []
         for offer in offers:
-            coming = min(each, self._coming.get(offer.position, 0))
-            self._coming[offer.position] = self._coming.get(offer.position, 0) - coming
-            free_now.append((offer.position, each - coming))
+            freed = min(each, self._freed[offer.position])
+            self._freed[offer.position] -= freed
+            free_now.append((offer.position, each - freed))
         return free_now
 
     def forget(self, job_ids: set[str]) -> None:
@@ -125,7 +125,7 @@ class Offers:
             self._on[position] = [each for each in held if each.job.id not in job_ids]
 
     def _offer(self, position: int, wanted: int, may_stop: MayStop) -> Offer | None:
-        free, lost = self._counts.at(position) + self._coming.get(position, 0), 0
+        free, lost = self._counts.at(position) + self._freed.get(position, 0), 0
         chosen: list[Held] = []
         for held in self._on.get(position, ()):
             if free >= wanted:

@@ -1,21 +1,23 @@
 """Places kept for jobs that cannot start yet, and what others may use until then.
 
-A reservation names nodes and a start: the earliest time at which enough slots will be free, when the running
-jobs end as expected. Between reservations slots only become free, so what is free throughout a run is what is
-free now and at each reserved start within it; sets of nodes being bits, that is a handful of ANDs. A job that
-ends before a reserved start does not see the reservation; a longer one only the slots it leaves.
+A reservation names nodes and a start: the earliest time at which enough slots will be free, and the team's maximum has
+room, when the running jobs end as expected. Between reservations slots only become free, so what is free throughout a
+run is what is free now and at each reserved start within it; sets of nodes being bits, that is a handful of ANDs. A job
+that ends before a reserved start does not see the reservation; a longer one only the slots it leaves.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
-from platform_core.scheduling.estimates import expected_end_ms, remaining_ms
+from platform_core.scheduling.estimates import LEAVING_MS, expected_end_ms, remaining_ms
 from platform_core.scheduling.node_index import SlotCounts
 from platform_core.scheduling.placement import Place
+from platform_core.scheduling.quota_ledger import QuotaLedger
 from platform_core.scheduling.site import Site
 
 
@@ -29,13 +31,15 @@ class Reservation:
 
 
 class Reservations:
-    def __init__(self, site: Site, snapshot: Snapshot, counts: SlotCounts) -> None:
-        """`counts` stays the board's own: what is free now, as it is used up."""
+    def __init__(self, site: Site, snapshot: Snapshot, counts: SlotCounts, quota: QuotaLedger) -> None:
+        """`counts` and `quota` stay the board's own: what is free now, as it is used up."""
         self.made: list[Reservation] = []
-        self._site, self._snapshot, self._counts = site, snapshot, counts
+        self._site, self._snapshot, self._counts, self._quota = site, snapshot, counts, quota
         self._started: list[tuple[int, Place]] = []  # (end, place) of jobs seated in this round
         # Position → slots that stopped jobs give up, and nobody has yet.
         self.coming: Counter[int] = Counter()
+        # The same of jobs that are evicted in this round, for whoever else is.
+        self.freed: Counter[int] = Counter()
         self._stopped: set[str] = set()
 
     def free_through(self, runtime_ms: int) -> SlotCounts:
@@ -49,6 +53,17 @@ class Reservations:
             for position, slots in self._site.index.seats(job.placement):
                 self.coming[position] += slots
 
+    def replace(self, stopped: Iterable[RunningJob], place: Place, runtime_ms: int) -> None:
+        """These give up their slots now, and a job that takes some of them, and some that are free, runs there."""
+        for job in stopped:
+            self._stopped.add(job.id)
+            end_ms = expected_end_ms(job, self._snapshot.now_ms)
+            for position, slots in self._site.index.seats(job.placement):
+                for kept in self.made:
+                    if kept.start_ms < end_ms:
+                        kept.free_beside.give(position, slots)
+        self.start(place, runtime_ms)
+
     def use(self, placed: Iterable[tuple[Place, int]]) -> None:
         """These places are used as soon as they are free, each for so long."""
         self._started.extend((self._snapshot.now_ms + runtime_ms, place) for place, runtime_ms in placed)
@@ -60,22 +75,28 @@ class Reservations:
             if reservation.start_ms < end_ms:
                 _take(reservation.free_beside, place)
 
+    def kept_within(self, runtime_ms: int) -> int:
+        """The nodes of all places that whoever starts now and runs so long would reach into."""
+        until_ms = self._snapshot.now_ms + runtime_ms
+        nodes = 0
+        for kept in self.made:
+            if kept.start_ms < until_ms:
+                nodes |= sum([1 << position for position in kept.place.nodes])
+        return nodes
+
     def reserve(self, job: PendingJob) -> Reservation | None:
-        """The earliest time and place for the whole run of the job, or None when no end makes room."""
+        """The earliest time, place and quota for the whole run of the job, or None when no end makes room."""
         site, demand, runtime_ms = self._site, self._site.demand(job), remaining_ms(job)
         allowed, splits = site.allowed(demand), site.splits(demand)
-        counts = self._counts.copy()
-        changes = self._changes()
-        for number, (at_ms, fewer, position) in enumerate(changes):
-            if fewer < 0:
-                counts.give(position, -fewer)
-            else:
-                counts.take(position, fewer)
-            last_of_its_time = number + 1 == len(changes) or changes[number + 1][0] > at_ms
-            if not last_of_its_time or not counts.suffice(allowed, splits, demand.gpus):
+        in_quota_ms = self._quota.earliest_ms(job, self._snapshot.now_ms)
+        if in_quota_ms is None or not site.could_hold(demand):
+            return None
+        for at_ms, counts in self._free_from(in_quota_ms):
+            if not counts.suffice(allowed, splits, demand.gpus):
                 continue
             place = site.place(self._least(counts, at_ms, runtime_ms), demand)
-            if place is not None:
+            if place is not None and self._quota.earliest_ms(job, at_ms) == at_ms:
+                self._quota.keep(job, at_ms)
                 return self._keep(Reservation(job.id, at_ms, at_ms + runtime_ms, place, counts))
         return None
 
@@ -96,6 +117,20 @@ class Reservations:
                 counts = counts.meet(reservation.free_beside)
         return counts
 
+    def _free_from(self, from_ms: int) -> Iterator[tuple[int, SlotCounts]]:
+        """What is free then, and at each later time at which that changes. The counts go on to change."""
+        counts = self._counts.copy()
+        changes = self._changes()
+        insort(changes, (from_ms, 0, 0))
+        for number, (at_ms, fewer, position) in enumerate(changes):
+            if fewer < 0:
+                counts.give(position, -fewer)
+            else:
+                counts.take(position, fewer)
+            last_of_its_time = number + 1 == len(changes) or changes[number + 1][0] > at_ms
+            if last_of_its_time and at_ms >= from_ms:
+                yield at_ms, counts
+
     def _changes(self) -> list[tuple[int, int, int]]:
         """(time, slots fewer, position) of all that is known to start or end; what becomes free is negative.
         The end of a window frees none, but nodes may be used from then on.
@@ -111,7 +146,8 @@ class Reservations:
             for node, slots in job.placement
             if node in position_of
         ]
-        changes.extend([(now_ms, -slots, position) for position, slots in self.coming.items() if slots])
+        leaving = (*self.coming.items(), *self.freed.items())
+        changes.extend([(now_ms + LEAVING_MS, -slots, position) for position, slots in leaving if slots])
         changes.extend([(end_ms, 0, 0) for _, end_ms, _ in self._site.windows if end_ms > now_ms])
         for end_ms, place in self._started:
             changes.extend([(end_ms, -place.slots_each, position) for position in place.nodes])

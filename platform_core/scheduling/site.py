@@ -79,6 +79,10 @@ class Site:
             self._splits[demand] = self._splits_of(demand)
         return self._splits[demand]
 
+    def could_hold(self, demand: Demand) -> bool:
+        """Whether the ready nodes would have enough if nothing ran on them, in however many racks."""
+        return self.capacity.suffice(self.allowed(demand), self.splits(demand), demand.gpus)
+
     def empty_place(self, demand: Demand, nodes: int) -> Place | None:
         """The best place on these nodes if nothing ran on them."""
         return self._find(self.capacity, nodes, self._all_splits(demand), demand)

@@ -164,5 +164,5 @@ def promise(board: Board, job: PendingJob) -> bool:
         return False
     draft.settle()
     board.promised.add(job.id)
-    board.quota.take(job.team, job.gpu_type, job.num_gpus)
+    board.quota.take(job)
     return True

@@ -282,12 +282,6 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
         lambda cheapest_first, fits: list(cheapest_first),
         fairness.test_the_fewest_that_make_a_place_are_stopped_wherever_they_are,
     ),
-    "a place is kept": (
-        engine,
-        "_reserve",
-        lambda *_: True,
-        histories.test_the_gang_at_the_head_starts_when_it_was_told,
-    ),
     "what a stop frees is not given away": (
         offers.Offers,
         "take",

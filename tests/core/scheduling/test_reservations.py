@@ -76,6 +76,17 @@ def test_the_second_reservation_does_not_delay_the_first() -> None:
     assert (one.start_ms, two.start_ms) == (NOW_MS + 2 * HOUR_MS, NOW_MS + 5 * HOUR_MS)
 
 
+def test_a_later_place_does_not_reach_into_an_earlier_one() -> None:
+    """The second would fit before the first begins, were it not for its limit."""
+    nodes = [node("a", free=2), node("b", free=0, slots=4)]
+    held = [busy("old", "a", 2, hours=1), running("older", {"a": range(4, 8)}, expected_end_ms=NOW_MS + 2 * HOUR_MS),
+            busy("other", "b", 4, hours=9)]  # fmt: skip
+    queue = [first("big", 8, hours=1), later("small", 4, hours=2)]
+    policy = Policy("first_come", reservations=2)
+    one, two = keep_places(decide(snapshot(nodes, queue, held=held), policy), policy)
+    assert (one.start_ms, two.start_ms) == (NOW_MS + 2 * HOUR_MS, NOW_MS + 3 * HOUR_MS)
+
+
 def test_whoever_is_kept_a_place_is_told_its_nodes() -> None:
     nodes = [node("a", free=4), node("b", free=4), node("c", free=8)]
     held = [busy("late", "a", 4, hours=5), busy("soon", "b", 4, hours=1)]

@@ -118,16 +118,16 @@ class Board:
         self.counts.take(position, slots)
         self._free[self.index.nodes[position].gpu_type] -= slots
 
-    def waits_for_quota(self, job: PendingJob) -> bool:
-        """The maximum of its team has no room for it now, but will have, and the nodes could hold it."""
-        if self.quota.has_room(job) or job.num_gpus > (self.quota.maximum(job.team, job.gpu_type) or 0):
-            return False
-        return self.site.could_hold(self.site.demand(job))
+    def could_start(self, job: PendingJob) -> bool:
+        """Whether the maximum of its team and the nodes that take work could hold it if nothing ran."""
+        maximum = self.quota.maximum(job.team, job.gpu_type) or 0
+        return job.num_gpus <= maximum and self.site.could_hold(self.site.demand(job))
 
     def keep_quota(self, job: PendingJob) -> None:
-        """For one that waits for it, unless some is kept for an earlier one of its team."""
-        if self.quota.kept_for(job.team, job.gpu_type) or not self.waits_for_quota(job):
+        """For one that has to wait for it, unless some is kept for an earlier one of its team."""
+        quota = self.quota
+        if quota.has_room(job) or quota.kept_for(job.team, job.gpu_type) or not self.could_start(job):
             return
-        start_ms = self.quota.earliest_ms(job, self.snapshot.now_ms)
+        start_ms = quota.earliest_ms(job, self.snapshot.now_ms)
         if start_ms is not None:
-            self.quota.keep(job, start_ms)
+            quota.keep(job, start_ms)

@@ -206,17 +206,19 @@ def _owners(queue: Sequence[PendingJob], board: Board) -> set[str]:
 def _passed(queue: Sequence[PendingJob], board: Board) -> dict[str, PendingJob]:
     """Whoever within the guarantee goes before the first of the same team that can only borrow, though it comes later.
 
-    As long as that one waits for quota: then those could use up what ends for as long as they come.
+    Where that one waits for quota, those could use up what ends for as long as they come.
     """
-    first: dict[tuple[str, str], PendingJob | None] = {}
+    first: dict[tuple[str, str], PendingJob] = {}
     passed: dict[str, PendingJob] = {}
     for job in queue:
-        team, least = (job.team, job.gpu_type), with_gpus(job, job.min_gpus)
-        if job.id in board.owners:
-            if (earlier := first.get(team)) is not None:
-                passed[job.id] = earlier
-        elif team not in first and job.id not in board.moving:
-            first[team] = least if board.waits_for_quota(least) else None
+        team = (job.team, job.gpu_type)
+        if team in first:
+            if job.id in board.owners:
+                passed[job.id] = first[team]
+        elif job.id not in board.owners and job.id not in board.moving:
+            least = with_gpus(job, job.min_gpus)
+            if board.could_start(least):
+                first[team] = least
     return passed
 
 

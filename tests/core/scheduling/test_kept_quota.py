@@ -67,9 +67,9 @@ def test_without_kept_places_nor_is_quota() -> None:
     assert started(at_its_maximum(*queue), Policy("first_come")) == {"long"}
 
 
-def test_a_longer_one_passes_where_the_maximum_has_room_for_both() -> None:
-    queue = [first("big", 4), *[later(name, 1, hours=3) for name in ("one", "two", "who-is-too-much")]]
-    assert started(at_its_maximum(*queue, maximum=6)) == {"one", "two"}
+def test_longer_ones_pass_as_far_as_the_maximum_has_room_beside_it() -> None:
+    queue = [first("big", 6), *[later(name, 1, hours=3) for name in ("one", "two", "who-is-too-much")]]
+    assert started(at_its_maximum(*queue, maximum=8)) == {"one", "two"}
 
 
 def test_another_team_is_not_concerned() -> None:
@@ -107,6 +107,36 @@ def test_a_place_is_kept_with_the_quota_it_will_need() -> None:
     wide = replace(situation, nodes=(*nodes, node("d", slots=2)))
     assert started(wide) == {"short"}
     assert started(replace(wide, teams=(team(maximum=18), team("nlp", used=4)))) == {"short", "long"}
+
+
+def test_there_is_room_when_whoever_starts_in_this_round_has_ended_too() -> None:
+    assert quota_kept(at_its_maximum(first("early", 2, minutes=30), first("big", 6))) == {"big": 2}
+
+
+def test_what_is_kept_for_two_of_a_team_counts_for_whoever_passes_both() -> None:
+    """Four from 2 h on and three from 1 h until 4 h: of the eight one is left."""
+    nodes = [node("a", free=0), node("b", slots=4, free=0), node("c", slots=4)]
+    held = [held_until(2, slots=8, whose="nlp"), held_until(1, whose="nlp", where="b")]
+    four = replace(first("four", 4), excluded_nodes=("node-b", "node-c"))
+    three = replace(first("three", 3), excluded_nodes=("node-a", "node-c"), max_runtime_ms=3 * HOUR_MS)
+    queue = [four, three, later("one", 1, hours=9), later("two-are-too-many", 1, hours=9)]
+    situation = snapshot(nodes, queue, held=held, teams=[team(maximum=8), team("nlp", used=12)])
+    two = replace(EASY, reservations=2)
+    assert quota_kept(situation, two) == {"four": 2, "three": 1}
+    assert started(situation, two) == {"one"}
+
+
+def test_a_later_place_waits_for_the_quota_that_an_earlier_one_leaves() -> None:
+    """There are slots for it after 90 min and beside the first, but until that has ended no quota."""
+    held = [
+        held_until(2),
+        running("other", {"a": range(4, 8)}, team="nlp", expected_end_ms=NOW_MS + 90 * MINUTE_MS),
+    ]
+    queue = [first("big", 6), later("small", 1, hours=1)]
+    situation = snapshot(
+        [node("a", free=0)], queue, held=held, teams=[team(maximum=6, used=4), team("nlp", used=4)]
+    )
+    assert quota_kept(situation, replace(EASY, reservations=2)) == {"big": 2, "small": 3}
 
 
 def test_only_the_first_of_a_team_holds_others_back() -> None:
@@ -158,6 +188,17 @@ def test_whoever_is_within_the_guarantee_does_not_use_up_what_an_earlier_one_of_
     """The first can only borrow, so they go before it; they are of its own team, so it would wait for ever."""
     own = Policy("first_come", reservations=1, reclaims=True)
     queue = [first("big", 6), later("long", 1, hours=3), later("short", 1, hours=2)]
+    assert started(at_its_maximum(*queue, guaranteed=5), own) == {"short"}
+
+
+def test_nor_is_that_hidden_by_one_that_can_never_start() -> None:
+    own = Policy("first_come", reservations=1, reclaims=True)
+    queue = [
+        first("never", 7, minutes=30),
+        first("big", 6),
+        later("long", 1, hours=3),
+        later("short", 1, hours=2),
+    ]
     assert started(at_its_maximum(*queue, guaranteed=5), own) == {"short"}
 
 

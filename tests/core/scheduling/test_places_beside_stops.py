@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
+from platform_core.jobs.constraints import Constraints
 from platform_core.scheduling.decisions import Plan
 from platform_core.scheduling.engine import decide, keep_places, plan
 from platform_core.scheduling.policy import Policy
@@ -80,6 +81,18 @@ def test_a_place_kept_after_a_stop_counts_with_whoever_gets_the_room() -> None:
     assert [stop.job_id for stop in decided.stops] == ["job-old-a0"]
     (kept,) = keep_places(decided, STOPS)
     assert (kept.job_id, kept.start_ms) == ("job-next", NOW_MS + 9 * HOUR_MS)
+
+
+def test_a_place_on_what_a_stop_frees_besides_is_kept_until_that_has_stopped() -> None:
+    """Two that are free and two of the six that leave; nobody takes those two. `nowhere` deserves the rest of them."""
+    first = replace(urgent(4, hours=9), priority=30)
+    nowhere = pending("nowhere", 4, priority=40, constraints=Constraints(labels=(("nvlink", "yes"),)))
+    queue = [first, nowhere, pending("next", 4), pending("long", 2, priority=60, max_runtime_ms=9 * HOUR_MS)]
+    stopped = held("a", range(6), hours=1, priority=80)
+    decided = decide(snapshot([node("a", free=2)], queue, held=[stopped]), STOPS)
+    assert [(stop.job_id, stop.for_job) for stop in decided.stops] == [("job-old-a0", "job-urgent")]
+    assert decided.started == []
+    assert [each.job_id for each in decided.board.reservations.made] == ["job-next", "job-long"]
 
 
 def test_a_round_that_keeps_a_place_for_an_owner_makes_no_room_on_it() -> None:

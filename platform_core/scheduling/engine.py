@@ -215,7 +215,7 @@ def _passed(queue: Sequence[PendingJob], board: Board) -> dict[str, PendingJob]:
         if team in first:
             if job.id in board.owners:
                 passed[job.id] = first[team]
-        elif job.id not in board.owners and job.id not in board.moving:
+        elif job.id not in board.owners:
             least = with_gpus(job, job.min_gpus)
             if board.could_start(least):
                 first[team] = least

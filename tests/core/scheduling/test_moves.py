@@ -59,6 +59,7 @@ def test_the_round_that_moves_a_job_keeps_its_new_place() -> None:
     made = plan(now, OURS)
     assert made.rooms == (Room("job-gang", ("node-a",)), Room("job-a", ("node-b",), UNTIL_MS))
     assert started(made) == set()
+    assert plan(replace(now, pending=(GANG,)), OURS).rooms == made.rooms, "also where nobody else waits"
     told = next(wait for wait in made.waits if wait.job_id == "job-other")
     assert told.code is WaitCode.BEHIND
     assert told.sentence == "needs 4 GPUs of a100; job-a moves to free ones, none is left"

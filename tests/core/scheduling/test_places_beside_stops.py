@@ -73,6 +73,30 @@ def test_nobody_is_stopped_where_that_would_delay_the_place_of_an_earlier_one() 
     }
 
 
+def test_a_shorter_one_of_the_same_demand_may_stop_others_where_a_longer_one_would_delay_the_place() -> None:
+    first = replace(patient(8), excluded_nodes=("node-b",))
+    situation = beside_the_least_urgent(first, urgent(4, hours=3), urgent(4, hours=1, name="very-short"))
+    equal, least, other = situation.running
+    more = (
+        *situation.nodes,
+        node("c", taints=["lab"]),
+    )  # so all of them deserve slots, as far as there are any
+    situation = replace(situation, nodes=more, running=(equal, least, replace(other, priority=40)))
+    assert whom(plan(situation, STOPS)) == {"job-old-a4": "job-very-short"}
+
+
+def test_where_equals_stop_each_other_places_are_kept_when_all_have_made_room() -> None:
+    """Whoever deserves slots has them before: the first, too, would have, if it had not to wait for one that stays."""
+    first = replace(patient(8), excluded_nodes=("node-b",))
+    lasting = replace(held("a", range(4), hours=2), preemptible=False)
+    queue = [first, urgent(4, hours=3)]
+    situation = snapshot(
+        [node("a", free=4), node("b", free=0)], queue, held=[lasting, held("b", range(8), hours=9)]
+    )
+    made = plan(situation, Policy("shortest_remaining", reservations=1, evicts=True))
+    assert (nodes_of(made), made.stops) == ({"job-urgent": ["node-a"]}, ())
+
+
 def test_a_place_kept_after_a_stop_counts_with_whoever_gets_the_room() -> None:
     """The stopped one would have ended in an hour; who takes its slots needs nine."""
     queue = [replace(urgent(8, hours=9), priority=30), pending("next", 8, priority=80)]

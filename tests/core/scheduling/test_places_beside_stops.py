@@ -97,6 +97,19 @@ def test_where_equals_stop_each_other_places_are_kept_when_all_have_made_room() 
     assert (nodes_of(made), made.stops) == ({"job-urgent": ["node-a"]}, ())
 
 
+def test_but_not_for_whoever_deserves_none() -> None:
+    """`nowhere` deserves what is left for it, and has no use for it."""
+    nowhere = pending(
+        "nowhere", 4, constraints=Constraints(labels=(("nvlink", "yes"),)), max_runtime_ms=2 * HOUR_MS
+    )
+    lasting = replace(held("a", range(4), hours=2), preemptible=False)
+    queue = [patient(8), nowhere, urgent(4, hours=9), urgent(1, hours=9, name="very-long")]
+    situation = snapshot([node("a", free=4), node("c", taints=["lab"])], queue, held=[lasting])
+    one = Policy("shortest_remaining", reservations=1, evicts=True)
+    assert nodes_of(plan(situation, one)) == {}
+    assert nodes_of(plan(situation, replace(one, reservations=0))) == {"job-urgent": ["node-a"]}
+
+
 def test_a_place_kept_after_a_stop_counts_with_whoever_gets_the_room() -> None:
     """The stopped one would have ended in an hour; who takes its slots needs nine."""
     queue = [replace(urgent(8, hours=9), priority=30), pending("next", 8, priority=80)]

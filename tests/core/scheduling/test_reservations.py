@@ -87,6 +87,15 @@ def test_a_later_place_does_not_reach_into_an_earlier_one() -> None:
     assert (one.start_ms, two.start_ms) == (NOW_MS + 2 * HOUR_MS, NOW_MS + 3 * HOUR_MS)
 
 
+def test_an_earlier_place_leaves_the_less_beside_it_the_longer_a_later_one_stays() -> None:
+    """Six of eight from 2 h on, and two more from 1 h until 4 h: nothing is left for one that runs beyond."""
+    held = [running("old", {"a": range(3)}, expected_end_ms=NOW_MS + HOUR_MS),
+            running("older", {"a": range(3, 7)}, expected_end_ms=NOW_MS + 2 * HOUR_MS)]  # fmt: skip
+    queue = [first("big", 6), first("two", 2, hours=3), later("long", 1, hours=9), later("short", 1, hours=2)]
+    made = plan(snapshot([node("a", free=1)], queue, held=held), Policy("first_come", reservations=2))
+    assert started(made) == {"short"}
+
+
 def test_whoever_is_kept_a_place_is_told_its_nodes() -> None:
     nodes = [node("a", free=4), node("b", free=4), node("c", free=8)]
     held = [busy("late", "a", 4, hours=5), busy("soon", "b", 4, hours=1)]

@@ -6,6 +6,8 @@ for rounds, and the gateway would look for changes again in an hour. What arrive
 
 import asyncio
 import itertools
+import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -58,6 +60,14 @@ def worker() -> Callable[[], Any]:
         return another_process(*WORKER)
 
     return start
+
+
+def until_it_waits_for_tasks() -> None:
+    """A hint is for the next seconds: one that finds no worker so long is lost, which is what the beat is for."""
+    deadline, pause = time.monotonic() + PATIENCE, threading.Event()
+    while all(client["cmd"] != "brpop" for client in liveness.client().client_list()):
+        assert time.monotonic() < deadline, "the worker does not ask for tasks"
+        pause.wait(0.05)
 
 
 @asynccontextmanager
@@ -131,6 +141,7 @@ def test_a_submission_reaches_the_agent_by_hints_alone(
         async with gateway() as address, agent(address, free_node) as call:
             beating = asyncio.create_task(_beats(call))
             with worker():
+                await asyncio.to_thread(until_it_waits_for_tasks)
                 answer = await _in_thread(lambda: client.post("/api/v1/training-jobs", SPEC, format="json"))
                 assert answer.status_code == 201
                 while True:

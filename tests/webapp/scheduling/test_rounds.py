@@ -26,6 +26,7 @@ from webapp.live.models import Event
 from webapp.quotas.models import Quota
 from webapp.scheduling import predictions, queries, rounds, services, tasks, views
 from webapp.scheduling.models import Prediction, Round
+from webapp.scheduling.predictions import rest_s
 
 KEPT = r'its place is kept on <a href="/nodes/map/\?gpu_type=cpu">([^<]*)</a>'
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -168,7 +169,7 @@ def test_forecasts_are_made_by_one_at_a_time_and_seldom_where_they_take_long(ful
     cache.delete(predictions.BUSY)
     predictions.predict()
     assert Prediction.objects.exists()
-    assert (predictions.rest_s(0.1), predictions.rest_s(50.0)) == (0, 200)
+    assert (rest_s(0.1), rest_s(50.0)) == (0, 200)
 
 
 def test_the_queue_shows_the_order_and_names_only_to_those_who_may_know_them(

@@ -289,7 +289,8 @@ def _afresh(worker: Worker) -> Worker:
 
 
 def _cancelled(deployment: Deployment, event: CancelRequested) -> tuple[Deployment, tuple[Effect, ...]]:
-    after = replace(deployment, state=_D.CANCELLED, reason=f"cancelled by {event.actor}: {event.cause}")
+    who = event.actor.removeprefix("user:")
+    after = replace(deployment, state=_D.CANCELLED, reason=f"cancelled by {who}: {event.cause}")
     return after, (TellWorkers(tuple(worker.node for worker in deployment.workers)),)
 
 

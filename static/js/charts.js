@@ -103,7 +103,7 @@ function layout(chart) {
     font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: muted },
     showlegend: false, hovermode: false, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", uirevision: "keep",
     xaxis: { ...axis, ...span, type: chart.x.kind === "time" ? "date" : "linear", showgrid: false, showticklabels: !chart.points, tickangle: 0, nticks: chart.x.kind === "time" ? 4 : 7, title: { text: xTitle, font: { size: 11, color: muted }, standoff: 6 }, exponentformat: "SI" },
-    yaxis: { ...axis, ...range, type: chart.y.log ? "log" : "linear", fixedrange: true, ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI", ...(few ? { dtick: "D2" } : {}), ...waits },
+    yaxis: { ...axis, ...range, type: chart.y.log ? "log" : "linear", rangemode: chart.y.min === 0 ? "nonnegative" : "normal", fixedrange: true, ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI", ...(few ? { dtick: "D2" } : {}), ...waits },
     shapes: (chart.marks ?? []).map((mark) => ({ type: "line", x0: places(chart, [mark.x])[0], x1: places(chart, [mark.x])[0], yref: "paper", y0: 0, y1: 1, line: { color: muted, width: 1, dash: "dot" } })),
     annotations: (chart.marks ?? []).map((mark) => ({ x: places(chart, [mark.x])[0], y: 1, yref: "paper", yanchor: "top", xanchor: "left", showarrow: false, text: mark.text, font: { size: 11, color: text } })),
   };

@@ -1,5 +1,6 @@
 """What would be moved next against fragmentation: asked of the planner while somebody looks at the map."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -10,10 +11,12 @@ from django.views.decorators.http import require_safe
 
 from platform_core.cluster.snapshot import Snapshot
 from platform_core.scheduling import next_move as core
+from platform_core.scheduling.decisions import Stop
 from platform_core.scheduling.eviction import GAIN_OF_A_MOVE
 from platform_core.scheduling.next_move import NextMove, NoMove
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
+from webapp.jobs import queries as jobs
 from webapp.live import fragments
 from webapp.live.identity import now_ms
 from webapp.scheduling import situation
@@ -70,9 +73,11 @@ def _told(actor: Actor, found: NextMove | NoMove, where: dict[str, Stopped]) -> 
     if isinstance(found, NoMove):
         return {"why": found.sentence}
     job = found.job
+    names = jobs.names([job.id, *(stop.job_id for stop in found.stops)])
     return {
         "pays": found.pays,
         "job": job.id if may(actor, "job.view", job.team) else "",
+        "name": names.get(job.id, job.id),
         "team": job.team,
         "gpus": job.num_gpus,
         "gpu_type": job.gpu_type,
@@ -80,17 +85,16 @@ def _told(actor: Actor, found: NextMove | NoMove, where: dict[str, Stopped]) -> 
         "gain_gpu_s": found.gain_gpu_ms // 1000,
         "times": found.gain_gpu_ms / found.cost_gpu_ms if found.cost_gpu_ms else None,
         "least": GAIN_OF_A_MOVE,
-        "stops": [_stop(actor, stop.job_id, stop.kind, stop.lost_gpu_ms, where) for stop in found.stops],
+        "stops": [_stop(actor, stop, where, names) for stop in found.stops],
     }
 
 
-def _stop(
-    actor: Actor, job_id: str, kind: str, lost_gpu_ms: int, where: dict[str, Stopped]
-) -> dict[str, Any]:
-    stopped = where.get(job_id, Stopped("", 0, "", ""))
+def _stop(actor: Actor, stop: Stop, where: Mapping[str, Stopped], names: Mapping[str, str]) -> dict[str, Any]:
+    stopped = where.get(stop.job_id, Stopped("", 0, "", ""))
     return {
         **stopped._asdict(),
-        "job": job_id if may(actor, "job.view", stopped.team) else "",
-        "kind": kind,
-        "lost_gpu_s": lost_gpu_ms // 1000,
+        "job": stop.job_id if may(actor, "job.view", stopped.team) else "",
+        "name": names.get(stop.job_id, stop.job_id),
+        "kind": stop.kind,
+        "lost_gpu_s": stop.lost_gpu_ms // 1000,
     }

@@ -53,7 +53,7 @@ def in_words(early_ms: int, late_ms: int | None, now_ms: int) -> str:
     until = max(early, late_ms - now_ms)
     if until < 1_000:
         return "in the next round"
-    if until - early < _PRECISE_MS:
+    if until - early < _PRECISE_MS or _about(early) == _about(until):
         return f"in about {_about(until)}"
     from_then = f"in {_about(early)} to" if early else "within"
     return f"{from_then} {_about(until)}"

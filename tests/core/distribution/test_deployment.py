@@ -97,6 +97,7 @@ def test_cancel_tells_every_worker_and_later_reports_change_nothing() -> None:
     )
     assert step.deployment.state is S.CANCELLED
     assert step.deployment.finished_ms == 8
+    assert step.deployment.reason == "cancelled by alice: wrong model"
     assert d.TellWorkers(NODES) in step.effects
     assert after(step.deployment, said("n0", W.RECEIVING, 50)) == step.deployment
 

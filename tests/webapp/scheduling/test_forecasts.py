@@ -18,6 +18,7 @@ from webapp.accounts.queries import actor_of
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
 from webapp.live.identity import now_ms
+from webapp.scheduling import queries as forecasts
 from webapp.scheduling.models import Prediction
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -150,3 +151,18 @@ def test_two_hundred_starts_take_as_many_queries_as_two(browser: Browser, owner:
 
 def submit(who: User, gpus: int, **changes: Any) -> Job:
     return jobs.submit(actor_of(who), {**SPEC, "num_gpus": gpus, **changes})[0]
+
+
+@pytest.mark.parametrize(
+    ("early", "late", "told"),
+    [
+        (128, 133, "in about 2 h 10 min"),
+        (128, 150, "in 2 h 10 min to 2 h 30 min"),
+        (0, 30, "within 30 min"),
+        (300, 310, "in about 5 h"),
+    ],
+)
+def test_an_interval_whose_ends_are_told_alike_is_told_as_one_moment(
+    early: int, late: int, told: str
+) -> None:
+    assert forecasts.in_words(early * MINUTE_MS, late * MINUTE_MS, 0) == told

@@ -57,7 +57,8 @@ def test_the_move_and_what_it_costs_are_told_to_the_team(
 ) -> None:
     told = look(browser(member))
     assert "Would move now</b>, were moves switched on," in told
-    assert f"/jobs/{in_pieces[1].id}/" in told
+    assert f'<a href="/jobs/{in_pieces[1].id}/">{in_pieces[1].name}</a>' in told
+    assert f'<a href="/jobs/{in_pieces[0].id}/">{in_pieces[0].name}</a>' in told
     assert "GPU-seconds" in told
     assert re.search('saves and starts again on <span class="nowrap">node-[0-3]</span>', told)
 
@@ -69,3 +70,4 @@ def test_others_learn_whose_jobs_they_are_and_no_more(
     assert "a job of vision" in told
     assert in_pieces[0].id not in told
     assert in_pieces[1].id not in told
+    assert f">{in_pieces[1].name}<" not in told

@@ -211,3 +211,10 @@ def test_one_question_at_a_time_and_nobody_sees_anothers(
     assert (
         "It is being played" not in browser(outsider).get(f"/queue/what-if/?asked={row.pk}").content.decode()
     )
+
+
+def test_without_any_quota_there_is_nothing_to_ask(browser: Browser, owner: User) -> None:
+    Quota.objects.all().delete()
+    page = browser(owner).get("/queue/what-if/").content.decode()
+    assert "There is no slot type to play" in page
+    assert "Play the day again" not in page

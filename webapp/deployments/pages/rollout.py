@@ -161,7 +161,7 @@ def _checks(value: Value, now_ms: int) -> str:
         return ""
     rounds = f"{value.round} round{'s' if value.round != 1 else ''} of checks so far"
     if (due := next_check_ms(value)) is not None:
-        return f"{rounds}; the next in {format_duration_ms(max(0, due - now_ms))}."
+        return f"{rounds}; the next {f'in {format_duration_ms(due - now_ms)}' if due > now_ms else 'is due'}."
     owing, until = unanswered(value), answer_due_ms(value)
     if not owing or until is None or value.asked_ms is None:
         return f"{rounds}."

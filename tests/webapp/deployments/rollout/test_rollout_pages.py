@@ -133,3 +133,16 @@ def test_the_form_of_a_deployment_says_how_the_nodes_switch(
     assert (made.canaries, made.hold_ms, made.health_check) == (1, 300_000, "check-model")
     refused = client.post("/deployments/create/", {**given, "activate": "1", "hold_minutes": "soon"})
     assert "leave it empty to promote by hand" in refused.content.decode()
+
+
+def test_a_check_that_should_have_been_asked_for_is_due(
+    browser: Callable[[User], Client], owner: User, deploy: Callable[..., Deployment], agents: Agents
+) -> None:
+    row = deploy(1)
+    agents.hold(row)
+    rounds(agents)
+    Rollout.objects.filter(deployment=row).update(asked_ms=1)
+    assert (
+        "1 round of checks so far; the next is due."
+        in browser(owner).get(f"/deployments/{row.id}/").content.decode()
+    )

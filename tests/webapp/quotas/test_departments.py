@@ -191,7 +191,7 @@ def test_the_page_shows_departments_above_their_teams_with_sums(
     assert "1.20 ×" in research
     assert '3<div class="under">75 %</div>' in research
     nlp = page[page.index('data-key="nlp"') : page.index('data-key="speech"')]
-    assert '0.00 ×<div class="under">0.0 GPU-h, counts 1.20 ×</div>' in nlp
+    assert '0.00 ×<div class="under hide-s">0.0 GPU-h, counts 1.20 ×</div>' in nlp
     assert "counts" not in page[page.index('data-key="search"') : page.index("</table>")]
 
 

@@ -44,7 +44,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--rate-mbit", type=int, default=100)
     parser.add_argument("--bytes", type=int, default=256 << 20)
-    parser.add_argument("--piece", type=int, default=512 << 10)
+    parser.add_argument("--piece", type=int, default=384 << 10)
     parser.add_argument("--lanes", type=int, default=mesh.LANES)
     parser.add_argument(
         "--peer", action="append", choices=[*PEERS, "none"], help="may be repeated; all of them by default"
@@ -77,7 +77,7 @@ def main() -> None:
         print(json.dumps(line("trainmaster", told, ours, bound, options.bytes)), flush=True)
         for peer in options.peer:
             with memory.touched(options.workers * options.bytes):  # the agents write past the page cache
-                theirs = PEERS[peer](root, manifest.piece_size, source, hosts)
+                theirs = PEERS[peer](root, power_of_two(options.piece), source, hosts)
             places = [folder_of(root, host) for host in hosts]
             theirs["verified"] = all(is_right(place / "weights.bin", manifest) for place in places)
             for place in places:
@@ -96,6 +96,11 @@ def line(system: str, told: dict[str, Any], run: dict[str, Any], bound: float, s
         "egress_copies": round(run.pop("egress_bytes") / size, 3),
         **run,
     }
+
+
+def power_of_two(piece: int) -> int:
+    """The next that is not smaller: BitTorrent knows no other pieces."""
+    return 1 << (piece - 1).bit_length()
 
 
 def goodput(source: Host, sink: Host) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,17 +15,16 @@ from platform_core.scheduling.reservations import Reservations
 from tests.core.scheduling import test_kept_quota as quota
 from tests.core.scheduling import test_places_beside_stops as beside
 from tests.core.scheduling import test_reservations as places
+from tests.core.scheduling.dropping import Rule, assert_noticed
 from tests.simulation import test_bounded_waits as bounded
 from tests.simulation import test_fair_histories as histories
-
-Situation = Callable[[], None]
 
 
 def _deserving_first(self: Any, queue: Any) -> Any:
     return sorted(queue, key=lambda each: not self.is_deserving(each[1]))
 
 
-RULES: dict[str, tuple[Any, str, Any, Situation]] = {
+RULES: dict[str, Rule] = {
     "a place is kept": (
         engine,
         "_reserve",
@@ -128,8 +126,4 @@ RULES: dict[str, tuple[Any, str, Any, Situation]] = {
 
 @pytest.mark.parametrize("rule", RULES)
 def test_dropping_a_rule_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    owner, name, without, situation = RULES[rule]
-    situation()
-    monkeypatch.setattr(owner, name, without)
-    with pytest.raises((AssertionError, ValueError)):
-        situation()
+    assert_noticed(RULES[rule], monkeypatch)

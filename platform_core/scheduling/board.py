@@ -39,7 +39,7 @@ class Board:
             (share.team, share.gpu_type): share.used - share.guaranteed for share in snapshot.teams
         }
         self.owners: set[str] = set()  # waiting jobs within their team's guarantee
-        # Of those whoever goes before one of its team that waits for quota → that one.
+        # An owner that goes before an earlier job of its team, which may wait for quota → that job.
         self.passed: dict[str, PendingJob] = {}
         self.promised: set[str] = set()  # waiting jobs that get what others are giving up already
         # Running jobs that save: in the queue only so that their new place is kept.

@@ -76,8 +76,7 @@ def _told(actor: Actor, found: NextMove | NoMove, where: dict[str, Stopped]) -> 
     names = jobs.names([job.id, *(stop.job_id for stop in found.stops)])
     return {
         "pays": found.pays,
-        "job": job.id if may(actor, "job.view", job.team) else "",
-        "name": names.get(job.id, job.id),
+        **_known(actor, job.id, job.team, names),
         "team": job.team,
         "gpus": job.num_gpus,
         "gpu_type": job.gpu_type,
@@ -93,8 +92,13 @@ def _stop(actor: Actor, stop: Stop, where: Mapping[str, Stopped], names: Mapping
     stopped = where.get(stop.job_id, Stopped("", 0, "", ""))
     return {
         **stopped._asdict(),
-        "job": stop.job_id if may(actor, "job.view", stopped.team) else "",
-        "name": names.get(stop.job_id, stop.job_id),
+        **_known(actor, stop.job_id, stopped.team, names),
         "kind": stop.kind,
         "lost_gpu_s": stop.lost_gpu_ms // 1000,
     }
+
+
+def _known(actor: Actor, job_id: str, team: str, names: Mapping[str, str]) -> dict[str, str]:
+    """Neither id nor name where the job is none of theirs."""
+    seen = may(actor, "job.view", team)
+    return {"job": job_id if seen else "", "name": names.get(job_id, job_id) if seen else ""}

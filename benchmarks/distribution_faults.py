@@ -34,7 +34,6 @@ from benchmarks.rig.gateway import Gateway
 from benchmarks.rig.model import make_model
 from benchmarks.rig.network import Host, Network
 from platform_core.distribution.manifest import Manifest
-from platform_core.distribution.planners import mesh
 
 MODULE = "benchmarks.distribution_faults"
 LIMIT_SECONDS = 180
@@ -119,7 +118,7 @@ async def deployment(rig: Rig, fault: Fault | None) -> AsyncIterator[Run]:
     gateway, agents = Gateway(rig.manifest), rig.root / "agents"
     fleet = cluster.Agents(rig.hosts, agents, await gateway.start(network.HUB_ADDRESS))
     store = cluster.Store(rig.source, rig.root / "store")
-    forest = cluster.plan(sorted(fleet.hosts), mesh.LANES)
+    forest = cluster.plan(sorted(fleet.hosts))
     run = Run(rig.manifest, rig.network, rig.rate_mbit, store, fleet, gateway,
               Coordinator(gateway, forest, lambda forest: run.orders(forest)))  # fmt: skip
     small = run.data(run.inner()) if fault and fault.needs_small_disk else None

@@ -30,7 +30,6 @@ from benchmarks.rig.network import Host, Network
 from benchmarks.rig.peers import PEERS, folder_of
 from platform_core.distribution.estimate import Conditions, bound_ms
 from platform_core.distribution.manifest import Manifest
-from platform_core.distribution.planners import mesh
 
 MODULE = "benchmarks.distribution_net"
 GOODPUT_BYTES = 32 << 20
@@ -45,7 +44,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rate-mbit", type=int, default=100)
     parser.add_argument("--bytes", type=int, default=256 << 20)
     parser.add_argument("--piece", type=int, default=384 << 10)
-    parser.add_argument("--lanes", type=int, default=mesh.LANES)
+    parser.add_argument("--lanes", type=int, help="as many as the planner takes by default")
     parser.add_argument(
         "--peer", action="append", choices=[*PEERS, "none"], help="may be repeated; all of them by default"
     )
@@ -120,7 +119,7 @@ def goodput(source: Host, sink: Host) -> float:
 
 
 async def agents(
-    root: Path, manifest: Manifest, source: Host, hosts: list[Host], lanes: int
+    root: Path, manifest: Manifest, source: Host, hosts: list[Host], lanes: int | None
 ) -> dict[str, Any]:
     gateway = Gateway(manifest)
     fleet = cluster.Agents(hosts, root / "agents", await gateway.start(network.HUB_ADDRESS))

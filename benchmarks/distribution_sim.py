@@ -32,7 +32,7 @@ def places_of(workers: int, racks: int) -> tuple[Place, ...]:
     return tuple(Place(f"n{n:05}", f"r{n * racks // workers:04}") for n in range(workers))
 
 
-def forest_for(strategy: str, places: tuple[Place, ...], lanes: int, rng: random.Random) -> Forest:
+def forest_for(strategy: str, places: tuple[Place, ...], lanes: int | None, rng: random.Random) -> Forest:
     if strategy == "mesh":
         return mesh.plan(places, lanes)
     if strategy == "mesh_rack_blind":
@@ -40,7 +40,7 @@ def forest_for(strategy: str, places: tuple[Place, ...], lanes: int, rng: random
     return strategies.grow(strategy, places)
 
 
-def _shuffled(places: tuple[Place, ...], lanes: int, rng: random.Random) -> Forest:
+def _shuffled(places: tuple[Place, ...], lanes: int | None, rng: random.Random) -> Forest:
     """The same mesh by someone who does not know the racks: names dealt out by chance."""
     names = [place.node for place in places]
     rng.shuffle(names)
@@ -50,7 +50,7 @@ def _shuffled(places: tuple[Place, ...], lanes: int, rng: random.Random) -> Fore
         type(seat)(dealt[seat.node], seat.rack, tuple(dealt[parent] for parent in seat.parents))
         for seat in forest.seats
     )
-    return Forest(lanes, seats)
+    return Forest(forest.lanes, seats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def simulate(strategy: str, scenario: Scenario, forest: Forest) -> dict[str, obj
 
 
 def runs_of(
-    strategies: Iterable[str], places: tuple[Place, ...], conditions: Conditions, lanes: int, seed: int,
+    strategies: Iterable[str], places: tuple[Place, ...], conditions: Conditions, lanes: int | None, seed: int,
     trouble: Trouble = Trouble(), notice_ms: int = 1000,
 ) -> Iterator[dict[str, object]]:  # fmt: skip
     """The same trouble for every strategy."""
@@ -162,7 +162,7 @@ def original() -> Iterator[dict[str, object]]:
     for piece in (gigabyte, 16 << 20):
         conditions = Conditions(total, piece, GBPS_10, GBPS_10)
         ours = {each.strategy: each.time_ms for each in estimate.compare(places, conditions)}
-        for found in runs_of((*formulas, "mesh"), places, conditions, mesh.LANES, 1):
+        for found in runs_of((*formulas, "mesh"), places, conditions, None, 1):
             name = str(found["strategy"])
             theirs = formulas[name] * gigabyte / GBPS_10 if name in formulas and piece == gigabyte else None
             keys = ("time_s", "bound_s", "ratio", "egress_copies", "cross_rack_copies")
@@ -187,14 +187,14 @@ def original() -> Iterator[dict[str, object]]:
 @click.option(
     "--rate", default=GBPS_10, show_default=True, help="Bytes per second of each node and of the store."
 )
-@click.option("--lanes", default=mesh.LANES, show_default=True)
+@click.option("--lanes", type=int, help="Of the mesh; as many as the planner takes by default.")
 @click.option("--notice-ms", default=1000, show_default=True, help="Until neighbours miss a node.")
 @click.option("--seed", default=1, show_default=True)
 @click.option("--original", "table", is_flag=True, help="The table of the original design, nothing else.")
 def main(
     workers: int, total: int, piece: int, strategy: str, fail_fraction: float, slow_fraction: float, slow_rate: float,
-    weak_fraction: float, weak_rate: float, racks: int, uplink: int, rate: int, lanes: int, notice_ms: int, seed: int,
-    table: bool,
+    weak_fraction: float, weak_rate: float, racks: int, uplink: int, rate: int, lanes: int | None, notice_ms: int,
+    seed: int, table: bool,
 ) -> None:  # fmt: skip
     """One JSON line for each strategy."""
     places = places_of(workers, racks or max(1, workers // 25))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from agent.transfer.landing import Landing
 
-_BATCH_BYTES = 4 << 20
+_BATCH_BYTES = 8 << 20
 _KEPT_BYTES = 32 << 20
 
 

@@ -107,7 +107,7 @@ def places(names: list[str]) -> tuple[Place, ...]:
     return tuple(Place(name, f"rack-{number // RACK}") for number, name in enumerate(names))
 
 
-def plan(names: list[str], lanes: int) -> Forest:
+def plan(names: list[str], lanes: int | None = None) -> Forest:
     return mesh.plan(places(names), lanes)
 
 

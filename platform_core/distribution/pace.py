@@ -96,7 +96,7 @@ def ports(window: Window, seats: Mapping[str, Seat], usual: float) -> dict[str, 
             for parent, lane in _sources(seats[node], seats, rates)
             if lane < len(lanes) and window.left(node, lane, parent, a_second)
         ]
-        followers.update(parent for parent in seats[node].parents if parent in rates)
+        followers.update(parent for parent in seats[node].parents if parent in rates or parent == STORE)
         late.update(fell[node])
     # Where most followers of a parent fall behind, the parent is to blame.
     return {
@@ -182,7 +182,9 @@ def _pace(received: int, usual: float) -> int:
 
 def _sources(seat: Seat, seats: Mapping[str, Seat], rates: Rates) -> list[tuple[str, int]]:
     """Parents of whom something is known, and lanes. A crowded uplink of a rack is nobody's fault: those of the own
-    rack tell, if there are any."""
+    rack tell, if there are two of them, as it takes two lanes to accuse a node. The store, which may give one root less
+    than another, counts for one lane."""
     known = [(parent, lane) for lane, parent in enumerate(seat.parents) if parent in rates]
     near = [(parent, lane) for parent, lane in known if seats[parent].rack == seat.rack]
-    return near or known
+    pulls = [(STORE, lane) for lane, parent in enumerate(seat.parents) if parent == STORE]
+    return near if len(near) > 1 else known + pulls[:1]

@@ -143,7 +143,7 @@ class _Work:
         """One near by: like paces together, same rack first, few hops from the store."""
         rack = self.seats[node].rack
         best = self._fit(node, lane, (each for each in self.free.get(rack, ()) if each not in but_of))
-        if not best or best[0]:
+        if not best or best[0] or best[1]:
             every = (each for here in self.free.values() for each in here if each not in but_of)
             far = self._fit(node, lane, every)
             best = min((each for each in (best, far) if each), default=None)
@@ -191,14 +191,17 @@ class _Work:
             if self._hops(other.node, lane) is not None:
                 yield other
 
-    def _fit(self, node: str, lane: int, candidates: Iterable[str]) -> tuple[int, bool, int, str] | None:
+    def _fit(
+        self, node: str, lane: int, candidates: Iterable[str]
+    ) -> tuple[int, bool, bool, int, str] | None:
         seat, best, looked = self.seats[node], None, 0
         for candidate in candidates:
             other = self.seats[candidate]
             hops = self._hops(candidate, lane) if other.pace >= seat.pace else None
             if hops is None:
                 continue
-            found = (other.pace - seat.pace, other.rack != seat.rack, hops, candidate)
+            twice = candidate in seat.parents
+            found = (other.pace - seat.pace, twice, other.rack != seat.rack, hops, candidate)
             best = min(best, found) if best else found
             looked += 1
             if looked >= _NEAREST:

@@ -28,8 +28,9 @@ class Sizes:
 def advise(total_bytes: int, workers: int, rate: int) -> Sizes:
     """Sizes for so many bytes to so many workers at `rate` bytes per second.
 
-    The mesh is about LANES pieces later for each hop, LANES * log2(workers) / 2 hops and pieces in all. The largest
-    power of two that keeps this below a 500th is taken, unless pieces get too many or too short for the link.
+    The mesh is about LANES pieces later for each hop, LANES * log2(workers) / 2 hops and pieces in all, with two
+    lanes as many. The largest power of two that keeps this below a 500th is taken, unless pieces get too many or too
+    short for the link.
     """
     hops = LANES * max(1, workers.bit_length() // 2 + 1)
     wanted = total_bytes // (_HOP_SHARE * hops)

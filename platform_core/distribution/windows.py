@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import TypeAlias
 
-from platform_core.distribution.forest import Seat
+from platform_core.distribution.forest import STORE, Seat
 
 NOTICED = 20  # this part of what a lane gets in a window may be left behind unnoticed
 
@@ -35,7 +36,9 @@ class Window:
         return (self.now[node].at_ms - self.before[node].at_ms) / 1000
 
     def offered(self, node: str, lane: int, parent: str) -> float:
-        """What the parent had that the node lacked; as much as the parent held when the node told."""
+        """What the parent had that the node lacked; as much as it held when the node told. The store has all."""
+        if parent == STORE:
+            return inf
         late = (self.now[node].at_ms - self.now[parent].at_ms) / 1000
         return self.now[parent].held[lane] + self.rates[parent][lane] * late - self.before[node].held[lane]
 

@@ -94,10 +94,11 @@ def test_auto_is_the_mesh_unless_another_is_clearly_quicker() -> None:
     assert choose(four, Conditions(few_pieces, 4 << 20, GBPS_10, GBPS_10)) == "mesh", (
         "a second decides nothing"
     )
-    conditions = Conditions(few_pieces, 4 << 20, slow, slow)
-    best = compare(four, conditions)[0]
+    thirty = tuple(Place(f"n{n}", "r0") for n in range(30))
+    conditions = Conditions(few_pieces // 2, 4 << 20, slow, slow)
+    best = compare(thirty, conditions)[0]
     assert best.strategy != "mesh"
-    assert choose(four, conditions) == best.strategy
+    assert choose(thirty, conditions) == best.strategy
     assert choose((), conditions) == "mesh"
 
 

@@ -52,6 +52,19 @@ def test_one_copy_enters_each_rack_and_no_more(places: list[Place], lanes: int) 
     assert f.crossings(mesh.plan(places, lanes)) == len({place.rack for place in places}) - 1
 
 
+@given(st.lists(st.integers(8, 20), min_size=1, max_size=6).map(places_in), st.integers(2, 4))
+def test_no_node_depends_on_one_other_for_two_lanes(places: list[Place], lanes: int) -> None:
+    for seat in mesh.plan(places, lanes).seats:
+        known = [parent for parent in seat.parents if parent != f.STORE]
+        assert len(set(known)) == len(known)
+
+
+def test_a_few_nodes_get_two_lanes_and_many_get_four() -> None:
+    assert {size: mesh.plan(places_in([size])).lanes for size in (1, 16, 24, 25, 1000)} == {
+        1: 2, 16: 2, 24: 2, 25: 4, 1000: 4,
+    }  # fmt: skip
+
+
 @given(RACKS, LANES)
 def test_hardly_any_node_is_inner_in_more_than_two_lanes(places: list[Place], lanes: int) -> None:
     tree = f.Tree(mesh.plan(places, lanes))

@@ -113,6 +113,39 @@ def test_who_holds_all_others_up_is_found_though_they_get_less_than_it_does() ->
     assert told == [{}, {}, {"slow": 10}, {}]
 
 
+def with_two_lanes(at_ms: int, **slow: float) -> tuple[list[Seat], dict[str, Seen]]:
+    """Two roots, each of one lane, that feed all others; those who are named hold so much of each lane."""
+    seats = [Seat("root0", ("b", "r"), ("", "root1")), Seat("root1", ("b", "r"), ("root0", ""))]
+    seats += [Seat(node, ("b", "r"), ("root0", "root1")) for node in OTHERS]
+    return seats, {seat.node: Seen(at_ms, (slow.get(seat.node, at_ms),) * 2) for seat in seats}
+
+
+def told_with_two_lanes(**part: float) -> list[dict[str, int]]:
+    """Window by window, when those who are named take this part of each lane."""
+    watch, told = Watch(), []
+    for at in range(0, 13_000, 4000):
+        seats, now = with_two_lanes(at, **{node: at * taken for node, taken in part.items()})
+        watch, changed = look(watch, now, seats)
+        told.append(dict(changed.paces))
+    return told
+
+
+def test_a_slow_root_is_known_by_what_it_leaves_at_the_store_and_at_the_other_root() -> None:
+    assert told_with_two_lanes(root0=0.5) == [{}, {}, {"root0": 50}, {}]
+
+
+def test_a_slow_store_makes_no_root_slow() -> None:
+    assert told_with_two_lanes(root0=0.5, root1=0.5, **dict.fromkeys(OTHERS, 0.5)) == [{}] * 4
+
+
+def test_who_enters_a_rack_is_judged_by_the_lane_from_afar_too() -> None:
+    seats, now = with_two_lanes(4000, n0=1000)
+    seats[2] = Seat("n0", ("b", "mine"), ("root0", "n1"))
+    seats[3] = Seat("n1", ("b", "mine"), ("root0", "root1"))
+    _, before = with_two_lanes(0)
+    assert port_of("n0", before, now, {seat.node: seat for seat in seats}) == Port(500, 2, 1)
+
+
 def test_without_news_nobody_is_judged() -> None:
     assert judge({}, {}, {}, 0) == ({}, {})
     again = Seen(5, (1,))

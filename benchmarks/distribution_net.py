@@ -43,13 +43,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--rate-mbit", type=int, default=100)
     parser.add_argument("--bytes", type=int, default=256 << 20)
-    parser.add_argument("--piece", type=int, default=384 << 10)
+    parser.add_argument("--piece", type=int, help="512 KiB by default; 1 MiB for more than 16 workers")
     parser.add_argument("--lanes", type=int, help="as many as the planner takes by default")
     parser.add_argument(
         "--peer", action="append", choices=[*PEERS, "none"], help="may be repeated; all of them by default"
     )
     parser.add_argument("--dir", help="where the bytes lie; a temporary folder by default")
     options = parser.parse_args()
+    # Each piece costs CPU, and twenty-four workers need more than two cores have.
+    options.piece = options.piece or (512 << 10 if options.workers <= 16 else 1 << 20)
     options.peer = [peer for peer in options.peer or PEERS if peer != "none"]
     return options
 

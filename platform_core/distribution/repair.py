@@ -200,8 +200,9 @@ class _Work:
             hops = self._hops(candidate, lane) if other.pace >= seat.pace else None
             if hops is None:
                 continue
-            twice = candidate in seat.parents
-            found = (other.pace - seat.pace, twice, other.rack != seat.rack, hops, candidate)
+            # All lanes from one node: nobody could tell which of the two is slow.
+            all_from_it = seat.parents.count(candidate) + 1 == self.lanes
+            found = (other.pace - seat.pace, all_from_it, other.rack != seat.rack, hops, candidate)
             best = min(best, found) if best else found
             looked += 1
             if looked >= _NEAREST:

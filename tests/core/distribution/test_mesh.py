@@ -59,6 +59,12 @@ def test_no_node_depends_on_one_other_for_two_lanes(places: list[Place], lanes: 
         assert len(set(known)) == len(known)
 
 
+def test_with_two_lanes_no_node_depends_on_one_other_after_two_failures_either() -> None:
+    forest = mend(mesh.plan(places_in([12])), gone={"n00-000"})
+    for seat in mend(forest, gone={"n00-002"}).seats:
+        assert len(set(seat.parents)) == 2
+
+
 def test_a_few_nodes_get_two_lanes_and_many_get_four() -> None:
     assert {size: mesh.plan(places_in([size])).lanes for size in (1, 16, 24, 25, 1000)} == {
         1: 2, 16: 2, 24: 2, 25: 4, 1000: 4,

@@ -38,9 +38,8 @@ from trainmaster.store.file import disk_error
 _IN_MEMORY = getattr(os, "RWF_NOWAIT", 0)  # Linux
 # Kept in memory to be passed on, whichever is more.
 JUST_CAME_BYTES, JUST_CAME_PIECES = 16 << 20, 16
-HASHED_AT_ONCE = (
-    1 << 20
-)  # bytes, about 0.6 ms: to wake a thread and to be woken by it costs more on a busy machine
+# Bytes, about 0.6 ms: to wake a thread and to be woken by it costs more on a busy machine.
+HASHED_AT_ONCE = 1 << 20
 WRITTEN_AT_ONCE, GATHERED_SECONDS = 4 << 20, 0.25  # bytes
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

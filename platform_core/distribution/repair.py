@@ -201,7 +201,7 @@ class _Work:
             if hops is None:
                 continue
             # All lanes from one node: nobody could tell which of the two is slow.
-            all_from_it = seat.parents.count(candidate) + 1 == self.lanes
+            all_from_it = seat.parents.count(candidate) + 1 == self.lanes > 1
             found = (other.pace - seat.pace, all_from_it, other.rack != seat.rack, hops, candidate)
             best = min(best, found) if best else found
             looked += 1

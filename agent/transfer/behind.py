@@ -25,32 +25,33 @@ class Behind:
     ) -> None:
         self._landing, self._written, self._failed = landing, written, failed
         self._most = max(UNWRITTEN_PIECES, UNWRITTEN_BYTES // landing.manifest.piece_size)
+        # Of each piece; those that are written together have the same.
         self._writing: deque[asyncio.Task[None]] = deque()
 
     async def __aenter__(self) -> Behind:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        await asyncio.sleep(0)  # the task that hands over the last piece has not begun yet
         self._landing.flush()
-        ends = await asyncio.gather(*self._writing, return_exceptions=True)
+        if self._writing:
+            await asyncio.wait(set(self._writing))
         if error is None:
-            for end in ends:
-                if end is not None:
-                    raise end
+            for task in self._writing:
+                task.result()
 
     async def write(self, number: int, parts: Sequence[memoryview]) -> None:
         if len(self._writing) == self._most:
-            await self._writing.popleft()
-        self._writing.append(asyncio.create_task(self._write(number, parts)))
+            oldest = self._writing.popleft()
+            await asyncio.wait((oldest,))
+            oldest.result()
+        task = self._landing.write(number, parts, self._written)
+        if not self._writing or task is not self._writing[-1]:
+            task.add_done_callback(self._ended)
+        self._writing.append(task)
 
-    async def _write(self, number: int, parts: Sequence[memoryview]) -> None:
-        try:
-            await self._landing.write(number, parts)
-        except TrainmasterError as error:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and isinstance(error := task.exception(), TrainmasterError):
             self._failed(error)
-            raise
-        self._written(sum(len(part) for part in parts))
 
 
 async def fill_from(source: Source, landing: Landing) -> None:

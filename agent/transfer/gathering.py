@@ -16,30 +16,36 @@ class _Batch(Generic[T]):
     items: list[T] = field(default_factory=list)
     size: int = 0
     closed: asyncio.Event = field(default_factory=asyncio.Event)
-    done: asyncio.Task[None] | None = None
 
 
 class Gathering(Generic[T]):
-    """What comes within `seconds` goes to `work` together, in a thread; sooner where it weighs `enough`, or nothing
-    else is to be waited for. A thread and a wake-up for each small piece would cost more than hashing it."""
+    """What comes within `seconds` goes to `work` together, in a thread, and then one by one to `done`, in order; sooner
+    where it weighs `enough`, or nothing else is to be waited for. A thread and a wake-up for each small piece would
+    cost more than hashing it."""
 
-    def __init__(self, work: Callable[[Sequence[T]], None], enough: int, seconds: float) -> None:
-        self._work, self._enough, self._seconds = work, enough, seconds
+    def __init__(
+        self,
+        work: Callable[[Sequence[T]], None],
+        done: Callable[[T], None],
+        enough: int,
+        seconds: float,
+    ) -> None:
+        self._work, self._done, self._enough, self._seconds = work, done, enough, seconds
         self._batch: _Batch[T] | None = None
         self._last: asyncio.Task[None] | None = None
 
-    async def put(self, item: T, size: int) -> None:
-        """Returns when the work is done, in the order in which it was asked for; or raises what it raised."""
+    def put(self, item: T, size: int) -> asyncio.Task[None]:
+        """The task of all that go together: it ends after `done`, or with what `work` raised. Not to be cancelled."""
         batch = self._batch
-        if batch is None:
+        if batch is None or self._last is None:
             batch = self._batch = _Batch()
-            batch.done = self._last = asyncio.create_task(self._run(batch, self._last))
-        assert batch.done is not None
+            self._last = asyncio.create_task(self._run(batch, self._last))
+        task = self._last
         batch.items.append(item)
         batch.size += size
         if batch.size >= self._enough:
             self.flush()
-        await asyncio.shield(batch.done)
+        return task
 
     def flush(self) -> None:
         """Nothing else is to be waited for."""
@@ -58,3 +64,5 @@ class Gathering(Generic[T]):
         finally:
             if before is not None:
                 await asyncio.wait((before,))
+        for item in batch.items:
+            self._done(item)

@@ -22,6 +22,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.files import write_atomically
@@ -42,6 +43,14 @@ JUST_CAME_BYTES, JUST_CAME_PIECES = 16 << 20, 16
 HASHED_AT_ONCE = 1 << 20
 WRITTEN_AT_ONCE, GATHERED_SECONDS = 4 << 20, 0.25  # bytes
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True)
+class _Unwritten:
+    number: int
+    piece: Piece
+    parts: Sequence[memoryview]
+    written: Callable[[int], None]
 
 
 class Landing:
@@ -72,7 +81,7 @@ class Landing:
         self._just_came_bytes = 0
         self._just_came_most = max(JUST_CAME_BYTES, JUST_CAME_PIECES * manifest.piece_size)
         self._writer = Writer()
-        self._gathering = Gathering(self._write, WRITTEN_AT_ONCE, GATHERED_SECONDS)
+        self._gathering = Gathering(self._write, self._is_written, WRITTEN_AT_ONCE, GATHERED_SECONDS)
         self._changed = asyncio.Event()
 
     # -- opening and closing
@@ -175,24 +184,13 @@ class Landing:
             _wake(self._verified, number)
         return right
 
-    async def write(self, number: int, parts: Sequence[memoryview]) -> None:
-        """Writes a verified piece and counts it; small ones a moment later, together."""
-        if self.has(number):
-            return
+    def write(
+        self, number: int, parts: Sequence[memoryview], written: Callable[[int], None]
+    ) -> asyncio.Task[None]:
+        """Writes a verified piece a moment later, with others, and counts it; `written` is told its size. The task is
+        that of all that are written with it."""
         piece = self.piece_at(number)
-        await self._gathering.put((piece, parts), piece.size)
-        if self._bitmap is None or self.closed or self.has(number):
-            return
-        self._bitmap.set(number)
-        self._left[piece.chunk] -= 1
-        self.bytes_done += piece.size
-        self.received.count(piece.size)
-        for book in self._books.values():
-            book.add(number)
-        if self.on_piece is not None:
-            self.on_piece(number, parts)
-        _wake(self._counted, number)
-        self._note_change()
+        return self._gathering.put(_Unwritten(number, piece, parts, written), piece.size)
 
     def flush(self) -> None:
         """What is to be written is written now: no more is on its way."""
@@ -300,11 +298,26 @@ class Landing:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def _write(self, pieces: Sequence[tuple[Piece, Sequence[memoryview]]]) -> None:
+    def _write(self, pieces: Sequence[_Unwritten]) -> None:
         with _disk_errors(self.folder, self.bytes_missing):
-            for piece, parts in pieces:
-                entry = self.manifest.files[self.manifest.chunks[piece.chunk].file]
-                self._writer.write(self._directory, entry.path, piece.offset, parts)
+            for each in pieces:
+                entry = self.manifest.files[self.manifest.chunks[each.piece.chunk].file]
+                self._writer.write(self._directory, entry.path, each.piece.offset, each.parts)
+
+    def _is_written(self, each: _Unwritten) -> None:
+        number, size = each.number, each.piece.size
+        if self._bitmap is not None and not self.closed and not self.has(number):
+            self._bitmap.set(number)
+            self._left[each.piece.chunk] -= 1
+            self.bytes_done += size
+            self.received.count(size)
+            for book in self._books.values():
+                book.add(number)
+            if self.on_piece is not None:
+                self.on_piece(number, each.parts)
+            _wake(self._counted, number)
+            self._note_change()
+        each.written(size)
 
     def _make_files(self) -> bool:
         """False when a file was not there at its full size: the bitmap is then not to be trusted."""

@@ -64,7 +64,7 @@ def plan(places: Iterable[Place], lanes: int | None = None) -> Forest:
         blocks.append(_Group(parts=racks))
     parents = {place.node: [STORE] * lanes for place in ordered}
     _connect(_Group(parts=blocks), [0] * lanes, parents)
-    _part({place.node: (place.block, place.rack) for place in ordered}, parents, lanes)
+    _spread_parents({place.node: (place.block, place.rack) for place in ordered}, parents, lanes)
     return Forest(
         lanes,
         tuple(Seat(place.node, (place.block, place.rack), tuple(parents[place.node])) for place in ordered),
@@ -86,7 +86,7 @@ def _connect(group: _Group, outside: list[int], parents: dict[str, list[str]]) -
     return _Unit(entries, exits)
 
 
-def _part(racks: Mapping[str, tuple[str, str]], parents: dict[str, list[str]], lanes: int) -> None:
+def _spread_parents(racks: Mapping[str, tuple[str, str]], parents: dict[str, list[str]], lanes: int) -> None:
     """Who gets two lanes from one node changes places in one of them with another leaf of its rack: one that sends
     slowly would be all that it has, and nobody could tell which of the two is slow."""
     feeds = {(parent, lane) for every in parents.values() for lane, parent in enumerate(every)}

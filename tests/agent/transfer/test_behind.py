@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,3 +35,32 @@ async def test_the_last_piece_of_a_source_does_not_wait_for_others(landing: Land
             await disk.write(0, [memoryview(bytes(size))])
     assert written == [size]
     assert landing.has(0)
+
+
+async def test_whoever_gives_up_waiting_takes_nothing_from_others(landing: Landing) -> None:
+    """Pieces of two sources are written together, and one of them is left while the disk is busy."""
+    written: list[int] = []
+    may_write = threading.Event()
+    write = landing._write
+
+    def slowly(pieces: Sequence[Any]) -> None:
+        assert may_write.wait(LONG)
+        write(pieces)
+
+    async def source(*numbers: int) -> None:
+        async with Behind(landing, written.append, lambda error: None) as disk:
+            for number in numbers:
+                await disk.write(number, [memoryview(bytes(landing.piece_at(number).size))])
+
+    landing._gathering._work = slowly
+    left, other = asyncio.create_task(source(0)), asyncio.create_task(source(1))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    may_write.set()
+    async with asyncio.timeout(LONG / 2):
+        await other
+        assert await landing.arrived(0, LONG)
+    assert landing.has(1)
+    assert len(written) == 2

@@ -6,18 +6,21 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
-import pytest
-
 from agent.transfer.gathering import Gathering
 
 LONG = 60.0
+
+
+def nothing(item: str) -> None: ...
 
 
 def test_what_comes_within_a_moment_is_one_piece_of_work() -> None:
     batches: list[list[str]] = []
 
     async def story() -> None:
-        gathering = Gathering[str](lambda items: batches.append(list(items)), enough=100, seconds=0.05)
+        gathering = Gathering[str](
+            lambda items: batches.append(list(items)), nothing, enough=100, seconds=0.05
+        )
         await asyncio.gather(*(gathering.put(name, 1) for name in "abc"))
 
     asyncio.run(story())
@@ -28,7 +31,7 @@ def test_enough_is_not_waited_for() -> None:
     batches: list[list[str]] = []
 
     async def story() -> None:
-        gathering = Gathering[str](lambda items: batches.append(list(items)), enough=4, seconds=LONG)
+        gathering = Gathering[str](lambda items: batches.append(list(items)), nothing, enough=4, seconds=LONG)
         await asyncio.gather(*(gathering.put(name, 2) for name in "abcd"))
 
     asyncio.run(story())
@@ -37,9 +40,8 @@ def test_enough_is_not_waited_for() -> None:
 
 def test_nobody_else_is_coming() -> None:
     async def story() -> None:
-        gathering = Gathering[str](lambda items: None, enough=100, seconds=LONG)
-        waiting = asyncio.create_task(gathering.put("a", 1))
-        await asyncio.sleep(0)
+        gathering = Gathering[str](lambda items: None, nothing, enough=100, seconds=LONG)
+        waiting = gathering.put("a", 1)
         gathering.flush()
         async with asyncio.timeout(LONG / 2):
             await waiting
@@ -57,13 +59,9 @@ def test_what_came_first_is_done_first_though_it_takes_longer() -> None:
         else:
             second_ended.set()
 
-    async def put(gathering: Gathering[str], name: str) -> None:
-        await gathering.put(name, 1)
-        done.append(name)
-
     async def story() -> None:
-        gathering = Gathering(work, enough=1, seconds=LONG)
-        puts = [asyncio.create_task(put(gathering, name)) for name in ("first", "second")]
+        gathering = Gathering(work, done.append, enough=1, seconds=LONG)
+        puts = [gathering.put(name, 1) for name in ("first", "second")]
         await asyncio.to_thread(second_ended.wait, LONG)
         await asyncio.sleep(0)
         assert not done
@@ -79,27 +77,14 @@ def test_work_that_fails_fails_for_each_and_for_nobody_after() -> None:
         if "bad" in items:
             raise OSError("the disk is full")
 
+    done: list[str] = []
+
     async def story() -> None:
-        gathering = Gathering(work, enough=2, seconds=LONG)
+        gathering = Gathering(work, done.append, enough=2, seconds=LONG)
         ends = await asyncio.gather(
             *(gathering.put(name, 1) for name in ("good", "bad", "later", "last")), return_exceptions=True
         )
         assert [type(end) for end in ends] == [OSError, OSError, type(None), type(None)]
 
     asyncio.run(story())
-
-
-@pytest.mark.parametrize("gives_up", [0, 1])
-def test_whoever_gives_up_waiting_takes_nothing_from_the_others(gives_up: int) -> None:
-    batches: list[list[str]] = []
-
-    async def story() -> None:
-        gathering = Gathering[str](lambda items: batches.append(list(items)), enough=100, seconds=LONG)
-        puts = [asyncio.create_task(gathering.put(name, 1)) for name in "ab"]
-        await asyncio.sleep(0)
-        puts[gives_up].cancel()
-        gathering.flush()
-        await puts[1 - gives_up]
-
-    asyncio.run(story())
-    assert batches == [["a", "b"]]
+    assert done == ["later", "last"]

@@ -134,8 +134,13 @@ def test_a_slow_root_is_known_by_what_it_leaves_at_the_store_and_at_the_other_ro
     assert told_with_two_lanes(root0=0.5) == [{}, {}, {"root0": 50}, {}]
 
 
-def test_a_slow_store_makes_no_root_slow() -> None:
-    assert told_with_two_lanes(root0=0.5, root1=0.5, **dict.fromkeys(OTHERS, 0.5)) == [{}] * 4
+def test_a_store_that_gives_one_root_less_than_others_makes_it_not_slow() -> None:
+    seats, now = with_two_lanes(4000, root0=2000)
+    seats[0] = Seat("root0", ("b", "r"), ("", ""))
+    seats += [Seat(root, ("b", "r"), ("", "")) for root in ("root2", "root3")]
+    before = {seat.node: Seen(0, (0,) * 2) for seat in seats}
+    now |= {root: Seen(4000, (4000,) * 2) for root in ("root2", "root3")}
+    assert port_of("root0", before, now, {seat.node: seat for seat in seats}).fell_behind == 1
 
 
 def test_who_enters_a_rack_is_judged_by_the_lane_from_afar_too() -> None:

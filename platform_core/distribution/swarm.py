@@ -161,7 +161,7 @@ def _gap(plan: NodePlan, view: View, lane: int, gaps: Runs) -> Follow:
     those above in this lane left it out too as a rule. When nobody has it yet the one above is waited for, up to the
     lane's root, which asks the store."""
     done = tuple(name for name in plan.helpers if _is_done(view, name))
-    peers = _peers((plan.lanes[lane][0], *done, *_everybody(plan, lane), *plan.helpers), view, lane)
+    peers = _peers((plan.lanes[lane][0], *done, *_everybody(plan, lane)), view, lane)
     now = view.following[lane]
     first, end = next((gap for gap in gaps if now and now.first <= gap[0] < now.until), _rarest(gaps, peers))
     having = {name: run[1] for name, runs in peers if (run := run_at(runs, first))}

@@ -12,7 +12,6 @@ from platform_core.distribution.windows import Window
 _BELOW = 60  # percent of what is expected of a sender, which also helps others to fill their gaps
 _CLEARLY_BELOW = 75  # percent of what a follower's other lanes get
 _TAKES = 80  # percent of the usual
-_HALF = 2  # times less sent than taken: it takes less only as its answers are late, too
 _STEP = 10
 _AFTER = 3  # windows running
 
@@ -59,14 +58,13 @@ def weak(window: Window, seats: Mapping[str, Seat], usual: float) -> dict[str, i
     found = {}
     for parent, every in fed.items():
         followers = [each for each in every if uplinks_tell or seats[each[0]].rack == seats[parent].rack]
-        if sum(late for _, _, late in followers) * 2 <= len(followers):
+        takes_less = sum(rates[parent]) * 100 < usual * _TAKES  # then it is slow, and its pace tells
+        if takes_less or sum(late for _, _, late in followers) * 2 <= len(followers):
             continue
         sent = sum(rates[node][lane] for node, lane, _ in followers)
         each = max(_a_second(window, parent, lane, usual) for _, lane, _ in followers)
         percent = sent * 100 / (each * min(len(followers), len(rates[parent]))) if each else 100
-        takes = sum(rates[parent]) * 100
-        slow = takes < usual * _TAKES and takes < usual * percent * _HALF  # then its pace tells
-        if percent < _BELOW and not slow:
+        if percent < _BELOW:
             found[parent] = int(percent) // _STEP * _STEP
     return found
 

@@ -23,15 +23,13 @@ def seats(rack: str = "r", pace: int = 100) -> list[Seat]:
 
 
 def judged(
-    lanes: tuple[float, ...], among: list[Seat], windows: int, parents: float = 1.0, first: float = 1.0
+    lanes: tuple[float, ...], among: list[Seat], windows: int, parents: float = 1.0
 ) -> list[dict[str, int]]:
-    """What is told of senders, window by window, when the followers get so much of each lane of what is usual, and
-    the first of their parents."""
+    """What is told of senders, window by window, when the followers get so much of each lane of what is usual."""
     watch, told = Watch(), []
     for number in range(windows):
         at = number * WINDOW_MS
         now = {node: Seen(at, (at * parents,) * LANES) for node in PARENTS}
-        now["p0"] = Seen(at, (at * parents * first,) * LANES)
         now |= {node: Seen(at, tuple(at * part for part in lanes)) for node in FOLLOWERS}
         watch, changes = look(watch, now, among)
         told.append(dict(changes.sends))
@@ -40,13 +38,6 @@ def judged(
 
 def test_who_gives_half_of_what_it_has_in_three_windows_running_is_known_by_it() -> None:
     assert judged((0.5, 1, 1, 1), seats(), 5) == [{}, {}, {}, {"p0": 50}, {}]
-
-
-@pytest.mark.parametrize(("takes", "told"), [(0.7, {"p0": 10}), (0.15, {}), (0.1, {})])
-def test_one_whose_answers_are_late_as_well_takes_less_and_gives_far_less(
-    takes: float, told: dict[str, int]
-) -> None:
-    assert judged((0.1, 1, 1, 1), seats(), 4, first=takes)[-1] == told
 
 
 def test_two_weak_ones_are_both_found_though_they_share_their_followers() -> None:

@@ -80,7 +80,7 @@ class DeploymentWanted:
     model: str
     version: str
     artifact: Artifact
-    peers: tuple[Peer, ...]  # everybody named in `lanes`; others may be asked for what was left out
+    peers: tuple[Peer, ...]  # everybody named in `lanes`
     transfer_token: str = field(default="", repr=False)  # what the workers of one deployment show each other
     lanes: tuple[tuple[str, ...], ...] = ()  # sources of each; none: one lane, the peers, then the store
     slower: frozenset[int] = frozenset()  # lanes whose first source is quicker than this node

@@ -135,9 +135,9 @@ class Neighbour:
         """There is a reason not to wait any longer: somebody else has failed, or our own link is back."""
         self._met.set()
 
-    async def watch(self, after: float | None = 0.0, connect_after: float | None = None) -> None:
-        """Its news after so many seconds, None: not before `meet`. The connection may be made before: a handshake over
-        a full link takes a second, which nobody has when somebody else fails."""
+    async def watch(self, after: float = 0.0, connect_after: float | None = None) -> None:
+        """Its news after so many seconds. The connection may be made before: a handshake over a full link takes a
+        second, which nobody has when somebody else fails."""
         met = False
         if connect_after is not None:
             met = await self._pause(connect_after)
@@ -155,7 +155,7 @@ class Neighbour:
             await self._channel.close(grace=None)
             self._channel = self._security.channel(self.peer)
 
-    async def _pause(self, seconds: float | None) -> bool:
+    async def _pause(self, seconds: float) -> bool:
         """Whether there is a reason not to wait any longer."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -17,7 +17,7 @@ from agent.transfer.ranges import SILENCE_SECONDS
 from agent.transfer.sources import Source, SourceChanged, SourceFailed, StoreSource
 from platform_core.distribution.ending import Ending, look
 from platform_core.distribution.forest import STORE, NodePlan, lane_length
-from platform_core.distribution.runs import count, frontier
+from platform_core.distribution.runs import count
 from platform_core.distribution.swarm import LEAP_SECONDS, PATIENCE_LEAPS, Follow, View, next_actions
 from platform_core.errors import TrainmasterError
 
@@ -99,7 +99,6 @@ class Pull:
         self._store_changed: SourceChanged | None = None  # then only what others have already can come
         self._came_at = 0.0
         self._ending = Ending(0)
-        self._asks_helpers = False  # once a lane is done but for what was left out of it
         self._link_in_doubt = False  # somebody else was to be asked, and now it is the store
         self._broken: TrainmasterError | None = None
         self._last_trouble: dict[str, str] = {}
@@ -110,11 +109,8 @@ class Pull:
         """Other sources from now on; what is under way from those that stay goes on. False: make a new pull."""
         if route.lanes != self._route.lanes:
             return False
-        before, self._route = self._route, route
+        self._route = route
         self._meet()
-        for name in before.plan.helpers:
-            if name in self._sources():
-                self._neighbours[name][0].meet()
         self._news.set()
         return True
 
@@ -143,8 +139,9 @@ class Pull:
     # -- what it knows
 
     def _meet(self) -> None:
-        """Watches those that the lanes name, and helpers when there is something to ask them."""
-        wanted = {peer.node_id: peer for peer in self._route.peers}
+        """Watches those that the plan names, and no others."""
+        named = {source for lane in self._route.plan.lanes for source in lane}
+        wanted = {peer.node_id: peer for peer in self._route.peers if peer.node_id in named}
         for name, (neighbour, task) in list(self._neighbours.items()):
             if wanted.get(name) != neighbour.peer:
                 del self._neighbours[name]
@@ -162,37 +159,25 @@ class Pull:
                     asyncio.create_task(neighbour.watch(*self._when(name))),
                 )
 
-    def _when(self, name: str) -> tuple[float | None, float | None]:
+    def _when(self, name: str) -> tuple[float, float | None]:
         """Its news, its connection. The first seconds belong to the bytes: a hundred handshakes at once would hold them
         up. Those who are only there for the case that a parent fails are met one after the other, or when one does."""
         places = {lane.index(name) for lane in self._route.plan.lanes if name in lane}
-        if 0 in places or (not places and self._asks_helpers):
+        if 0 in places:
             return 0.0, None
-        if not places:
-            return None, None
         turn = 1 + len(self._neighbours) / 2
         return OTHERS_AFTER_SECONDS * turn, NEXT_AFTER_SECONDS * turn if 1 in places else None
 
     def _meet_all(self) -> None:
-        for name in self._sources():
-            self._neighbours[name][0].meet()
-
-    def _sources(self) -> tuple[str, ...]:
-        """Neighbours that are more than helpers."""
-        return tuple(name for name in self._neighbours if name not in self._route.plan.helpers)
-
-    def _meet_helpers(self) -> None:
-        self._asks_helpers = True
-        for name in self._route.plan.helpers:
-            if name in self._neighbours:
-                self._neighbours[name][0].meet()
+        for neighbour, _ in self._neighbours.values():
+            neighbour.meet()
 
     def _plan(self) -> NodePlan:
         """Without the store when what lies there is another file now."""
         plan = self._route.plan
         if self._store_changed is None:
             return plan
-        others = self._sources()
+        others = tuple(self._neighbours)
         lanes = (tuple(name for name in lane if name != STORE) or others for lane in plan.lanes)
         return replace(plan, lanes=tuple(lanes))
 
@@ -203,8 +188,6 @@ class Pull:
         if stalled > self._stalled:
             self._meet_all()
         self._stalled = stalled
-        if not self._asks_helpers and any(map(self._lacks_only_gaps, range(lanes))):
-            self._meet_helpers()
         a_second = landing.received.rate() / landing.manifest.piece_size / lanes
         leap = max(LEAST_LEAP, int(LEAP_SECONDS * a_second))
         named = {source for lane in self._route.plan.lanes for source in lane if source != STORE}
@@ -224,11 +207,6 @@ class Pull:
         if self._ending.avoided.keys() - before.avoided.keys():
             self._meet_all()
         return replace(view, slow=self._ending.slow(int(now * 1000)))
-
-    def _lacks_only_gaps(self, lane: int) -> bool:
-        runs = self._book.runs()[lane]
-        length = lane_length(self._landing.count, lane, self._route.lanes)
-        return count(runs) < frontier(runs) == length
 
     def _known(self, follow: Follow | None) -> Follow | None:
         """A new plan may have parted us from whom we follow."""
@@ -251,7 +229,7 @@ class Pull:
             raise self._broken
         if self._store_changed is not None:
             quiet = asyncio.get_running_loop().time() - self._came_at
-            if quiet > self._means.trying.changed_patience or not self._sources():
+            if quiet > self._means.trying.changed_patience or not self._neighbours:
                 raise self._store_changed
         busy = any(follow is not None for follow in self._following)
         quiet = asyncio.get_running_loop().time() - self._came_at

@@ -41,7 +41,7 @@ class Delivery:
     deployment_id: str
     manifest: Manifest = field(repr=False)
     source_url: str
-    peers: tuple[Peer, ...]  # those that no lane names may be asked for what was left out on the way
+    peers: tuple[Peer, ...]
     model: str  # "team/name"
     version: str
     token: str = field(default="", repr=False)
@@ -53,9 +53,7 @@ class Delivery:
     @property
     def route(self) -> Route:
         lanes = self.lanes or ((*(peer.node_id for peer in self.peers), FROM_STORE),)
-        named = {source for lane in lanes for source in lane}
-        helpers = tuple(peer.node_id for peer in self.peers if peer.node_id not in named)
-        return Route(NodePlan("", lanes, self.slower, helpers), self.peers)
+        return Route(NodePlan("", lanes, self.slower), self.peers)
 
 
 STORE_THREADS = 8

@@ -120,14 +120,13 @@ def orders(forest: Forest, url: str, gateway: Gateway) -> dict[str, session_pb2.
     found = {}
     for each in node_plans(forest):
         named = sorted({source for lane in each.lanes for source in lane if source})
-        peers = (*named, *each.helpers)
         found[each.node] = session_pb2.DeploymentWanted(
             deployment_id=DEPLOYMENT,
             model="rig/model",
             version="1",
             artifact=artifact,
             transfer_token="token",
-            peers=[session_pb2.Peer(node_id=name, address=gateway.addresses[name]) for name in peers],
+            peers=[session_pb2.Peer(node_id=name, address=gateway.addresses[name]) for name in named],
             lanes=[
                 session_pb2.Lane(sources=lane, slower=number in each.slower)
                 for number, lane in enumerate(each.lanes)

@@ -6,13 +6,12 @@ lanes together, so that at full rate each slot carries 1/L of a link and no port
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 STORE = ""
 MOST_SOURCES = 6
-NEAR_HELPERS, MOST_HELPERS = 3, 4
 USUAL = 100  # percent: the pace of a node that takes and sends as much as its link can
 
 
@@ -39,14 +38,11 @@ class NodePlan:
     """What a node is told: for each lane from whom, in order of preference. Nothing in it names a piece.
 
     `slower`: the lanes in which it cannot keep up with its parent, which is quicker or feeds twice as many as it can.
-    `helpers`: others yet, whom it asks in the end for what was left out on the way. Most are done then; and who stands
-    above many would share out its link among all that lack the same, so each node is given others.
     """
 
     node: str
     lanes: tuple[tuple[str, ...], ...]
     slower: frozenset[int] = frozenset()
-    helpers: tuple[str, ...] = ()
 
 
 def lane_length(pieces: int, lane: int, lanes: int) -> int:
@@ -62,12 +58,6 @@ class Tree:
         self.seats = {seat.node: seat for seat in forest.seats}
         self.children: dict[str, list[tuple[str, int]]] = {node: [] for node in self.seats}
         self._heirs: dict[str, dict[tuple[str, int], str]] = {}
-        self._racks: dict[tuple[str, str], list[str]] = {}
-        for seat in forest.seats:
-            self._racks.setdefault(seat.rack, []).append(seat.node)
-        self._order = [node for _, rack in sorted(self._racks.items()) for node in rack]
-        self._in_rack = {node: at for rack in self._racks.values() for at, node in enumerate(rack)}
-        self._in_order = {node: at for at, node in enumerate(self._order)}
         for seat in forest.seats:
             for lane, parent in enumerate(seat.parents):
                 if parent in self.children:
@@ -88,15 +78,7 @@ class Tree:
             if parent != STORE
             and (self.seats[parent].pace > seat.pace or len(self.children[parent]) >= 2 * self.lanes)
         )
-        lanes = tuple(self._sources(node, lane) for lane in range(self.lanes))
-        named = {node, *(source for lane in lanes for source in lane)}
-        return NodePlan(node, lanes, slower, self._helpers(node, named))
-
-    def _helpers(self, node: str, named: set[str]) -> tuple[str, ...]:
-        """Others of its rack, and beyond; at even distances, as those below one that fails often stand side by side."""
-        near = _at_distances(self._racks[self.seats[node].rack], self._in_rack[node], NEAR_HELPERS, named)
-        far = _at_distances(self._order, self._in_order[node], MOST_HELPERS - len(near), {*named, *near})
-        return (*near, *far)
+        return NodePlan(node, tuple(self._sources(node, lane) for lane in range(self.lanes)), slower)
 
     def _sources(self, node: str, lane: int) -> tuple[str, ...]:
         """The parent; whoever has a slot to spare when the parent is gone; those above it; at last the store."""
@@ -137,17 +119,6 @@ class Tree:
             return -1
         through = line[line.index(gone) - 1]
         return None if through == node else self.children[gone].index((through, lane))
-
-
-def _at_distances(names: Sequence[str], at: int, count: int, without: Set[str]) -> tuple[str, ...]:
-    """So many of them, from there on at even distances; in place of one that is not wanted the next."""
-    found: dict[str, None] = {}
-    for number in range(1, count + 1):
-        start = at + number * len(names) // (count + 1)
-        steps = (names[(start + step) % len(names)] for step in range(len(names)))
-        if name := next((name for name in steps if name not in without and name not in found), ""):
-            found[name] = None
-    return tuple(found)
 
 
 Taken: TypeAlias = tuple[tuple[int, int], ...]  # follower and slot, in the order in which they can be taken

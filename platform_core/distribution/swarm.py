@@ -157,32 +157,16 @@ def _left_out(runs: Runs, number: int) -> bool:
 
 
 def _gap(plan: NodePlan, view: View, lane: int, gaps: Runs) -> Follow:
-    """From the parent, or a helper that is done; before one is, from any neighbour that has it, of whichever lane:
-    those above in this lane left it out too as a rule. When nobody has it yet the one above is waited for, up to the
-    lane's root, which asks the store."""
-    done = tuple(name for name in plan.helpers if _is_done(view, name))
-    peers = _peers((plan.lanes[lane][0], *done, *_everybody(plan, lane)), view, lane)
-    now = view.following[lane]
-    first, end = next((gap for gap in gaps if now and now.first <= gap[0] < now.until), _rarest(gaps, peers))
-    having = {name: run[1] for name, runs in peers if (run := run_at(runs, first))}
-    if having:
-        # Those that have all of it are no worse than each other; of others the one that is asked already is.
-        source = next((name for name, until in having.items() if until >= end), "")
-        if not source:
-            source = now.source if now and now.source in having else max(having, key=having.__getitem__)
-        return Follow(lane, source, first, _end(dict(peers)[source], first, end))
-    above = _peers(plan.lanes[lane], view, lane)
-    if not above or (lane in view.stalled and plan.lanes[lane][0] in view.gone):
+    """From any neighbour that has it, of whichever lane: those above in this lane left it out too as a rule. When
+    nobody has it yet the one above is waited for, up to the lane's root, which asks the store."""
+    peers = _peers(_everybody(plan, lane), view, lane)
+    first, end = _rarest(gaps, peers)
+    having = [peer for peer in peers if run_at(peer[1], first)]
+    above = having or _peers(plan.lanes[lane], view, lane)
+    if not above or (not having and lane in view.stalled and plan.lanes[lane][0] in view.gone):
         return Follow(lane, STORE, first, end)
     source, runs = above[0]
     return Follow(lane, source, first, _end(runs, first, end))
-
-
-def _is_done(view: View, name: str) -> bool:
-    """Its link is idle by now, or soon will be."""
-    held = view.neighbours.get(name, ())
-    lengths = (lane_length(view.pieces, lane, len(held)) for lane in range(len(held)))
-    return bool(held) and not any(missing(runs, length) for runs, length in zip(held, lengths, strict=True))
 
 
 def _end(runs: Runs, first: int, end: int) -> int:

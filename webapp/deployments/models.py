@@ -61,9 +61,6 @@ class Worker(models.Model):
     lanes = models.JSONField(
         default=list, help_text="by lane node ids in order of preference, '' is the store"
     )
-    helpers = models.JSONField(
-        default=list, help_text="node ids: whom it asks for what was left out on the way"
-    )
     slower = models.JSONField(default=list, help_text="lanes whose first source is quicker than this node")
     pace = models.PositiveSmallIntegerField(default=100, help_text="what it takes in percent of the usual")
     sends = models.PositiveSmallIntegerField(default=100, help_text="in percent of the usual")

@@ -131,7 +131,9 @@ def wanted_on_all(node_ids: Collection[str]) -> dict[str, list[WorkerWanted]]:
     )
     given = _Given(
         {key: share_of(each) for key, each in orders.items()},
-        clusters.transfer_addresses({name for row in every for name in _known_to(row)}),
+        clusters.transfer_addresses(
+            {source for row in every for lane in row.lanes for source in lane if source}
+        ),
         {key: _artifact(each, registered) for key, each in orders.items()},
     )
     return {
@@ -167,20 +169,16 @@ def _artifact(deployment: Deployment, registered: Mapping[str, ArtifactReference
     return ArtifactReference(manifest_id, deployment.source_url)
 
 
-def _known_to(row: Worker) -> list[str]:
-    """Nodes whose addresses it is given."""
-    return [*sorted({source for lane in row.lanes for source in lane if source}), *row.helpers]
-
-
 def _wanted(row: Worker, given: _Given) -> WorkerWanted:
     deployment = row.deployment
     version = deployment.model_version
+    named = sorted({source for lane in row.lanes for source in lane if source})
     return WorkerWanted(
         deployment_id=deployment.id,
         model=str(version.model),
         version=str(version.version),
         artifact=given.artifacts[deployment.id],
-        peers=tuple(Peer(node, given.addresses[node]) for node in _known_to(row) if node in given.addresses),
+        peers=tuple(Peer(node, given.addresses[node]) for node in named if node in given.addresses),
         transfer_token=transfer_token(deployment.id),
         lanes=tuple(tuple(lane) for lane in row.lanes),
         slower=frozenset(row.slower),

@@ -83,7 +83,7 @@ def what_and_where(
 def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, manner: Manner) -> Deployment:
     manifest = version.manifest
     assert manifest is not None, "checked by the caller"
-    seats, plans = planned.forest.seats, seating.plans(planned.forest)
+    seats, lanes = planned.forest.seats, seating.lanes(planned.forest)
     priority = manner.priority or (PREHEAT_PRIORITY if manner.preheat else USUAL_WEIGHT)
     sharing.check(priority, manner.rate_cap)
     row = Deployment.objects.create(
@@ -106,8 +106,8 @@ def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, 
     )
     Worker.objects.bulk_create(
         Worker(
-            deployment=row, node_id=seat.node, position=position, state=WorkerState.IDLE,
-            bytes_total=manifest.total_bytes, **plans[seat.node],
+            deployment=row, node_id=seat.node, position=position, lanes=lanes[seat.node],
+            state=WorkerState.IDLE, bytes_total=manifest.total_bytes,
         )
         for position, seat in enumerate(seats)
     )  # fmt: skip

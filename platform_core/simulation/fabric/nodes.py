@@ -162,7 +162,7 @@ class Nodes:
     def _view(self, node: str, stalled: Collection[int]) -> View:
         near = {
             name
-            for lane in (*self.plans[node].lanes, self.plans[node].helpers)
+            for lane in self.plans[node].lanes
             for name in lane
             if name != STORE and name not in self._gone
         }

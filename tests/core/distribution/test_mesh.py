@@ -94,20 +94,6 @@ def test_a_node_is_told_a_few_names_and_no_pieces(places: list[Place], lanes: in
             assert sources[-1] == f.STORE
 
 
-@given(RACKS, LANES)
-def test_a_node_has_helpers_whom_it_does_not_follow_of_its_rack_first(
-    places: list[Place], lanes: int
-) -> None:
-    rack_of = {place.node: (place.block, place.rack) for place in places}
-    for plan in f.node_plans(mesh.plan(places, lanes)):
-        known = {plan.node, *(source for lane in plan.lanes for source in lane)}
-        others = rack_of.keys() - known
-        near = {name for name in others if rack_of[name] == rack_of[plan.node]}
-        assert set(plan.helpers) <= others
-        assert len(set(plan.helpers)) == len(plan.helpers) == min(len(others), f.MOST_HELPERS)
-        assert set(plan.helpers[: min(len(near), f.NEAR_HELPERS)]) <= near
-
-
 def test_a_thousand_workers_are_planned_in_under_a_second() -> None:
     begun = time.process_time()
     forest = mesh.plan(places_in([25] * 40))

@@ -185,26 +185,6 @@ def test_a_gap_is_filled_by_whoever_has_it_in_whatever_lane_they_are_told_for() 
     assert next_actions(root, replace(view, neighbours={})) == (Follow(0, STORE, 40, 50),)
 
 
-def test_a_gap_is_filled_by_a_helper_that_is_done_unless_the_parent_has_all_of_it() -> None:
-    plan, whole = replace(PLAN, helpers=("cousin", "niece")), ((0, 100),)
-    view = replace(FRESH, holds=(((0, 40), (50, 100)), whole))
-    above = has(view, aunt=(whole, ()), cousin=(whole, ((0, 99),)), niece=(whole, whole))
-    assert next_actions(plan, above) == (Follow(0, "niece", 40, 50),)
-    assert next_actions(plan, has(above, mother=(whole, ()))) == (Follow(0, "mother", 40, 50),)
-    assert next_actions(plan, has(above, niece=((), ()))) == (Follow(0, "aunt", 40, 50),)
-
-
-def test_of_those_that_have_a_part_of_a_gap_the_one_that_is_asked_already_goes_on() -> None:
-    view = has(
-        replace(FRESH, holds=(((0, 40), (60, 100)), ((0, 100),))),
-        aunt=(((0, 50), (60, 100)), ()),
-        uncle=(((0, 55), (60, 100)), ()),
-    )
-    assert next_actions(PLAN, view) == (Follow(0, "uncle", 40, 55),)
-    from_aunt = replace(view, following=(Follow(0, "aunt", 40, 50), None))
-    assert next_actions(PLAN, from_aunt) == ()
-
-
 def test_of_several_gaps_the_one_that_fewest_can_fill_comes_first() -> None:
     view = has(
         replace(FRESH, holds=(((10, 50), (60, 100)), ((0, 100),))),

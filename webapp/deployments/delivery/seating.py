@@ -1,7 +1,6 @@
 """Who receives from whom: the mesh of a deployment, as rows; mended when workers leave it or come back."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from platform_core.distribution import forest
 from platform_core.distribution.deployment import WorkerState
@@ -18,16 +17,9 @@ GONE = frozenset({WorkerState.FAILED, WorkerState.EVICTED})  # they have nothing
 SILENT_MS = 3_000  # agents tell of a delivery under way twice a second
 
 
-def plans(grown: Forest) -> dict[str, dict[str, list[Any]]]:
-    """By node, what its row keeps of its plan."""
-    return {
-        plan.node: {
-            "lanes": [list(lane) for lane in plan.lanes],
-            "slower": sorted(plan.slower),
-            "helpers": list(plan.helpers),
-        }
-        for plan in forest.node_plans(grown)
-    }
+def lanes(grown: Forest) -> dict[str, list[list[str]]]:
+    """Each node's sources, lane by lane."""
+    return {each.node: [list(lane) for lane in each.lanes] for each in forest.node_plans(grown)}
 
 
 def reseat(row: Deployment, changes: Changes = Changes()) -> None:
@@ -52,13 +44,14 @@ def reseat(row: Deployment, changes: Changes = Changes()) -> None:
     seats = {seat.node: seat for seat in after.seats}
     Worker.objects.filter(deployment=row, node__in=gone).update(seated=False)
     told = []
-    for node, plan in plans(after).items():
-        worker, rates = workers[node], {"pace": seats[node].pace, "sends": seats[node].sends}
+    for plan in forest.node_plans(after):
+        worker, lanes, slower = workers[plan.node], [list(lane) for lane in plan.lanes], sorted(plan.slower)
+        rates = {"pace": seats[plan.node].pace, "sends": seats[plan.node].sends}
         if rates != {"pace": worker.pace, "sends": worker.sends}:
             Worker.objects.filter(id=worker.id).update(**rates)
-        if node in back or (worker.lanes, worker.slower) != (plan["lanes"], plan["slower"]):
-            Worker.objects.filter(id=worker.id).update(**plan, seated=True)
-            told.append(node)
+        if plan.node in back or (worker.lanes, worker.slower) != (lanes, slower):
+            Worker.objects.filter(id=worker.id).update(lanes=lanes, slower=slower, seated=True)
+            told.append(plan.node)
     cluster_services.touch(told)
 
 

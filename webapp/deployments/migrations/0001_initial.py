@@ -192,12 +192,6 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
-                    "helpers",
-                    models.JSONField(
-                        default=list, help_text="node ids: whom it asks for what was left out on the way"
-                    ),
-                ),
-                (
                     "slower",
                     models.JSONField(
                         default=list, help_text="lanes whose first source is quicker than this node"

@@ -729,7 +729,7 @@ class DeploymentWanted(_message.Message):
     def artifact(self) -> Global___ArtifactReference: ...
     @_builtins.property
     def peers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Peer]:
-        """everybody named in `lanes`; others may be asked for what was left out"""
+        """everybody named in `lanes`"""
 
     @_builtins.property
     def lanes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Lane]:

@@ -4,8 +4,9 @@ python -m benchmarks.distribution_net [--workers 16 --rate-mbit 100 --bytes 2684
 
 Needs root: every worker is a network namespace behind a link of its own, the store too. JSON lines with system,
 workers, last_done_s (from the order to the last worker's verified file), bound_s (one copy at the goodput that plain
-TCP reaches on one such link), ratio, egress_copies (bytes of the file that the store sent, over its size), verified.
-The agents' line has simulated_ratio too: what the simulator says of the same nodes, rates and pieces.
+TCP reaches on one such link, the best of three times), ratio, egress_copies (bytes of the file that the store sent,
+over its size), verified. The agents' line has simulated_ratio too: what the simulator says of the same nodes, rates
+and pieces.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from platform_core.distribution.estimate import Conditions, bound_ms
 from platform_core.distribution.manifest import Manifest
 
 MODULE = "benchmarks.distribution_net"
-GOODPUT_BYTES = 32 << 20
+# Whatever disturbs a measurement makes the link look slower, and all that is compared with it better.
+GOODPUT_BYTES, GOODPUT_TIMES = 32 << 20, 3
 LIMIT_SECONDS = 180
 
 
@@ -66,7 +68,7 @@ def main() -> None:
         net = Network(options.rate_mbit)
         source = net.add("store")
         hosts = cluster.make_hosts(net, options.workers)
-        rate = goodput(source, hosts[0])
+        rate = max(goodput(source, hosts[0]) for _ in range(GOODPUT_TIMES))
         bound = options.bytes / rate
         told: dict[str, Any] = {
             "workers": options.workers,

@@ -16,6 +16,8 @@ from platform_core.errors import TrainmasterError
 
 # What lies from there on, so many bytes; blocking.
 Stream: TypeAlias = Callable[[int, int], Generator[bytes, None, None]]
+# Told in a thread of each block how long it is.
+Came: TypeAlias = Callable[[int], None]
 
 SILENCE_SECONDS = 5.0
 BLOCK = 64 << 10  # less than this in the seconds of silence is as good as nothing
@@ -28,11 +30,39 @@ class Silent(Exception):
     """The store said nothing for as long as it is waited for."""
 
 
+class Outstanding:
+    """The bytes that were asked for and have not come. When they fall to `enough`, `low` is called, on the loop: each
+    range is asked for while the one before it comes, so they end one after the other and not several at once."""
+
+    def __init__(self, low: Callable[[], None]) -> None:
+        self.bytes, self.enough = 0, 0
+        self._low, self._loop = low, asyncio.get_running_loop()
+        self._lock = Lock()
+
+    @property
+    def is_low(self) -> bool:
+        return self.bytes <= self.enough
+
+    def asked(self, size: int) -> None:
+        with self._lock:
+            self.bytes += size
+
+    def came(self, size: int) -> None:
+        """In any thread."""
+        with self._lock:
+            was_low = self.is_low
+            self.bytes -= size
+            falls = self.is_low and not was_low
+        if falls:
+            self._loop.call_soon_threadsafe(self._low)
+
+
 class _Reading:
     """One request: appended to by a thread, until it is stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, came: Came) -> None:
         self.got = 0
+        self._came = came
         self.began = self.heard = 0.0  # none before a thread has taken it up
         self._parts: list[bytes] = []
         self._stopped = False
@@ -51,6 +81,7 @@ class _Reading:
                 self._parts.append(block)
                 self.got += len(block)
                 self.heard = monotonic()
+                self._came(len(block))
             return not self._stopped
 
     def stop(self) -> list[bytes]:
@@ -71,12 +102,12 @@ class Ranges:
         self._running: set[_Reading] = set()
         self._ended: deque[tuple[float, float]] = deque(maxlen=16)  # when, and at how many bytes a second
 
-    async def fetch(self, stream: Stream, offset: int, size: int) -> bytes:
+    async def fetch(self, stream: Stream, offset: int, size: int, came: Came = lambda size: None) -> bytes:
         """All of it, resumed where it stands as often as something came since; else what the store said, or Silent."""
         parts: list[bytes] = []
         left = size
         while left:
-            reading = _Reading()
+            reading = _Reading(came)
             try:
                 await self._read(reading, stream, offset + size - left, left)
             except (TrainmasterError, Silent):

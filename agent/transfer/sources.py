@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +13,8 @@ from typing import Protocol, TypeAlias
 from agent.transfer.holdings import Holdings
 from agent.transfer.landing import Landing
 from agent.transfer.progress import STORE
-from agent.transfer.ranges import BLOCK, SILENCE_SECONDS, Ranges, Silent
+from agent.transfer.ranges import BLOCK, SILENCE_SECONDS, Came, Outstanding, Ranges, Silent
+from platform_core.distribution.manifest import Piece
 from platform_core.errors import TrainmasterError
 from trainmaster.store import Store, open_store, shown
 from trainmaster.store.port import since_when
@@ -21,11 +22,11 @@ from trainmaster.store.port import since_when
 Pieces: TypeAlias = AsyncGenerator[tuple[int, list[memoryview]], None]
 
 RANGE_BYTES = 16 << 20
-# Each that is on its way makes those behind it later; too few, and the link waits for the next to be asked for. Large
-# pieces are for links that one connection cannot fill.
-BYTES_IN_FLIGHT, MOST_IN_FLIGHT = 1 << 20, 5
-LARGE_PIECE, OF_LARGE_PIECES = 4 << 20, 4
-AHEAD = 2  # times as many may be here or on their way while they wait for one that is late
+# The next range is asked for when no more than this is still to come. What is on its way together comes together, and
+# late; too little, and the link waits for the next. Large ranges are for links that one connection cannot fill.
+ENOUGH_BYTES = 512 << 10
+LARGE_RANGE, OF_LARGE_RANGES = 4 << 20, 3
+AHEAD = 2  # times as much may be here or on its way while it waits for a range that is late
 
 
 class SourceFailed(Exception):
@@ -57,8 +58,7 @@ class Source(Protocol):
 
 
 class StoreSource:
-    """Ranges from the store. One is in flight at first, then more: so the first piece is here, and can go on to
-    others, before many of them share the link."""
+    """Ranges from the store, each asked for a little before those on their way are here."""
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class StoreSource:
 
     async def pieces(self, landing: Landing, numbers: range) -> Pieces:
         loop = asyncio.get_running_loop()
-        under_way: deque[tuple[range, asyncio.Task[bytes]]] = deque()
-        allowed, most = 1, _in_flight(landing.manifest.piece_size)
+        under_way: deque[tuple[range, int, asyncio.Task[bytes]]] = deque()
+        stopped = False
         try:
             if self._store is None:
                 opened = partial(open_store, self._url, silence=self._fetching.silence, attempts=1)
@@ -86,22 +86,27 @@ class StoreSource:
             store, ranges = self._store, _ranges(landing, numbers)
 
             def ask(_: object = None) -> None:
-                """As many as may be on their way; what has come and waits for a late one is not."""
-                while (
-                    len(under_way) < AHEAD * allowed
-                    and sum(not call.done() for _, call in under_way) < allowed
-                    and (run := next(ranges, None)) is not None
-                ):
-                    call = asyncio.create_task(self._read(store, landing, run))
+                """So that enough is on its way; not without end while one is late."""
+                while not stopped and (outstanding.is_low or _one_is_late(call for _, _, call in under_way)):
+                    waiting = [size for _, size, _ in under_way]
+                    if sum(waiting) > AHEAD * max(outstanding.enough, *waiting, 0):
+                        return
+                    if (run := next(ranges, None)) is None:
+                        return
+                    first, last = landing.piece_at(run[0]), landing.piece_at(run[-1])
+                    size = last.offset + last.size - first.offset
+                    outstanding.enough = OF_LARGE_RANGES * size if size >= LARGE_RANGE else ENOUGH_BYTES
+                    outstanding.asked(size)
+                    call = asyncio.create_task(self._read(store, landing, first, size, outstanding.came))
                     call.add_done_callback(ask)
-                    under_way.append((run, call))
+                    under_way.append((run, size, call))
 
+            outstanding = Outstanding(ask)
             ask()
             while under_way:
-                run, call = under_way[0]
+                run, _, call = under_way[0]
                 data = memoryview(await call)
                 under_way.popleft()
-                allowed = min(allowed + 1, most)
                 ask()
                 start = 0
                 for number in run:
@@ -113,16 +118,15 @@ class StoreSource:
         except Silent as silent:
             raise SourceFailed(f"The store {shown(self._url)} does not answer: {silent}") from silent
         finally:
-            allowed = 0  # those that end now ask for no more
-            for _, call in under_way:
+            stopped = True  # those that end now ask for no more
+            calls = [call for _, _, call in under_way]
+            for call in calls:
                 call.cancel()
-            await asyncio.gather(*(call for _, call in under_way), return_exceptions=True)
+            await asyncio.gather(*calls, return_exceptions=True)
 
-    async def _read(self, store: Store, landing: Landing, run: range) -> bytes:
-        first, last = landing.piece_at(run[0]), landing.piece_at(run[-1])
+    async def _read(self, store: Store, landing: Landing, first: Piece, size: int, came: Came) -> bytes:
         path = landing.manifest.files[landing.manifest.chunks[first.chunk].file].path
-        size = last.offset + last.size - first.offset
-        return await self._fetching.fetch(partial(self._pinned, store, path), first.offset, size)
+        return await self._fetching.fetch(partial(self._pinned, store, path), first.offset, size, came)
 
     def _pinned(self, store: Store, path: str, offset: int, size: int) -> Generator[bytes, None, None]:
         """All of a file from the same version of it: one that was replaced meanwhile is an error at once."""
@@ -153,10 +157,10 @@ class StoreSource:
         return SourceChanged(since_when(error, since).sentence)
 
 
-def _in_flight(piece_size: int) -> int:
-    if piece_size >= LARGE_PIECE:
-        return OF_LARGE_PIECES
-    return min(MOST_IN_FLIGHT, 1 + BYTES_IN_FLIGHT // piece_size)
+def _one_is_late(calls: Iterable[asyncio.Task[bytes]]) -> bool:
+    """Those behind it are here: nothing else is on its way."""
+    under_way = [not call.done() for call in calls]
+    return len(under_way) > 1 and sum(under_way) == 1
 
 
 def _ranges(landing: Landing, numbers: range) -> Iterator[range]:

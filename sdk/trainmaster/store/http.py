@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from urllib.parse import quote, urlsplit, urlunsplit
 
+import httpcore  # noqa: F401 (httpx does so with its first client, which somebody waits for)
 import httpx
 
 from trainmaster.store.port import (

@@ -1,4 +1,4 @@
-"""How many ranges of the store are asked for at once, and what becomes of one that fails oddly."""
+"""How much of the store is asked for at once, and what becomes of one that fails oddly."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from agent.transfer import sources
 from agent.transfer.landing import Landing
 from agent.transfer.progress import TransferState
-from agent.transfer.sources import AHEAD, MOST_IN_FLIGHT, StoreSource
-from platform_core.distribution.manifest import Manifest
-from tests.agent.transfer.rig import GatedStore, Node, delivery
+from agent.transfer.ranges import Came
+from agent.transfer.sources import AHEAD, StoreSource
+from platform_core.distribution.manifest import Manifest, Piece
+from tests.agent.transfer.rig import PIECE, GatedStore, Node, delivery
 from trainmaster.store import Store
 from trainmaster.store.http import HttpStore
 
 LANES = 4  # pieces that do not lie side by side: each is a range
 LATE = LANES * 5
+ENOUGH_PIECES = 2
 
 
 class Script(StoreSource):
@@ -27,18 +30,16 @@ class Script(StoreSource):
     def __init__(self, url: str, executor: ThreadPoolExecutor) -> None:
         super().__init__(url, executor)
         self.asked: list[int] = []
-        self.on_their_way = self.most = 0
         self.held: dict[int, asyncio.Event] = {}
+        self.came: Came = lambda size: None
 
-    async def _read(self, store: Store, landing: Landing, run: range) -> bytes:
-        self.asked.append(run[0])
-        self.on_their_way += 1
-        self.most = max(self.most, self.on_their_way)
-        try:
-            await (self.held[run[0]].wait() if run[0] in self.held else asyncio.sleep(0))
-        finally:
-            self.on_their_way -= 1
-        return bytes(landing.piece_at(run[0]).size)
+    async def _read(self, store: Store, landing: Landing, first: Piece, size: int, came: Came) -> bytes:
+        number = landing.number(first.chunk, first.index)
+        self.asked.append(number)
+        self.came = came
+        await (self.held[number].wait() if number in self.held else asyncio.sleep(0))
+        came(size)
+        return bytes(size)
 
 
 @pytest.fixture
@@ -50,7 +51,8 @@ def landing(manifest: Manifest, tmp_path: Path) -> Iterator[Landing]:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Iterator[Script]:
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
+    monkeypatch.setattr(sources, "ENOUGH_BYTES", ENOUGH_PIECES * PIECE)
     with ThreadPoolExecutor(1) as executor:
         yield Script(tmp_path.as_uri(), executor)
 
@@ -65,27 +67,34 @@ async def at_rest() -> None:
         await asyncio.sleep(0)
 
 
-async def test_the_first_goes_alone_and_never_are_more_on_their_way_than_allowed(
+async def test_the_next_is_asked_for_while_those_on_their_way_come_and_before_they_are_here(
     source: Script, landing: Landing
 ) -> None:
-    lane = range(0, landing.count, LANES)
+    lane = range(LANES, landing.count, LANES)
     source.held = {number: asyncio.Event() for number in lane}
     got: list[int] = []
     following = asyncio.create_task(numbers_of(source.pieces(landing, lane), got))
     while not source.asked:
         await asyncio.sleep(0)
+    on_their_way = ENOUGH_PIECES + 1
+    assert source.asked == list(lane[:on_their_way])
+    source.came(PIECE - 1)
     await at_rest()
-    assert source.asked == [lane[0]]
-    for number in lane:
-        source.held[number].set()
-        await at_rest()
+    assert source.asked == list(lane[:on_their_way]), "more than enough is still to come"
+    source.came(1)
+    await at_rest()
+    assert (source.asked, got) == (list(lane[: on_their_way + 1]), [])
+    for event in source.held.values():
+        event.set()
     await following
-    assert (got, source.most) == (list(lane), MOST_IN_FLIGHT)
+    assert got == list(lane)
 
 
+@pytest.mark.parametrize("enough", [ENOUGH_PIECES * PIECE, 1])
 async def test_one_that_is_late_does_not_keep_the_link_idle_and_what_waits_for_it_is_bounded(
-    source: Script, landing: Landing
+    source: Script, landing: Landing, monkeypatch: pytest.MonkeyPatch, enough: int
 ) -> None:
+    monkeypatch.setattr(sources, "ENOUGH_BYTES", enough)
     lane = range(0, landing.count, LANES)
     source.held = {LATE: asyncio.Event()}
     got: list[int] = []
@@ -95,7 +104,8 @@ async def test_one_that_is_late_does_not_keep_the_link_idle_and_what_waits_for_i
     await at_rest()
     here = lane.index(LATE)
     assert got == list(lane[:here])
-    assert source.asked == list(lane[: here + AHEAD * MOST_IN_FLIGHT])
+    pieces = max(1, enough // PIECE)
+    assert source.asked == list(lane[: here + AHEAD * pieces + 1])
     source.held[LATE].set()
     await following
     assert got == list(lane)
@@ -107,8 +117,9 @@ async def test_who_stops_listening_asks_for_nothing_more(source: Script, landing
     assert (await anext(pieces))[0] == lane[0]
     await pieces.aclose()
     asked = list(source.asked)
+    source.came(landing.manifest.total_bytes)
     await at_rest()
-    assert (source.asked, source.on_their_way) == (asked, 0)
+    assert source.asked == asked
 
 
 async def test_an_error_that_nobody_foresaw_ends_the_delivery_as_any_other_of_its_source(

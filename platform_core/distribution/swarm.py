@@ -107,6 +107,8 @@ def _catch_up(plan: NodePlan, view: View, lane: int, first: int, length: int) ->
     if now and first < now.until and any(name == now.source and run_at(runs, first) for name, runs in peers):
         return Follow(lane, now.source, first, now.until)
     pulled = max((frontier(runs) for _, runs in peers), default=0)
+    if now and now.source == STORE and pulled <= first + view.leap:
+        return None  # they have it from us: what is passed on at once may not be written here
     if first < pulled < length and len(view.holds[lane]) < _MOST_RUNS:
         return Follow(lane, STORE, pulled, length)
     ends = ((run[1], name) for name, runs in peers if (run := run_at(runs, first)))

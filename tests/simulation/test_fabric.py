@@ -95,8 +95,9 @@ def test_the_mesh_of_one_lane_is_a_chain(pieces: int, workers: int) -> None:
     assert last_second(through_the_mesh(places_of(workers), pieces, lanes=1)) == pieces + workers - 1
 
 
-def test_a_thin_uplink_sets_the_pace_and_is_kept_busy() -> None:
-    places = places_of(40, racks=4)
+@pytest.mark.parametrize("racks", [1, 4])
+def test_a_thin_uplink_sets_the_pace_and_is_kept_busy(racks: int) -> None:
+    places = places_of(40, racks)
     outcome = through_the_mesh(places, 1000, uplink=RATE // 2)
     assert 2000 <= last_second(outcome) <= 2000 * 1.03
 

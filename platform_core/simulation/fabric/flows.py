@@ -74,12 +74,13 @@ class Flows:
         self._live = (self.source != _NONE) & self.alive[self.target] & self.alive[sources]
         self._from_store = np.flatnonzero(sources == self.nodes)
         from_rack, to_rack = self.rack[sources], self.rack[self.target]
-        crosses = (from_rack != to_rack) & (from_rack != _NONE)
-        self._crossing = np.flatnonzero(crosses)
+        enters = from_rack != to_rack  # the store's bytes, too
+        leaves = enters & (from_rack != _NONE)
+        self._crossing = np.flatnonzero(leaves)
         self._ports = [sources, self.target]
         if self.uplink:
             unlimited = len(self._capacities[-1]) - 1
-            self._ports += [np.where(crosses, rack, unlimited) for rack in (from_rack, to_rack)]
+            self._ports += [np.where(leaves, from_rack, unlimited), np.where(enters, to_rack, unlimited)]
 
     def step(self, ticks: int) -> Ints:
         """Moves everything; tells which flows reached the end of what they wanted."""

@@ -74,6 +74,14 @@ def test_a_root_that_comes_back_goes_on_pulling_where_others_are_by_now() -> Non
     assert next_actions(ROOT, pulled) == (Follow(0, "father", 30, 70),)
 
 
+def test_a_root_goes_on_though_others_have_a_little_more_of_what_it_passed_on_than_it_has_written() -> None:
+    for here in (30, 95):
+        pulling = replace(FRESH, holds=(((0, here),), ()), following=(Follow(0, STORE, 0, 100), UNDER_WAY[1]))
+        assert next_actions(ROOT, has(pulling, father=(((0, here + FRESH.leap),), ()))) == ()
+    away = replace(FRESH, holds=(((0, 30),), ()), following=(Follow(0, STORE, 0, 100), UNDER_WAY[1]))
+    assert next_actions(ROOT, has(away, father=(((0, 36),), ()))) == (Follow(0, STORE, 36, 100),)
+
+
 def test_a_root_that_comes_back_when_all_has_been_pulled_takes_it_from_a_neighbour() -> None:
     away = replace(FRESH, holds=(((0, 30),), ()), following=(None, UNDER_WAY[1]))
     done = has(away, father=(((0, 100),), ()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +24,8 @@ Pieces: TypeAlias = AsyncGenerator[tuple[int, list[memoryview]], None]
 RANGE_BYTES = 16 << 20
 # The next range is asked for when no more than this is still to come. What is on its way together comes together, and
 # late; too little, and the link waits for the next. Large ranges are for links that one connection cannot fill.
-ENOUGH_BYTES = 512 << 10
+# Two at least: beside one that is late another comes.
+ENOUGH_BYTES, LEAST_RANGES = 512 << 10, 2
 LARGE_RANGE, OF_LARGE_RANGES = 4 << 20, 3
 AHEAD = 2  # times as much may be here or on its way while it waits for a range that is late
 
@@ -87,7 +88,10 @@ class StoreSource:
 
             def ask(_: object = None) -> None:
                 """So that enough is on its way; not without end while one is late."""
-                while not stopped and (outstanding.is_low or _one_is_late(call for _, _, call in under_way)):
+                while not stopped:
+                    running = sum(not call.done() for _, _, call in under_way)
+                    if running >= LEAST_RANGES and not outstanding.is_low:
+                        return
                     waiting = [size for _, size, _ in under_way]
                     if sum(waiting) > AHEAD * max(outstanding.enough, *waiting, 0):
                         return
@@ -155,12 +159,6 @@ class StoreSource:
         was_registered = error.numbers["then"] in self._registered.etags.values()
         since = f"since {self._registered.name} was registered" if was_registered else "while it was read"
         return SourceChanged(since_when(error, since).sentence)
-
-
-def _one_is_late(calls: Iterable[asyncio.Task[bytes]]) -> bool:
-    """Those behind it are here: nothing else is on its way."""
-    under_way = [not call.done() for call in calls]
-    return len(under_way) > 1 and sum(under_way) == 1
 
 
 def _ranges(landing: Landing, numbers: range) -> Iterator[range]:

@@ -84,6 +84,11 @@ async def test_the_next_is_asked_for_while_those_on_their_way_come_and_before_th
     source.came(1)
     await at_rest()
     assert (source.asked, got) == (list(lane[: on_their_way + 1]), [])
+    source.held[lane[0]].set()
+    await at_rest()
+    assert (len(source.asked), got) == (on_their_way + 2, [lane[0]]), (
+        "what ends is not late: one for its bytes, no more"
+    )
     for event in source.held.values():
         event.set()
     await following

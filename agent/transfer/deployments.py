@@ -226,11 +226,11 @@ class Deployments:
         )
 
     def _neighbours(self, wanted: DeploymentWanted) -> tuple[Ask, ...]:
-        """Who has the manifest before us: the first of each lane. Nobody where the store comes first: this node asks
-        the platform, for all who come behind it."""
+        """Who has the manifest before us: the first of each lane. Nobody where the store feeds one: this node asks the
+        platform, for all who come behind it in that lane."""
         lanes = wanted.lanes or (tuple(peer.node_id for peer in wanted.peers),)
         firsts = [lane[0] for lane in lanes if lane]
-        if not firsts or firsts[0] == FROM_STORE:
+        if not firsts or FROM_STORE in firsts:
             return ()
         peers = {peer.node_id: peer for peer in _peers(wanted)}
         near = [peers[name] for name in dict.fromkeys(firsts) if name in peers]

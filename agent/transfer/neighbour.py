@@ -113,7 +113,7 @@ class Neighbour:
     ) -> None:
         self.peer, self.name = peer, peer.node_id
         self.holds: tuple[Runs, ...] = ((),) * lanes
-        self.gone = False
+        self.gone, self.has_told = False, False
         self._landing, self._lanes, self._patience = landing, lanes, patience
         self._changed, self._missed = changed, missed
         self._misses = 0  # since the last piece
@@ -189,6 +189,8 @@ class Neighbour:
                     stranger.met_again()
                     continue
                 stranger.known()
+                if len(said.lanes) != self._lanes:
+                    raise SourceFailed(f"{self.name} tells of {len(said.lanes)} lanes, not {self._lanes}")
                 self._learn(tuple(_runs(lane.runs) for lane in said.lanes))
             raise await self._why(call)
         except grpc.aio.AioRpcError as error:
@@ -197,11 +199,12 @@ class Neighbour:
             call.cancel()
 
     def _learn(self, holds: tuple[Runs, ...]) -> None:
-        """News of progress can wait for the next look; that it has begun or is back cannot."""
-        began, self.holds = any(holds) and not any(self.holds), holds
+        """News of progress can wait for the next look; that it has begun, has leapt or is back cannot."""
+        leapt = any(len(now) > len(before) for now, before in zip(holds, self.holds, strict=True))
+        self.holds, self.has_told = holds, True
         if self.gone and asyncio.get_running_loop().time() < self._away_until:
             return
-        if self.gone or began:
+        if self.gone or leapt:
             self.gone = False
             self._changed()
 

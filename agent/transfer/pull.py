@@ -109,6 +109,10 @@ class Pull:
         """Other sources from now on; what is under way from those that stay goes on. False: make a new pull."""
         if route.lanes != self._route.lanes:
             return False
+        now = asyncio.get_running_loop().time()
+        for lane, (before, after) in enumerate(zip(self._route.plan.lanes, route.plan.lanes, strict=True)):
+            if before[0] != after[0] and self._progressed[lane]:
+                self._progressed[lane] = now  # who takes over has its own way to go first
         self._route = route
         self._meet()
         self._news.set()
@@ -196,7 +200,11 @@ class Pull:
         view = View(
             pieces=landing.count,
             holds=self._book.runs(),
-            neighbours={name: neighbour.holds for name, (neighbour, _) in self._neighbours.items()},
+            neighbours={
+                name: neighbour.holds
+                for name, (neighbour, _) in self._neighbours.items()
+                if neighbour.has_told
+            },
             following=tuple(self._known(follow) for follow in self._following),
             leap=leap,
             patience=leap * PATIENCE_LEAPS,

@@ -24,7 +24,7 @@ Pieces: TypeAlias = AsyncGenerator[tuple[int, list[memoryview]], None]
 RANGE_BYTES = 16 << 20
 # The next range is asked for when no more than this is still to come. What is on its way together comes together, and
 # late; too little, and the link waits for the next. Large ranges are for links that one connection cannot fill.
-# Two at least: beside one that is late another comes.
+# Two at least, as soon as anything has come: beside one that is late another comes.
 ENOUGH_BYTES, LEAST_RANGES = 512 << 10, 2
 LARGE_RANGE, OF_LARGE_RANGES = 4 << 20, 3
 AHEAD = 2  # times as much may be here or on its way while it waits for a range that is late
@@ -79,7 +79,8 @@ class StoreSource:
     async def pieces(self, landing: Landing, numbers: range) -> Pieces:
         loop = asyncio.get_running_loop()
         under_way: deque[tuple[range, int, asyncio.Task[bytes]]] = deque()
-        stopped = False
+        # Two that begin together end together, and all who wait below this node wait longer for the first.
+        at_least, stopped = 1, False
         try:
             if self._store is None:
                 opened = partial(open_store, self._url, silence=self._fetching.silence, attempts=1)
@@ -90,7 +91,7 @@ class StoreSource:
                 """So that enough is on its way; not without end while one is late."""
                 while not stopped:
                     running = sum(not call.done() for _, _, call in under_way)
-                    if running >= LEAST_RANGES and not outstanding.is_low:
+                    if running >= at_least and not outstanding.is_low:
                         return
                     waiting = [size for _, size, _ in under_way]
                     if sum(waiting) > AHEAD * max(outstanding.enough, *waiting, 0):
@@ -111,6 +112,7 @@ class StoreSource:
                 run, _, call = under_way[0]
                 data = memoryview(await call)
                 under_way.popleft()
+                at_least = LEAST_RANGES
                 ask()
                 start = 0
                 for number in run:

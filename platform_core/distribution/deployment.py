@@ -188,7 +188,7 @@ def advance(deployment: Deployment, event: Event) -> Step:
         after = replace(after, finished_ms=event.at_ms)
         effects += (DeploymentEnded(after.state, after.reason),)
     elif after.state not in TERMINAL and deployment.state in TERMINAL:
-        after = replace(after, finished_ms=None, reason="")
+        after = replace(after, finished_ms=None)
     return Step(replace(after, version=deployment.version + 1), effects)
 
 
@@ -198,15 +198,15 @@ def _reported(deployment: Deployment, event: WorkerReported) -> Deployment:
     workers = tuple(
         _observe(worker, event) if worker.node == event.node else worker for worker in deployment.workers
     )
-    if workers == deployment.workers:
-        return deployment
+    after = _together(deployment, workers)
+    begins = after.started_ms is None and after.state is not _D.INIT
+    return replace(after, started_ms=event.at_ms) if begins else after
+
+
+def _together(deployment: Deployment, workers: tuple[Worker, ...]) -> Deployment:
+    """What was complete stays so, whoever catches up."""
     state = _D.COMPLETE if deployment.state is _D.COMPLETE else state_of(workers)
-    started = deployment.started_ms
-    if started is None and state is not _D.INIT:
-        started = event.at_ms
-    return replace(
-        deployment, workers=workers, state=state, started_ms=started, reason=_reason(state, workers)
-    )
+    return replace(deployment, workers=workers, state=state, reason=_reason(state, workers))
 
 
 def _gave_up(deployment: Deployment, after: Deployment) -> tuple[Effect, ...]:
@@ -279,8 +279,7 @@ def _retried(deployment: Deployment) -> tuple[Deployment, tuple[Effect, ...]]:
     if not again:
         return deployment, ()
     workers = tuple(_afresh(worker) if worker.node in again else worker for worker in deployment.workers)
-    state = _D.COMPLETE if deployment.state is _D.COMPLETE else state_of(workers)
-    return replace(deployment, workers=workers, state=state), (TellWorkers(again),)
+    return _together(deployment, workers), (TellWorkers(again),)
 
 
 def _afresh(worker: Worker) -> Worker:

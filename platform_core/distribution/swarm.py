@@ -37,7 +37,7 @@ class View:
     `leap`: a node that is further behind its source than so many pieces of a lane goes on where that one is, so that
     those who follow it are not late as well, and fills the gap when the lane is done. By so much another must be ahead
     before a lane that stalls leaves the source that the plan prefers. `patience`: how far a source may be behind and
-    still be waited for; several times `leap`, because each hop may add one.
+    still be waited for; several times `leap`, because each hop may add one. `neighbours`: those that have told.
     """
 
     pieces: int
@@ -159,16 +159,29 @@ def _left_out(runs: Runs, number: int) -> bool:
 
 
 def _gap(plan: NodePlan, view: View, lane: int, gaps: Runs) -> Follow:
-    """From any neighbour that has it, of whichever lane: those above in this lane left it out too as a rule. When
-    nobody has it yet the one above is waited for, up to the lane's root, which asks the store."""
-    peers = _peers(_everybody(plan, lane), view, lane)
+    """From the parent; where it left it out as well, from a neighbour of another lane that has it, and else from the
+    parent all the same if it is about to fill it: those further up would get all who are below them as followers. What
+    stalls comes from them, and goes on there. When nobody has it yet the one above is waited for, up to the lane's
+    root, which asks the store."""
+    peers, now = _peers(_everybody(plan, lane), view, lane), view.following[lane]
+    parent, *further_up = plan.lanes[lane]
     first, end = _rarest(gaps, peers)
     having = [peer for peer in peers if run_at(peer[1], first)]
-    above = having or _peers(plan.lanes[lane], view, lane)
-    if not above or (not having and lane in view.stalled and plan.lanes[lane][0] in view.gone):
+    near = [peer for peer in having if peer[0] not in further_up]
+    if not near and peers and peers[0][0] == parent and _is_next(peers[0][1], view, first):
+        goes_on = any(now and name == now.source for name, _ in having)
+        if lane not in view.stalled and not goes_on:
+            return Follow(lane, parent, first, end)
+    above = near or having or _peers(plan.lanes[lane], view, lane)
+    if not above or (not having and lane in view.stalled and parent in view.gone):
         return Follow(lane, STORE, first, end)
     source, runs = above[0]
-    return Follow(lane, source, first, _end(runs, first, end))
+    return Follow(lane, source, first, end if source == parent else _end(runs, first, end))
+
+
+def _is_next(runs: Runs, view: View, first: int) -> bool:
+    """Whether a source that lacks this piece lacks little before it."""
+    return first - max((end for _, end in runs if end <= first), default=0) <= view.leap
 
 
 def _end(runs: Runs, first: int, end: int) -> int:
@@ -192,7 +205,9 @@ def _peers(sources: tuple[str, ...], view: View, lane: int) -> list[tuple[str, R
 
 def _source(peers: list[tuple[str, Runs]], view: View, first: int, now: Follow | None) -> tuple[str, Runs]:
     """The first that has the piece, or will have it next; one far behind only when nobody has it. Whom we follow may
-    be behind by twice as much, or we would go to and fro."""
+    be behind by twice as much, or we would go to and fro. Who has told nothing yet is where the plan has it."""
+    if peers[0][0] not in view.neighbours:
+        return peers[0]
     having = [peer for peer in peers if run_at(peer[1], first)]
     for peer in peers:
         behind = first - frontier(peer[1])

@@ -5,12 +5,14 @@ const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "x"];
 const SVG_DASHES = ["", "6 3", "2 3", "6 3 2 3", "10 4"];
 const REFETCH_GAP_MS = 5000;
+const LATELY_MS = 60000; // longer than a block is on its way
 const PAINT_GAP_MS = 500;
 const PATIENCE = 4; // times what drawing took
 
 const drawn = new Map(); // figure → {chart, text, plot}
 const owed = new Map(); // figure → number of a series → points that are not drawn yet
-let lastRefetch = 0;
+const lately = new Map(); // subject → what was heard of it: a block asked for before that came does not have it
+let [refetching, refetchedAt] = [0, -Infinity];
 let [painting, paintedAt, paintTook] = [0, -Infinity, 0];
 
 // Plotly understands neither light-dark() nor oklch(): let the browser paint the colour and read the pixel.
@@ -133,6 +135,7 @@ function draw(figure) {
   if (drawn.get(figure)?.text === text) return;
   const chart = JSON.parse(text);
   chart.series ??= [];
+  for (const [subject, came] of lately) came.forEach(({ points }) => grow(chart, subject, points));
   const plot = figure.querySelector(".plot");
   const empty = chart.series.every((series) => series.x.length === 0);
   figure.querySelector(".chart-empty").hidden = !empty;
@@ -208,6 +211,7 @@ function zoom(from, change) {
 
 function heard({ detail: { subject, data } }) {
   if (!data.points?.length) return;
+  remember(subject, data.points);
   const known = new Set();
   for (const [figure, { chart, plot }] of drawn) {
     chart.series.filter((series) => series.subject === subject).forEach((series) => known.add(series.key));
@@ -222,6 +226,12 @@ function heard({ detail: { subject, data } }) {
   }
   const keys = data.points.flatMap((one) => Object.keys(one.values ?? {}));
   if (keys.some((key) => !known.has(key))) refetch();
+}
+
+function remember(subject, points) {
+  const at = performance.now();
+  const kept = (lately.get(subject) ?? []).filter((one) => at - one.at < LATELY_MS);
+  lately.set(subject, [...kept, { at, points }]);
 }
 
 // Nothing else that a living page does costs as much as drawing. So what came meanwhile is drawn together, and a
@@ -261,10 +271,12 @@ function extend(figure, { chart, plot }, grown) {
   fillTable(figure);
 }
 
+// Put off, never left out: what asks for it may have been a run's last values.
 function refetch() {
-  if (performance.now() - lastRefetch < REFETCH_GAP_MS) return;
-  lastRefetch = performance.now();
-  document.dispatchEvent(new CustomEvent("trainmaster:new-series"));
+  refetching ||= setTimeout(() => {
+    [refetching, refetchedAt] = [0, performance.now()];
+    document.dispatchEvent(new CustomEvent("trainmaster:new-series"));
+  }, Math.max(0, refetchedAt + REFETCH_GAP_MS - performance.now()));
 }
 
 function restyle() {

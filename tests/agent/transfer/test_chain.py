@@ -8,10 +8,9 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-import grpc
 import pytest
 
-from agent.transfer.neighbour import Neighbour, Patience, Peer, Security
+from agent.transfer.neighbour import Patience
 from agent.transfer.progress import STORE, TransferState
 from agent.transfer.pull import Trying
 from agent.transfer.writing import Writer
@@ -336,29 +335,6 @@ async def test_a_cap_holds_back_what_a_node_passes_on(
     nodes[1].begin(delivery(manifest, store.url, nodes[0]))
     assert completed(await nodes[1].ended())
     assert clock() - began > 0.7, "a lower bound only: slower is always possible"
-
-
-async def test_who_is_named_second_is_connected_before_anybody_fails_and_tells_nothing_until_then(
-    nodes: list[Node], store: GatedStore, manifest: Manifest
-) -> None:
-    store.open()
-    nodes[0].begin(delivery(manifest, store.url))
-    assert completed(await nodes[0].ended())
-    told = asyncio.Event()
-    landing = await nodes[1].holdings.open(manifest)
-    second = Neighbour(
-        Peer("node-0", f"127.0.0.1:{nodes[0].port}"), landing, 1, nodes[0].token, Patience(), Security(), told.set,
-        lambda *_: None,
-    )  # fmt: skip
-    watching = asyncio.create_task(second.watch(after=3600.0, connect_after=0.0))
-    while (state := second._channel.get_state()) is not grpc.ChannelConnectivity.READY:
-        await second._channel.wait_for_state_change(state)
-    assert second.holds == ((),)
-    second.meet()
-    await told.wait()
-    assert second.holds == (((0, landing.count),),)
-    watching.cancel()
-    await second.close()
 
 
 async def test_two_that_wait_for_each_other_fail_when_the_store_cannot_be_read(

@@ -293,13 +293,17 @@ async def test_a_neighbour_whose_own_delivery_failed_is_not_waited_for(
     assert patient.library.asked == [manifest.id]
 
 
-async def test_who_is_fed_by_the_store_asks_the_platform_at_once(
-    agents: list[Agent], patient: Agent, store: GatedStore, manifest: Manifest
+@pytest.mark.parametrize("fed", [0, 1])
+async def test_who_is_fed_by_the_store_in_any_lane_asks_the_platform_at_once(
+    agents: list[Agent], patient: Agent, store: GatedStore, manifest: Manifest, fed: int
 ) -> None:
     store.open()
     wanted = order(manifest, store, agents[0])
+    agents[0].deployments.receive(order(manifest, store))
     name = wanted.peers[0].node_id
-    patient.deployments.receive(replace(wanted, lanes=(("", name), ("", name))))
+    lanes = [(name, ""), (name, "")]
+    lanes[fed] = ("", name)
+    patient.deployments.receive(replace(wanted, lanes=tuple(lanes)))
     await patient.until(all_complete)
     assert patient.library.asked == [manifest.id]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.transfer import sources
 from agent.transfer.neighbour import Patience
 from agent.transfer.pull import Trying
 from agent.transfer.receiver import Delivery
@@ -117,8 +118,9 @@ async def test_in_the_end_one_that_hardly_sends_is_left_for_others(
 
 @pytest.mark.parametrize("number", range(6))
 async def test_any_node_may_die_in_the_middle(
-    number: int, six: dict[str, Node], store: GatedStore, manifest: Manifest
+    number: int, six: dict[str, Node], store: GatedStore, manifest: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sources, "ENOUGH_BYTES", 8 * PIECE)  # in proportion to this small model
     dead = SIX[number]
     store.allow(29 * PIECE)
     for name, order in orders(six, grown(), manifest, store.url).items():

@@ -95,6 +95,25 @@ async def test_the_next_is_asked_for_while_those_on_their_way_come_and_before_th
     assert got == list(lane)
 
 
+async def test_the_first_comes_alone_so_that_it_is_here_sooner(
+    source: Script, landing: Landing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "ENOUGH_BYTES", PIECE // 2)
+    lane = range(LANES, landing.count, LANES)
+    source.held = {number: asyncio.Event() for number in lane}
+    following = asyncio.create_task(numbers_of(source.pieces(landing, lane), []))
+    while not source.asked:
+        await asyncio.sleep(0)
+    await at_rest()
+    assert source.asked == list(lane[:1])
+    source.came(PIECE - PIECE // 2)
+    await at_rest()
+    assert source.asked == list(lane[:2]), "before the first is here"
+    for event in source.held.values():
+        event.set()
+    await following
+
+
 @pytest.mark.parametrize("enough", [ENOUGH_PIECES * PIECE, 1])
 async def test_one_that_is_late_does_not_keep_the_link_idle_and_what_waits_for_it_is_bounded(
     source: Script, landing: Landing, monkeypatch: pytest.MonkeyPatch, enough: int

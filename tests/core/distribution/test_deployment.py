@@ -65,6 +65,14 @@ def test_fails_when_all_workers_failed_and_says_why() -> None:
     assert step.deployment.reason == "All 3 nodes failed; n0: needs 3 GiB and has 1 GiB"
 
 
+def test_what_is_tried_again_is_not_told_as_failed_any_more() -> None:
+    again = d.RetryRequested(9, "user:alice", "again")
+    done = after(fresh(), failed("n0"), said("n1", W.COMPLETE), said("n2", W.COMPLETE))
+    assert done.reason.endswith("n0 failed: needs 3 GiB and has 1 GiB")
+    assert after(done, again).reason == ""
+    assert after(fresh(), *map(failed, NODES), again).reason == ""
+
+
 def test_a_returned_worker_resumes() -> None:
     deployment = after(fresh(), failed("n1"), said("n1", W.RECEIVING, 40, at=3))
     worker = deployment.workers[1]

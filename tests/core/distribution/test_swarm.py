@@ -183,6 +183,12 @@ def test_a_parent_far_behind_is_waited_for_only_so_long() -> None:
     assert next_actions(PLAN, has(near, mother=(((0, 39),), ())))[0] == Follow(0, "aunt", 60, 100)
 
 
+def test_a_new_parent_that_has_told_nothing_yet_is_where_the_plan_has_it() -> None:
+    view = replace(FRESH, holds=(((0, 60),), ()), neighbours={"aunt": (((0, 100),), ())})
+    assert next_actions(PLAN, view)[0] == Follow(0, "mother", 60, 100)
+    assert next_actions(PLAN, has(view, mother=((), ())))[0] == Follow(0, "aunt", 60, 100)
+
+
 def test_a_gap_is_filled_by_whoever_has_it_in_whatever_lane_they_are_told_for() -> None:
     view = replace(
         FRESH, holds=(((0, 40), (50, 100)), ((0, 100),)), neighbours={"mother": (((0, 40), (50, 100)), ())}
@@ -191,6 +197,20 @@ def test_a_gap_is_filled_by_whoever_has_it_in_whatever_lane_they_are_told_for() 
     assert next_actions(PLAN, has(view, uncle=(((0, 100),), ()))) == (Follow(0, "uncle", 40, 50),)
     root = NodePlan("me", ((STORE,), ("father", STORE)))
     assert next_actions(root, replace(view, neighbours={})) == (Follow(0, STORE, 40, 50),)
+
+
+def test_a_gap_that_the_parent_left_out_too_comes_through_it_unless_it_stalls() -> None:
+    gap = (((0, 40), (50, 100)), ((0, 100),))
+    view = has(replace(FRESH, holds=gap), mother=gap, aunt=(((0, 100),), ()))
+    assert next_actions(PLAN, view) == (Follow(0, "mother", 40, 50),)
+    stalls = replace(view, following=(Follow(0, "mother", 40, 50), None), stalled=frozenset({0}))
+    assert next_actions(PLAN, stalls) == (Follow(0, "aunt", 40, 50),)
+    moves = replace(view, following=(Follow(0, "aunt", 40, 50), None))
+    assert next_actions(PLAN, moves) == (), "it goes on where it comes from"
+    fills = has(view, mother=(((0, 45), (50, 100)), ()))
+    assert next_actions(PLAN, fills) == (Follow(0, "mother", 40, 50),), "what she has, and what she gets next"
+    first_she_fills = has(view, mother=(((0, 10), (50, 100)), ()))
+    assert next_actions(PLAN, first_she_fills) == (Follow(0, "aunt", 40, 50),)
 
 
 def test_of_several_gaps_the_one_that_fewest_can_fill_comes_first() -> None:

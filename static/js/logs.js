@@ -4,6 +4,7 @@
 const LINE_PX = 20;
 const FIRST_LAUNCHER = 1000000; // ranks from here on are the launchers of the nodes, not ranks of the job
 const MOST_LINES = 100000;
+const RETRY_MS = 3000;
 const ANSI = /\u001b\[[0-9;]*[A-Za-z]/g;
 const WARNING = /\b(warn(ing)?|retry|deprecated)\b/i;
 const ERROR = /\b(error|exception|traceback|fatal|killed|out of memory)\b/i;
@@ -17,6 +18,7 @@ class LogView {
     this.shown = [];
     this.after = "";
     this.fetching = false;
+    this.hinted = false;
     this.top = 0;
     this.filter = { rank: "", text: "" };
     this.follow = root.querySelector("[data-follow]");
@@ -28,13 +30,16 @@ class LogView {
     this.fetch();
   }
 
-  // Reads on from the last line known; the server answers {lines: [{at_ms, rank, text}], next, more}.
+  // Reads on from the last line known; the server answers {lines: [{at_ms, rank, text}], next, more}. What is said
+  // while an answer is on its way may not be in it: then there is more.
   async fetch() {
+    this.hinted = true;
     if (this.fetching) return;
     this.fetching = true;
     try {
       let more = true;
-      while (more && this.root.isConnected) {
+      while ((more || this.hinted) && this.root.isConnected) {
+        this.hinted = false;
         const address = new URL(this.root.dataset.src, location.href);
         if (this.after !== "") address.searchParams.set("after", this.after);
         const answer = await fetch(address, { headers: { Accept: "application/json" } });
@@ -45,7 +50,8 @@ class LogView {
         this.add(lines);
       }
     } catch (error) {
-      this.empty(`The log could not be read: ${error.message}. It is tried again when the job speaks.`);
+      this.empty(`The log could not be read: ${error.message}. It is tried again.`);
+      setTimeout(() => this.fetch(), RETRY_MS);
     } finally {
       this.fetching = false;
     }

@@ -1,9 +1,10 @@
 """From the form to two runs side by side, in one browser."""
 
+import json
 import re
 from typing import Any
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import APIResponse, Locator, Page, Route, expect
 
 from tests.e2e.people import LONG, People, kpi, moves, stay, stayed
 from tests.e2e.site import Site, until
@@ -65,15 +66,63 @@ def watch(page: Page) -> None:
     points = page.locator("figure[data-chart] .plot").first
     expect(points).to_have_attribute("aria-label", re.compile(r"\d"))
     early = drawn(points)[1]
+    a_late_block_takes_no_value_away(page, points)
+    older = held_answer(page)
     moves(kpi(page, "Step"), kpi(page, "Loss"))
     expect(state_of(page)).to_have_text("succeeded", timeout=LONG)
     expect(kpi(page, "Step")).to_have_text(str(STEPS))
-    expect(page.locator(".log .line", has_text="held-out bits per byte")).to_be_visible()
+    lines_said_after_an_answer_are_read_when_it_comes(page, older)
     assert 0 < early < STEPS
     until("the whole curve", lambda: drawn(points) == [list(range(1, STEPS + 1)), STEPS])
     assert told.count() > before
     expect(told.first).to_contain_text("succeeded")
     assert stayed(page)
+
+
+def held_answer(page: Page) -> list[tuple[Route, APIResponse]]:
+    """Of the log: one that has been given and has not come, and by which there is no more to read."""
+    held: list[tuple[Route, APIResponse]] = []
+
+    def hold(route: Route) -> None:
+        answer = route.fetch()
+        if held or answer.json()["more"]:
+            route.fulfill(response=answer)
+        else:
+            held.append((route, answer))
+
+    page.route(re.compile("/log/"), hold)
+    until("the page has read the log", lambda: drawn(page.locator("figure[data-chart] .plot").first) and held)
+    return held
+
+
+def lines_said_after_an_answer_are_read_when_it_comes(
+    page: Page, older: list[tuple[Route, APIResponse]]
+) -> None:
+    last = "held-out bits per byte"
+    source = page.locator("[data-logs]").get_attribute("data-src") or ""
+    until("the job has said all", lambda: last in page.request.get(source).text())
+    [(route, answer)] = older
+    route.fulfill(response=answer)
+    expect(page.locator(".log .line", has_text=last)).to_be_visible()
+
+
+def a_late_block_takes_no_value_away(page: Page, points: Locator) -> None:
+    """Values come while the curves, asked for before them, are still on their way."""
+    held: list[tuple[Route, APIResponse]] = []
+    page.route(re.compile(r"\?block=curves"), lambda route: held.append((route, route.fetch())), times=1)
+    page.evaluate("document.dispatchEvent(new CustomEvent('trainmaster:new-series'))")
+    until("the curves are asked for", lambda: drawn(points) and held)
+    [(route, late)] = held
+    [told, *_] = re.findall(r'<script[^>]*application/json">(.*?)</script>', late.text(), re.DOTALL)
+    until("a value comes after them", lambda: drawn(points)[1] > len(json.loads(told)["series"][0]["x"]))
+    before = drawn(points)[0]
+    page.evaluate(
+        """() => { window.settled = new Promise((done) => document.addEventListener("htmx:afterSettle",
+            ({ target }) => target.id === "curves" && done())) }"""
+    )
+    route.fulfill(response=late)
+    page.evaluate("() => window.settled")
+    assert set(before) <= set(drawn(points)[0])
 
 
 def compare(page: Page) -> None:
@@ -97,7 +146,8 @@ def compare(page: Page) -> None:
     expect(
         table.locator("tr", has_text="final loss").locator("td", has_text=re.compile(r"\d\.\d"))
     ).to_have_count(2)
-    assert page.locator("figure[data-chart] .plot").first.evaluate("plot => plot.data.length") == 2
+    plot = page.locator("figure[data-chart] .plot").first
+    until("both curves are drawn", lambda: plot.evaluate("plot => plot.data?.length") == 2)
 
 
 def state_of(page: Page) -> Locator:

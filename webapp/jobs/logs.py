@@ -6,8 +6,8 @@ from itertools import groupby
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models import Q
+from django.db import connection, transaction
+from django.db.models import Max, Q
 
 from platform_core.jobs.states import TERMINAL
 from trainmaster.store import open_store
@@ -37,6 +37,7 @@ def ingest(attempt: Attempt, rank: int, offset: int, next_offset: int, text: str
         at_ms=at_ms,
     )
     with transaction.atomic():
+        _hold(attempt.job_id, "pg_advisory_xact_lock_shared")
         LogChunk.objects.bulk_create([chunk], ignore_conflicts=True)
         old = LogChunk.objects.filter(
             attempt=attempt, rank=rank, next_offset__lt=next_offset - settings.LOG_LIMIT_BYTES
@@ -97,9 +98,8 @@ def read(
 ) -> LogLines:
     """The next lines behind the cursor in the order they arrived, some megabytes at most. No line at all under a
     cursor that has moved means that none of those looked through was searched for, not that there is no more."""
-    chunks = (
-        LogChunk.objects.filter(attempt__job=job_id, id__gt=after).select_related("attempt").order_by("id")
-    )
+    chunks = LogChunk.objects.filter(attempt__job=job_id, id__gt=after, id__lte=_newest(job_id))
+    chunks = chunks.select_related("attempt").order_by("id")
     if rank is not None:
         chunks = chunks.filter(rank=rank)
     if search:
@@ -113,6 +113,20 @@ def read(
         if looked_at >= page_bytes:
             break
     return LogLines(lines, after)
+
+
+def _newest(job_id: str) -> int:
+    """The newest chunk, once none before it is still being written: a row gets its number before others see it, and a
+    cursor beyond such a row would leave it out for good."""
+    with transaction.atomic():
+        _hold(job_id, "pg_advisory_xact_lock")  # waits for those who write, who do not wait for one another
+        return LogChunk.objects.filter(attempt__job=job_id).aggregate(newest=Max("id", default=0))["newest"]
+
+
+def _hold(job_id: str, lock: str) -> None:
+    """To the end of this transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {lock}(hashtext(%s))", [f"log of {job_id}"])
 
 
 def _lines(chunk: LogChunk) -> list[Line]:

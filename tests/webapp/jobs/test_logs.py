@@ -1,9 +1,12 @@
 """What a job says: kept once, searched, moved to the store after its end, read on from the same cursor."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
 from rest_framework.test import APIClient
 
 from platform_core.jobs.job import MemberPhase
@@ -15,6 +18,7 @@ from webapp.live.identity import now_ms
 
 pytestmark = pytest.mark.usefixtures("cluster")
 Submit = Callable[..., Job]
+PATIENCE = 30.0
 
 
 @pytest.fixture
@@ -63,6 +67,47 @@ def test_a_batch_that_comes_twice_is_kept_once(
 
     assert texts() == ["step 1", "step 2"]
     assert texts("?search=step 2") == ["step 2"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_reader_waits_for_lines_whose_numbers_are_lower_than_those_it_could_read(attempt: Attempt) -> None:
+    """Whoever read on from a higher number would never see them."""
+    written, may_commit = Event(), Event()
+
+    def slow_node() -> None:
+        with transaction.atomic():
+            speak(attempt, 0, ["slow\n"])
+            written.set()
+            assert may_commit.wait(PATIENCE)
+        connection.close()
+
+    def quick_node() -> None:
+        speak(attempt, 0, ["quick\n"], rank=1)
+        connection.close()
+
+    def reader() -> logs.LogLines:
+        found = logs.read(attempt.job_id)
+        connection.close()
+        return found
+
+    with ThreadPoolExecutor() as threads:
+        slow = threads.submit(slow_node)
+        assert written.wait(PATIENCE)
+        threads.submit(quick_node).result(PATIENCE)
+        reading = threads.submit(reader)
+        while not reading.done() and not somebody_waits_for_a_log():
+            pass
+        may_commit.set()
+        slow.result(PATIENCE)
+        seen = reading.result(PATIENCE)
+    seen.lines.extend(logs.read(attempt.job_id, after=seen.after).lines)
+    assert sorted(line["text"] for line in seen.lines) == ["quick", "slow"]
+
+
+def somebody_waits_for_a_log() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)")
+        return bool(cursor.fetchone()[0])
 
 
 def test_lines_keep_their_times_and_their_order_when_they_move_to_the_store(attempt: Attempt) -> None:

@@ -35,6 +35,8 @@ class Gateway:
         self.anew: set[str] = set()  # who has begun anew, or is not believed, since a coordinator asked
         self.done_at: dict[str, float] = {}  # when a node was first seen to be complete
         self._wanted: dict[str, tuple[int, DeploymentWanted]] = {}
+        self._orders = asyncio.Condition()
+        # Apart from the orders: a report wakes whoever watches the benchmark, not the sessions of all other nodes.
         self._news = asyncio.Condition()
         self._server: grpc.aio.Server | None = None
         self.port = port
@@ -52,10 +54,10 @@ class Gateway:
             await self._server.stop(grace=0)
 
     async def want(self, orders: dict[str, DeploymentWanted]) -> None:
-        async with self._news:
+        async with self._orders:
             for node, order in orders.items():
                 self._wanted[node] = (self._wanted.get(node, (0, order))[0] + 1, order)
-            self._news.notify_all()
+            self._orders.notify_all()
 
     async def until(self, condition: Callable[[], bool], seconds: float) -> None:
         async with asyncio.timeout(seconds), self._news:
@@ -88,8 +90,8 @@ class Gateway:
         }
 
     async def wanted(self, node: str, told: int) -> tuple[int, DeploymentWanted]:
-        async with self._news:
-            await self._news.wait_for(lambda: self._wanted.get(node, (told, None))[0] != told)
+        async with self._orders:
+            await self._orders.wait_for(lambda: self._wanted.get(node, (told, None))[0] != told)
             return self._wanted[node]
 
 

@@ -21,7 +21,8 @@ _EVERY_SECONDS = 0.1
 
 @contextmanager
 def touched(size: int) -> Iterator[None]:
-    """So many bytes of new files inside find their memory there; nothing to do where none is taken back."""
+    """So many bytes that are taken inside, of files or processes, find their memory there; nothing to do where none is
+    taken back."""
     if not _REPORTING.exists():
         yield
         return
@@ -39,17 +40,18 @@ def touched(size: int) -> Iterator[None]:
 
 
 def _give_back(ballast: mmap.mmap, ended: threading.Event) -> None:
-    before = _cached()
+    before = _used()
     given = 0
-    while not ended.wait(_EVERY_SECONDS):
-        while given < min(len(ballast), _cached() - before + _AHEAD):
+    while True:
+        taken = _used() - before + given
+        while given < min(len(ballast), taken + _AHEAD):
             ballast.madvise(mmap.MADV_DONTNEED, given, _STEP)
             given += _STEP
+        if ended.wait(_EVERY_SECONDS):
+            return
 
 
-def _cached() -> int:
-    """Bytes of files in memory."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("Cached:"):
-            return int(line.split()[1]) << 10
-    return 0
+def _used() -> int:
+    """Bytes of memory in use, by files and processes and the kernel."""
+    known = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return (int(known["MemTotal"].split()[0]) - int(known["MemFree"].split()[0])) << 10

@@ -18,7 +18,7 @@ class LogView {
     this.shown = [];
     this.after = "";
     this.fetching = false;
-    this.hinted = false;
+    this.owed = false;
     this.top = 0;
     this.filter = { rank: "", text: "" };
     this.follow = root.querySelector("[data-follow]");
@@ -31,21 +31,20 @@ class LogView {
   }
 
   // Reads on from the last line known; the server answers {lines: [{at_ms, rank, text}], next, more}. What is said
-  // while an answer is on its way may not be in it: then there is more.
+  // while an answer is on its way may not be in it: one more is owed.
   async fetch() {
-    this.hinted = true;
+    this.owed = true;
     if (this.fetching) return;
     this.fetching = true;
     try {
-      let more = true;
-      while ((more || this.hinted) && this.root.isConnected) {
-        this.hinted = false;
+      while (this.owed && this.root.isConnected) {
+        this.owed = false;
         const address = new URL(this.root.dataset.src, location.href);
         if (this.after !== "") address.searchParams.set("after", this.after);
         const answer = await fetch(address, { headers: { Accept: "application/json" } });
         if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-        const { lines, next, more: rest } = await answer.json();
-        more = Boolean(rest) && next !== this.after;
+        const { lines, next, more } = await answer.json();
+        this.owed ||= more && next !== this.after;
         this.after = next ?? this.after;
         this.add(lines);
       }

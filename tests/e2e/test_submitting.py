@@ -67,7 +67,7 @@ def watch(page: Page) -> None:
     expect(points).to_have_attribute("aria-label", re.compile(r"\d"))
     early = drawn(points)[1]
     a_late_block_takes_no_value_away(page, points)
-    older = held_answer(page)
+    older = held_answer(page, points)
     moves(kpi(page, "Step"), kpi(page, "Loss"))
     expect(state_of(page)).to_have_text("succeeded", timeout=LONG)
     expect(kpi(page, "Step")).to_have_text(str(STEPS))
@@ -79,7 +79,7 @@ def watch(page: Page) -> None:
     assert stayed(page)
 
 
-def held_answer(page: Page) -> list[tuple[Route, APIResponse]]:
+def held_answer(page: Page, points: Locator) -> list[tuple[Route, APIResponse]]:
     """Of the log: one that has been given and has not come, and by which there is no more to read."""
     held: list[tuple[Route, APIResponse]] = []
 
@@ -91,7 +91,9 @@ def held_answer(page: Page) -> list[tuple[Route, APIResponse]]:
             held.append((route, answer))
 
     page.route(re.compile("/log/"), hold)
-    until("the page has read the log", lambda: drawn(page.locator("figure[data-chart] .plot").first) and held)
+    until(
+        "the page has read the log", lambda: drawn(points) and held
+    )  # whoever asks the page serves its routes
     return held
 
 

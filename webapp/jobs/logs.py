@@ -17,6 +17,7 @@ from webapp.live import services as live
 OBJECT_BYTES = 2**20  # of one object in the store, about
 PAGE_BYTES = 2**21  # of one answer, about
 SCANNED = 2000  # chunks looked through for one answer
+SILENCE_MS = 10_000  # of a transaction on a machine that is cut off or frozen: others wait for it no longer
 Line = dict[str, Any]  # rank, attempt, offset of its chunk, text, at_ms
 
 
@@ -124,8 +125,11 @@ def _newest(job_id: str) -> int:
 
 
 def _hold(job_id: str, lock: str) -> None:
-    """To the end of this transaction."""
+    """To the end of this transaction, which the database ends itself when nothing is heard of it."""
     with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [str(SILENCE_MS)]
+        )
         cursor.execute(f"SELECT {lock}(hashtext(%s))", [f"log of {job_id}"])
 
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from threading import Event
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from rest_framework.test import APIClient
 
 from platform_core.jobs.job import MemberPhase
@@ -75,20 +76,18 @@ def test_a_reader_waits_for_lines_whose_numbers_are_lower_than_those_it_could_re
     written, may_commit = Event(), Event()
 
     def slow_node() -> None:
-        with transaction.atomic():
+        with closing(connection), transaction.atomic():
             speak(attempt, 0, ["slow\n"])
             written.set()
             assert may_commit.wait(PATIENCE)
-        connection.close()
 
     def quick_node() -> None:
-        speak(attempt, 0, ["quick\n"], rank=1)
-        connection.close()
+        with closing(connection):
+            speak(attempt, 0, ["quick\n"], rank=1)
 
     def reader() -> logs.LogLines:
-        found = logs.read(attempt.job_id)
-        connection.close()
-        return found
+        with closing(connection):
+            return logs.read(attempt.job_id)
 
     with ThreadPoolExecutor() as threads:
         slow = threads.submit(slow_node)
@@ -102,6 +101,30 @@ def test_a_reader_waits_for_lines_whose_numbers_are_lower_than_those_it_could_re
         seen = reading.result(PATIENCE)
     seen.lines.extend(logs.read(attempt.job_id, after=seen.after).lines)
     assert sorted(line["text"] for line in seen.lines) == ["quick", "slow"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_reader_does_not_wait_for_a_writer_that_is_frozen(
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "SILENCE_MS", 200)
+    written, thaws = Event(), Event()
+
+    def frozen() -> None:
+        with closing(connection), transaction.atomic():
+            speak(attempt, 0, ["never\n"])
+            written.set()
+            assert thaws.wait(PATIENCE)
+
+    with ThreadPoolExecutor() as threads:
+        writing = threads.submit(frozen)
+        assert written.wait(PATIENCE)
+        assert logs.read(attempt.job_id).lines == []
+        thaws.set()
+        with pytest.raises(DatabaseError):
+            writing.result(PATIENCE)
+    speak(attempt, 0, ["never\n"])
+    assert [text for _, _, text in everything(attempt.job)] == ["never"], "the node sends it again"
 
 
 def somebody_waits_for_a_log() -> bool:

@@ -43,6 +43,7 @@ class Gateway:
         self.asked: list[str] = []  # for which of them, in order
         self.revoked: set[str] = set()
         self.acknowledges = True
+        self.lost_after_ms = 30_000
         self.authority = NodeAuthority("secret of the tests")
         self.address = ""
         self._wanted = session_pb2.Wanted()
@@ -237,7 +238,10 @@ class _Session(session_pb2_grpc.AgentSessionServicer):
                 gateway.hellos.append(message.hello)
                 await gateway.heard(message.hello.observed)
                 welcome = session_pb2.Welcome(
-                    node_id=node_id, heartbeat_seconds=1, authority=gateway.authority.pem
+                    node_id=node_id,
+                    heartbeat_seconds=1,
+                    authority=gateway.authority.pem,
+                    lost_after_ms=gateway.lost_after_ms,
                 )
                 if request := message.hello.certificate_request:
                     welcome.certificate = gateway.authority.certificate_for(node_id, request)

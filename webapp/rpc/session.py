@@ -122,7 +122,10 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
 def _welcome(node_id: str, hello: session_pb2.Hello) -> session_pb2.Welcome:
     authority = clusters.node_authority()
     welcome = session_pb2.Welcome(
-        node_id=node_id, heartbeat_seconds=settings.HEARTBEAT_SECONDS, authority=authority.pem
+        node_id=node_id,
+        heartbeat_seconds=settings.HEARTBEAT_SECONDS,
+        authority=authority.pem,
+        lost_after_ms=settings.LOST_AFTER_SECONDS * 1000,
     )
     if hello.certificate_request:
         welcome.certificate = authority.certificate_for(node_id, hello.certificate_request)

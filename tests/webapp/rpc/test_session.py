@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc.aio
 import pytest
+from django.conf import settings
 from django.db import connection, connections, transaction
 
 from tests.webapp.conftest import BOOTSTRAP, description
@@ -94,7 +95,7 @@ def test_heartbeats_are_answered_while_the_database_waits_and_the_newest_word_is
             stub = session_pb2_grpc.AgentSessionStub(channel)
             call = stub.Connect(metadata=(("authorization", f"Bearer {credential}"),))
             await call.write(session_pb2.FromAgent(hello=hello))
-            await heard(call, "welcome")
+            assert (await heard(call, "welcome")).lost_after_ms == settings.LOST_AFTER_SECONDS * 1000
             with busy(deployment):
                 for beat in range(1, 5):
                     await call.write(receiving(deployment, 100 * beat))

@@ -403,12 +403,15 @@ class Welcome(_message.Message):
     HEARTBEAT_SECONDS_FIELD_NUMBER: _builtins.int
     CERTIFICATE_FIELD_NUMBER: _builtins.int
     AUTHORITY_FIELD_NUMBER: _builtins.int
+    LOST_AFTER_MS_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     heartbeat_seconds: _builtins.int
     certificate: _builtins.bytes
     """PEM, for the request: names this node's id"""
     authority: _builtins.bytes
     """PEM: whom nodes trust, and who signs manifests"""
+    lost_after_ms: _builtins.int
+    """a node that is silent for so long is lost, and its attempts start again elsewhere"""
     def __init__(
         self,
         *,
@@ -416,10 +419,11 @@ class Welcome(_message.Message):
         heartbeat_seconds: _builtins.int = ...,
         certificate: _builtins.bytes = ...,
         authority: _builtins.bytes = ...,
+        lost_after_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["authority", b"authority", "certificate", b"certificate", "heartbeat_seconds", b"heartbeat_seconds", "node_id", b"node_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["authority", b"authority", "certificate", b"certificate", "heartbeat_seconds", b"heartbeat_seconds", "lost_after_ms", b"lost_after_ms", "node_id", b"node_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -12,6 +12,7 @@ from platform_core.distribution.sizes import Sizes
 from platform_core.errors import TrainmasterError
 from tests.contracts.stores import Written
 from trainmaster.store import open_store
+from trainmaster.store.address import parse, url_of
 from trainmaster.store.copying import copy_in, describe, fetch, source_url
 
 FILES = {
@@ -60,7 +61,7 @@ def test_a_folder_in_place_is_described_without_being_copied(writable: Written) 
 def test_a_single_file_is_described_under_its_folder(readable: Written, tmp_path: Path) -> None:
     readable.put("v 1/weights.bin", FILES["weights.bin"])
     manifest, base, _ = describe(f"{readable.store.url}/v 1/weights.bin", "model", cut)
-    assert base == f"{readable.store.url}/v 1"
+    assert base == url_of(parse(f"{readable.store.url}/v 1"))
     fetch(manifest, base, tmp_path / "out")
     assert content(tmp_path / "out") == {"weights.bin": FILES["weights.bin"]}
 

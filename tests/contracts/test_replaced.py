@@ -64,7 +64,9 @@ def test_is_not_fetched_by_the_manifest_of_the_other(written: Written, tmp_path:
     with pytest.raises(TrainmasterError) as refused:
         fetch(found.manifest, found.source_url, tmp_path / "out", etags=found.etags)
     if lasting:
-        assert refused.value.sentence.startswith(f"{found.source_url}/x was changed since it was registered:")
+        assert refused.value.sentence.startswith(
+            f"{written.store.url}/x was changed since it was registered:"
+        )
     else:
         assert refused.value.code == "verification_failed", "the same path may be another disk elsewhere"
 

@@ -5,10 +5,13 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
+from platform_core.errors import TrainmasterError
+from trainmaster.store.address import parse
+
 
 @register()
 def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Heartbeats come often enough, suspicion comes before loss, a lease outlives a round, mail has a server."""
+    """Heartbeats, suspicion, loss and leases follow each other in time, mail has a server, places are addresses."""
     heartbeat, suspect, lost = (
         settings.HEARTBEAT_SECONDS,
         settings.SUSPECT_AFTER_SECONDS,
@@ -48,4 +51,14 @@ def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
                 id="trainmaster.E004",
             )
         )
+    for name, urls in (
+        ("TRAINMASTER_STORE_URL", [settings.STORE_URL]),
+        ("TRAINMASTER_SOURCE_PREFIXES", settings.SOURCE_PREFIXES),
+    ):
+        for url in urls:
+            try:
+                parse(url)
+            except TrainmasterError as error:
+                hint = f"Write it as file:///folder or s3://bucket/prefix in {name}."
+                problems.append(Error(error.sentence, hint=hint, id="trainmaster.E005"))
     return problems

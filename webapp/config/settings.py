@@ -120,7 +120,7 @@ LOG_LIMIT_BYTES = integer(
     "TRAINMASTER_LOG_LIMIT_BYTES", 64 * 2**20, 2**16, 2**40
 )  # kept for each attempt and rank
 # Where models may be registered from, apart from uploads and checkpoints; the platform's own credentials read them.
-SOURCE_PREFIXES = words("TRAINMASTER_SOURCE_PREFIXES", "s3://")
+SOURCE_PREFIXES = words("TRAINMASTER_SOURCE_PREFIXES", "")
 NETWORK_BYTES_PER_SECOND = integer(
     "TRAINMASTER_NETWORK_BYTES_PER_SECOND", 1_250_000_000, 1000, 10**12
 )  # 10 Gbit/s

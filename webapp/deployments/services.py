@@ -45,7 +45,7 @@ def create(
     found, places = what_and_where(actor, model_id, version, target_workers)
     assert found.manifest is not None, "a version that is ready has one"
     if source_url:
-        registry_services.check_source(source_url)
+        source_url = registry_services.check_source(source_url)
     document = found.manifest.document
     size, piece = found.manifest.total_bytes, document["piece_size"]
     cap = sharing.least_cap(found.model.team_id, manner.rate_cap)

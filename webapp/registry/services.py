@@ -6,8 +6,10 @@ from collections.abc import Callable
 from django.conf import settings
 from django.db import transaction
 
+from platform_core.distribution import address
 from platform_core.distribution.sizes import Sizes, advise, keep, sizes_of
 from platform_core.errors import TrainmasterError
+from trainmaster.store.address import located, url_of
 from trainmaster.store.copying import describe
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
@@ -40,7 +42,7 @@ def register(
             "request_invalid", what="the source", why="give one of checkpoint, manifest and source_url"
         )
     if source_url:
-        check_source(source_url)
+        source_url = check_source(source_url)
     with transaction.atomic():
         model, _ = Model.objects.get_or_create(team_id=team, name=name, defaults={"created_ms": now_ms()})
         Model.objects.select_for_update().get(id=model.id)  # two registrations at once get two numbers
@@ -67,13 +69,13 @@ def register(
     return version
 
 
-def check_source(source_url: str) -> None:
-    """The platform reads it with its own credentials, so only where an operator allowed it, and never its own store."""
-    inside = source_url.startswith(settings.STORE_URL) or "/../" in source_url
-    if inside or not any(source_url.startswith(prefix) for prefix in settings.SOURCE_PREFIXES):
-        allowed = ", ".join(settings.SOURCE_PREFIXES) or "nothing"
-        why = f"{source_url} is not below {allowed} (TRAINMASTER_SOURCE_PREFIXES)"
-        raise TrainmasterError("request_invalid", what="source_url", why=why)
+def check_source(source_url: str) -> str:
+    """The address in its one spelling, where an operator allowed the platform to read with its own credentials."""
+    source = located(source_url)
+    address.check_source(
+        source, [located(prefix) for prefix in settings.SOURCE_PREFIXES], located(settings.STORE_URL)
+    )
+    return url_of(source)
 
 
 def _from_checkpoint(version: ModelVersion, team: str, checkpoint_id: str) -> None:
@@ -104,7 +106,7 @@ def read_source(version_id: str) -> None:
     if version.state != "registering":
         return
     try:
-        found = describe(version.source, "model", _sizes(version))
+        found = describe(check_source(version.source), "model", _sizes(version), check=check_source)
     except TrainmasterError as error:
         ModelVersion.objects.filter(id=version_id).update(state="failed", error=error.sentence)
     else:

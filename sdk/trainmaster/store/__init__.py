@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from platform_core.errors import TrainmasterError
+from trainmaster.store.address import parse
 from trainmaster.store.port import SILENCE_SECONDS, Entry, Store, shown
 
 __all__ = ["Entry", "Store", "open_store", "shown"]
@@ -15,7 +14,7 @@ def open_store(url: str, silence: float = SILENCE_SECONDS, attempts: int = 3) ->
 
     A call fails after so many seconds without a byte; those to S3 are tried so often when the server is busy.
     """
-    scheme = urlsplit(url).scheme
+    scheme = parse(url).scheme
     if scheme == "file":
         from trainmaster.store.file import FileStore
 
@@ -27,9 +26,6 @@ def open_store(url: str, silence: float = SILENCE_SECONDS, attempts: int = 3) ->
             why = "reading s3:// needs boto3; install trainmaster[agent]"
             raise TrainmasterError("request_invalid", what=shown(url), why=why) from error
         return S3Store(url, silence, attempts)
-    if scheme in ("http", "https"):
-        from trainmaster.store.http import HttpStore
+    from trainmaster.store.http import HttpStore
 
-        return HttpStore(url, silence)
-    why = "a store begins with file://, s3://, http:// or https://"
-    raise TrainmasterError("request_invalid", what=f"the store URL {shown(url)!r}", why=why)
+    return HttpStore(url, silence)

@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import BinaryIO, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
 from platform_core.distribution.manifest import (
     DEFAULT_CHUNK_SIZE,
@@ -26,6 +26,7 @@ from platform_core.distribution.manifest import (
 from platform_core.distribution.sizes import Sizes
 from platform_core.errors import TrainmasterError
 from trainmaster.store import open_store
+from trainmaster.store.address import parse, url_of
 from trainmaster.store.file import disk_error
 from trainmaster.store.port import BLOCK, Entry, Store, shown, telling_since
 
@@ -91,13 +92,17 @@ def describe(
     kind: str,
     sizes: Callable[[int], Sizes] = lambda _: Sizes(DEFAULT_CHUNK_SIZE, DEFAULT_PIECE_SIZE),
     on_bytes: Callable[[int], None] = lambda _: None,
+    check: Callable[[str], object] = lambda _: None,
 ) -> Described:
     """What lies at this URL: a file, or all files of a folder. Reads everything once; nothing is copied.
 
     `sizes` says how so many bytes are cut, `on_bytes` is told of progress and
-    may raise to stop.
+    may raise to stop. `check` is given the real place of each file before any is read, and may raise.
     """
     store, base, entries = _entries(url)
+    for entry in entries:
+        with _naming(entry.path):
+            check(store.real(entry.path))
     cut = sizes(sum(entry.size for entry in entries))
     parts, etags = [], {}
     for entry in entries:
@@ -113,11 +118,18 @@ def describe(
     return Described(join(kind, parts, cut.piece), base, etags)
 
 
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    try:
+        yield
+    except TrainmasterError as error:
+        raise TrainmasterError(error.code, f"The file {path}: {error.sentence}") from error
+
+
 def _entries(url: str) -> tuple[Store, str, list[Entry]]:
-    parts = urlsplit(url)
-    folder, _, name = parts.path.rstrip("/").rpartition("/")
-    if name:
-        base = urlunsplit(parts._replace(path=folder))
+    address = parse(url)
+    if address.parts:
+        base, name = url_of(replace(address, parts=address.parts[:-1])), address.parts[-1]
         store = open_store(base)
         if store.exists(name):
             return store, base, [Entry(name, store.size(name))]

@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from platform_core.errors import TrainmasterError
 from platform_core.units import format_bytes
+from trainmaster.store.address import parse
 from trainmaster.store.port import BLOCK, Entry, changed, checked, unavailable, whole
 
 _UNFINISHED = ".unfinished-"
@@ -24,13 +24,8 @@ class FileStore:
     same_everywhere = False  # a path may be another disk on each machine, and a copy has another time
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        path = unquote(parts.path)
-        if parts.netloc not in ("", "localhost") or not path.startswith("/"):
-            why = "a file URL has three slashes and an absolute path, as in file:///srv/store"
-            raise TrainmasterError("request_invalid", what=f"the store URL {url!r}", why=why)
         self.url = url.rstrip("/")
-        self._root = Path(path)
+        self._root = Path("/", *parse(url).parts)
 
     def read_range(self, path: str, offset: int, size: int, etag: str = "") -> bytes:
         return b"".join(self.stream_range(path, offset, size, etag))
@@ -74,6 +69,9 @@ class FileStore:
     def etag(self, path: str) -> str:
         with _clear_errors(self._path(path)):
             return _etag(self._path(path).stat())
+
+    def real(self, path: str) -> str:
+        return self._path(path).resolve().as_uri()
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         found = []

@@ -81,6 +81,9 @@ class HttpStore:
     def etag(self, path: str) -> str:
         return _etag(self._head(path))
 
+    def real(self, path: str) -> str:
+        return self._address(path)
+
     def list(self, prefix: str = "") -> Iterator[Entry]:
         raise read_only(f"listing {shown(self.url)}")
 

@@ -54,6 +54,9 @@ class Store(Protocol):
     def etag(self, path: str) -> str:
         """Changes when the content changes; "" where the store has no such thing."""
 
+    def real(self, path: str) -> str:
+        """The URL of the place that is read for this path, with the links of a disk followed."""
+
     def list(self, prefix: str = "") -> Iterator[Entry]:
         """Every file whose path begins with the prefix, in order of the paths."""
 

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote
 
 import boto3
 from boto3.exceptions import Boto3Error
@@ -21,6 +21,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from platform_core.errors import TrainmasterError
+from trainmaster.store.address import parse
 from trainmaster.store.port import BLOCK, SILENCE_SECONDS, Entry, changed, checked, unavailable, whole
 
 if TYPE_CHECKING:
@@ -48,14 +49,10 @@ class S3Store:
     same_everywhere = True
 
     def __init__(self, url: str, silence: float = SILENCE_SECONDS, attempts: int = 3) -> None:
-        parts = urlsplit(url)
-        if not parts.netloc:
-            raise TrainmasterError(
-                "request_invalid", what=f"the store URL {url!r}", why="the bucket is missing"
-            )
+        address = parse(url)
         self.url = url.rstrip("/")
-        self._bucket = parts.netloc
-        self._prefix = unquote(parts.path).strip("/")
+        self._bucket = address.host
+        self._prefix = address.path
         config = Config(
             retries={"mode": "standard", "total_max_attempts": attempts},
             connect_timeout=min(5, silence), read_timeout=silence, max_pool_connections=32,
@@ -107,6 +104,9 @@ class S3Store:
         key = self._key(path)
         with _clear_errors(self._shown(key)):
             return _etag(self._client.head_object(Bucket=self._bucket, Key=key))
+
+    def real(self, path: str) -> str:
+        return f"{self.url}/{quote(checked(path))}"
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
         base = f"{self._prefix}/" if self._prefix else ""

@@ -19,6 +19,7 @@ def test_the_defaults_agree() -> None:
         ({"LOST_AFTER_SECONDS": 10}, "E002"),
         ({"LEASE_SECONDS": 2}, "E003"),
         ({"REPORT_RECIPIENTS": ["ops@example.org"]}, "E004"),
+        ({"SOURCE_PREFIXES": ["s3://"]}, "E005"),
     ],
 )
 def test_settings_that_contradict_each_other_are_named_with_their_values(

@@ -1,0 +1,50 @@
+"""Places where bytes lie, and the gate of what the platform may read in place with its own credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from platform_core.errors import TrainmasterError
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Two URLs that name the same place have equal addresses, links of the file system apart.
+
+    `file://localhost/srv//a%20b/` is scheme "file", host "" and parts ("srv", "a b").
+    """
+
+    scheme: str
+    host: str  # the bucket in S3
+    parts: tuple[str, ...]  # decoded
+    query: str = ""  # of http only: a signature, say
+
+    @property
+    def path(self) -> str:
+        return "/".join(self.parts)
+
+    def __str__(self) -> str:
+        """For a sentence: decoded, without password and query."""
+        return f"{self.scheme}://{self.host.rpartition('@')[2]}/{self.path}"
+
+    def is_within(self, folder: Address) -> bool:
+        """Whether it is the folder or lies below it, by whole names: models-private is not below models."""
+        place, above = (self.scheme, self.host, *self.parts), (folder.scheme, folder.host, *folder.parts)
+        return place[: len(above)] == above
+
+
+def check_source(source: Address, prefixes: Sequence[Address], store: Address) -> None:
+    """Raises request_invalid unless the source lies beneath a prefix and apart from the platform's own store."""
+    if source.is_within(store) or store.is_within(source):
+        why = f"{source} holds the platform's own store; register an upload or a checkpoint instead"
+    elif not any(source.is_within(prefix) for prefix in prefixes):
+        allowed = (
+            f"is not beneath {', '.join(map(str, prefixes))}"
+            if prefixes
+            else "cannot be read: no place is allowed"
+        )
+        why = f"{source} {allowed}; an operator lists places in TRAINMASTER_SOURCE_PREFIXES"
+    else:
+        return
+    raise TrainmasterError("request_invalid", what="source_url", why=why)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from agent.job_files import JobPath
 from agent.manifests import Manifests
 from agent.uplink.uploads import Uploaded
 from agent.wanted import Artifact
@@ -46,25 +49,28 @@ def _is_there(source_url: str) -> bool:
     return parts.scheme != "file" or any(folder.is_dir() for folder in of_kind)
 
 
-def upload(path: Path, kind: str, url: str) -> Uploaded:
+def upload(place: JobPath, kind: str, url: str) -> Uploaded:
     """A file or a folder under `url`, hashed while it is copied. Doing it again overwrites with the same."""
     store = open_store(url)
-    files = [path] if path.is_file() else sorted(each for each in path.rglob("*") if each.is_file())
-    root = path.parent if path.is_file() else path
     parts, etags = [], {}
-    for file in files:
-        name = file.relative_to(root).as_posix()
+    names, left_out = place.files()
+    for inner in names:
+        name = inner or place.name.rpartition("/")[2]
         digester = FileDigester(name, DEFAULT_CHUNK_SIZE, DEFAULT_PIECE_SIZE)
-        store.write(name, _digested(file, digester), file.stat().st_size)
+        with (place / inner if inner else place).open() as file:
+            size = os.fstat(file.fileno()).st_size
+            store.write(name, _digested(file, digester, size), size)
         parts.append(digester.finish())
         etags[name] = lasting_etag(store, name)
     manifest = join(kind, parts, DEFAULT_PIECE_SIZE)
-    in_order = tuple(etags[entry.path] for entry in manifest.files)
-    return Uploaded(manifest.id, to_json(manifest), url, in_order)
+    paths = tuple(entry.path for entry in manifest.files)
+    in_order = tuple(etags[path] for path in paths)
+    return Uploaded(manifest.id, to_json(manifest), url, in_order, paths, left_out)
 
 
-def _digested(path: Path, digester: FileDigester) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        while block := file.read(BLOCK):
-            digester.feed(block)
-            yield block
+def _digested(file: FileIO, digester: FileDigester, size: int) -> Iterator[bytes]:
+    """As much as there was at the beginning: a job may append to it for ever."""
+    while size > 0 and (block := file.read(min(BLOCK, size))):
+        size -= len(block)
+        digester.feed(block)
+        yield block

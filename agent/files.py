@@ -1,4 +1,4 @@
-"""Small files that are either whole or not there."""
+"""Small files that are either whole or not there. Some lie where a job may write: neither end follows a link."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+from agent.job_files import JobPath
+
+LARGEST_JSON = 64 << 20
+
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o644, durable: bool = False) -> None:
     """A reader sees the old content or the new one. `durable` also survives a power cut."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
@@ -26,8 +31,9 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o644, durable: boo
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """None when the file is missing or not a JSON object."""
+    text = JobPath(path.parent, path.name).read(0, LARGEST_JSON)
     try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        document = json.loads(text)
+    except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None

@@ -1,11 +1,15 @@
-"""The folder of one attempt on this node. All that outlives the agent lies in it.
+"""The folders of one attempt on this node. All that outlives the agent lies in them.
 
-attempt.json   what was wanted, without secret values      code/ data/ resume/  fetched and verified
-launch.json    the order to the shim                       work/         current folder where there is no code
-process.json   who runs it: pid, pgid, create_time         checkpoints/  written by the script
-stop           exists when it should end; has the grace    logs/         rank-N.log, launcher.log
-exit.json      how the command ended; written last         spool/        rank-N.jsonl, events of the SDK
-verdict.json   what that means, as told to the server      ranks/        rank-N.exit
+attempts/ID/, which a container may write to as well:
+launch.json    the order to the shim                       code/ data/ resume/  fetched and verified
+process.json   who runs it: pid, pgid, create_time         work/         current folder where there is no code
+stop           exists when it should end; has the grace    checkpoints/  written by the script
+exit.json      how the command ended; written last         logs/         rank-N.log, launcher.log
+                                                           spool/        rank-N.jsonl, events of the SDK
+                                                           ranks/        rank-N.exit
+records/ID/, which no container sees:
+attempt.json   what was wanted, without secret values
+verdict.json   how it ended, as the server knows it
 uplink.json    how far the server has acknowledged
 """
 
@@ -30,8 +34,12 @@ class WorkFolder:
         return self.path.name
 
     @property
+    def records(self) -> Path:
+        return self.path.parent.parent / "records" / self.path.name
+
+    @property
     def attempt_file(self) -> Path:
-        return self.path / "attempt.json"
+        return self.records / "attempt.json"
 
     @property
     def launch_file(self) -> Path:
@@ -51,11 +59,11 @@ class WorkFolder:
 
     @property
     def verdict_file(self) -> Path:
-        return self.path / "verdict.json"
+        return self.records / "verdict.json"
 
     @property
     def uplink_file(self) -> Path:
-        return self.path / "uplink.json"
+        return self.records / "uplink.json"
 
     @property
     def code(self) -> Path:
@@ -97,11 +105,13 @@ class WorkFolder:
         return self.logs / f"rank-{rank}.log"
 
     def create(self) -> None:
+        self.records.mkdir(parents=True, exist_ok=True)
         for name in _FOLDERS:
             (self.path / name).mkdir(parents=True, exist_ok=True)
 
     def delete(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+        shutil.rmtree(self.records, ignore_errors=True)
 
 
 class WorkFolders:

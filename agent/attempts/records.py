@@ -5,21 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 from agent.attempts.verdict import RankEnd, Verdict, judge
 from agent.files import read_json, write_atomically
+from agent.job_files import JobPath
 from agent.launchers.contract import Ended
 from agent.wanted import Artifact, Launch
 from agent.work_folder import WorkFolder
 from trainmaster.checkpoints.folder import CheckpointCorrupt
 
 _TAIL_BYTES = 64 * 1024
+_MOST_RANKS = 10_000
 _CORRUPT = (
     f"{CheckpointCorrupt.__module__}.{CheckpointCorrupt.__qualname__}: "  # as a rank's last line has it
 )
-_RANK = re.compile(r"rank-(\d+)\.(?:exit|log)")
+_RANK = re.compile(r"rank-(\d{1,9})\.(?:exit|log)")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,40 +60,34 @@ def _launch(document: dict[str, Any]) -> Launch:
 
 def verdict_of(folder: WorkFolder, ended: Ended, expected_ranks: int, resumed: bool) -> Verdict:
     """`resumed`: it was given a checkpoint to go on from."""
-    ranks = {rank: _rank_end(path) for rank, path in _ranked(folder.ranks)}
-    last_lines = {rank: _last_line(path) for rank, path in _ranked(folder.logs)}
-    verdict = judge(ended, ranks, expected_ranks, _tail(folder.launcher_log), last_lines)
+    ranks = {rank: _rank_end(file) for rank, file in _ranked(folder, "ranks")}
+    last_lines = {rank: _last_line(file) for rank, file in _ranked(folder, "logs")}
+    launcher_log = _tail(JobPath(folder.path, "logs/launcher.log"))
+    verdict = judge(ended, ranks, expected_ranks, launcher_log, last_lines)
     refused = resumed and not ended.stopped and any(_CORRUPT in end.error for end in ranks.values())
     return dataclasses.replace(verdict, resume_damaged=refused)
 
 
-def _ranked(folder: Path) -> list[tuple[int, Path]]:
-    if not folder.is_dir():
-        return []
-    found = ((_RANK.fullmatch(path.name), path) for path in sorted(folder.iterdir()))
-    return [(int(match[1]), path) for match, path in found if match]
+def _ranked(folder: WorkFolder, name: str) -> list[tuple[int, JobPath]]:
+    place = JobPath(folder.path, name)
+    matches = filter(None, map(_RANK.fullmatch, place.entries(_MOST_RANKS)))
+    return [(int(match[1]), place / match[0]) for match in matches]
 
 
-def _rank_end(path: Path) -> RankEnd:
+def _rank_end(file: JobPath) -> RankEnd:
     """A bare number, or JSON with `exit_code` and perhaps `error`."""
-    text = path.read_text(errors="replace").strip()
     try:
-        document = json.loads(text)
+        document = json.loads(file.read(0, _TAIL_BYTES))
         if isinstance(document, dict):
             return RankEnd(int(document.get("exit_code", 1)), str(document.get("error") or ""))
         return RankEnd(int(document))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         return RankEnd(1)
 
 
-def _tail(path: Path) -> str:
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
+def _tail(file: JobPath) -> str:
+    return file.tail(_TAIL_BYTES).decode(errors="replace")
 
 
-def _last_line(path: Path) -> str:
-    return next((line for line in reversed(_tail(path).splitlines()) if line.strip()), "")
+def _last_line(file: JobPath) -> str:
+    return next((line for line in reversed(_tail(file).splitlines()) if line.strip()), "")

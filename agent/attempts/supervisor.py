@@ -129,9 +129,11 @@ class Supervisor:
 
 
 async def _adopt(launcher: Launcher, folder: WorkFolder) -> Status:
-    """An engine that does not answer says nothing about what runs in it, and must not keep the agent from starting."""
+    """An engine that does not answer says nothing about what runs in it, and must not keep the agent from starting.
+    Nor must what a job wrote over its own files."""
     try:
         return await asyncio.to_thread(launcher.adopt, folder)
-    except LauncherError as error:
-        log.warning("cannot tell yet how %s is: %s", folder.attempt_id, error)
+    except Exception as error:
+        cause = str(error) if isinstance(error, LauncherError) else f"{error!r}"[:300]
+        log.warning("cannot tell yet how %s is: %s", folder.attempt_id, cause)
         return Alive(0) if folder.process_file.exists() else NotStarted()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.launchers.contract import Ended
 from platform_core.units import format_bytes
@@ -17,6 +17,7 @@ _EXCEPTION = re.compile(
     r"|^(?:\S*/)?(?:python[\d.]*|sh|bash|env|timeout): .*"  # what starts programs, and could not
 )
 _LONGEST_QUOTE = 300
+_LONGEST_REASON = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,23 @@ def judge(
     launcher_log: str,
     last_lines: Mapping[int, str],
 ) -> Verdict:
-    """`last_lines`: of each rank's log. `expected_ranks`: how many this node had, 0 for a custom command."""
+    """`last_lines`: of each rank's log. `expected_ranks`: how many this node had, 0 for a custom command.
+
+    All of it comes from files that the job could write to, so the verdict is made to fit the message that carries it.
+    """
+    verdict = _judged(ended, ranks, expected_ranks, launcher_log, last_lines)
+    code = verdict.exit_code if 0 <= verdict.exit_code <= 255 else 1
+    reason = verdict.reason[:_LONGEST_REASON].replace("\0", "").encode(errors="replace").decode()
+    return replace(verdict, exit_code=code, reason=reason)
+
+
+def _judged(
+    ended: Ended,
+    ranks: Mapping[int, RankEnd],
+    expected_ranks: int,
+    launcher_log: str,
+    last_lines: Mapping[int, str],
+) -> Verdict:
     if ended.trouble:
         return Verdict(ended.exit_code, _capital(ended.trouble), ended.vanished or ended.exit_code == 125)
     if ended.memory_limit_bytes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
+from agent.job_files import JobPath
 from agent.uplink.batch import LAUNCHER_RANK_BASE, Ack, Batch
 from agent.uplink.bounds import gap_for, punch
 from agent.uplink.cursors import Cursors, Gap, Source
@@ -18,8 +20,7 @@ from agent.uplink.tail import (
     gap_piece,
     idle_piece,
     log_piece,
-    same_piece,
-    size_of,
+    same_log_piece,
     spool_piece,
 )
 from agent.uplink.uploads import Uploader, Uploads
@@ -27,6 +28,9 @@ from agent.work_folder import WorkFolder
 
 _RANK_FILE = re.compile(r"rank-(\d{1,9})\.(?:log|jsonl)")
 _BOUNDS_EVERY_SECONDS = 2.0
+_MOST_FILES = 10_000  # of ranks in one folder
+_MOST_SENTENCES, _LONGEST_SENTENCE = 100, 400  # in launcher.log about what a job left
+_SILENT_PIECES = 16  # of a spool, in one step
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,8 @@ class AttemptUplink:
         self._cursors = Cursors(plan.folder.uplink_file)
         self._under_way: dict[tuple[Source, int], Batch] = {}
         self._punched: dict[int, int] = {}
-        self._growth: dict[Path, tuple[int, float]] = {}
+        self._growth: dict[JobPath, tuple[int, float]] = {}
+        self._sentences = 0
         self._ended_at: float | None = None
         self._bounds_at = 0.0
         self._drained = False
@@ -85,9 +90,8 @@ class AttemptUplink:
     def step(self, now: float) -> list[Batch]:
         """The batches to send now. Also moves uploads on and keeps the logs within their bounds."""
         ended = self._ended_at is not None
-        logs, spools = self._logs(), _ranked(self._plan.folder.spool)
-        late = self._ended_at is not None and now > self._ended_at + self._plan.upload_limit_seconds
-        batches = [self._uploads.step(now, spools, give_up=late)]
+        logs, spools = self._logs(), self._ranked("spool")
+        batches = [self._uploads.step(now, spools, self._mask, ended, give_up=self.is_overdue(now))]
         for rank, path in spools.items():
             batches.append(self._next(Source.SPOOL, rank, path, ended))
         for rank, path in logs.items():
@@ -96,18 +100,32 @@ class AttemptUplink:
             self._bounds_at = now + _BOUNDS_EVERY_SECONDS
             for rank, path in logs.items():
                 self._hold_bounds(rank, path)
+        self._flush(ended)  # first: a batch whose end is not on disk must not go
         fresh = [batch for batch in batches if batch is not None and self._is_fresh(batch)]
         for batch in fresh:
             self._under_way[batch.source, batch.rank] = batch
-        self._cursors.flush()
         self._drained = ended and not self._under_way and self._uploads.idle
         return fresh
+
+    def is_overdue(self, now: float) -> bool:
+        """It ended so long ago that what still cannot go up is given up."""
+        return self._ended_at is not None and now > self._ended_at + self._plan.upload_limit_seconds
+
+    def give_up(self, why: str) -> None:
+        self._say(f"The rest of what it left was not sent: {why}.")
+        self._drained = True
+
+    def refuse(self, batch: Batch, why: str) -> None:
+        """It can never go up; what follows it can."""
+        self.acknowledge(Ack(batch.attempt_id, batch.rank, batch.source, batch.next_offset, why))
 
     def acknowledge(self, ack: Ack) -> None:
         """The server says where it stands; usually at the end of the batch, elsewhere after a reconnect."""
         batch = self._under_way.pop((ack.source, ack.rank), None)
         if batch is None:
             return
+        if ack.error:
+            self._say(f"{_title(batch)} was refused by the server and is left out: {ack.error}")
         if ack.source in (Source.CHECKPOINT, Source.ARTIFACT):
             self._uploads.acknowledge(ack)
             return
@@ -121,82 +139,106 @@ class AttemptUplink:
     def _is_fresh(self, batch: Batch) -> bool:
         return (batch.source, batch.rank) not in self._under_way
 
-    def _next(self, source: Source, rank: int, path: Path, ended: bool) -> Batch | None:
+    def _flush(self, ended: bool) -> None:
+        """An ended attempt writes no more, so the next agent would cut the same batches without being told where."""
+        try:
+            self._cursors.flush()
+        except OSError:
+            if not ended:
+                raise
+
+    def _next(self, source: Source, rank: int, file: JobPath, ended: bool) -> Batch | None:
         if (source, rank) in self._under_way:
             return None
-        offset = self._cursors.offset(source, rank)
-        if offset >= size_of(path):
-            return None
-        piece = self._piece(source, rank, path, offset, ended)
-        if piece is None:
-            return None
-        self._cursors.plan(source, rank, piece.next_offset)
-        return Batch(self.attempt_id, rank, source, piece.offset, piece.next_offset, piece.data)
+        for _ in range(_SILENT_PIECES):
+            offset = self._cursors.offset(source, rank)
+            if offset >= file.size():
+                return None
+            piece = self._piece(source, rank, file, offset, ended)
+            if piece is None:
+                return None
+            if piece.data or source is Source.LOG:
+                self._cursors.plan(source, rank, piece.next_offset)
+                return Batch(self.attempt_id, rank, source, piece.offset, piece.next_offset, piece.data)
+            self._cursors.move(source, rank, piece.next_offset)  # nothing in it is for the server
+        return None
 
-    def _piece(self, source: Source, rank: int, path: Path, offset: int, ended: bool) -> Piece | None:
+    def _piece(self, source: Source, rank: int, file: JobPath, offset: int, ended: bool) -> Piece | None:
         if self._mask is None:
-            return self._withheld(path, offset) if ended else None
+            return self._withheld(file, offset) if ended else None
         gap = self._cursors.gap(rank) if source is Source.LOG else None
         if gap is not None and gap.start <= offset < gap.end:
             return gap_piece(offset, gap)
         planned = self._cursors.planned(source, rank)
-        if planned is not None:
-            return same_piece(path, offset, planned, self._mask, is_log=source is Source.LOG)
         if source is Source.SPOOL:
-            return spool_piece(path, offset, self._mask)
-        return self._log(path, offset, gap, ended, self._mask)
+            return spool_piece(file, offset, planned, self._mask, partial(self._refuse_line, file))
+        if planned is not None:
+            return same_log_piece(file, offset, planned, self._mask)
+        return self._log(file, offset, gap, ended, self._mask)
 
-    def _log(self, path: Path, offset: int, gap: Gap | None, ended: bool, mask: Mask) -> Piece | None:
+    def _log(self, file: JobPath, offset: int, gap: Gap | None, ended: bool, mask: Mask) -> Piece | None:
         limit = gap.start if gap is not None and gap.start > offset else None
-        piece = log_piece(path, offset, mask, limit, whole=ended)
+        piece = log_piece(file, offset, mask, limit, whole=ended)
         if piece is not None:
-            self._growth.pop(path, None)
+            self._growth.pop(file, None)
             return piece
-        size, now = size_of(path), time.monotonic()
-        seen, since = self._growth.get(path, (-1, now))
+        size, now = file.size(), time.monotonic()
+        seen, since = self._growth.get(file, (-1, now))
         if seen != size:
-            self._growth[path] = (size, now)
+            self._growth[file] = (size, now)
         elif now - since >= IDLE_SECONDS:
-            return idle_piece(path, offset, mask)
+            return idle_piece(file, offset, mask)
         return None
 
-    def _withheld(self, path: Path, offset: int) -> Piece:
+    def _withheld(self, file: JobPath, offset: int) -> Piece:
         """After a restart the values may be unknown for ever; better no text than a secret in it."""
-        size = size_of(path)
+        size = file.size()
         line = (
             f"[trainmaster] {size - offset:,} bytes were withheld here: the agent was restarted after the"
             " attempt had ended, and the secrets to mask in them were not known any more.\n"
         )
-        return Piece(offset, line.encode() if path.suffix == ".log" else b"", size)
+        return Piece(offset, line.encode() if file.name.endswith(".log") else b"", size)
 
-    def _hold_bounds(self, rank: int, path: Path) -> None:
+    def _hold_bounds(self, rank: int, file: JobPath) -> None:
         acknowledged, cap = self._cursors.offset(Source.LOG, rank), self._plan.log_cap_bytes
         known = self._cursors.gap(rank)
-        gap = gap_for(path, acknowledged, known, cap)
+        gap = gap_for(file, acknowledged, known, cap)
         if gap is not None and gap != known:
             self._cursors.set_gap(rank, gap)
-            punch(path, gap.start, gap.end)
-        excess = min(acknowledged, size_of(path) - cap)
-        if excess > self._punched.get(rank, 0) and punch(path, 0, excess):
+            punch(file, gap.start, gap.end)
+        excess = min(acknowledged, file.size() - cap)
+        if excess > self._punched.get(rank, 0) and punch(file, 0, excess):
             self._punched[rank] = excess
 
-    def _logs(self) -> dict[int, Path]:
-        logs = _ranked(self._plan.folder.logs)
-        logs[LAUNCHER_RANK_BASE + self._plan.node_rank] = self._plan.folder.launcher_log
+    def _logs(self) -> dict[int, JobPath]:
+        logs = self._ranked("logs")
+        logs[LAUNCHER_RANK_BASE + self._plan.node_rank] = self._launcher_log
         return logs
 
+    @property
+    def _launcher_log(self) -> JobPath:
+        return JobPath(self._plan.folder.path, "logs/launcher.log")
+
+    def _ranked(self, folder: str) -> dict[int, JobPath]:
+        place = JobPath(self._plan.folder.path, folder)
+        matches = filter(None, map(_RANK_FILE.fullmatch, place.entries(_MOST_FILES)))
+        return {int(match[1]): place / match[0] for match in matches if int(match[1]) < LAUNCHER_RANK_BASE}
+
+    def _refuse_line(self, file: JobPath, offset: int, why: str) -> None:
+        self._say(f"The line at byte {offset:,} of {file.name} was left out: {why}.")
+
     def _say(self, sentence: str) -> None:
-        try:
-            with open(self._plan.folder.launcher_log, "a") as log:
-                log.write(f"[trainmaster] {sentence}\n")
-        except OSError:
-            pass  # the attempt has been forgotten meanwhile
+        """A job can cause as many as it likes, so only the first go into its log."""
+        self._sentences += 1
+        if self._sentences > _MOST_SENTENCES:
+            return
+        masked = self._mask.sentence(sentence) if self._mask is not None else sentence
+        line = f"[trainmaster] {masked[:_LONGEST_SENTENCE]}\n"
+        if self._sentences == _MOST_SENTENCES:
+            line += "[trainmaster] More of this kind is not reported.\n"
+        with contextlib.suppress(OSError):  # the attempt has been forgotten meanwhile, or the disk is full
+            self._launcher_log.append(line.encode(errors="replace"))
 
 
-def _ranked(folder: Path) -> dict[int, Path]:
-    try:
-        paths = sorted(folder.iterdir())
-    except OSError:
-        return {}
-    found = ((_RANK_FILE.fullmatch(path.name), path) for path in paths)
-    return {int(match[1]): path for match, path in found if match}
+def _title(batch: Batch) -> str:
+    return f"The {batch.source} of rank {batch.rank} from byte {batch.offset:,} to {batch.next_offset:,}"

@@ -5,55 +5,47 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from pathlib import Path
 
+from agent.job_files import JobPath
 from agent.uplink.cursors import Gap
-from agent.uplink.tail import PIECE_BYTES, size_of
+from agent.uplink.tail import PIECE_BYTES
 
 _KEEP_SIZE, _PUNCH_HOLE = 0x01, 0x02
 _BLOCK = 4096
 
 
-def gap_for(path: Path, acknowledged: int, known: Gap | None, cap_bytes: int) -> Gap | None:
+def gap_for(file: JobPath, acknowledged: int, known: Gap | None, cap_bytes: int) -> Gap | None:
     """The part to give up when more than `cap_bytes` wait for the server: the middle.
 
     The beginning tells how it started, the end how it is now. A known gap only grows.
     """
-    size = size_of(path)
+    size = file.size()
     head = max(cap_bytes // 4, 2 * PIECE_BYTES)
     tail = max(cap_bytes - head, 2 * PIECE_BYTES)
     pending = known if known is not None and known.end > acknowledged else None
     waiting = size - (acknowledged if pending is None else pending.end)
     if waiting <= head + tail:
         return known
-    start = pending.start if pending is not None else _after_line(path, acknowledged + head)
-    end = _after_line(path, size - tail)
+    start = pending.start if pending is not None else _after_line(file, acknowledged + head)
+    end = _after_line(file, size - tail)
     return Gap(start, end) if end > start else known
 
 
-def punch(path: Path, start: int, end: int) -> bool:
+def punch(file: JobPath, start: int, end: int) -> bool:
     """Gives the blocks between back to the file system; offsets stay. False where it cannot."""
     start, end = -(-start // _BLOCK) * _BLOCK, end // _BLOCK * _BLOCK
     if end <= start or sys.platform != "linux":
         return False
     try:
-        descriptor = os.open(path, os.O_WRONLY)
-    except OSError:
-        return False
-    try:
         fallocate = ctypes.CDLL(None, use_errno=True).fallocate64
         fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
-        return bool(fallocate(descriptor, _KEEP_SIZE | _PUNCH_HOLE, start, end - start) == 0)
-    except AttributeError:  # a C library without it
+        with file.open(os.O_WRONLY) as opened:
+            return bool(fallocate(opened.fileno(), _KEEP_SIZE | _PUNCH_HOLE, start, end - start) == 0)
+    except (OSError, AttributeError):  # no such file, or a C library without it
         return False
-    finally:
-        os.close(descriptor)
 
 
-def _after_line(path: Path, offset: int) -> int:
+def _after_line(file: JobPath, offset: int) -> int:
     """The first line's beginning at or after the offset, so that a cut tears no line and no secret value."""
-    with open(path, "rb") as file:
-        file.seek(offset)
-        data = file.read(PIECE_BYTES)
-    found = data.find(b"\n")
+    found = file.read(offset, PIECE_BYTES).find(b"\n")
     return offset + found + 1 if found >= 0 else offset

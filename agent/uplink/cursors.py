@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from agent.files import read_json, write_atomically
 
@@ -36,10 +37,16 @@ class Cursors:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._dirty = False
-        document = read_json(path) or {}
-        self._offsets: dict[str, int] = dict(document.get("offsets", {}))
-        self._planned: dict[str, int] = dict(document.get("planned", {}))
-        self._gaps = {key: Gap(start, end) for key, (start, end) in document.get("gaps", {}).items()}
+        try:
+            self._read(read_json(path) or {})
+        except (TypeError, ValueError, AttributeError):  # damaged: all of it goes up again
+            self._read({})
+
+    def _read(self, document: dict[str, Any]) -> None:
+        self._offsets = {str(key): int(end) for key, end in document.get("offsets", {}).items()}
+        self._planned = {str(key): int(end) for key, end in document.get("planned", {}).items()}
+        gaps = document.get("gaps", {}).items()
+        self._gaps = {str(key): Gap(int(start), int(end)) for key, (start, end) in gaps}
 
     def offset(self, source: Source, rank: int) -> int:
         return self._offsets.get(f"{source}:{rank}", 0)

@@ -30,28 +30,14 @@ class Mask:
     def sentence(self, text: str) -> str:
         return self.text(text.encode(errors="replace")).decode(errors="replace")
 
-    def events(self, lines: bytes) -> bytes:
-        """JSON lines: only texts are masked, so that a number which looks like a secret stays a number."""
-        if self._pattern is None or not self._pattern.search(lines):
-            return lines
-        return b"".join(self._event(line) for line in lines.splitlines(keepends=True))
-
-    def _event(self, line: bytes) -> bytes:
-        if self._pattern is None or not self._pattern.search(line):
-            return line
-        try:
-            event = json.loads(line)
-        except ValueError:
-            return self.text(line)
-        return json.dumps(self._value(event), ensure_ascii=False).encode() + b"\n"
-
-    def _value(self, value: Any) -> Any:
+    def value(self, value: Any) -> Any:
+        """Of a JSON value only the texts are masked: a number that looks like a secret stays a number."""
         if isinstance(value, str):
             return self.sentence(value)
         if isinstance(value, list):
-            return [self._value(each) for each in value]
+            return [self.value(each) for each in value]
         if isinstance(value, dict):
-            return {self.sentence(key): self._value(each) for key, each in value.items()}
+            return {self.sentence(key): self.value(each) for key, each in value.items()}
         return value
 
     def safe_cut(self, data: bytes) -> int:
@@ -82,6 +68,6 @@ def _forms(value: str) -> set[str]:
     pieces = {value, value.strip(), *(line.strip() for line in value.splitlines())}
     forms = set(pieces)
     for piece in pieces:
-        forms |= {json.dumps(piece)[1:-1], repr(piece)[1:-1], quote(piece, safe="")}
+        forms |= {json.dumps(piece)[1:-1], repr(piece)[1:-1], quote(piece, safe=""), quote(piece)}
         forms.add(json.dumps(piece, ensure_ascii=False)[1:-1])
     return {form for form in forms if len(form) >= SHORTEST_MASKED}

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import grpc.aio
@@ -31,6 +32,18 @@ _SOURCES = {
     Source.ARTIFACT: pb.Batch.ARTIFACT,
 }
 _FROM_WIRE = {value: key for key, value in _SOURCES.items()}
+_LARGEST_MESSAGE = 60 << 20  # the gateway takes 64 MiB, and cuts the stream of all attempts for a larger one
+_DELAYS = (1.0, 2.0, 5.0, 15.0)
+_LONGEST_CAUSE = 300
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """Why the uplink of one attempt cannot go on just now."""
+
+    cause: str
+    failures: int
+    not_before: float
 
 
 class Pusher:
@@ -42,6 +55,7 @@ class Pusher:
         self._acks: list[Ack] = []
         self._wake = asyncio.Event()
         self._refused: set[str] = set()
+        self._troubles: dict[str, _Trouble] = {}
 
     def add(self, uplink: AttemptUplink) -> None:
         self._uplinks[uplink.attempt_id] = uplink
@@ -49,6 +63,8 @@ class Pusher:
 
     def remove(self, attempt_id: str) -> None:
         self._uplinks.pop(attempt_id, None)
+        self._troubles.pop(attempt_id, None)
+        self._refused.discard(attempt_id)
 
     async def run(self) -> None:
         identity = await self._identity()
@@ -84,9 +100,8 @@ class Pusher:
             while not listening.done():
                 self._wake.clear()
                 acks, self._acks = self._acks, []
-                batches = await asyncio.to_thread(self._round, acks)
-                for batch in batches:
-                    await _write(call, batch)
+                for message in await asyncio.to_thread(self._round, acks):
+                    await _write(call, message)
                 if not self._acks:
                     await self._sleep()
             listening.result()
@@ -115,31 +130,76 @@ class Pusher:
                 continue
             if message.error and message.attempt_id not in self._refused:
                 self._refused.add(message.attempt_id)
-                log.warning("the server refuses data of %s: %s", message.attempt_id, message.error)
+                cause = message.error[:_LONGEST_CAUSE]
+                log.warning("the server refuses data of %s: %s", message.attempt_id, cause)
             self._acks.append(
                 Ack(message.attempt_id, message.rank, source, message.next_offset, message.error)
             )
             self._wake.set()
 
-    def _round(self, acks: list[Ack]) -> list[Batch]:
-        """Reads files, so it runs in a thread; never two at a time."""
+    def _round(self, acks: list[Ack]) -> list[pb.Batch]:
+        """Reads files, so it runs in a thread; never two at a time.
+
+        Whatever is wrong with one attempt delays that attempt, and neither the others nor the agent.
+        """
+        answers: dict[str, list[Ack]] = {}
         for ack in acks:
-            uplink = self._uplinks.get(ack.attempt_id)
-            if uplink is not None:
-                uplink.acknowledge(ack)
+            answers.setdefault(ack.attempt_id, []).append(ack)
         now = time.monotonic()
-        batches: list[Batch] = []
-        for uplink in list(self._uplinks.values()):
-            try:
-                batches += uplink.step(now)
-            except OSError as error:  # a full disk of this node; the files are still there afterwards
-                log.warning("the uplink of %s cannot go on: %s", uplink.attempt_id, error)
-        return batches
+        messages: list[pb.Batch] = []
+        for attempt_id, uplink in list(self._uplinks.items()):
+            for ack in answers.get(attempt_id, ()):
+                with self._costs_only(uplink, now):
+                    uplink.acknowledge(ack)
+            trouble = self._troubles.get(attempt_id)
+            if trouble is None or now >= trouble.not_before:
+                with self._costs_only(uplink, now):
+                    messages += _messages(uplink, now)
+                    self._troubles.pop(attempt_id, None)
+        return messages
+
+    @contextlib.contextmanager
+    def _costs_only(self, uplink: AttemptUplink, now: float) -> Iterator[None]:
+        """An error costs this attempt a delay."""
+        try:
+            yield
+        except Exception as error:
+            self._hold_back(uplink, error, now)
+
+    def _hold_back(self, uplink: AttemptUplink, error: Exception, now: float) -> None:
+        """A full disk of this node, or a fault of this program; the files are still there afterwards."""
+        known = self._troubles.get(uplink.attempt_id)
+        cause = (
+            error.strerror if isinstance(error, OSError) and error.strerror else f"{error!r}"[:_LONGEST_CAUSE]
+        )
+        if known is None or known.cause != cause:
+            where = None if isinstance(error, OSError) else error
+            log.warning("the uplink of %s cannot go on: %s", uplink.attempt_id, cause, exc_info=where)
+        failures = 0 if known is None else known.failures + 1
+        delay = _DELAYS[min(failures, len(_DELAYS) - 1)]
+        self._troubles[uplink.attempt_id] = _Trouble(cause, failures, now + delay)
+        if not isinstance(error, OSError) and uplink.is_overdue(now):
+            uplink.give_up(cause)
 
 
-async def _write(call: Any, batch: Batch) -> None:
+def _messages(uplink: AttemptUplink, now: float) -> Iterator[pb.Batch]:
+    for batch in uplink.step(now):
+        try:
+            message = _message(batch)
+        except (ValueError, TypeError) as error:
+            uplink.refuse(batch, f"{error}"[:_LONGEST_CAUSE])
+            continue
+        if message.ByteSize() > _LARGEST_MESSAGE:
+            uplink.refuse(
+                batch, f"it has {message.ByteSize():,} bytes; {_LARGEST_MESSAGE:,} can be sent at once"
+            )
+        else:
+            yield message
+
+
+async def _write(call: Any, message: pb.Batch) -> None:
     try:
-        await call.write(_message(batch))
+        await call.write(message)
     except (asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
         raise ConnectionError("the call is over") from error
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
+from agent.job_files import JobPath
 from agent.uplink.batch import Ack, ArtifactUploaded, Batch, CheckpointUploaded
 from agent.uplink.cursors import Cursors, Source
+from agent.uplink.events import ArtifactKept, CheckpointSaved, Misfit, parse
+from agent.uplink.masking import Mask
+from agent.uplink.tail import spool_lines
 from agent.work_folder import WorkFolder
+from platform_core.errors import TrainmasterError
 
 _UPLOADED = (Source.CHECKPOINT, Source.ARTIFACT)
 RETRY_SECONDS = (1.0, 2.0, 5.0, 15.0, 30.0)
+_HOPELESS = frozenset({"manifest_invalid", "request_invalid"})  # the same files would be refused again
+_MOST_WAITING = 1000  # events in memory; the others stay in the spool
+_PIECES_A_STEP = 16  # of each spool
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +32,12 @@ class Uploaded:
     manifest_json: str
     source_url: str
     etags: tuple[str, ...] = ()  # what the store calls each file, in the manifest's order
+    paths: tuple[str, ...] = ()  # of the files, in the same order
+    left_out: int = 0  # links and special files, which are not followed
 
 
 class Uploader(Protocol):
-    def __call__(self, path: Path, kind: str, url: str) -> Uploaded:
+    def __call__(self, place: JobPath, kind: str, url: str) -> Uploaded:
         """Copy a file or folder into the store under `url`. Blocks; may raise anything; may be repeated."""
 
 
@@ -39,7 +47,7 @@ class Reported:
     source: Source
     offset: int
     next_offset: int
-    event: dict[str, Any]
+    event: CheckpointSaved | ArtifactKept
 
 
 class Uploads:
@@ -59,24 +67,32 @@ class Uploads:
         self._uploader, self._executor = uploader, executor
         self._upload_url, self._keep_last, self._say = upload_url.rstrip("/"), keep_last, say
         self._scanned: dict[int, int] = {}
+        self._mask: Mask | None = None
+        self._behind = True  # there are lines that were not looked at
         self._queue: deque[Reported] = deque()
         self._running: Future[Uploaded] | None = None
         self._ready: Batch | None = None
         self._failures = 0
         self._not_before = 0.0
-        self._uploaded: list[tuple[int, Path]] = []
+        self._uploaded: list[tuple[int, str]] = []
 
     @property
     def idle(self) -> bool:
-        return not self._queue
+        return not self._queue and not self._behind
 
-    def step(self, now: float, spools: dict[int, Path], give_up: bool) -> Batch | None:
+    def step(
+        self, now: float, spools: dict[int, JobPath], mask: Mask | None, ended: bool, give_up: bool
+    ) -> Batch | None:
         """Look for new events, move the upload on; the batch that waits to be acknowledged, if there is one.
 
+        Without a `mask` no name is known to be free of secrets: it waits for one until the attempt has ended.
         `give_up`: the attempt ended long ago; what cannot be uploaded now is dropped, which the log says.
         """
-        for rank, path in spools.items():
-            self._scan(rank, path)
+        self._mask = mask
+        if mask is None and not ended:
+            return None
+        behind = [rank for rank, file in spools.items() if self._scan(rank, file)]
+        self._behind = bool(behind)
         if self._ready is None and self._running is not None and self._running.done():
             self._finish(now, give_up)
         if self._queue and self._running is None and self._ready is None and now >= self._not_before:
@@ -92,47 +108,55 @@ class Uploads:
         if ack.error or ack.next_offset >= current.next_offset:
             self._settle(current)
 
-    def _scan(self, rank: int, path: Path) -> None:
-        """To the end of the last whole line."""
+    def _scan(self, rank: int, file: JobPath) -> bool:
+        """Towards the end of the last whole line; whether more is left to look at."""
         acknowledged = {source: self._cursors.offset(source, rank) for source in _UPLOADED}
         position = self._scanned.get(rank, min(acknowledged.values()))
-        try:
-            with open(path, "rb") as file:
-                file.seek(position)
-                for line in file:
-                    if not line.endswith(b"\n"):
-                        break
-                    end = position + len(line)
-                    source = _source(line)
-                    if source is not None and end > acknowledged[source]:
-                        event = _parse(line)
-                        if event is not None:
-                            self._queue.append(Reported(rank, source, position, end, event))
-                    position = end
-        except OSError:
-            return
-        self._scanned[rank] = position
+        for _ in range(_PIECES_A_STEP):
+            if len(self._queue) >= _MOST_WAITING:
+                return True
+            lines, end = spool_lines(file, position)
+            if end == position:
+                return False
+            for offset, line in lines:
+                reported = _reported(rank, offset, line)
+                if reported is not None and reported.next_offset > acknowledged[reported.source]:
+                    self._queue.append(reported)
+            self._scanned[rank] = position = end
+        return True
 
     def _begin(self, reported: Reported) -> None:
-        path = (self._folder.path / str(reported.event.get("path", ""))).resolve()
-        if not path.is_relative_to(self._folder.path.resolve()) or not path.exists():
-            self._drop(f"{reported.event.get('path')} is not in the folder of the attempt (any more)")
+        place = JobPath(self._folder.path, reported.event.path)
+        if not place.exists():
+            self._drop(
+                "its path leads to no file or folder of the attempt (any more); links are not followed"
+            )
             return
         if not self._upload_url:
             self._drop("the server named no store for it")
             return
-        name = re.sub(r"[^A-Za-z0-9._-]", "_", path.name)
+        name = place.name.rpartition("/")[2]
+        if self._mask is not None:
+            name = self._mask.sentence(name)
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", name)
         url = f"{self._upload_url}/{self._folder.attempt_id}/{reported.source}-{reported.rank}-{name}"
         kind = "checkpoint" if reported.source is Source.CHECKPOINT else "artifact"
-        self._running = self._executor.submit(self._uploader, path, kind, url)
+        self._running = self._executor.submit(self._uploader, place, kind, url)
+
+    def _shows_secret(self, paths: tuple[str, ...]) -> bool:
+        """Whether the page of artifacts would show a secret, as far as this node knows them."""
+        mask = self._mask
+        return mask is not None and any(mask.sentence(path) != path for path in paths)
 
     def _finish(self, now: float, give_up: bool) -> None:
         assert self._running is not None
         running, self._running = self._running, None
         error = running.exception()
         if error is None:
-            self._failures = 0
-            self._ready = _announce(self._folder.attempt_id, self._queue[0], running.result())
+            self._uploaded_now(running.result())
+            return
+        if isinstance(error, TrainmasterError) and error.code in _HOPELESS:
+            self._drop(error.sentence)
             return
         wait = RETRY_SECONDS[min(self._failures, len(RETRY_SECONDS) - 1)]
         if self._failures == 0:
@@ -142,58 +166,70 @@ class Uploads:
         if give_up:
             self._drop(str(error))
 
+    def _uploaded_now(self, uploaded: Uploaded) -> None:
+        self._failures = 0
+        reported = self._queue[0]
+        if reported.source is Source.ARTIFACT and self._shows_secret(uploaded.paths):
+            self._drop("the name of a file in it has the value of a secret")
+            return
+        if uploaded.left_out:
+            self._say(
+                f"{_title(reported)} was uploaded without its {uploaded.left_out:,} links and special files."
+            )
+        self._ready = _announce(self._folder.attempt_id, reported, uploaded, self._mask)
+
     def _drop(self, why: str) -> None:
-        self._say(f"{_title(self._queue[0])} was not uploaded: {why}.")
+        self._say(f"{_title(self._queue[0])} was not uploaded: {why.rstrip('.')}.")
         self._settle(self._queue[0], uploaded=False)
 
     def _settle(self, reported: Reported, uploaded: bool = True) -> None:
         self._queue.popleft()
         self._ready, self._failures, self._not_before = None, 0, 0.0
         self._cursors.move(reported.source, reported.rank, reported.next_offset)
-        if uploaded and reported.source is Source.CHECKPOINT:
-            self._prune(reported)
+        if uploaded and isinstance(reported.event, CheckpointSaved):
+            self._prune(reported.event)
 
-    def _prune(self, reported: Reported) -> None:
+    def _prune(self, saved: CheckpointSaved) -> None:
         """The store has it now, so this node keeps only the newest few, for a restart in place."""
-        path = self._folder.path / str(reported.event["path"])
-        self._uploaded = sorted({*self._uploaded, (int(reported.event.get("step", 0)), path)})
+        self._uploaded = sorted({*self._uploaded, (saved.step, saved.path)})
         excess = len(self._uploaded) - self._keep_last if self._keep_last else 0
         for _, old in self._uploaded[: max(0, excess)]:
-            shutil.rmtree(old, ignore_errors=True)
+            JobPath(self._folder.path, old).remove()
         self._uploaded = self._uploaded[max(0, excess) :]
 
 
-def _source(line: bytes) -> Source | None:
-    """A cheap look before parsing: nearly all lines are metrics."""
-    if b'"checkpoint"' in line:
-        return Source.CHECKPOINT
-    return Source.ARTIFACT if b'"artifact"' in line else None
-
-
-def _parse(line: bytes) -> dict[str, Any] | None:
-    try:
-        event = json.loads(line)
-    except ValueError:
+def _reported(rank: int, offset: int, line: bytes) -> Reported | None:
+    """What does not fit is passed over: the log says so when the spool goes up."""
+    if b'"checkpoint"' not in line and b'"artifact"' not in line:  # nearly all lines are metrics
         return None
-    return event if isinstance(event, dict) and event.get("kind") in ("checkpoint", "artifact") else None
+    try:
+        event = parse(line)
+    except Misfit:
+        return None
+    if not isinstance(event, CheckpointSaved | ArtifactKept):
+        return None
+    source = Source.CHECKPOINT if isinstance(event, CheckpointSaved) else Source.ARTIFACT
+    return Reported(rank, source, offset, offset + len(line) + 1, event)
 
 
-def _announce(attempt_id: str, reported: Reported, uploaded: Uploaded) -> Batch:
+def _announce(attempt_id: str, reported: Reported, uploaded: Uploaded, mask: Mask | None) -> Batch:
+    """Without a `mask` no name goes up."""
     event = reported.event
     checkpoint = artifact = None
-    if reported.source is Source.CHECKPOINT:
+    if isinstance(event, CheckpointSaved):
+        metrics = mask.value(dict(event.metrics)) if mask is not None else {}
         checkpoint = CheckpointUploaded(
-            step=int(event.get("step", 0)),
+            step=event.step,
             manifest_id=uploaded.manifest_id,
             manifest_json=uploaded.manifest_json,
             source_url=uploaded.source_url,
-            metrics_json=json.dumps(event.get("metrics") or {}),
-            saved_at_ms=int(event.get("at_ms", 0)),
+            metrics_json=json.dumps(metrics),
+            saved_at_ms=event.at_ms,
             etags=uploaded.etags,
         )
     else:
         artifact = ArtifactUploaded(
-            str(event.get("name", "")),
+            mask.sentence(event.name) if mask is not None else f"withheld-{reported.rank}-{reported.offset}",
             uploaded.manifest_id,
             uploaded.manifest_json,
             uploaded.source_url,
@@ -211,6 +247,6 @@ def _announce(attempt_id: str, reported: Reported, uploaded: Uploaded) -> Batch:
 
 
 def _title(reported: Reported) -> str:
-    if reported.source is Source.CHECKPOINT:
-        return f"The checkpoint of step {reported.event.get('step')}"
-    return f'The artifact "{reported.event.get("name")}"'
+    if isinstance(reported.event, CheckpointSaved):
+        return f"The checkpoint of step {reported.event.step}"
+    return f'The artifact "{reported.event.name}"'

@@ -103,6 +103,9 @@ class Run:
             self.console.say(f"trainmaster: this run is kept in {self.setting.home}")
 
     def log(self, step: int, values: Mapping[str, Any]) -> None:
+        """The curves of a run are rank 0's: every rank usually logs the same names, and only one can be kept."""
+        if not self.is_first:
+            return
         numbers = {
             name: number
             for name, value in values.items()
@@ -111,12 +114,8 @@ class Run:
         if not numbers:
             return
         now_ms = self._now_ms()
-        if self.is_first:
-            self._tell("metrics", now_ms, step=int(step), values=numbers)
-            self.console.metrics(int(step), numbers, now_ms)
-        else:
-            # Of another kind: the curves of a run are rank 0's, and every rank usually logs the same names.
-            self._tell("rank_metrics", now_ms, rank=self.surroundings.rank, step=int(step), values=numbers)
+        self._tell("metrics", now_ms, step=int(step), values=numbers)
+        self.console.metrics(int(step), numbers, now_ms)
 
     def save_checkpoint(self, state: Mapping[str, Any], step: int, metrics: Mapping[str, Any]) -> Path | None:
         if not collective.active() and not self.is_first:

@@ -140,8 +140,9 @@ class Site:
     def processes(self, job_id: str) -> dict[str, psutil.Process]:
         """The root of what runs for this job, on each node by its name."""
         found = {}
-        for path in (self.platform.folder / "agents").glob("*/attempts/*/attempt.json"):
-            process = training_process(path.with_name("process.json"))
+        for path in (self.platform.folder / "agents").glob("*/records/*/attempt.json"):
+            attempt = path.parents[2] / "attempts" / path.parent.name
+            process = training_process(attempt / "process.json")
             if process is not None and job_id in path.read_text():
                 found[path.parents[2].name] = process
         return found

@@ -61,8 +61,7 @@ def test_other_ranks_do_not_draw_over_the_curves_of_rank_0(on_a_node: Make, tmp_
     run = on_a_node(rank=2, world_size=4)
     run.begin(10, {}, None)
     run.log(1, {"loss": 1.0})
-    [said] = events(spool(tmp_path, rank=2))
-    assert (said["kind"], said["rank"], said["values"]) == ("rank_metrics", 2, {"loss": 1.0})
+    assert not spool(tmp_path, rank=2).exists()
 
 
 def test_a_checkpoint_is_announced_before_and_after(on_a_node: Make, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agent.artifacts import upload
+from agent.job_files import JobPath
 from agent.observed import DeploymentPhase
 from agent.transfer.progress import Progress, TransferState
 from agent.wanted import Artifact
@@ -191,7 +192,7 @@ async def test_a_copy_of_the_file_with_another_time_is_as_good(
 def test_an_uploaded_checkpoint_is_announced_with_what_the_store_calls_it(s3: str, tmp_path: Path) -> None:
     (tmp_path / "b.pt").write_bytes(b"state")
     (tmp_path / "a.json").write_bytes(b"{}")
-    uploaded = upload(tmp_path, "checkpoint", s3)
+    uploaded = upload(JobPath(tmp_path.parent, tmp_path.name), "checkpoint", s3)
     store = open_store(s3)
     assert uploaded.etags == (store.etag("a.json"), store.etag("b.pt"))
 

@@ -3,120 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from agent import artifacts
+from agent.job_files import JobPath
 from agent.uplink import attempt as attempt_module
-from agent.uplink.attempt import AttemptUplink, UplinkPlan
-from agent.uplink.batch import LAUNCHER_RANK_BASE, Ack, Batch
+from agent.uplink.batch import Ack
 from agent.uplink.cursors import Source
 from agent.uplink.masking import Mask
 from agent.uplink.tail import PIECE_BYTES
-from agent.uplink.uploads import Uploaded, Uploader
-from agent.work_folder import WorkFolder, WorkFolders
+from agent.uplink.uploads import Uploaded
 from platform_core.distribution.manifest import from_json
+from tests.agent.uplink.bench import Bench
 from trainmaster.store.copying import fetch
-
-
-class Server:
-    """The other end: keeps batches by offset, as the database does."""
-
-    def __init__(self) -> None:
-        self.kept: dict[tuple[Source, int], dict[int, Batch]] = {}
-
-    def take(self, batch: Batch) -> Ack:
-        self.kept.setdefault((batch.source, batch.rank), {}).setdefault(batch.offset, batch)
-        return Ack(batch.attempt_id, batch.rank, batch.source, batch.next_offset)
-
-    def text(self, source: Source, rank: int) -> str:
-        batches = [batch for _, batch in sorted(self.kept.get((source, rank), {}).items())]
-        for earlier, later in pairwise(batches):
-            assert earlier.next_offset == later.offset
-        return b"".join(batch.data for batch in batches).decode()
-
-    def checkpoints(self) -> list[Batch]:
-        return [
-            batch
-            for (source, _), kept in self.kept.items()
-            if source is Source.CHECKPOINT
-            for batch in kept.values()
-        ]
-
-
-class Bench:
-    """A folder, an uplink on it that may be replaced as by a new agent, a server, and a clock."""
-
-    def __init__(self, folder: WorkFolder, store: Path, executor: ThreadPoolExecutor) -> None:
-        self.folder, self.store, self._executor = folder, store, executor
-        self.server, self.now = Server(), 0.0
-        self.uploader: Uploader = artifacts.upload
-        self.log_cap_bytes = 64 << 20
-        self.uplink = self.new_agent()
-
-    def new_agent(self, mask: Mask | None = Mask(())) -> AttemptUplink:
-        plan = UplinkPlan(
-            folder=self.folder,
-            node_rank=0,
-            upload_url=self.store.as_uri(),
-            keep_last=2,
-            log_cap_bytes=self.log_cap_bytes,
-            upload_limit_seconds=60,
-        )
-        self.uplink = AttemptUplink(plan, mask, lambda *a: self.uploader(*a), self._executor)
-        return self.uplink
-
-    def step(self, seconds: float = 3.0) -> list[Batch]:
-        self.now += seconds
-        return self.uplink.step(self.now)
-
-    def exchange(self) -> int:
-        """One round with the server; how many batches went up."""
-        batches = self.step()
-        for batch in batches:
-            self.uplink.acknowledge(self.server.take(batch))
-        return len(batches)
-
-    def drain(self) -> None:
-        self.uplink.end()
-        for _ in range(2000):
-            self.exchange()
-            if self.uplink.drained:
-                return
-            self.settle_uploads()
-        raise AssertionError("it never drained")
-
-    def settle_uploads(self) -> None:
-        self._executor.submit(lambda: None).result()
-
-    def log(self, text: str, rank: int = 0) -> None:
-        with open(self.folder.rank_log(rank), "a") as file:
-            file.write(text)
-
-    def event(self, **event: object) -> None:
-        with open(self.folder.spool / "rank-0.jsonl", "a") as file:
-            file.write(json.dumps(event) + "\n")
-
-    def checkpoint(self, step: int) -> Path:
-        path = self.folder.checkpoints / f"step-{step:08d}"
-        path.mkdir()
-        (path / "model.bin").write_bytes(b"weights of %d" % step)
-        self.event(
-            kind="checkpoint", at_ms=7, step=step, path=f"checkpoints/{path.name}", metrics={"loss": 0.5}
-        )
-        return path
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    folder = WorkFolders(tmp_path / "data").of("att-test-up")
-    folder.create()
-    with ThreadPoolExecutor(1) as executor:
-        yield Bench(folder, tmp_path / "store", executor)
 
 
 def test_whole_lines_go_up_as_they_come_and_the_rest_at_the_end(bench: Bench) -> None:
@@ -161,14 +62,13 @@ def test_what_was_not_acknowledged_comes_again_exactly_as_before(bench: Bench) -
 def test_a_new_agent_goes_on_where_the_server_stands(bench: Bench) -> None:
     for number in range(20):
         bench.log(f"line {number}\n")
-        bench.event(kind="metrics", step=number)
+        bench.metrics(number)
         bench.exchange()
         if number % 3 == 0:
             bench.new_agent()
     bench.drain()
     assert bench.server.text(Source.LOG, 0) == "".join(f"line {number}\n" for number in range(20))
-    steps = [json.loads(line)["step"] for line in bench.server.text(Source.SPOOL, 0).splitlines()]
-    assert steps == list(range(20))
+    assert bench.steps() == list(range(20))
 
 
 def test_a_long_log_goes_up_in_pieces(bench: Bench) -> None:
@@ -192,7 +92,7 @@ def test_a_line_longer_than_a_piece_is_cut_but_its_secret_is_not(bench: Bench) -
 def test_the_launchers_own_log_has_a_rank_of_its_own(bench: Bench) -> None:
     bench.folder.launcher_log.write_text("torchrun says\n")
     bench.drain()
-    assert bench.server.text(Source.LOG, LAUNCHER_RANK_BASE) == "torchrun says\n"
+    assert bench.notes() == "torchrun says\n"
 
 
 def test_a_refused_batch_is_dropped_and_the_next_goes_up(bench: Bench) -> None:
@@ -292,21 +192,21 @@ def test_uploaded_checkpoints_beyond_the_newest_few_leave_the_node(bench: Bench)
 def test_a_store_that_is_away_for_a_while_only_delays(bench: Bench) -> None:
     calls = []
 
-    def flaky(path: Path, kind: str, url: str) -> Uploaded:
-        calls.append(path)
+    def flaky(place: JobPath, kind: str, url: str) -> Uploaded:
+        calls.append(place)
         if len(calls) < 3:
             raise OSError("connection refused")
-        return artifacts.upload(path, kind, url)
+        return artifacts.upload(place, kind, url)
 
     bench.uploader = flaky
     bench.checkpoint(10)
     bench.drain()
     assert len(bench.server.checkpoints()) == 1
-    assert "could not be uploaded: connection refused" in bench.server.text(Source.LOG, LAUNCHER_RANK_BASE)
+    assert "could not be uploaded: connection refused" in bench.notes()
 
 
 def test_a_store_that_stays_away_does_not_hold_an_ended_attempt_for_ever(bench: Bench) -> None:
-    def away(path: Path, kind: str, url: str) -> Uploaded:
+    def away(place: JobPath, kind: str, url: str) -> Uploaded:
         raise OSError("connection refused")
 
     bench.uploader = away
@@ -314,14 +214,14 @@ def test_a_store_that_stays_away_does_not_hold_an_ended_attempt_for_ever(bench: 
     bench.now = 1e9  # long after any end
     bench.drain()
     assert bench.server.checkpoints() == []
-    assert "step 10 was not uploaded" in bench.server.text(Source.LOG, LAUNCHER_RANK_BASE)
+    assert "step 10 was not uploaded" in bench.notes()
 
 
 def test_a_path_outside_the_attempts_folder_is_not_uploaded(bench: Bench) -> None:
     bench.event(kind="artifact", name="passwords", path="../../../../../../etc/passwd")
     bench.drain()
     assert (Source.ARTIFACT, 0) not in bench.server.kept
-    assert "is not in the folder of the attempt" in bench.server.text(Source.LOG, LAUNCHER_RANK_BASE)
+    assert "does not lead to something in the folder of the attempt" in bench.notes()
 
 
 def test_an_artifact_of_one_file_goes_up_under_its_name(bench: Bench) -> None:

@@ -1,0 +1,204 @@
+"""What a job may say in its spool, as checked values. Pure: the one place that reads such a line."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from platform_core.distribution.tiling import check_path
+from platform_core.errors import TrainmasterError
+
+LONGEST_LINE = 256 * 1024 - 1
+LONGEST_NAME = 200
+MOST_VALUES = 1000  # in one line
+DEEPEST = 32
+_BEYOND = 2**63  # the first whole number that no column and no message takes
+_TEXTS = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_BRACKETS = re.compile(rb"[\[\]{}]")
+
+
+class Misfit(ValueError):
+    """The line is not one of those that the SDK writes. Says why without quoting its text, which may be a secret."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSaved:
+    step: int
+    path: str
+    metrics: tuple[tuple[str, float], ...]
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactKept:
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Goes up to the server: the fields that it reads, and no others."""
+
+    fields: Mapping[str, Any]
+
+
+Event = CheckpointSaved | ArtifactKept | Report
+
+
+def parse(line: bytes) -> Event | None:
+    """None for a kind that this version does not know. Raises Misfit."""
+    if len(line) > LONGEST_LINE:
+        raise Misfit(f"it is longer than {LONGEST_LINE:,} bytes")
+    if _depth(line) > DEEPEST:  # json.loads calls itself for each level
+        raise Misfit(f"it is nested deeper than {DEEPEST} levels")
+    try:
+        event = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        raise Misfit("it is not JSON in UTF-8") from None
+    if not isinstance(event, dict):
+        raise Misfit("it is not a JSON object")
+    match event.get("kind"):
+        case "metrics":
+            return _report(event, at_ms=_time(event), step=_step(event), values=_numbers(event, "values"))
+        case "checkpoint_started":
+            return _report(event, at_ms=_time(event), step=_step(event))
+        case "init":
+            return _init(event)
+        case "checkpoint":
+            metrics = _numbers(event, "metrics") if event.get("metrics") is not None else {}
+            return CheckpointSaved(_step(event), _path(event), tuple(metrics.items()), _time(event))
+        case "artifact":
+            return ArtifactKept(_text(event, "name", LONGEST_NAME), _path(event))
+    return None
+
+
+def _report(event: Mapping[str, Any], **fields: Any) -> Report:
+    return Report({"kind": event["kind"], **fields})
+
+
+def _init(event: Mapping[str, Any]) -> Report:
+    """Texts in parameters may be anything; what the page shows by itself has its type."""
+    fields: dict[str, Any] = {"at_ms": _time(event)}
+    for name in ("step_total", "seed"):
+        if event.get(name) is not None:
+            fields[name] = _whole(event, name)
+    if event.get("params") is not None:
+        fields["params"] = _object(event, "params")
+    if event.get("hardware") is not None:
+        fields["hardware"] = _text(event, "hardware", 10 * LONGEST_NAME)
+    if event.get("packages") is not None:
+        packages = _object(event, "packages")
+        fields["packages"] = {
+            _name(name): _text(packages, name, LONGEST_NAME)
+            for name in packages
+            if packages[name] is not None
+        }
+    return _report(event, **fields)
+
+
+def _depth(line: bytes) -> int:
+    if line.count(b"[") + line.count(b"{") <= DEEPEST:
+        return 0  # nearly all lines
+    depth = deepest = 0
+    for bracket in _BRACKETS.findall(_TEXTS.sub(b"", line)):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _whole(event: Mapping[str, Any], name: str) -> int:
+    value = event.get(name)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise Misfit(f"its {name} is {_kind(value)}, not a whole number")
+    if not -_BEYOND < value < _BEYOND:
+        raise Misfit(f"its {name} does not fit into 64 bits")
+    return value
+
+
+def _step(event: Mapping[str, Any]) -> int:
+    return _whole(event, "step")
+
+
+def _time(event: Mapping[str, Any]) -> int:
+    at_ms = _whole(event, "at_ms")
+    if at_ms < 0:
+        raise Misfit("its at_ms is negative")
+    return at_ms
+
+
+def _numbers(event: Mapping[str, Any], name: str) -> dict[str, float]:
+    values = _object(event, name)
+    if len(values) > MOST_VALUES:
+        raise Misfit(f"it has {len(values):,} {name}; {MOST_VALUES:,} fit into one line")
+    return {_name(key): _number(value, name) for key, value in values.items()}
+
+
+def _number(value: object, name: str) -> float:
+    if not isinstance(value, int | float):
+        raise Misfit(f"one of its {name} is {_kind(value)}, not a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise Misfit(f"one of its {name} is too large for a number") from None
+    return number
+
+
+def _object(event: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = event.get(name)
+    if not isinstance(value, dict):
+        raise Misfit(f"its {name} is {_kind(value)}, not an object")
+    return value
+
+
+def _text(event: Mapping[str, Any], name: str, longest: int) -> str:
+    value = event.get(name)
+    if not isinstance(value, str) or not value:
+        raise Misfit(f"its {name} is {_kind(value)}, not a text")
+    return _fit(value, f"its {_plain(name)}", longest)
+
+
+def _name(value: str) -> str:
+    if not value:
+        raise Misfit("a name in it is empty")
+    return _fit(value, "a name in it", LONGEST_NAME)
+
+
+def _fit(value: str, what: str, longest: int) -> str:
+    if len(value) > longest:
+        raise Misfit(f"{what} has {len(value):,} characters; the limit is {longest:,}")
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise Misfit(f"{what} has characters that no database keeps")
+    return value
+
+
+def _plain(name: str) -> str:
+    return name if name.isidentifier() and len(name) < 20 else "text"
+
+
+def _path(event: Mapping[str, Any]) -> str:
+    path = PurePosixPath(_text(event, "path", 1024)).as_posix()
+    try:
+        return check_path(path)
+    except TrainmasterError:
+        raise Misfit("its path does not lead to something in the folder of the attempt") from None
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "missing"
+    if isinstance(value, float):
+        return "a fraction" if math.isfinite(value) else "not finite"
+    names = {
+        str: "a text" if value else "an empty text",
+        bool: "true or false",
+        list: "a list",
+        dict: "an object",
+    }
+    return names.get(type(value), "a number")

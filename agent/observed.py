@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agent.wanted import DeploymentWanted
+from platform_core.jobs.job import EndKind
 
 
 class Phase(StrEnum):
@@ -21,7 +22,7 @@ class AttemptObserved:
     stopping: bool = False  # a stop has been ordered and is being carried out
     exit_code: int = 0  # with EXITED; 128 + signal for a killed process
     reason: str = ""
-    infrastructure: bool = False  # the platform's fault, not the script's
+    end: EndKind = EndKind.SCRIPT  # with EXITED
     uplink_drained: bool = False
     resume_damaged: bool = False  # not the bytes that were saved; `reason` says why
 

@@ -26,6 +26,7 @@ from agent.wanted import (
     WantedAction,
 )
 from platform_core.distribution.sharing import USUAL_WEIGHT, Share
+from platform_core.jobs.job import EndKind
 from trainmaster_wire.agent.v1 import session_pb2 as pb
 
 _ACTIONS = {pb.AttemptWanted.RUN: WantedAction.RUN, pb.AttemptWanted.STOP: WantedAction.STOP}
@@ -33,6 +34,12 @@ _PHASES = {
     Phase.PREPARING: pb.AttemptObserved.PREPARING,
     Phase.RUNNING: pb.AttemptObserved.RUNNING,
     Phase.EXITED: pb.AttemptObserved.EXITED,
+}
+_ENDS = {
+    EndKind.SCRIPT: pb.AttemptObserved.SCRIPT,
+    EndKind.OUT_OF_MEMORY: pb.AttemptObserved.OUT_OF_MEMORY,
+    EndKind.INFRASTRUCTURE: pb.AttemptObserved.INFRASTRUCTURE,
+    EndKind.STOPPED: pb.AttemptObserved.STOPPED,
 }
 _DEPLOYMENT_PHASES = {
     DeploymentPhase.IDLE: pb.DeploymentObserved.IDLE,
@@ -146,7 +153,7 @@ def _attempt_observed(attempt: AttemptObserved) -> pb.AttemptObserved:
         phase=_PHASES[attempt.phase],
         exit_code=attempt.exit_code,
         reason=attempt.reason,
-        infrastructure=attempt.infrastructure,
+        end=_ENDS[attempt.end],
         uplink_drained=attempt.uplink_drained,
         resume_damaged=attempt.resume_damaged,
     )

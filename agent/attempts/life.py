@@ -24,12 +24,13 @@ from agent.uplink.push import Pusher
 from agent.uplink.uploads import Uploader
 from agent.wanted import Launch
 from agent.work_folder import WorkFolder
+from platform_core.jobs.job import EndKind
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_SECONDS = 0.2
 LEAVING_GRACE_SECONDS = 10
-STOPPED_BEFORE_START = Verdict(143, "It was stopped before it started on this node.")
+STOPPED_BEFORE_START = Verdict(143, "It was stopped before it started on this node.", EndKind.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ class AttemptLife:
         except Exception as error:
             log.exception("%s is given up", self.folder.attempt_id)
             await self._ask_to_stop(0)
-            await self._end(Verdict(125, f"The agent failed: {error!r}.", True))
+            await self._end(Verdict(125, f"The agent failed: {error!r}.", EndKind.INFRASTRUCTURE))
 
     def _observe(self, **changes: object) -> None:
         self._observed = replace(self._observed, **changes)  # type: ignore[arg-type]
@@ -166,9 +167,9 @@ class AttemptLife:
             order = preparing.result()
             await asyncio.to_thread(self._launcher.start, order)
         except PreparationError as error:
-            return await self._end(Verdict(125, str(error), error.infrastructure, error.resume_damaged))
+            return await self._end(Verdict(125, str(error), error.end, error.resume_damaged))
         except LauncherError as error:
-            return await self._end(Verdict(125, str(error), True))
+            return await self._end(Verdict(125, str(error), EndKind.INFRASTRUCTURE))
         return await self._watch()
 
     async def _go_on(self, status: Alive | Ended) -> None:
@@ -231,7 +232,7 @@ class AttemptLife:
             stopping=False,
             exit_code=verdict.exit_code,
             reason=verdict.reason,
-            infrastructure=verdict.infrastructure,
+            end=verdict.end,
             resume_damaged=verdict.resume_damaged,
         )
         log.info("%s ended with %s. %s", self.folder.attempt_id, verdict.exit_code, verdict.reason)
@@ -245,7 +246,7 @@ def _write_verdict(folder: WorkFolder, verdict: Verdict) -> None:
     document = {
         "exit_code": verdict.exit_code,
         "reason": verdict.reason,
-        "infrastructure": verdict.infrastructure,
+        "end": verdict.end,
         "resume_damaged": verdict.resume_damaged,
     }
     try:
@@ -261,6 +262,6 @@ def _read_verdict(folder: WorkFolder) -> Verdict | None:
     return Verdict(
         int(document["exit_code"]),
         str(document["reason"]),
-        bool(document["infrastructure"]),
+        EndKind(document.get("end", EndKind.SCRIPT)),
         bool(document.get("resume_damaged")),
     )

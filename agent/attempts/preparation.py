@@ -14,14 +14,17 @@ from agent.launchers.contract import CONTAINER_FOLDER, LaunchOrder
 from agent.wanted import Artifact, Launch
 from agent.work_folder import WorkFolder
 from platform_core.errors import TrainmasterError
+from platform_core.jobs.job import EndKind
 
 
 class PreparationError(Exception):
     """The attempt cannot be started here; the message is a sentence."""
 
-    def __init__(self, sentence: str, infrastructure: bool, resume_damaged: bool = False) -> None:
+    def __init__(
+        self, sentence: str, end: EndKind = EndKind.INFRASTRUCTURE, resume_damaged: bool = False
+    ) -> None:
         super().__init__(sentence)
-        self.infrastructure, self.resume_damaged = infrastructure, resume_damaged
+        self.end, self.resume_damaged = end, resume_damaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,12 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
         folder.create()
         write_record(folder, launch)
     except OSError as error:
-        raise PreparationError(f"The work folder could not be made: {error}.", True) from error
+        raise PreparationError(f"The work folder could not be made: {error}.") from error
     python = "python" if launch.container_image else facts.python
     try:
         argv = command.argv_of(launch, python)
     except command.CommandError as error:
-        raise PreparationError(str(error), False) from error
+        raise PreparationError(str(error), EndKind.SCRIPT) from error
     for what, artifact, into in (
         ("code bundle", launch.code, folder.code),
         ("dataset", launch.dataset, folder.data),
@@ -88,9 +91,8 @@ def _fetch(fetch: Fetch, what: str, artifact: Artifact, into: Path, stop: Event)
     except Exception as error:  # whatever a store or the network may raise: it is a reason, not a crash
         sentence = str(error).rstrip(".") or type(error).__name__
         damaged = what == RESUME and is_damage(error, artifact.source_url)
-        raise PreparationError(
-            f"Could not fetch {what} {artifact.manifest_id}: {sentence}.", True, damaged
-        ) from error
+        told = f"Could not fetch {what} {artifact.manifest_id}: {sentence}."
+        raise PreparationError(told, resume_damaged=damaged) from error
 
 
 def _read_twice(fetch: Callable[[], None]) -> None:
@@ -117,5 +119,5 @@ def _gpus(launch: Launch, facts: NodeFacts) -> tuple[str, ...]:
     missing = [slot for slot in launch.slots if slot not in facts.gpu_uuids]
     if missing:
         slots = ", ".join(map(str, missing))
-        raise PreparationError(f"This node has no GPU in slot {slots} (any more).", True)
+        raise PreparationError(f"This node has no GPU in slot {slots} (any more).")
     return tuple(facts.gpu_uuids[slot] for slot in launch.slots)

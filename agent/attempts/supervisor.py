@@ -15,6 +15,7 @@ from agent.reconcile import ForgetAttempt, StartAttempt, StopAttempt
 from agent.uplink.masking import Mask
 from agent.wanted import Wanted
 from agent.work_folder import WorkFolder, WorkFolders
+from platform_core.jobs.job import EndKind
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class Supervisor:
         try:
             folder = self._folders.of(wanted.attempt_id)
         except ValueError as error:
-            self._stone(wanted.attempt_id, 125, str(error), infrastructure=True)
+            self._stone(wanted.attempt_id, 125, str(error), EndKind.INFRASTRUCTURE)
             return
         self._leftovers.pop(wanted.attempt_id, None)
         log.info("starting %s of %s", wanted.attempt_id, wanted.launch.job_name or wanted.launch.job_id)
@@ -95,7 +96,7 @@ class Supervisor:
             life.stop(action.grace_seconds)
         else:
             stopped = STOPPED_BEFORE_START
-            self._stone(action.attempt_id, stopped.exit_code, stopped.reason, infrastructure=False)
+            self._stone(action.attempt_id, stopped.exit_code, stopped.reason, stopped.end)
 
     def forget(self, action: ForgetAttempt) -> None:
         self._stones.pop(action.attempt_id, None)
@@ -111,13 +112,13 @@ class Supervisor:
         for life in self._lives.values():
             await life.let_go(stop)
 
-    def _stone(self, attempt_id: str, exit_code: int, reason: str, infrastructure: bool) -> None:
+    def _stone(self, attempt_id: str, exit_code: int, reason: str, end: EndKind) -> None:
         self._stones[attempt_id] = AttemptObserved(
             attempt_id,
             Phase.EXITED,
             exit_code=exit_code,
             reason=reason,
-            infrastructure=infrastructure,
+            end=end,
             uplink_drained=True,
         )
         self._tools.changed()

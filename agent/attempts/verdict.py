@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from agent.launchers.contract import Ended
+from platform_core.jobs.job import EndKind
 from platform_core.units import format_bytes
 
 # torchrun's own report of a failed rank; the root cause is the last block.
@@ -24,7 +25,7 @@ _LONGEST_REASON = 1000
 class Verdict:
     exit_code: int
     reason: str
-    infrastructure: bool = False
+    end: EndKind = EndKind.SCRIPT
     resume_damaged: bool = False  # the checkpoint to resume from is not what was saved
 
 
@@ -61,10 +62,14 @@ def _judged(
     last_lines: Mapping[int, str],
 ) -> Verdict:
     if ended.trouble:
-        return Verdict(ended.exit_code, _capital(ended.trouble), ended.vanished or ended.exit_code == 125)
+        ours = ended.vanished or ended.exit_code == 125
+        return Verdict(
+            ended.exit_code, _capital(ended.trouble), EndKind.INFRASTRUCTURE if ours else EndKind.SCRIPT
+        )
     if ended.memory_limit_bytes:
         limit = format_bytes(ended.memory_limit_bytes)
-        return Verdict(137, f"It used more memory than its limit on this node, {limit}, and was ended.")
+        told = f"It used more memory than its limit on this node, {limit}, and was ended."
+        return Verdict(137, told, EndKind.OUT_OF_MEMORY)
     if ended.stopped:
         return _stopped(ended, ranks, expected_ranks)
     if ended.exit_code == 0:
@@ -81,10 +86,11 @@ def _judged(
 
 def _stopped(ended: Ended, ranks: Mapping[int, RankEnd], expected_ranks: int) -> Verdict:
     if ended.killed_after_grace:
-        return Verdict(137, "It was asked to stop, did not end within its grace, and was killed.")
+        told = "It was asked to stop, did not end within its grace, and was killed."
+        return Verdict(137, told, EndKind.STOPPED)
     clean = 0 < expected_ranks <= len(ranks) and all(end.exit_code == 0 for end in ranks.values())
     # torchrun exits with 1 after SIGTERM even when every rank saved and left in peace: trust the ranks.
-    return Verdict(0 if clean else ended.exit_code, "It was asked to stop, and did.")
+    return Verdict(0 if clean else ended.exit_code, "It was asked to stop, and did.", EndKind.STOPPED)
 
 
 def _root_cause(launcher_log: str) -> tuple[int, int] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from platform_core.checkpointing.restore import Chosen
-from platform_core.jobs.job import Member, MemberPhase
+from platform_core.jobs.job import EndKind, Member, MemberPhase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +28,14 @@ class Placed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberObserved(Event):
-    """How far a node's part of the gang is. Reason 'infrastructure…': not the fault of the script."""
+    """How far a node's part of the gang is."""
 
     attempt: int
     node: str
     phase: MemberPhase
     exit_code: int | None = None
     reason: str = ""
+    end: EndKind = EndKind.SCRIPT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ class PreemptRequested(Event):
     """`attempt` names the attempt that was meant, so that a late copy cannot hit the next one."""
 
     attempt: int | None = None
+    leaves_ms: int | None = None  # when a node of it is taken away, by a notice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +82,6 @@ class TimeLimitReached(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLost(Event):
     node: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requeued(Event):
-    """A preempted job is put back among the pending ones; `attempt` is the last one it had."""
-
-    attempt: int
 
 
 JobEvent = (
@@ -100,7 +95,6 @@ JobEvent = (
     | PreemptRequested
     | TimeLimitReached
     | NodeLost
-    | Requeued
 )
 
 
@@ -135,8 +129,6 @@ def _what_happened(event: JobEvent) -> str:
             return "its time limit was reached"
         case NodeLost(node=node):
             return f"{node} was lost"
-        case Requeued():
-            return "it waits in the queue again"
 
 
 def _what_was_seen(event: MemberObserved) -> str:

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 from platform_core.jobs import recovery
 from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, ReleaseSlots, Step, StopMembers
-from platform_core.jobs.job import Job, Member, MemberPhase, NodeFailure, Stop
+from platform_core.jobs.job import EndKind, Job, Member, MemberPhase, NodeFailure, Stop
 from platform_core.jobs.states import JobState
 
-# Peers of a dead rank hang in a collective and cannot save, so they get little; the others may save.
+SAVE_GRACE_MS = 60_000  # a preempted job, or one over its time limit, may save
+NOTICE_GRACE_MS = 120_000  # one whose node is taken away too, if the notice leaves so much
+# Peers of a dead rank hang in a collective and cannot save.
 GRACE_MS = {
-    Stop.CANCEL: 30_000, Stop.PREEMPT: 60_000, Stop.RESTART: 10_000, Stop.RESTORE: 10_000, Stop.TIME_LIMIT: 60_000,
+    Stop.CANCEL: 30_000, Stop.PREEMPT: SAVE_GRACE_MS, Stop.RESTART: 10_000, Stop.RESTORE: 10_000,
+    Stop.TIME_LIMIT: SAVE_GRACE_MS,
 }  # fmt: skip
 
 # A stop gives way to a later one only in this direction: a person's cancel is the last word.
@@ -35,14 +38,21 @@ def is_news(member: Member, phase: MemberPhase) -> bool:
     return _ORDER[phase] > _ORDER[member.phase]
 
 
-def request_stop(job: Job, stop: Stop, reason: str) -> Step:
+def notice_grace_ms(left_ms: int, save_grace_ms: int = SAVE_GRACE_MS) -> int:
+    """What is left of a notice, up to a limit: notices may come a day ahead."""
+    return max(0, min(left_ms, max(NOTICE_GRACE_MS, save_grace_ms)))
+
+
+def request_stop(job: Job, stop: Stop, reason: str, grace_ms: int) -> Step:
     """The members are told once; a stronger stop later only changes what the end will mean."""
     if _STRENGTH.index(stop) <= _STRENGTH.index(job.stop):
         return Step(job)
     told_already = job.stop is not Stop.NONE
-    nodes = tuple(member.node for member in job.living)
     stopped = replace(job, stop=stop, reason=reason)
-    return Step(stopped, () if told_already else (StopMembers(nodes, GRACE_MS[stop]),))
+    if told_already:
+        return Step(stopped)
+    nodes = tuple(member.node for member in job.living)
+    return Step(replace(stopped, stop_grace_ms=grace_ms), (StopMembers(nodes, grace_ms),))
 
 
 def observe(job: Job, seen: Member, at_ms: int, max_restarts: int) -> Step:
@@ -90,7 +100,7 @@ def _count_failure(job: Job, seen: Member, at_ms: int) -> tuple[Job, tuple[Effec
         return job, ()
     if not job.living:
         return replace(job, stop=Stop.RESTART, reason=recovery.told(seen)), ()
-    step = request_stop(job, Stop.RESTART, recovery.told(seen))
+    step = request_stop(job, Stop.RESTART, recovery.told(seen), GRACE_MS[Stop.RESTART])
     return step.job, step.effects
 
 
@@ -99,7 +109,7 @@ def _without_consequences(job: Job) -> tuple[NodeFailure, ...]:
     exited = {
         member.node
         for member in job.members
-        if member.phase is MemberPhase.EXITED and not recovery.is_infrastructure(member.reason)
+        if member.phase is MemberPhase.EXITED and member.end is not EndKind.INFRASTRUCTURE
     }
     started = job.started_ms or 0
     return tuple(f for f in job.failures if f.at_ms < started or f.node not in exited)

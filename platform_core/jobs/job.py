@@ -17,6 +17,16 @@ class MemberPhase(StrEnum):
     LOST = "lost"
 
 
+class EndKind(StrEnum):
+    """What ended a member. Whose fault it is decides what follows."""
+
+    SCRIPT = "script"  # its own exit code, 0 included
+    OUT_OF_MEMORY = "out_of_memory"  # beyond the limit that its spec sets
+    INFRASTRUCTURE = "infrastructure"  # the platform could not run it
+    STOPPED = "stopped"  # it was asked to stop, and did
+    NODE_LOST = "node_lost"
+
+
 class Stop(StrEnum):
     """Why an active job is being stopped; NONE while it may go on."""
 
@@ -38,6 +48,7 @@ class Member:
     phase: MemberPhase = MemberPhase.ASSIGNED
     exit_code: int | None = None
     reason: str = ""
+    end: EndKind = EndKind.SCRIPT  # once it has ended
 
     @property
     def ended(self) -> bool:
@@ -78,6 +89,7 @@ class Job:
     latest_step: int = 0  # step of `latest_checkpoint`
     latest_ms: int | None = None  # when it was saved
     latest_attempt: int = 0  # the attempt that saved it: an older notice that comes late must not win
+    stop_grace_ms: int = 0  # what its members were given when they were told to stop
 
     @property
     def stopping(self) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from platform_core.jobs.job import Job, Member, MemberPhase
+from platform_core.jobs.job import EndKind, Job, Member, MemberPhase
 
 MAX_RESTARTS = 3
 FAILURES_TO_EXCLUDE = 2
-INFRASTRUCTURE = "infrastructure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +45,7 @@ def excluded(job: Job) -> tuple[str, ...]:
 
 def failed(member: Member) -> bool:
     """Ended otherwise than by its own exit code 0."""
-    if member.phase is MemberPhase.LOST:
-        return True
-    return member.phase is MemberPhase.EXITED and (member.exit_code != 0 or is_infrastructure(member.reason))
-
-
-def is_infrastructure(reason: str) -> bool:
-    """The launcher's trouble, not the script's; text after a colon says which: 'infrastructure: no space'."""
-    return reason == INFRASTRUCTURE or reason.startswith(f"{INFRASTRUCTURE}:")
+    return member.ended and (member.exit_code != 0 or member.end is not EndKind.SCRIPT)
 
 
 def told(member: Member) -> str:
@@ -61,8 +53,8 @@ def told(member: Member) -> str:
     who = f"rank {member.rank} on {member.node}"
     if member.phase is MemberPhase.LOST:
         return f"{who} was lost" + (f": {member.reason}" if member.reason else "")
-    if is_infrastructure(member.reason):
-        detail = member.reason.removeprefix(INFRASTRUCTURE).removeprefix(":").strip().rstrip(".")
+    if member.end is EndKind.INFRASTRUCTURE:
+        detail = member.reason.rstrip(".")
         return f"{member.node} could not run rank {member.rank}" + (f": {detail}" if detail else "")
     if member.reason:  # the agent knows which rank it was and why; repeating the code would say it twice
         return f"{member.node}: {member.reason.rstrip('.')}"

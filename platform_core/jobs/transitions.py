@@ -8,7 +8,7 @@ from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
 from platform_core.jobs import gang
 from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, ReleaseSlots, Step, StopMembers
-from platform_core.jobs.job import Job, Member, MemberPhase, Stop
+from platform_core.jobs.job import EndKind, Job, Member, MemberPhase, Stop
 from platform_core.jobs.recovery import MAX_RESTARTS, goes_on_from
 from platform_core.jobs.spec import JobSpec
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
@@ -46,7 +46,6 @@ TRANSITIONS: dict[tuple[JobState, type[ev.Event]], frozenset[JobState]] = {
         | {state: {JobState.CANCELLED} for state in WAITING},
         ev.PreemptRequested: _STAY,
         ev.TimeLimitReached: _STAY,
-        ev.Requeued: {_PREEMPTED: {_PENDING}},
     }.items()
     for state, targets in row.items()
 }
@@ -74,14 +73,20 @@ def submit(job_id: str, spec: JobSpec, event: ev.Submitted) -> Step:
     return Step(job, (HintScheduler(),))
 
 
-def advance(job: Job, event: ev.JobEvent, *, max_restarts: int = MAX_RESTARTS) -> Step:
+def advance(
+    job: Job,
+    event: ev.JobEvent,
+    *,
+    max_restarts: int = MAX_RESTARTS,
+    save_grace_ms: int = gang.SAVE_GRACE_MS,
+) -> Step:
     """The job after the event, and what the shell has to do. No news: the same job and no effects."""
     if _is_stale(job, event):
         return Step(job)
     allowed = TRANSITIONS.get((job.state, type(event)))
     if allowed is None:
         raise IllegalTransition(job.id, job.state, type(event).__name__, _refusal(job, event))
-    step = _apply(job, event, max_restarts)
+    step = _apply(job, event, max_restarts, save_grace_ms)
     if step.job.state not in allowed:
         story = f"{type(event).__name__} led {job.id} from {job.state} to {step.job.state}, against the table"
         raise IllegalTransition(job.id, job.state, type(event).__name__, story)
@@ -107,8 +112,6 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
             return attempt < 1 or attempt != job.attempt or (attempt, step) <= known
         case ev.CheckpointDamaged(attempt=attempt, checkpoint=checkpoint):
             return attempt != job.attempt or job.state not in ACTIVE or checkpoint != goes_on_from(job)
-        case ev.Requeued(attempt=attempt):
-            return attempt != job.attempt or job.state is _PENDING
         case ev.PreemptRequested(attempt=attempt):
             return job.state not in ACTIVE or attempt not in (None, job.attempt)
         case ev.TimeLimitReached(at_ms=at_ms):
@@ -119,16 +122,18 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
             return False
 
 
-def _apply(job: Job, event: ev.JobEvent, max_restarts: int) -> Step:
+def _apply(job: Job, event: ev.JobEvent, max_restarts: int, save_grace_ms: int) -> Step:
     match event:
         case ev.Placed():
             return Step(_placed(job, event))
         case ev.MemberObserved(node=node, phase=phase, reason=reason, at_ms=at_ms):
             code = event.exit_code if phase is MemberPhase.EXITED else None
-            seen = replace(_living(job, node), phase=phase, exit_code=code, reason=reason)
+            seen = replace(_living(job, node), phase=phase, exit_code=code, reason=reason, end=event.end)
+            if phase is MemberPhase.LOST:
+                seen = replace(seen, end=EndKind.NODE_LOST)
             return gang.observe(job, seen, at_ms, max_restarts)
         case ev.NodeLost(node=node, cause=cause, at_ms=at_ms):
-            seen = replace(_living(job, node), phase=MemberPhase.LOST, reason=cause)
+            seen = replace(_living(job, node), phase=MemberPhase.LOST, reason=cause, end=EndKind.NODE_LOST)
             return gang.observe(job, seen, at_ms, max_restarts)
         case ev.CheckpointStarted():
             return Step(replace(job, state=_CHECKPOINTING) if job.state is _RUNNING else job)
@@ -148,12 +153,14 @@ def _apply(job: Job, event: ev.JobEvent, max_restarts: int) -> Step:
             return _without(job, event)
         case ev.CancelRequested():
             return _cancelled(job, event)
-        case ev.PreemptRequested(cause=cause):
-            return gang.request_stop(job, Stop.PREEMPT, cause or "its slots were needed for more urgent work")
+        case ev.PreemptRequested(cause=cause, leaves_ms=leaves_ms, at_ms=at_ms):
+            why = cause or "its slots were needed for more urgent work"
+            grace = (
+                save_grace_ms if leaves_ms is None else gang.notice_grace_ms(leaves_ms - at_ms, save_grace_ms)
+            )
+            return gang.request_stop(job, Stop.PREEMPT, why, grace)
         case ev.TimeLimitReached(at_ms=at_ms):
-            return gang.request_stop(job, Stop.TIME_LIMIT, _over_limit(job, at_ms))
-        case ev.Requeued(cause=cause):
-            return Step(replace(job, state=_PENDING, reason=cause or job.reason), (HintScheduler(),))
+            return gang.request_stop(job, Stop.TIME_LIMIT, _over_limit(job, at_ms), save_grace_ms)
         case ev.Submitted():
             return Step(job)
 
@@ -196,20 +203,19 @@ def _without(job: Job, event: ev.CheckpointDamaged) -> Step:
     if one is None:
         left = "no other checkpoint of it is whole; clone it to begin again at step 0"
         job = replace(job, latest_checkpoint="", latest_step=0, latest_ms=None, latest_attempt=0)
-        return gang.request_stop(job, Stop.RESTORE, f"{told}; {left}")
+        return gang.request_stop(job, Stop.RESTORE, f"{told}; {left}", gang.GRACE_MS[Stop.RESTORE])
     job = replace(
         job, latest_checkpoint=one.id, latest_step=one.step, latest_ms=None, latest_attempt=one.attempt
     )
-    return gang.request_stop(
-        job, Stop.RESTORE, f"{told}; it goes on from checkpoint {one.id} at step {one.step}"
-    )
+    source = f"it goes on from checkpoint {one.id} at step {one.step}"
+    return gang.request_stop(job, Stop.RESTORE, f"{told}; {source}", gang.GRACE_MS[Stop.RESTORE])
 
 
 def _cancelled(job: Job, event: ev.CancelRequested) -> Step:
     who = event.actor.removeprefix("user:")
     reason = f"cancelled by {who}" + (f": {event.cause}" if event.cause else "")
     if job.state in ACTIVE:
-        return gang.request_stop(job, Stop.CANCEL, reason)
+        return gang.request_stop(job, Stop.CANCEL, reason, gang.GRACE_MS[Stop.CANCEL])
     return Step(replace(job, state=JobState.CANCELLED, finished_ms=event.at_ms, reason=reason))
 
 
@@ -234,4 +240,4 @@ def _refusal(job: Job, event: ev.JobEvent) -> str:
         case ev.Placed(attempt=attempt):
             return f"{job.id} {state}; only a waiting job can be placed (attempt {attempt})"
         case _:
-            return f"{job.id} {state}; only a preempted job can be put back among the pending ones"
+            return f"{job.id} {state}; {type(event).__name__} means nothing then"

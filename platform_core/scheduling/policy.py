@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from platform_core.jobs.gang import SAVE_GRACE_MS
 from platform_core.scheduling.ordering import DEFAULT_ORDER, ORDERS
 
 
@@ -16,7 +17,7 @@ class Policy:
     evicts: bool = False  # may a waiting job stop running ones that come after it in order?
     moves: bool = False  # may it also move jobs out of the way of a larger one? Only where `evicts`
     least_run_ms: int = 0  # of a job, each time it starts, before it may be evicted
-    stop_grace_ms: int = 30_000  # how long a job may save when it is told to stop
+    stop_grace_ms: int = SAVE_GRACE_MS  # how long a job may save when it is told to stop
     elastic: bool = False  # are elastic jobs shrunk for others and grown into what is idle?
     reclaims: bool = False  # are borrowers stopped for jobs within their team's guarantee?
 

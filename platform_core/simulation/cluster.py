@@ -160,8 +160,9 @@ class Cluster:
         match what:
             case What.NOTICE:
                 self.ledger.spot_notices += 1
-                self._jobs.vacate(node, self._nodes.notice(departure, now_ms), now_ms)
-                self._agenda.add(now_ms + departure.notice_ms, node, number, What.GONE)
+                gone_ms = now_ms + departure.notice_ms
+                self._jobs.vacate(node, self._nodes.notice(departure, now_ms), now_ms, gone_ms)
+                self._agenda.add(gone_ms, node, number, What.GONE)
             case What.GONE:
                 self.ledger.node_failures += not departure.notice_ms
                 self._nodes.go(departure, now_ms)

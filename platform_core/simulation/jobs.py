@@ -13,8 +13,7 @@ from platform_core.cluster.invariants import AttemptHolding
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs import events as ev
 from platform_core.jobs.effects import GangEnded, ReleaseSlots, StopMembers
-from platform_core.jobs.job import Member, MemberPhase
-from platform_core.jobs.recovery import INFRASTRUCTURE
+from platform_core.jobs.job import EndKind, Member, MemberPhase
 from platform_core.jobs.states import TERMINAL, JobState
 from platform_core.jobs.transitions import advance, submit
 from platform_core.scheduling.decisions import Placement, Room
@@ -78,7 +77,9 @@ class Jobs:
         self.changed.add(waiting.id)
         return record
 
-    def preempt(self, job_id: str, cause: str, now_ms: int, *, resize_to: int = 0) -> None:
+    def preempt(
+        self, job_id: str, cause: str, now_ms: int, *, resize_to: int = 0, leaves_ms: int | None = None
+    ) -> None:
         record = self._records[job_id]
         if record.job.stopping:
             return
@@ -87,7 +88,8 @@ class Jobs:
         else:
             self._ledger.preemptions += 1
         record.resize_to = resize_to
-        event = ev.PreemptRequested(at_ms=now_ms, actor="scheduler", cause=cause, attempt=record.job.attempt)
+        attempt = record.job.attempt
+        event = ev.PreemptRequested(at_ms=now_ms, cause=cause, attempt=attempt, leaves_ms=leaves_ms)
         self._step(record, event)
         self._look_again(record)
 
@@ -108,7 +110,7 @@ class Jobs:
             self._look_again(record)
         elif script.is_done(now_ms):
             for member in job.living:
-                self._observe(record, member.node, MemberPhase.EXITED, now_ms, exit_code=0)
+                self._observe(record, member.node, MemberPhase.EXITED, now_ms, code=0)
             return True
         elif script.works_from_ms is not None and script.next_ms <= now_ms:
             script.begin_save(now_ms)
@@ -128,15 +130,15 @@ class Jobs:
             record.script.save_last(now_ms)
         for member in record.job.living:
             if self._nodes.is_up(member.node):
-                self._observe(record, member.node, MemberPhase.EXITED, now_ms, exit_code=_KILLED)
+                self._observe(record, member.node, MemberPhase.EXITED, now_ms, _KILLED, EndKind.STOPPED)
         self._look_again(record)
 
     def on(self, node: str) -> list[Record]:
         return [self._records[job_id] for job_id in self._on[node]]
 
-    def vacate(self, node: str, cause: str, now_ms: int) -> None:
+    def vacate(self, node: str, cause: str, now_ms: int, leaves_ms: int) -> None:
         for record in self.on(node):
-            self.preempt(record.job.id, cause, now_ms)
+            self.preempt(record.job.id, cause, now_ms, leaves_ms=leaves_ms)
 
     def node_gone(self, node: str, now_ms: int) -> None:
         """Nobody has noticed yet, but no gang with a member there gets any further."""
@@ -154,8 +156,7 @@ class Jobs:
         for record in self.on(node):
             member = next(each for each in record.job.living if each.node == node)
             if member.phase is not MemberPhase.ASSIGNED or record.job.stopping:
-                reason = f"{INFRASTRUCTURE}: the node came back without it"
-                self._observe(record, node, MemberPhase.EXITED, now_ms, exit_code=-1, reason=reason)
+                self._observe(record, node, MemberPhase.EXITED, now_ms, -1, EndKind.INFRASTRUCTURE)
                 self._look_again(record)
             else:
                 self._begin(record, now_ms)
@@ -200,17 +201,14 @@ class Jobs:
         node: str,
         phase: MemberPhase,
         now_ms: int,
-        *,
-        exit_code: int | None = None,
-        reason: str = "",
+        code: int | None = None,
+        end: EndKind = EndKind.SCRIPT,
     ) -> None:
         attempt = record.job.attempt
-        self._step(
-            record,
-            ev.MemberObserved(
-                at_ms=now_ms, attempt=attempt, node=node, phase=phase, exit_code=exit_code, reason=reason
-            ),
+        seen = ev.MemberObserved(
+            at_ms=now_ms, attempt=attempt, node=node, phase=phase, exit_code=code, end=end
         )
+        self._step(record, seen)
 
     def _begin(self, record: Record, now_ms: int) -> None:
         for member in record.job.living:

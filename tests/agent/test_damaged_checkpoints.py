@@ -14,6 +14,8 @@ from tests.support.gateway import Gateway
 from trainmaster.store.copying import describe
 from trainmaster_wire.agent.v1 import session_pb2
 
+INFRASTRUCTURE, SCRIPT = session_pb2.AttemptObserved.INFRASTRUCTURE, session_pb2.AttemptObserved.SCRIPT
+
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
@@ -37,7 +39,11 @@ async def test_other_bytes_than_were_saved(gateway: Gateway, agent: AgentProcess
     manifest, _, _ = describe(saved.as_uri(), "checkpoint")
     (saved / "state.pt").write_bytes(b"Weights" + b"weights" * 99)
     ended = await resumed(gateway, agent, manifest, saved.as_uri())
-    assert (ended.exit_code, ended.infrastructure, ended.resume_damaged) == (125, True, True)
+    assert (ended.exit_code, ended.end, ended.resume_damaged) == (
+        125,
+        INFRASTRUCTURE,
+        True,
+    )
     assert "state.pt (chunk 0) was read twice and does not have the SHA-256" in ended.reason
 
 
@@ -61,7 +67,11 @@ async def test_a_store_whose_disk_is_not_mounted_says_nothing_of_the_checkpoint(
     manifest, _, _ = describe(saved.as_uri(), "checkpoint")
     shutil.rmtree(saved.parents[2])
     ended = await resumed(gateway, agent, manifest, saved.as_uri())
-    assert (ended.exit_code, ended.infrastructure, ended.resume_damaged) == (125, True, False)
+    assert (ended.exit_code, ended.end, ended.resume_damaged) == (
+        125,
+        INFRASTRUCTURE,
+        False,
+    )
 
 
 async def test_a_store_that_does_not_answer_says_nothing_of_it_either(
@@ -69,7 +79,11 @@ async def test_a_store_that_does_not_answer_says_nothing_of_it_either(
 ) -> None:
     manifest, _, _ = describe(saved.as_uri(), "checkpoint")
     ended = await resumed(gateway, agent, manifest, "http://127.0.0.1:9/checkpoint")
-    assert (ended.exit_code, ended.infrastructure, ended.resume_damaged) == (125, True, False)
+    assert (ended.exit_code, ended.end, ended.resume_damaged) == (
+        125,
+        INFRASTRUCTURE,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,4 +103,8 @@ async def test_the_script_may_find_what_was_damaged_before_it_was_uploaded(
     word = json.dumps({"exit_code": 1, "error": error})
     script = f"echo '{word}' > $TRAINMASTER_DIR/ranks/rank-0.exit; exit 1"
     ended = await resumed(gateway, agent, manifest, saved.as_uri(), "sh", "-c", script)
-    assert (ended.exit_code, ended.infrastructure, ended.resume_damaged) == (1, False, damaged)
+    assert (ended.exit_code, ended.end, ended.resume_damaged) == (
+        1,
+        SCRIPT,
+        damaged,
+    )

@@ -57,7 +57,7 @@ async def test_a_killed_agent_comes_back_and_adopts_what_runs(
 
     go_on.touch()
     ended = await gateway.until_drained("att-test-2")
-    assert (ended.exit_code, ended.infrastructure) == (3, False)
+    assert (ended.exit_code, ended.end) == (3, session_pb2.AttemptObserved.SCRIPT)
     assert gateway.log("att-test-2", 0) == "before\nafter\n"
 
 
@@ -187,7 +187,11 @@ async def test_what_cannot_be_fetched_is_the_platforms_fault_with_the_cause(
     await agent.start()
     await gateway.want(wanted("att-test-9", "sh", "-c", "true", code=code))
     ended = await gateway.until_drained("att-test-9")
-    assert (ended.phase, ended.exit_code, ended.infrastructure) == (EXITED, 125, True)
+    assert (ended.phase, ended.exit_code, ended.end) == (
+        EXITED,
+        125,
+        session_pb2.AttemptObserved.INFRASTRUCTURE,
+    )
     assert f"Could not fetch code bundle {manifest.id}:" in ended.reason
     assert "train.py" in ended.reason
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from agent.attempts.verdict import RankEnd, Verdict, judge
 from agent.launchers.contract import Ended
+from platform_core.jobs.job import EndKind
 
 TORCHRUN_REPORT = """
 E1121 04:10:03.222 elastic/multiprocessing/api.py:984] failed (exitcode: 1) local_rank: 0 (pid: 11) of binary: python
@@ -79,7 +80,8 @@ def test_a_killed_command_names_the_signal() -> None:
 
 def test_too_much_memory_is_said_with_the_number() -> None:
     ended = verdict(Ended(137, memory_limit_bytes=8 << 30), launcher_log=TORCHRUN_REPORT)
-    assert ended == Verdict(137, "It used more memory than its limit on this node, 8 GiB, and was ended.")
+    told = "It used more memory than its limit on this node, 8 GiB, and was ended."
+    assert ended == Verdict(137, told, EndKind.OUT_OF_MEMORY)
 
 
 def test_a_stop_counts_as_clean_when_every_rank_left_in_peace() -> None:
@@ -91,10 +93,12 @@ def test_a_stop_counts_as_clean_when_every_rank_left_in_peace() -> None:
 
 def test_a_kill_after_the_grace_is_said() -> None:
     ended = verdict(Ended(137, stopped=True, killed_after_grace=True))
-    assert ended == Verdict(137, "It was asked to stop, did not end within its grace, and was killed.")
+    told = "It was asked to stop, did not end within its grace, and was killed."
+    assert ended == Verdict(137, told, EndKind.STOPPED)
 
 
 def test_trouble_of_the_launcher_is_the_platforms_fault_and_a_missing_program_the_users() -> None:
-    assert verdict(Ended(137, vanished=True, trouble="it is gone")) == Verdict(137, "It is gone.", True)
+    gone = verdict(Ended(137, vanished=True, trouble="it is gone"))
+    assert gone == Verdict(137, "It is gone.", EndKind.INFRASTRUCTURE)
     missing = verdict(Ended(127, trouble='"trian" could not be started: No such file or directory.'))
-    assert missing == Verdict(127, '"trian" could not be started: No such file or directory.', False)
+    assert missing == Verdict(127, '"trian" could not be started: No such file or directory.')

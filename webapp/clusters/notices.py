@@ -38,7 +38,8 @@ def _take(node_id: str, seconds: int, actor: str) -> None:
     now = now_ms()
     cause = f"spot notice: it goes in {format_duration_ms(seconds * SECOND_MS)}"
     known = node.leaving_ms is not None
-    Node.objects.filter(id=node_id).update(leaving_ms=now + seconds * SECOND_MS)
+    leaves_ms = now + seconds * SECOND_MS
+    Node.objects.filter(id=node_id).update(leaving_ms=leaves_ms)
     if known:
         return
     live.record(
@@ -47,7 +48,7 @@ def _take(node_id: str, seconds: int, actor: str) -> None:
     )  # fmt: skip
     health.step(node, DrainRequested(at_ms=now, actor="system", cause=cause))
     told = f"{node.hostname} is taken away: {cause}"
-    leaving.send(Node, node_id=node_id, cause=told, by=actor, at_ms=now)
+    leaving.send(Node, node_id=node_id, cause=told, by=actor, at_ms=now, leaves_ms=leaves_ms)
 
 
 def is_back(node: Node, now: int) -> None:

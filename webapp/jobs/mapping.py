@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from platform_core.jobs import spec as specification
-from platform_core.jobs.job import Job, Member, MemberPhase, NodeFailure, Stop
+from platform_core.jobs.job import EndKind, Job, Member, MemberPhase, NodeFailure, Stop
 from platform_core.jobs.states import JobState
 from webapp.jobs import models
 
@@ -25,12 +25,15 @@ def job_value(row: models.Job, members: Iterable[models.Member]) -> Job:
         latest_step=row.latest_step,
         latest_ms=row.latest_ms,
         latest_attempt=row.latest_attempt,
+        stop_grace_ms=row.stop_grace_ms,
         submitted_ms=row.submitted_ms,
         started_ms=row.started_ms,
         finished_ms=row.finished_ms,
         reason=row.reason,
         members=tuple(
-            Member(m.node_id, m.rank, tuple(m.slots), MemberPhase(m.phase), m.exit_code, m.reason)
+            Member(
+                m.node_id, m.rank, tuple(m.slots), MemberPhase(m.phase), m.exit_code, m.reason, EndKind(m.end)
+            )
             for m in sorted(members, key=lambda m: m.rank)
         ),
     )
@@ -50,6 +53,7 @@ def job_columns(job: Job) -> dict[str, Any]:
         "latest_step": job.latest_step,
         "latest_ms": job.latest_ms,
         "latest_attempt": job.latest_attempt,
+        "stop_grace_ms": job.stop_grace_ms,
         "started_ms": job.started_ms,
         "finished_ms": job.finished_ms,
         "reason": job.reason,

@@ -1,6 +1,6 @@
 from django.db import models
 
-from platform_core.jobs.job import MemberPhase, Stop
+from platform_core.jobs.job import EndKind, MemberPhase, Stop
 from platform_core.jobs.states import JobState
 
 
@@ -28,6 +28,9 @@ class Job(models.Model):
     latest_step = models.BigIntegerField(default=0, help_text="step of the latest checkpoint")
     latest_ms = models.BigIntegerField(null=True, help_text="when the latest checkpoint was saved")
     latest_attempt = models.PositiveIntegerField(default=0, help_text="the attempt that saved it")
+    stop_grace_ms = models.BigIntegerField(
+        default=0, help_text="what its members were given when they were told to stop"
+    )
     reason = models.TextField(blank=True)
     submitted_ms = models.BigIntegerField()
     waiting_since_ms = models.BigIntegerField()
@@ -126,6 +129,10 @@ class Member(models.Model):
     slots = models.JSONField(help_text="slot indices on the node")
     phase = models.CharField(max_length=20, choices=[(p.value, p.value) for p in MemberPhase])
     exit_code = models.IntegerField(null=True)
+    end = models.CharField(
+        max_length=20, choices=[(e.value, e.value) for e in EndKind], default=EndKind.SCRIPT,
+        help_text="what ended it, once it has ended",
+    )  # fmt: skip
     reason = models.TextField(blank=True)
     drained = models.BooleanField(
         default=False, help_text="the agent has sent everything it had of this attempt"

@@ -28,11 +28,14 @@ class Preemption:
 
 
 @transaction.atomic
-def preempt(job_id: str, preemption: Preemption, at_ms: int, *, resize_to: int = 0) -> bool:
+def preempt(
+    job_id: str, preemption: Preemption, at_ms: int, *, resize_to: int = 0, leaves_ms: int | None = None
+) -> bool:
     """Take the slots of a job back: it may save first, and waits in the queue again. False when it has none, or gives
     them back already.
 
-    With `resize_to` it goes on with so many slots as soon as it has stopped.
+    With `resize_to` it goes on with so many slots as soon as it has stopped. `leaves_ms` is when a node of it is
+    taken away: it may save until then.
     """
     batch = stepping.Batch([job_id])
     job = batch.jobs.get(job_id)
@@ -40,7 +43,9 @@ def preempt(job_id: str, preemption: Preemption, at_ms: int, *, resize_to: int =
         return False
     # While it still counts as going on, so that a receiver can tell what it loses.
     preempted.send(Job, job=job.row, preemption=preemption, at_ms=at_ms)
-    event = PreemptRequested(at_ms=at_ms, actor="scheduler", cause=preemption.cause, attempt=job.row.attempt)
+    event = PreemptRequested(
+        at_ms=at_ms, actor="scheduler", cause=preemption.cause, attempt=job.row.attempt, leaves_ms=leaves_ms
+    )
     Job.objects.filter(id=job_id).update(resize_to=resize_to)
     batch.advance(job_id, event)
     batch.write()
@@ -48,17 +53,18 @@ def preempt(job_id: str, preemption: Preemption, at_ms: int, *, resize_to: int =
 
 
 def vacate(
-    node_id: str, kind: StopKind, cause: str, at_ms: int, *, by: str = "system", everybody: bool = False
+    node_id: str, kind: StopKind, cause: str, at_ms: int, *, by: str = "system", leaves_ms: int | None = None
 ) -> int:
-    """Jobs on this node save and start again elsewhere: the preemptible ones, or everybody. How many were asked."""
+    """Jobs on this node save and start again elsewhere: the preemptible ones, or everybody where it is taken away at
+    `leaves_ms`. How many were asked."""
     asked = 0
     preemption = Preemption(kind, cause, node=clusters.hostname(node_id), by=by)
     for job in Job.objects.filter(id__in=stepping.jobs_on(node_id), stop=Stop.NONE).order_by("id"):
-        if everybody or job.spec["preemptible"]:
-            asked += preempt(job.id, preemption, at_ms)
+        if leaves_ms is not None or job.spec["preemptible"]:
+            asked += preempt(job.id, preemption, at_ms, leaves_ms=leaves_ms)
     return asked
 
 
-def node_leaves(sender: Any, node_id: str, cause: str, by: str, at_ms: int, **_: Any) -> None:
+def node_leaves(sender: Any, node_id: str, cause: str, by: str, at_ms: int, leaves_ms: int, **_: Any) -> None:
     """The machine is taken away: whoever runs there saves what it can."""
-    vacate(node_id, StopKind.SPOT_NOTICE, cause, at_ms, by=by, everybody=True)
+    vacate(node_id, StopKind.SPOT_NOTICE, cause, at_ms, by=by, leaves_ms=leaves_ms)

@@ -3,7 +3,6 @@
 from typing import Any
 
 import yaml
-from django.conf import settings
 
 from platform_core.jobs import spec as specification
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
@@ -51,11 +50,10 @@ def answer(job: Job, now_ms: int) -> dict[str, str]:
     if job.state in TERMINAL:
         return _ended(job)
     if job.stop != "none":
-        grace = settings.STOP_GRACE_SECONDS
         return {
             "tone": "wait",
             "headline": "Stopping",
-            "detail": f"Its processes have {grace} s to save and leave.",
+            "detail": f"Its processes have {format_duration_ms(job.stop_grace_ms)} to save and leave.",
         }
     if job.state == "scheduled":
         return {"tone": "run", "headline": "It has its slots", "detail": "Its nodes have been told to begin."}

@@ -26,6 +26,7 @@ class MemberWanted:
     team: str
     attempt: int
     stopping: bool
+    stop_grace_ms: int
     nodes: int
     node_rank: int
     slots: tuple[int, ...]
@@ -76,6 +77,7 @@ def wanted_on(node_ids: Collection[str]) -> dict[str, list[MemberWanted]]:
                 team=row.attempt.job.team_id,
                 attempt=row.attempt.number,
                 stopping=_stopping(row),
+                stop_grace_ms=row.attempt.job.stop_grace_ms,
                 nodes=sizes[row.attempt_id],
                 node_rank=row.rank,
                 slots=tuple(row.slots),

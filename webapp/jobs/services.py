@@ -11,9 +11,10 @@ from django.db import IntegrityError, transaction
 from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.jobs import events
 from platform_core.jobs import spec as specification
-from platform_core.jobs.job import MemberPhase
+from platform_core.jobs.job import EndKind, MemberPhase
 from platform_core.jobs.spec import LEAST_URGENT, MOST_URGENT, JobSpec
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
+from platform_core.jobs.transitions import submit as new_job
 from platform_core.json_values import storable
 from platform_core.scheduling.decisions import Room
 from webapp.accounts import permissions
@@ -21,6 +22,7 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.jobs import hints, queries, stepping
+from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.placing import Placing, place
 from webapp.jobs.preempting import Preemption, node_leaves, preempt, vacate
@@ -94,8 +96,10 @@ def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any
         spec.team, spec.gpu_type, spec.num_gpus, lambda: queries.queued_gpus(spec.team, spec.gpu_type)
     )
     now = now_ms()
+    event = events.Submitted(at_ms=now, actor=f"user:{actor.username}")
+    value = new_job(new_id("job"), spec, event).job
     job = Job.objects.create(
-        id=new_id("job"),
+        id=value.id,
         team_id=spec.team,
         user=accounts.user(actor.username),
         name=spec.name,
@@ -104,15 +108,14 @@ def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any
         lineage=lineage,
         idempotency_key=key,
         cloned_from=cloned_from,
-        state=JobState.PENDING,
-        submitted_ms=now,
+        submitted_ms=value.submitted_ms,
         waiting_since_ms=now,
         gpu_type=spec.gpu_type,
         num_gpus=spec.num_gpus,
         priority=spec.priority,
+        **job_columns(value),
     )
-    event = events.Submitted(at_ms=now, actor=f"user:{actor.username}")
-    stepping.keep([(job, event, JobState.PENDING)])
+    stepping.keep([(job, event, value.state)])
     submitted.send(Job, job=job, spec=spec)
     hints.tick()
     return job
@@ -225,7 +228,8 @@ def _gone(member: Member, at_ms: int) -> events.MemberObserved:
         node=member.node_id,
         phase=MemberPhase.EXITED,
         exit_code=-1,
-        reason="infrastructure: the node came back without it (its data folder is new?)",
+        reason="the node came back without it (its data folder is new?)",
+        end=EndKind.INFRASTRUCTURE,
     )
 
 

@@ -91,7 +91,12 @@ class Batch:
     def advance(self, job_id: str, event: events.JobEvent) -> JobValue:
         """The job after the event. Raises IllegalTransition, and then nothing has happened to it."""
         job = self.jobs[job_id]
-        result = transitions.advance(job.value, event, max_restarts=settings.MAX_RESTARTS)
+        result = transitions.advance(
+            job.value,
+            event,
+            max_restarts=settings.MAX_RESTARTS,
+            save_grace_ms=settings.STOP_GRACE_SECONDS * 1000,
+        )
         if result.job != job.value or result.effects:
             job.value = result.job
             job.steps.append((event, result.job.state, result.effects))
@@ -154,7 +159,9 @@ def _write_members(changed: Sequence[Advancing]) -> None:
         for row in job.members:
             value = by_node.get(row.node_id)
             if value is not None and (value.phase != row.phase or value.exit_code != row.exit_code):
-                rows[row.pk] = {"phase": value.phase, "exit_code": value.exit_code, "reason": value.reason}
+                rows[row.pk] = {
+                    "phase": value.phase, "exit_code": value.exit_code, "end": value.end, "reason": value.reason,
+                }  # fmt: skip
     update_each(Member, rows)
 
 
@@ -218,7 +225,7 @@ def _carry_out(moved: Sequence[Advancing]) -> None:
     for attempt_id, event, effect in _effects(moved):
         match effect:
             case effects.StopMembers(nodes=nodes):
-                stopping.update(nodes)  # their wanted state now says stop
+                stopping.update(nodes)  # their wanted state now says stop, with the grace in the job's row
             case effects.ReleaseSlots(nodes=nodes):
                 released |= {(attempt_id, node): event.at_ms for node in nodes}
             case effects.GangEnded() | effects.HintScheduler():

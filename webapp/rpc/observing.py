@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from platform_core.jobs.events import MemberObserved
-from platform_core.jobs.job import MemberPhase
+from platform_core.jobs.job import EndKind, MemberPhase
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.checkpoints import services as checkpoints
 from webapp.clusters import services as clusters
@@ -22,6 +22,12 @@ _PHASES = {
     session_pb2.AttemptObserved.PREPARING: MemberPhase.PREPARING,
     session_pb2.AttemptObserved.RUNNING: MemberPhase.RUNNING,
     session_pb2.AttemptObserved.EXITED: MemberPhase.EXITED,
+}
+_ENDS = {
+    session_pb2.AttemptObserved.SCRIPT: EndKind.SCRIPT,
+    session_pb2.AttemptObserved.OUT_OF_MEMORY: EndKind.OUT_OF_MEMORY,
+    session_pb2.AttemptObserved.INFRASTRUCTURE: EndKind.INFRASTRUCTURE,
+    session_pb2.AttemptObserved.STOPPED: EndKind.STOPPED,
 }
 
 
@@ -94,7 +100,6 @@ def _news(
         return None  # the last metrics and the checkpoint are still on their way; recovery shall see them
     if phase == member.phase and (member.drained or not exited):
         return None  # an agent tells everything it has whenever anything changes: most of it is known
-    reason = f"infrastructure: {attempt.reason}" if attempt.infrastructure else attempt.reason
     return MemberObserved(
         at_ms=now,
         actor=f"node:{node_id}",
@@ -102,7 +107,8 @@ def _news(
         node=node_id,
         phase=phase,
         exit_code=attempt.exit_code if exited else None,
-        reason=reason if exited else "",
+        reason=attempt.reason if exited else "",
+        end=_ENDS.get(attempt.end, EndKind.SCRIPT) if exited else EndKind.SCRIPT,
     )
 
 

@@ -10,6 +10,7 @@ from django.db import transaction
 from platform_core.distribution.sharing import Share
 from platform_core.jobs import spec as specification
 from platform_core.jobs.spec import JobSpec
+from platform_core.units import SECOND_MS
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.accounts import queries as accounts
 from webapp.artifacts import queries as artifacts
@@ -93,7 +94,7 @@ def _activation(wanted: ActivationWanted) -> session_pb2.ActivationWanted:
 def _attempt(member: MemberWanted) -> session_pb2.AttemptWanted:
     action = session_pb2.AttemptWanted.STOP if member.stopping else session_pb2.AttemptWanted.RUN
     wanted = session_pb2.AttemptWanted(
-        attempt_id=member.attempt_id, action=action, grace_seconds=settings.STOP_GRACE_SECONDS
+        attempt_id=member.attempt_id, action=action, grace_seconds=-(-member.stop_grace_ms // SECOND_MS)
     )
     if not member.stopping:
         wanted.launch.CopyFrom(_launch(member, specification.parse(member.spec)))

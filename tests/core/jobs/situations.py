@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from platform_core.jobs import events as ev
 from platform_core.jobs.effects import Effect
-from platform_core.jobs.job import Job, Member, MemberPhase
+from platform_core.jobs.job import EndKind, Job, Member, MemberPhase
 from platform_core.jobs.recovery import MAX_RESTARTS
 from platform_core.jobs.spec import JobSpec, parse
 from platform_core.jobs.transitions import advance, submit
@@ -46,10 +46,17 @@ class Story:
     def place(self, *nodes: str) -> Story:
         return self.tell(ev.Placed, attempt=self.job.attempt + 1, members=members(*nodes), actor="scheduler")
 
-    def see(self, node: str, phase: MemberPhase, exit_code: int | None = None, reason: str = "") -> Story:
+    def see(
+        self,
+        node: str,
+        phase: MemberPhase,
+        exit_code: int | None = None,
+        reason: str = "",
+        end: EndKind = EndKind.SCRIPT,
+    ) -> Story:
         return self.tell(
             ev.MemberObserved,
-            attempt=self.job.attempt, node=node, phase=phase, exit_code=exit_code, reason=reason,
+            attempt=self.job.attempt, node=node, phase=phase, exit_code=exit_code, reason=reason, end=end,
         )  # fmt: skip
 
     def run(self, *nodes: str) -> Story:

@@ -13,20 +13,18 @@ from platform_core.checkpointing.restore import Chosen
 from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
 from platform_core.jobs.effects import GangEnded, ReleaseSlots, StopMembers
-from platform_core.jobs.job import Job, MemberPhase, Stop
+from platform_core.jobs.job import EndKind, Job, MemberPhase, Stop
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from platform_core.jobs.transitions import TRANSITIONS, Step, advance, submit
 from tests.core.jobs.situations import members, spec
 
 KINDS = frozenset({
     ev.Submitted, ev.Placed, ev.MemberObserved, ev.CheckpointStarted, ev.CheckpointSaved,
-    ev.CheckpointDamaged, ev.CancelRequested, ev.PreemptRequested, ev.TimeLimitReached, ev.NodeLost, ev.Requeued,
+    ev.CheckpointDamaged, ev.CancelRequested, ev.PreemptRequested, ev.TimeLimitReached, ev.NodeLost,
 })  # fmt: skip
-REFUSED = (
-    {(state, ev.Placed) for state in ACTIVE | TERMINAL}
-    | {(state, ev.CancelRequested) for state in TERMINAL}
-    | {(state, ev.Requeued) for state in frozenset(JobState) - {JobState.PREEMPTED}}
-)
+REFUSED = {(state, ev.Placed) for state in ACTIVE | TERMINAL} | {
+    (state, ev.CancelRequested) for state in TERMINAL
+}
 
 
 def new_job() -> Job:
@@ -58,18 +56,18 @@ class Happening:
 
 GANGS = {"node-a": ("node-a",), "node-b": ("node-a", "node-b"), "node-c": ("node-c", "node-b")}
 SIGHTS = (
-    (MemberPhase.ASSIGNED, None, ""), (MemberPhase.PREPARING, None, ""), (MemberPhase.RUNNING, None, ""),
-    (MemberPhase.RUNNING, None, ""), (MemberPhase.EXITED, 0, ""), (MemberPhase.EXITED, 0, ""),
-    (MemberPhase.EXITED, 1, ""), (MemberPhase.EXITED, None, ""), (MemberPhase.EXITED, 137, "out of memory"),
-    (MemberPhase.EXITED, 0, "infrastructure: no space"), (MemberPhase.LOST, None, "gone"),
+    (MemberPhase.ASSIGNED, None, EndKind.SCRIPT), (MemberPhase.PREPARING, None, EndKind.SCRIPT),
+    (MemberPhase.RUNNING, None, EndKind.SCRIPT), (MemberPhase.RUNNING, None, EndKind.SCRIPT),
+    (MemberPhase.EXITED, 0, EndKind.SCRIPT), (MemberPhase.EXITED, 0, EndKind.SCRIPT),
+    (MemberPhase.EXITED, 1, EndKind.SCRIPT), (MemberPhase.EXITED, None, EndKind.SCRIPT),
+    (MemberPhase.EXITED, 137, EndKind.OUT_OF_MEMORY), (MemberPhase.EXITED, 0, EndKind.INFRASTRUCTURE),
+    (MemberPhase.EXITED, 143, EndKind.STOPPED), (MemberPhase.LOST, None, EndKind.NODE_LOST),
 )  # fmt: skip
 SEEN = [
-    Happening(
-        ev.MemberObserved, (("node", node), ("phase", phase), ("exit_code", code), ("reason", reason)), shift
-    )
+    Happening(ev.MemberObserved, (("node", node), ("phase", phase), ("exit_code", code), ("end", end)), shift)
     for shift in (0, 0, 0, -1, 1)
     for node in GANGS
-    for phase, code, reason in SIGHTS
+    for phase, code, end in SIGHTS
 ]
 OTHERS = [
     Happening(ev.Submitted),
@@ -99,7 +97,6 @@ OTHERS = [
     *(Happening(ev.PreemptRequested, (), shift) for shift in (-1, 0, 0, 0)),
     *[Happening(ev.TimeLimitReached)] * 3,
     *(Happening(ev.NodeLost, (("node", node),)) for node in GANGS),
-    *(Happening(ev.Requeued, (), shift) for shift in (-1, 0, 0)),
 ]
 HISTORIES = st.lists(st.sampled_from(SEEN) | st.sampled_from(SEEN) | st.sampled_from(OTHERS), max_size=40)
 

@@ -10,7 +10,7 @@ from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
 from platform_core.jobs import recovery
 from platform_core.jobs.effects import GangEnded, HintScheduler, ReleaseSlots, StopMembers
-from platform_core.jobs.job import Member, NodeFailure, Stop
+from platform_core.jobs.job import EndKind, Member, NodeFailure, Stop
 from platform_core.jobs.states import JobState
 from platform_core.jobs.transitions import advance
 from tests.core.jobs.situations import (
@@ -118,7 +118,7 @@ def test_a_rank_killed_by_a_signal_is_told_as_such():
 
 
 def test_the_launchers_trouble_restarts_even_with_exit_code_zero():
-    story = running().see("node-a", EXITED, 0, "infrastructure: no space left on /var")
+    story = running().see("node-a", EXITED, 0, "no space left on /var", EndKind.INFRASTRUCTURE)
     assert story.job.stop is Stop.RESTART
     assert story.job.reason == "node-a could not run rank 0: no space left on /var"
 
@@ -159,7 +159,8 @@ def test_a_script_that_always_fails_ends_after_three_restarts():
 def test_the_launchers_sentence_is_told_without_its_full_stop():
     story = running()
     for _ in range(4):
-        story.see("node-a", EXITED, 125, "infrastructure: The disk is full.").see("node-b", EXITED, 143)
+        story.see("node-a", EXITED, 125, "The disk is full.", EndKind.INFRASTRUCTURE)
+        story.see("node-b", EXITED, 143)
         if story.job.state is JobState.PENDING:
             story.run("node-a", "node-b")
     told = "node-a could not run rank 0: The disk is full; it was restarted 3 times, and 3 is the limit"
@@ -177,7 +178,8 @@ def test_a_lost_node_is_blamed_and_not_its_peers_whose_collectives_failed_first(
 
 
 def test_the_launchers_trouble_stays_counted_when_another_node_is_lost_as_well():
-    story = running().see("node-a", EXITED, 1, "infrastructure: no space").tell(ev.NodeLost, node="node-b")
+    story = running().see("node-a", EXITED, 1, "no space", EndKind.INFRASTRUCTURE)
+    story.tell(ev.NodeLost, node="node-b")
     assert [failure.node for failure in story.job.failures] == ["node-a", "node-b"]
 
 
@@ -269,21 +271,30 @@ def test_a_late_preemption_of_an_earlier_attempt_is_ignored():
     assert story.tell(ev.PreemptRequested, attempt=1).job is before
 
 
-def test_a_preempted_job_may_be_put_back_among_the_pending():
-    story = running().tell(ev.PreemptRequested).see("node-a", EXITED, 0).see("node-b", EXITED, 0)
-    story.tell(ev.Requeued, attempt=1, cause="the nodes are back")
-    assert (story.job.state, story.job.reason) == (JobState.PENDING, "the nodes are back")
-    with pytest.raises(IllegalTransition, match="only a preempted job"):
-        running().tell(ev.Requeued, attempt=1)
-
-
-def test_a_late_copy_of_a_requeue_does_not_touch_a_job_that_was_preempted_again():
+@pytest.mark.parametrize(
+    ("notice_ms", "grace_ms"), [(120_000, 120_000), (45_000, 45_000), (24 * HOUR_MS, 120_000), (-1, 0)]
+)
+def test_a_job_on_a_node_that_is_taken_away_has_what_is_left_of_the_notice(notice_ms: int, grace_ms: int):
     story = running()
-    for _ in range(2):
-        story.tell(ev.PreemptRequested).see("node-a", EXITED, 0).see("node-b", EXITED, 0)
-        if story.job.attempt == 1:
-            story.run("node-a", "node-b")
-    assert story.tell(ev.Requeued, attempt=1).job.state is JobState.PREEMPTED
+    story.tell(ev.PreemptRequested, attempt=1, leaves_ms=story.now_ms + 1_000 + notice_ms)
+    assert story.told(StopMembers) == [StopMembers(("node-a", "node-b"), grace_ms)]
+    assert story.job.stop_grace_ms == grace_ms
+
+
+def test_an_operator_may_give_more_time_to_save():
+    job = running().job
+    for event, grace_ms in (
+        (ev.PreemptRequested(at_ms=5_000), 300_000),
+        (ev.PreemptRequested(at_ms=5_000, leaves_ms=HOUR_MS), 300_000),
+        (ev.CancelRequested(at_ms=5_000), 30_000),
+    ):
+        step = advance(job, event, save_grace_ms=300_000)
+        assert step.effects == (StopMembers(("node-a", "node-b"), grace_ms),)
+
+
+def test_a_rank_that_was_stopped_by_its_agent_alone_has_not_succeeded():
+    story = running().see("node-a", EXITED, 0, "It was asked to stop, and did.", EndKind.STOPPED)
+    assert story.job.stop is Stop.RESTART
 
 
 def test_a_job_over_its_time_limit_fails_with_both_numbers():

@@ -29,7 +29,6 @@ from tests.core.jobs.situations import members
         (ev.PreemptRequested(at_ms=1, actor="scheduler"), "scheduler asked for its slots back"),
         (ev.TimeLimitReached(at_ms=1), "its time limit was reached"),
         (ev.NodeLost(at_ms=1, node="node-a", cause="no heartbeat for 31 s"), "node-a was lost: no heartbeat for 31 s"),
-        (ev.Requeued(at_ms=1, attempt=1), "it waits in the queue again"),
     ],
 )  # fmt: skip
 def test_each_event_is_a_line_with_its_numbers_and_cause(event: ev.JobEvent, line: str):

@@ -36,7 +36,6 @@ EVENT_TONES = {
     "bad": ("Failed", "Lost", "Refused", "Revoked", "Corrupt", "Damaged", "GaveUp", "Mismatch", "Expired"),
     "wait": (
         "Suspect",
-        "Requeued",
         "Preempted",
         "Requested",
         "Reached",

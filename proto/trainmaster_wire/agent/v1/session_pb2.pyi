@@ -230,11 +230,30 @@ class AttemptObserved(_message.Message):
     RUNNING: AttemptObserved.Phase.ValueType  # 2
     EXITED: AttemptObserved.Phase.ValueType  # 3
 
+    class _End:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _EndEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[AttemptObserved._End.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        END_UNSPECIFIED: AttemptObserved._End.ValueType  # 0
+        SCRIPT: AttemptObserved._End.ValueType  # 1
+        OUT_OF_MEMORY: AttemptObserved._End.ValueType  # 2
+        INFRASTRUCTURE: AttemptObserved._End.ValueType  # 3
+        STOPPED: AttemptObserved._End.ValueType  # 4
+
+    class End(_End, metaclass=_EndEnumTypeWrapper): ...
+    END_UNSPECIFIED: AttemptObserved.End.ValueType  # 0
+    SCRIPT: AttemptObserved.End.ValueType  # 1
+    OUT_OF_MEMORY: AttemptObserved.End.ValueType  # 2
+    INFRASTRUCTURE: AttemptObserved.End.ValueType  # 3
+    STOPPED: AttemptObserved.End.ValueType  # 4
+
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     PHASE_FIELD_NUMBER: _builtins.int
     EXIT_CODE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
-    INFRASTRUCTURE_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
     UPLINK_DRAINED_FIELD_NUMBER: _builtins.int
     RESUME_DAMAGED_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
@@ -243,8 +262,8 @@ class AttemptObserved(_message.Message):
     """with EXITED; 128 + signal for a killed process"""
     reason: _builtins.str
     """a sentence, e.g. "could not fetch code bundle man-…: …" """
-    infrastructure: _builtins.bool
-    """the platform's fault, not the script's"""
+    end: Global___AttemptObserved.End.ValueType
+    """with EXITED: what ended it"""
     uplink_drained: _builtins.bool
     """every metric, log line and checkpoint of it has been acknowledged"""
     resume_damaged: _builtins.bool
@@ -256,13 +275,13 @@ class AttemptObserved(_message.Message):
         phase: Global___AttemptObserved.Phase.ValueType = ...,
         exit_code: _builtins.int = ...,
         reason: _builtins.str = ...,
-        infrastructure: _builtins.bool = ...,
+        end: Global___AttemptObserved.End.ValueType = ...,
         uplink_drained: _builtins.bool = ...,
         resume_damaged: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "exit_code", b"exit_code", "infrastructure", b"infrastructure", "phase", b"phase", "reason", b"reason", "resume_damaged", b"resume_damaged", "uplink_drained", b"uplink_drained"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "end", b"end", "exit_code", b"exit_code", "phase", b"phase", "reason", b"reason", "resume_damaged", b"resume_damaged", "uplink_drained", b"uplink_drained"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,214 @@
+"""The parallelism planner against measured steps: `python -m benchmarks.planner --rows FILE.csv --gpu
+a100-80gb`.
+
+The file has one training step a row, with the columns of VIA-Research/vTrain: # GPUs, global batch, micro
+batch, hidden size, attention heads, # layers, sequence length, tensor parallelism, data parallelism, pipeline
+parallelism, iteration time (ms); and perhaps vocabulary (51200), virtual stages (1), recompute (full,
+selective or none; full) and sequence parallel (yes or no; no).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+import click
+
+from benchmarks.planner_figure import scatter
+from benchmarks.planner_published import published
+from platform_core.parallelism.calibration import calibrate, errors, errors_leave_one_out
+from platform_core.parallelism.hardware import GPUS, Cluster
+from platform_core.parallelism.layout import MEGATRON, MODERN, Layout, Recipe, Recompute, refusals
+from platform_core.parallelism.model_shape import ModelShape, gpt
+from platform_core.parallelism.plan import title
+from platform_core.parallelism.search import search
+from platform_core.parallelism.step_time import step_time
+
+RECIPES = {"megatron": MEGATRON, "modern": MODERN}
+VOCABULARY = 51_200  # of GPT-2, padded by Megatron
+CALIBRATION_ROWS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    shape: ModelShape
+    layout: Layout
+    global_batch: int
+    measured: float  # seconds
+    predicted: float
+
+    @property
+    def step(self) -> tuple[float, float]:
+        return self.predicted, self.measured
+
+    @property
+    def group(self) -> str:
+        """What one would choose a layout for: a model, a batch and a number of GPUs."""
+        return f"{self.shape.parameters / 1e9:.3g} B, batch {self.global_batch}, {self.layout.gpus} GPUs"
+
+
+def read_rows(path: Path, cluster: Cluster, recipe: Recipe) -> Iterator[Row]:
+    with path.open(newline="") as file:
+        for number, line in enumerate(csv.DictReader(file), start=2):
+            try:
+                yield _row(line, cluster, recipe)
+            except (KeyError, ValueError) as problem:
+                raise click.ClickException(f"{path}, line {number}: {problem}") from problem
+
+
+def _row(line: Mapping[str, str], cluster: Cluster, recipe: Recipe) -> Row:
+    def number(column: str, otherwise: int = 0) -> int:
+        text = (line.get(column) or "").strip()
+        if not text and not otherwise:
+            raise ValueError(f"the column {column!r} is missing or empty")
+        return int(text) if text else otherwise
+
+    shape = gpt(
+        number("# layers"), number("hidden size"), number("attention heads"),
+        number("sequence length"), number("vocabulary", VOCABULARY),
+    )  # fmt: skip
+    layout = Layout(
+        data=number("data parallelism"),
+        tensor=number("tensor parallelism"),
+        pipeline=number("pipeline parallelism"),
+        virtual=number("virtual stages", 1),
+        micro_batch=number("micro batch"),
+        sequence_parallel=(line.get("sequence parallel") or "no").strip().lower() == "yes",
+        recompute=Recompute((line.get("recompute") or "full").strip().lower()),
+    )
+    if layout.gpus != number("# GPUs"):
+        raise ValueError(f"{line['# GPUs']} GPUs, but the degrees of parallelism make {layout.gpus}")
+    sized = cluster.holding(layout.gpus)
+    batch = number("global batch")
+    for refusal in refusals(shape, layout, sized, batch):
+        raise ValueError(refusal.sentence)
+    predicted = step_time(shape, layout, sized, recipe, batch).total
+    return Row(shape, layout, batch, float(line["iteration time (ms)"]) / 1_000, predicted)
+
+
+def regret(rows: Sequence[Row]) -> dict[str, float]:
+    """By how many per cent the plan ranked first was slower than the best measured, in each group with a
+    choice."""
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row.group].append(row)
+    return {
+        name: _percent(
+            min(group, key=lambda row: row.predicted).measured / min(row.measured for row in group) - 1
+        )
+        for name, group in sorted(groups.items())
+        if len({row.layout for row in group}) > 1
+    }
+
+
+def summary(rows: Sequence[Row]) -> dict[str, object]:
+    steps = [row.step for row in rows]
+    plain, left_out = errors(steps), errors_leave_one_out(steps)
+    chosen = regret(rows)
+    return {
+        "rows": len(rows),
+        "mape": _percent(mean(map(abs, plain))),
+        "bias": _percent(mean(plain)),
+        "worst": _percent(max(plain, key=abs)),
+        "mape_leave_one_out": _percent(mean(map(abs, left_out))),
+        "worst_leave_one_out": _percent(max(left_out, key=abs)),
+        "calibration": round(calibrate(steps).factor, 4),
+        "mape_few_rows": _few_rows(steps),
+        "regret": {"worst": max(chosen.values(), default=0.0), **chosen},
+    }
+
+
+def _few_rows(steps: Sequence[tuple[float, float]]) -> float | None:
+    """Calibrated with ten rows that lie evenly in the file, and tested on all others."""
+    if len(steps) < 2 * CALIBRATION_ROWS:
+        return None
+    known = {at * len(steps) // CALIBRATION_ROWS for at in range(CALIBRATION_ROWS)}
+    factor = calibrate([steps[at] for at in sorted(known)]).factor
+    others = [(factor * predicted, took) for at, (predicted, took) in enumerate(steps) if at not in known]
+    return _percent(mean(map(abs, errors(others))))
+
+
+def _percent(share: float) -> float:
+    return round(100 * share, 2)
+
+
+def time_search() -> dict[str, object]:
+    """310 B on 512 H100, the whole space, on one core."""
+    shape, cluster = gpt(96, 16_384, 128, 4_096, VOCABULARY), Cluster(GPUS["h100-80gb"], 64, 8, 400e9)
+    begun = time.process_time()
+    answer = search(shape, cluster, MODERN, 2_048)
+    return {
+        "search": "310 B on 512 h100-80gb",
+        "cpu_seconds": round(time.process_time() - begun, 3),
+        "looked_at": answer.looked_at,
+        "pruned": answer.pruned,
+        "first": title(answer.plans[0].layout),
+        "step_ms": answer.plans[0].step_ms,
+    }
+
+
+@click.command()
+@click.option(
+    "--rows", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Measured steps."
+)
+@click.option("--gpu", type=click.Choice(sorted(GPUS)), default="a100-80gb", show_default=True)
+@click.option("--network-gbit", type=float, default=800.0, show_default=True, help="Of one node.")
+@click.option("--gpus-per-node", type=int, default=8, show_default=True)
+@click.option(
+    "--recipe", type=click.Choice(sorted(RECIPES)), default="megatron", show_default=True, help="Software."
+)
+@click.option(
+    "--figure",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draws an SVG.",
+)
+@click.option(
+    "--published",
+    "tables",
+    is_flag=True,
+    help="Others' figures; times a search.",
+)
+def main(
+    path: Path | None,
+    gpu: str,
+    network_gbit: float,
+    gpus_per_node: int,
+    recipe: str,
+    figure: Path | None,
+    tables: bool,
+) -> None:
+    """Predicts measured training steps and prints one JSON line; all errors in per cent of what was measured.
+
+    \b
+    rows                  how many steps
+    mape, bias, worst     mean absolute error, mean error, and the largest one, nothing calibrated
+    mape_leave_one_out    the same of each step when one constant is calibrated on all the others
+    worst_leave_one_out   the largest of these
+    calibration           that constant, from all rows: the median of measured / predicted
+    mape_few_rows         calibrated on ten rows that lie evenly in the file, tested on all others
+    regret                how much slower than the best measured the plan was that is ranked first, for
+                          each model, batch and number of GPUs, and the worst of these
+    """
+    if path:
+        cluster = Cluster(GPUS[gpu], 1, gpus_per_node, network_gbit * 1e9 / 8)
+        rows = list(read_rows(path, cluster, RECIPES[recipe]))
+        if not rows:
+            raise click.ClickException(f"{path} has no rows")
+        click.echo(json.dumps(summary(rows)))
+        if figure:
+            figure.write_text(scatter([row.step for row in rows], path.stem))
+    if tables:
+        for line in [*published(), time_search()]:
+            click.echo(json.dumps(line))
+    if not path and not tables:
+        raise click.UsageError("nothing to do: give --rows FILE or --published")
+
+
+if __name__ == "__main__":
+    main()

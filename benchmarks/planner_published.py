@@ -1,0 +1,128 @@
+"""Training speeds that others published, and what the planner says of the same layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from platform_core.parallelism.fitting import fit
+from platform_core.parallelism.hardware import GPUS, Cluster
+from platform_core.parallelism.layout import MEGATRON, MODERN, Kernels, Layout, Precision, Recipe, Recompute
+from platform_core.parallelism.model_shape import ModelShape, gpt
+from platform_core.parallelism.step_time import step_time
+from platform_core.units import GIB
+
+LLAMA_8B = ModelShape(32, 4_096, 32, 8_192, 128_256, 8, 0, 14_336, True, False, False, False)
+LLAMA_70B = replace(LLAMA_8B, layers=80, hidden=8_192, heads=64, ffn=28_672)
+LLAMA_405B = replace(LLAMA_8B, layers=126, hidden=16_384, heads=128, ffn=53_248)
+EAGER = replace(MODERN, kernels=Kernels.EAGER, head_traffic=30)
+FLOAT8 = replace(MODERN, precision=Precision.FP8)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """`unit`: s (a step), tokens/s or TFLOP/s (of one GPU)."""
+
+    source: str
+    name: str
+    shape: ModelShape
+    layout: Layout
+    cluster: Cluster
+    recipe: Recipe
+    global_batch: int
+    unit: str
+    value: float
+    memory_gib: float = 0.0
+
+
+def published() -> Iterator[dict[str, object]]:
+    for case in (*_korthikanti(), *_torchtitan(), *_llama_3()):
+        seconds = step_time(case.shape, case.layout, case.cluster, case.recipe, case.global_batch).total
+        predicted = {
+            "s": seconds,
+            "tokens/s": case.global_batch * case.shape.sequence / seconds / case.layout.gpus,
+            "TFLOP/s": case.global_batch * case.shape.flops() / seconds / case.layout.gpus / 1e12,
+        }[case.unit]
+        line: dict[str, object] = {
+            "source": case.source,
+            "case": case.name,
+            "unit": case.unit,
+            "published": case.value,
+            "predicted": round(predicted, 2 if case.unit == "s" else None),
+            "error": round(100 * (predicted / case.value - 1), 1),
+        }
+        if case.memory_gib:
+            held = fit(case.shape, case.layout, case.cluster, case.recipe, case.global_batch).memory
+            line |= {"memory_gib": case.memory_gib, "predicted_gib": round(held.total / GIB, 1)}
+        yield line
+
+
+def _korthikanti() -> Iterator[Measurement]:
+    """Korthikanti et al. 2022 (arXiv 2205.05198), tables 3 and 5: Selene, 8 x A100 80 GB and 8 x 200 Gb/s a
+    node."""
+    rows = (
+        ("22 B", 48, 6_144, 64, 1, 1, 8, 4, 4, 1.42, 1.10),
+        ("175 B", 96, 12_288, 96, 8, 3, 64, 64, 1, 18.13, 13.75),
+        ("530 B", 105, 20_480, 128, 35, 3, 280, 280, 1, 49.05, 37.83),
+        ("1 T", 128, 25_600, 160, 64, 1, 512, 512, 1, 94.42, 71.49),
+    )
+    for name, layers, hidden, heads, stages, virtual, gpus, batch, micro, full, selective in rows:
+        shape = gpt(layers, hidden, heads, 2_048, 51_200)
+        cluster = Cluster(GPUS["a100-80gb"], gpus // 8, 8, 200e9)
+        layout = Layout(
+            tensor=8, pipeline=stages, virtual=virtual, micro_batch=micro, recompute=Recompute.FULL
+        )
+        better = replace(layout, recompute=Recompute.SELECTIVE, sequence_parallel=True)
+        source = "Korthikanti 2022, table 5"
+        yield Measurement(source, f"{name}, full", shape, layout, cluster, MEGATRON, batch, "s", full)
+        yield Measurement(
+            source, f"{name}, selective", shape, better, cluster, MEGATRON, batch, "s", selective
+        )
+
+
+def _torchtitan() -> Iterator[Measurement]:
+    """torchtitan (arXiv 2410.06511), H100 of 96 GB at 500 W. It recomputes by operator for 8 B, which lies
+    between `none` and `full`; `full` stands here. 405 B keeps whole weights and gradients on each stage, which
+    is ZeRO 1 of ours, and its schedules differ by 1.28, which eight micro-batches explain."""
+    source = "torchtitan"
+    for gpus, eager, compiled, float8 in (
+        (8, (5_762, 82.4), (6_667, 77.0), (8_532, 76.8)),
+        (128, (5_605, 67.0), (6_514, 62.0), (8_380, 61.8)),
+    ):
+        layout = Layout(data=gpus, micro_batch=2, zero=3, recompute=Recompute.FULL)
+        for name, recipe, (speed, memory) in (
+            ("eager", EAGER, eager),
+            ("compiled", MODERN, compiled),
+            ("float8", FLOAT8, float8),
+        ):
+            case = f"8 B, {gpus} GPUs, {name}"
+            yield Measurement(
+                source, case, LLAMA_8B, layout, _meta(gpus), recipe, 2 * gpus, "tokens/s", speed, memory
+            )
+    layout = Layout(32, 8, micro_batch=16, zero=3, sequence_parallel=True, recompute=Recompute.FULL)
+    yield Measurement(
+        source, "70 B, FSDP 32 x TP 8", LLAMA_70B, layout, _meta(256), FLOAT8, 512, "tokens/s", 829, 71.9
+    )
+    for name, virtual, speed, memory in (("1F1B", 1, 100, 82.5), ("interleaved", 2, 128, 72.7)):
+        layout = Layout(8, 8, 1, 8, virtual, zero=1, sequence_parallel=True, recompute=Recompute.FULL)
+        case = f"405 B, {name}"
+        yield Measurement(source, case, LLAMA_405B, layout, _meta(512), FLOAT8, 64, "tokens/s", speed, memory)
+
+
+def _meta(gpus: int) -> Cluster:
+    return Cluster(GPUS["h100-96gb"], gpus // 8, 8, 400e9)
+
+
+def _llama_3() -> Iterator[Measurement]:
+    """The Llama 3 Herd of Models (arXiv 2407.21783), table 4: H100 80 GB, 400 Gb/s a GPU."""
+    for name, data, context, sequence, batch, speed in (
+        ("8,192 GPUs", 64, 1, 8_192, 2_048, 430),
+        ("16,384 GPUs", 128, 1, 8_192, 2_048, 400),
+        ("16,384 GPUs, long", 8, 16, 131_072, 128, 380),
+    ):
+        shape = replace(LLAMA_405B, sequence=sequence)
+        layout = Layout(data, 8, context, 16, 4, zero=1, sequence_parallel=True)
+        cluster = Cluster(GPUS["h100-80gb"], layout.gpus // 8, 8, 400e9)
+        yield Measurement(
+            "Llama 3, table 4", f"405 B, {name}", shape, layout, cluster, MODERN, batch, "TFLOP/s", speed
+        )

@@ -1,0 +1,176 @@
+"""Bytes that one GPU holds, by part and by pipeline stage.
+
+Model states: Rajbhandari et al. 2020 (ZeRO, arXiv 1910.02054, section 3.1 and figure 1). Activations:
+Korthikanti et al. 2022 (arXiv 2205.05198, section 4, table 2 and appendix B).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from platform_core.parallelism.hardware import Cluster
+from platform_core.parallelism.layout import Kernels, Layout, Precision, Recipe, Recompute
+from platform_core.parallelism.model_shape import ModelShape
+from platform_core.units import GIB
+
+WEIGHT_BYTES = 2
+OPTIMIZER_BYTES = 12  # fp32 copy, momentum, variance (mixed-precision Adam)
+CONTEXT_BYTES = 2 * GIB  # CUDA context, NCCL buffers, cuBLAS workspace
+FRAGMENTATION = 0.03  # of what is allocated
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Of one rank of one pipeline stage, in bytes."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    head: int  # embedding dropout on the first stage, logits on the last
+    working: int  # one layer recomputed, gathered or prefetched
+    reserve: int
+
+    @property
+    def total(self) -> int:
+        parts = (self.weights, self.gradients, self.optimizer, self.activations, self.head, self.working)
+        return sum(parts) + self.reserve
+
+
+def stage_parameters(shape: ModelShape, layout: Layout, stage: int) -> int:
+    """Of one rank, before ZeRO: the largest stage takes the odd layers; ends hold the embedding and the
+    head."""
+    layers = layers_of(shape, layout, stage)
+    dense = layers * shape.dense_layer_parameters
+    if stage == 0:
+        dense += shape.embedding_parameters
+    if stage == layout.pipeline - 1:
+        dense += shape.head_parameters
+        if layout.pipeline > 1 and shape.tied_embeddings:
+            dense += shape.vocabulary * shape.hidden  # a copy of the first stage's
+    return -(-dense // layout.tensor) + expert_parameters(shape, layout, stage)
+
+
+def expert_parameters(shape: ModelShape, layout: Layout, stage: int) -> int:
+    """Of the routed experts of one rank."""
+    return -(
+        -layers_of(shape, layout, stage) * shape.expert_layer_parameters // (layout.tensor * layout.expert)
+    )
+
+
+def layers_of(shape: ModelShape, layout: Layout, stage: int) -> int:
+    """The first stages take one layer more where they do not divide evenly."""
+    base, odd = divmod(shape.layers, layout.pipeline)
+    return base + (1 if stage < odd else 0)
+
+
+def model_states(parameters: int, shards: int, zero: int, gradient_bytes: int) -> tuple[int, int, int]:
+    """Weights, gradients and optimizer. 16 bytes of a parameter with fp16 gradients, 18 with fp32 ones."""
+    weights = WEIGHT_BYTES * parameters
+    gradients = gradient_bytes * parameters
+    optimizer = OPTIMIZER_BYTES * parameters
+    return (
+        -(-weights // shards) if zero == 3 else weights,
+        -(-gradients // shards) if zero >= 2 else gradients,
+        -(-optimizer // shards) if zero >= 1 else optimizer,
+    )
+
+
+def layer_activations(shape: ModelShape, layout: Layout, recipe: Recipe, recompute: Recompute) -> int:
+    """Bytes that one layer keeps of one micro-batch. For a GPT this is s b h (10 + 24/t + 5 a s/(h t)) and its
+    relatives, to the digit."""
+    tokens = layout.micro_batch * (shape.sequence // layout.context)
+    if recompute is Recompute.FULL:
+        return 2 * tokens * shape.hidden // (layout.tensor if layout.sequence_parallel else 1)
+    masks = 2 if recipe.dropout else 0
+    replicated = (8 + masks) * shape.hidden  # two norms, two inputs of linear layers
+    gathered = 2 * (2 * shape.query_width + 2 * shape.kv_width)  # q, k, v, output of the attention
+    # kept of an MLP: input and output of the activation; gated also both factors of the product, unless one
+    # kernel has it all
+    tensors = 2 if not shape.gated else 3 if recipe.kernels is Kernels.COMPILED else 4
+    mlp = 2 * shape.active_inner * tensors
+    moved = (
+        4 * shape.hidden * shape.experts_per_token if shape.experts else 0
+    )  # dispatched, and to be combined
+    core = 0
+    if recompute is Recompute.NONE:
+        rows = shape.heads * (shape.sequence if not recipe.flash_attention else 0)
+        core = rows * (5 if recipe.dropout else 2) + (4 * shape.heads if recipe.flash_attention else 0)
+    split = gathered + mlp + moved + core
+    if layout.sequence_parallel:
+        split, replicated = split + replicated, 0
+    return tokens * replicated + -(-tokens * split // layout.tensor)
+
+
+def in_flight(layout: Layout, stage: int, micro_batches: int) -> tuple[int, int]:
+    """Chunks of layers kept at once on a stage, and chunks that a stage has.
+
+    1F1B: p - stage micro-batches. Interleaved: 2 (p - stage - 1) + (v - 1) p + 1 chunks, on the first stage
+    the published 1 + (p - 1)/(p v) of the whole model (Korthikanti et al. 2022, section 4.2.3).
+    """
+    p, v = layout.pipeline, layout.virtual
+    kept = p - stage if v == 1 else 2 * (p - stage - 1) + (v - 1) * p + 1
+    return min(kept, micro_batches * v), v
+
+
+def memory(
+    shape: ModelShape, layout: Layout, cluster: Cluster, recipe: Recipe, global_batch: int, stage: int = 0
+) -> Memory:
+    """What the fullest rank of the stage holds at its peak."""
+    parameters = stage_parameters(shape, layout, stage)
+    weights, gradients, optimizer = _states(shape, layout, recipe, stage, parameters)
+    layers = layers_of(shape, layout, stage)
+    chunks, chunks_here = in_flight(layout, stage, layout.micro_batches(global_batch))
+    kept = layer_activations(shape, layout, recipe, layout.recompute)
+    activations = -(-kept * layers * chunks // chunks_here)
+    working = _working(shape, layout, recipe, parameters // max(1, layers))
+    head = _ends(shape, layout, recipe, stage)
+    dynamic = weights + gradients + activations + working + head
+    reserve = CONTEXT_BYTES + round(FRAGMENTATION * dynamic)
+    return Memory(weights, gradients, optimizer, activations, head, working, reserve)
+
+
+def _states(
+    shape: ModelShape, layout: Layout, recipe: Recipe, stage: int, parameters: int
+) -> tuple[int, int, int]:
+    """Experts are replicated over fewer ranks than the rest, so ZeRO divides them by less."""
+    experts = expert_parameters(shape, layout, stage)
+    shards = max(1, layout.shards // layout.expert)
+    dense = model_states(parameters - experts, layout.shards, layout.zero, recipe.gradient_bytes)
+    routed = model_states(experts, shards, layout.zero, recipe.gradient_bytes)
+    weights, gradients, optimizer = (one + other for one, other in zip(dense, routed, strict=True))
+    return weights, gradients, 0 if layout.offload else optimizer
+
+
+def _working(shape: ModelShape, layout: Layout, recipe: Recipe, layer_parameters: int) -> int:
+    working = 0
+    if layout.recompute is not Recompute.NONE:
+        whole = layer_activations(shape, layout, recipe, Recompute.NONE)
+        working += whole - layer_activations(shape, layout, recipe, layout.recompute)
+    if layout.zero == 3:
+        # one layer in use and the next one gathered, and the gradient of one before it is scattered
+        working += (2 * WEIGHT_BYTES + recipe.gradient_bytes) * layer_parameters
+    if recipe.precision is Precision.FP8:
+        working += layer_parameters  # the weights once more, in eight bits
+    return working
+
+
+def _ends(shape: ModelShape, layout: Layout, recipe: Recipe, stage: int) -> int:
+    """Appendix B: the mask of the embedding's dropout for every micro-batch in flight; behind the last layer
+    the inputs of norm and product, and logits in fp32: 4 s b h (1 + V/h) / t."""
+    tokens = layout.micro_batch * (shape.sequence // layout.context)
+    total = 0
+    if stage == 0 and recipe.dropout:
+        total += tokens * shape.hidden * layout.pipeline // (layout.tensor if layout.sequence_parallel else 1)
+    if stage == layout.pipeline - 1:
+        total += -(-4 * tokens * (shape.hidden + shape.vocabulary) // layout.tensor)
+    return total
+
+
+def fullest(
+    shape: ModelShape, layout: Layout, cluster: Cluster, recipe: Recipe, global_batch: int
+) -> tuple[int, Memory]:
+    """The stage that needs most, and its memory: the first, the last, or the one where the odd layers end."""
+    stages = {0, layout.pipeline - 1, max(0, shape.layers % layout.pipeline - 1)}
+    held = ((stage, memory(shape, layout, cluster, recipe, global_batch, stage)) for stage in sorted(stages))
+    return max(held, key=lambda pair: (pair[1].total, -pair[0]))

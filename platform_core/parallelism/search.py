@@ -1,0 +1,136 @@
+"""The fastest layouts that fit: every layout has a lower bound of its step time, and those that cannot win are
+not looked at."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from platform_core.parallelism.calibration import Calibration
+from platform_core.parallelism.communication import layer_traffic
+from platform_core.parallelism.fitting import fit
+from platform_core.parallelism.hardware import Cluster
+from platform_core.parallelism.layer_time import Slice, layer
+from platform_core.parallelism.layout import Layout, Recipe, Refusal
+from platform_core.parallelism.model_shape import ModelShape
+from platform_core.parallelism.plan import Plan, plan_of
+from platform_core.parallelism.search_space import Limits, layouts
+from platform_core.parallelism.step_time import step_time
+
+Key = tuple[float, tuple[int, ...]]
+AS_GOOD = 1.02  # of the fastest step: less than the model can tell apart
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Plans from the fastest on. `refused`: the fastest of those that do not fit, by its bound, and why."""
+
+    plans: tuple[Plan, ...]
+    looked_at: int
+    pruned: int
+    too_large: int
+    refused: tuple[Layout, Refusal] | None
+    offloaded: bool = False
+
+    @property
+    def simplest(self) -> Plan | None:
+        """Of the plans that are as good as the fastest, the one with the fewest kinds of parallelism."""
+        good = [plan for plan in self.plans if plan.step.total <= AS_GOOD * self.plans[0].step.total]
+        return min(good, key=lambda plan: order(plan.layout), default=None)
+
+
+def search(
+    shape: ModelShape,
+    cluster: Cluster,
+    recipe: Recipe,
+    global_batch: int,
+    limits: Limits | None = None,
+    keep: int = 10,
+    calibration: Calibration | None = None,
+) -> Answer:
+    """The `keep` fastest plans. Where nothing fits, it looks again with the optimizer in the memory of the
+    hosts."""
+    limits = limits or Limits()
+    found = _search(shape, cluster, recipe, global_batch, limits, keep, calibration or Calibration())
+    if found.plans or limits.offload:
+        return found
+    hosts = replace(limits, offload=True)
+    again = _search(shape, cluster, recipe, global_batch, hosts, keep, calibration or Calibration())
+    return replace(again, refused=found.refused, offloaded=True)
+
+
+def _search(
+    shape: ModelShape,
+    cluster: Cluster,
+    recipe: Recipe,
+    global_batch: int,
+    limits: Limits,
+    keep: int,
+    calibration: Calibration,
+) -> Answer:
+    bounded = sorted(
+        (
+            (lower_bound(shape, layout, cluster, recipe, global_batch), order(layout), layout)
+            for layout in layouts(shape, cluster, recipe, global_batch, limits)
+        ),
+        key=lambda entry: entry[:2],
+    )
+    best: list[tuple[Key, Layout]] = []
+    seen: Counter[str] = Counter()
+    refused: tuple[Layout, Refusal] | None = None
+    for bound, sequence, layout in bounded:
+        if len(best) == keep and bound > best[-1][0][0]:
+            break
+        seen["looked at"] += 1
+        verdict = fit(shape, layout, cluster, recipe, global_batch).refusal
+        if verdict:
+            seen["too large"] += 1
+            refused = refused or (layout, verdict)
+            continue
+        seconds = step_time(shape, layout, cluster, recipe, global_batch).total
+        insort(best, ((seconds, sequence), layout), key=lambda entry: entry[0])
+        del best[keep:]
+    plans = tuple(plan_of(shape, layout, cluster, recipe, global_batch, calibration) for _key, layout in best)
+    looked_at = seen["looked at"]
+    return Answer(plans, looked_at, len(bounded) - looked_at, seen["too large"], refused)
+
+
+def order(layout: Layout) -> tuple[int, ...]:
+    """Of two equally fast layouts the simpler one comes first."""
+    return (
+        layout.pipeline, layout.tensor, layout.context, layout.expert, layout.virtual, layout.zero,
+        layout.shard, int(layout.sequence_parallel), tuple(type(layout.recompute)).index(layout.recompute),
+        layout.micro_batch, int(layout.offload),
+    )  # fmt: skip
+
+
+def lower_bound(
+    shape: ModelShape, layout: Layout, cluster: Cluster, recipe: Recipe, global_batch: int
+) -> float:
+    """Seconds that the layers alone take: m micro-batches and the bubble, without ends, sends, gradients and
+    update. Stages that hold more layers than others only make it longer."""
+    each = _layer_seconds(
+        shape,
+        Layout(
+            data=layout.expert,
+            tensor=layout.tensor,
+            context=layout.context,
+            expert=layout.expert,
+            micro_batch=layout.micro_batch,
+            sequence_parallel=layout.sequence_parallel,
+            recompute=layout.recompute,
+        ),
+        cluster,
+        recipe,
+    )
+    rounds = layout.micro_batches(global_batch) + (layout.pipeline - 1) / layout.virtual
+    return rounds * each * shape.layers / layout.pipeline * (1 - 1e-9)
+
+
+@lru_cache(maxsize=16_384)
+def _layer_seconds(shape: ModelShape, layout: Layout, cluster: Cluster, recipe: Recipe) -> float:
+    work = layer(Slice(cluster.gpu, shape, layout, recipe))
+    computed = work.forward.seconds + work.backward.seconds + work.again.seconds
+    return computed + layer_traffic(shape, layout, cluster).total

@@ -1,0 +1,171 @@
+"""Seconds of one training step, by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from math import hypot
+
+from platform_core.parallelism.communication import (
+    DataTraffic,
+    LayerTraffic,
+    data_traffic,
+    layer_traffic,
+    stage_send,
+    tied_embedding,
+)
+from platform_core.parallelism.hardware import PCIE_RATE, Cluster
+from platform_core.parallelism.layer_time import (
+    TENSOR_KERNELS,
+    LayerWork,
+    Slice,
+    embedding,
+    head,
+    layer,
+    optimizer_step,
+)
+from platform_core.parallelism.layout import Layout, Recipe
+from platform_core.parallelism.memory import layers_of, stage_parameters
+from platform_core.parallelism.model_shape import ModelShape
+
+INTERFERENCE = 0.1  # of hidden communication comes back: it takes multiprocessors and memory bandwidth
+HOST_ADAM_RATE = 20e9  # bytes/s of host memory that the CPU optimizer of one rank streams
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Seconds of the slowest rank. Communication: only what is not hidden behind computation."""
+
+    compute: float  # layers, forward and backward
+    recompute: float
+    ends: float  # embedding, logits and loss
+    launch: float  # the device waits for the host
+    bubble: float
+    tensor: float
+    context: float
+    expert: float
+    stages: float
+    data: float
+    optimizer: float
+
+    @property
+    def parts(self) -> tuple[tuple[str, float], ...]:
+        return tuple((part.name, float(getattr(self, part.name))) for part in fields(self))
+
+    @property
+    def total(self) -> float:
+        return sum(seconds for _part, seconds in self.parts)
+
+    def scaled(self, factor: float) -> StepTime:
+        return StepTime(*(factor * seconds for _part, seconds in self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """Seconds of one micro-batch on one stage."""
+
+    layers: int
+    ends: float
+    device: float
+    host: float
+    sends: float
+
+    @property
+    def busy(self) -> float:
+        return self.device + self.launch + self.sends
+
+    @property
+    def launch(self) -> float:
+        """The forward pass may wait for the host while the backward pass keeps the device busy, so neither
+        time hides the other wholly: the root of the sum of squares, which is the larger one where they are far
+        apart."""
+        return hypot(self.device, self.host) - self.device
+
+
+def step_time(
+    shape: ModelShape, layout: Layout, cluster: Cluster, recipe: Recipe, global_batch: int
+) -> StepTime:
+    """1F1B: m micro-batches through the slowest stage, filled and emptied through the others."""
+    part = Slice(cluster.gpu, shape, layout, recipe)
+    work, traffic = layer(part), layer_traffic(shape, layout, cluster)
+    sent = stage_send(shape, layout, cluster)
+    stages = _stages(part, work, traffic, sent)
+    slowest = max(stages, key=lambda stage: stage.busy)
+    count = layout.micro_batches(global_batch)
+    idle = bubble([stage.busy for stage in stages], layout.virtual)
+    if recipe.overlaps_stages:
+        idle += 2 * sent * (layout.pipeline - 1)
+    moved = data_traffic(shape, layout, cluster, recipe)
+    passes = count * slowest.layers
+    return StepTime(
+        compute=passes * (work.forward.seconds + work.backward.seconds),
+        recompute=passes * work.again.seconds,
+        ends=count * slowest.ends,
+        launch=count * slowest.launch,
+        bubble=idle,
+        tensor=passes * traffic.tensor,
+        context=passes * traffic.context,
+        expert=passes * traffic.expert,
+        stages=count * slowest.sends,
+        data=_exposed(part, work, traffic, moved, count, stages[0].layers)
+        + tied_embedding(shape, layout, cluster, recipe),
+        optimizer=_update(part),
+    )
+
+
+def bubble(busy: Sequence[float], virtual: int) -> float:
+    """Idle seconds of the slowest stage while the others fill and empty the pipeline, from what each stage
+    takes for one micro-batch: (p - 1)/(m v) of the ideal time where stages are equal (Narayanan et al. 2021,
+    section 2.2)."""
+    return (sum(busy) - max(busy)) / virtual
+
+
+def _stages(part: Slice, work: LayerWork, traffic: LayerTraffic, sent: float) -> Sequence[_Stage]:
+    layout, recipe = part.layout, part.recipe
+    first, last = embedding(part), head(part)
+    device = work.forward.seconds + work.backward.seconds + work.again.seconds + traffic.total
+    kernels = work.forward.kernels + work.backward.kernels + work.again.kernels
+    if layout.tensor > 1:
+        kernels += TENSOR_KERNELS * (3 if work.again.kernels else 2)
+    stages = []
+    for number in range(layout.pipeline):
+        layers = layers_of(part.shape, layout, number)
+        ends, launched = 0.0, layers * kernels
+        if number == 0:
+            ends, launched = ends + first.seconds, launched + first.kernels
+        if number == layout.pipeline - 1:
+            ends, launched = ends + last.seconds, launched + last.kernels
+        neighbours = 2 if layout.pipeline > 1 and not recipe.overlaps_stages else 0
+        sends = neighbours * sent * layout.virtual
+        stages.append(_Stage(layers, ends, layers * device + ends, launched * recipe.kernel_us * 1e-6, sends))
+    return stages
+
+
+def _exposed(
+    part: Slice, work: LayerWork, traffic: LayerTraffic, moved: DataTraffic, count: int, layers: int
+) -> float:
+    """Gradients and gathered weights that computation does not hide."""
+    if not part.recipe.overlaps_gradients:
+        return moved.gather * 2 * count + moved.scatter + moved.finish
+    forward = layers * (work.forward.seconds + traffic.total / 3)
+    backward = layers * (work.backward.seconds + work.again.seconds + traffic.total * 2 / 3)
+    zero = part.layout.zero
+    rounds = count if zero >= 2 else 1
+    reduced = rounds * _hidden_behind(moved.scatter + moved.gather, backward, layers)
+    gathered = count * _hidden_behind(moved.gather, forward, layers)
+    return reduced + gathered + _hidden_behind(moved.finish, forward, layers)
+
+
+def _hidden_behind(sent: float, computed: float, layers: int) -> float:
+    """What is left of it: the surplus, the first or last layer that nothing hides, and the interference."""
+    if not sent:
+        return 0.0
+    edge = sent / layers
+    return max(edge, sent - computed) + INTERFERENCE * min(sent, computed)
+
+
+def _update(part: Slice) -> float:
+    own = stage_parameters(part.shape, part.layout, 0) // part.layout.shards
+    if part.layout.offload:
+        return 6 * own / PCIE_RATE + 28 * own / HOST_ADAM_RATE
+    return optimizer_step(part.gpu, own, part.recipe)

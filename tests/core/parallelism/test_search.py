@@ -1,0 +1,125 @@
+"""The fastest plans, without looking at all of them."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from platform_core.parallelism.calibration import Calibration
+from platform_core.parallelism.fitting import fit
+from platform_core.parallelism.hardware import GPUS, Cluster
+from platform_core.parallelism.layout import MEGATRON, MODERN, Layout, Recipe
+from platform_core.parallelism.model_shape import ModelShape, gpt
+from platform_core.parallelism.plan import run_of, title
+from platform_core.parallelism.search import order, search
+from platform_core.parallelism.search_space import Limits, layouts
+from platform_core.parallelism.step_time import step_time
+from tests.core.parallelism.shapes import GPT_3, LLAMA_8B, MIXTRAL, SMALL, a100, h100
+
+
+def exhaustive(shape: ModelShape, cluster: Cluster, recipe: Recipe, batch: int, keep: int) -> list[Layout]:
+    fitting = [
+        layout
+        for layout in layouts(shape, cluster, recipe, batch, Limits())
+        if fit(shape, layout, cluster, recipe, batch).refusal is None
+    ]
+
+    def key(layout: Layout) -> tuple[float, tuple[int, ...]]:
+        return step_time(shape, layout, cluster, recipe, batch).total, order(layout)
+
+    return sorted(fitting, key=key)[:keep]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    layers=st.integers(2, 6),
+    hidden=st.sampled_from([1_024, 4_096, 8_192]),
+    experts=st.sampled_from([0, 4]),
+    sequence=st.sampled_from([1_024, 8_192]),
+    nodes=st.sampled_from([1, 2]),
+    batch=st.sampled_from([8, 24, 32]),
+    recipe=st.sampled_from([MODERN, MEGATRON]),
+    keep=st.integers(1, 8),
+)
+def test_the_plans_are_those_of_an_exhaustive_search(
+    layers: int, hidden: int, experts: int, sequence: int, nodes: int, batch: int, recipe: Recipe, keep: int
+) -> None:
+    shape = replace(
+        SMALL,
+        layers=layers,
+        hidden=hidden,
+        sequence=sequence,
+        experts=experts,
+        experts_per_token=min(2, experts),
+    )
+    cluster = Cluster(GPUS["a100-40gb"], nodes, 8)
+    plans = search(shape, cluster, recipe, batch, keep=keep).plans
+    assert [plan.layout for plan in plans] == exhaustive(shape, cluster, recipe, batch, keep)
+
+
+def test_310_billion_parameters_on_512_gpus_are_planned_by_looking_at_few_layouts() -> None:
+    shape = gpt(96, 16_384, 128, 4_096, 51_200)
+    answer = search(shape, h100(64), MODERN, 2_048)
+    assert len(answer.plans) == 10
+    assert answer.looked_at < 2_000 < answer.looked_at + answer.pruned
+    first = answer.plans[0]
+    assert first.memory.total <= 80 * 1024**3
+    assert 0.4 < first.mfu < 0.65
+    assert first.layout.gpus == 512
+    assert [plan.step_ms for plan in answer.plans] == sorted(plan.step_ms for plan in answer.plans)
+
+
+def test_a_small_model_needs_nothing_but_data_parallelism() -> None:
+    answer = search(SMALL, a100(1), MODERN, 1_024, keep=20)
+    simplest = answer.simplest
+    assert simplest is not None
+    assert title(simplest.layout) == "DDP 8"
+    assert simplest.step_ms <= 1.02 * answer.plans[0].step_ms + 1
+
+
+def test_a_model_too_large_for_one_gpu_is_sharded() -> None:
+    first = search(LLAMA_8B, h100(1), MODERN, 16).plans[0]
+    assert first.layout.zero or first.layout.tensor > 1
+    assert first.layout.offload is False
+
+
+def test_what_only_fits_without_its_optimizer_is_offloaded() -> None:
+    answer = search(replace(GPT_3, layers=30), a100(1), MODERN, 8)
+    assert answer.offloaded
+    assert all(plan.layout.offload for plan in answer.plans)
+
+
+def test_what_does_not_fit_at_all_says_what_it_needs() -> None:
+    answer = search(GPT_3, a100(1), MODERN, 8)
+    assert answer.plans == ()
+    assert answer.simplest is None
+    assert answer.refused is not None
+    assert "GiB of 80" in answer.refused[1].sentence
+
+
+def test_experts_are_spread_where_that_is_faster() -> None:
+    answer = search(MIXTRAL, h100(4), MODERN, 64)
+    assert answer.plans
+    assert any(layout.expert == 8 for layout in layouts(MIXTRAL, h100(4), MODERN, 64, Limits()))
+
+
+def test_the_limits_keep_layouts_out() -> None:
+    limits = Limits(most_tensor=2, most_pipeline=1, micro_batches=(1,))
+    every = list(layouts(LLAMA_8B, h100(2), MODERN, 32, limits))
+    assert {layout.tensor for layout in every} == {1, 2}
+    assert {(layout.pipeline, layout.micro_batch) for layout in every} == {(1, 1)}
+
+
+def test_a_plan_has_its_time_with_band_its_cost_and_its_days() -> None:
+    calibrated = Calibration(1.1, 0.95, 1.08, 12)
+    plain = search(LLAMA_8B, h100(1), MODERN, 16).plans[0]
+    plan = search(LLAMA_8B, h100(1), MODERN, 16, calibration=calibrated).plans[0]
+    assert plan.layout == plain.layout
+    assert abs(plan.step_ms - 1.1 * plain.step_ms) < 2
+    assert plan.low_ms < plan.step_ms < plan.high_ms
+    assert 0 <= plan.bubble_share < 1
+    assert plan.limited_by == "compute"
+    tokens_per_step = 16 * LLAMA_8B.sequence
+    run = run_of(plan, 10 * tokens_per_step + 1, 2_000_000, tokens_per_step)
+    assert (run.steps, run.duration_ms) == (11, 11 * plan.step_ms)
+    assert run.cost_micro_dollars == -(-run.duration_ms * 8 * 2_000_000 // 3_600_000)

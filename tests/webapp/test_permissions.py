@@ -49,6 +49,8 @@ def pages() -> Iterator[Row]:
         yield Row("get", f"{page}/", SIGNED_IN)
     yield Row("get", "metrics", SIGNED_IN.replace("L", "A"))
     yield Row("get", "search/", SIGNED_IN, "search/?q=bytelm")
+    yield Row("get", "admin/login/", OPERATORS)
+    yield Row("get", "admin/password_change/", EVERYBODY)
     yield from accounts_rows()
     yield from cluster_rows()
     yield from job_rows()

@@ -1,6 +1,12 @@
-"""Slows down whoever guesses passwords: ten failures in ten minutes for one name from one address."""
+"""Slows down whoever guesses passwords, and nobody else.
+
+Tries are counted by name and address, by address over all names, and by name over all addresses. A browser in which
+the person has logged in before is counted by itself: strangers, also behind the same proxy, do not lock them out.
+"""
 
 import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django.core.cache import cache
 
@@ -9,30 +15,70 @@ from webapp.live.identity import now_ms
 
 LIMIT = 10
 PERIOD_S = 600
+ADDRESS_LIMIT = 100
+ACCOUNT_LIMIT = 50
+ACCOUNT_PERIOD_S = 3600
 
 
-def _key(username: str, address: str) -> str:
-    return "login:" + hashlib.sha256(f"{username.lower()}\n{address}".encode()).hexdigest()
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """How many tries of one kind there may be in a period."""
+
+    of: str  # completes "10 failed logins …"
+    limit: int
+    period_s: int
+    name: str  # what is counted, and nothing else, has this name
+
+    @property
+    def key(self) -> str:
+        return "login:" + hashlib.sha256(self.name.encode()).hexdigest()
 
 
-def count(username: str, address: str) -> None:
-    """Count one try before the password is looked at, so that parallel tries are counted too."""
-    key = _key(username, address)
+def for_login(username: str, address: str, device: str = "") -> tuple[Counter, ...]:
+    """`device` names a browser in which this person has logged in before."""
+    account = username.lower()
+    if device:
+        return (Counter(f"logins as {username}", LIMIT, PERIOD_S, f"device\n{account}\n{device}"),)
+    return (
+        Counter(f"logins as {username}", LIMIT, PERIOD_S, f"pair\n{account}\n{address}"),
+        Counter(f"logins from {address}", ADDRESS_LIMIT, PERIOD_S, f"address\n{address}"),
+        Counter(f"logins as {username}", ACCOUNT_LIMIT, ACCOUNT_PERIOD_S, f"account\n{account}"),
+    )
+
+
+def for_password(username: str) -> tuple[Counter, ...]:
+    """The old password, which a person gives to set a new one."""
+    return (Counter("tries of the old password", LIMIT, PERIOD_S, f"password\n{username.lower()}"),)
+
+
+def count(counters: Sequence[Counter]) -> None:
+    """Count one try before the password is looked at, so that parallel tries are counted too. Raises rate_limited."""
+    for counter in counters:
+        _count(counter)
+
+
+def _count(counter: Counter) -> None:
+    key, period = counter.key, counter.period_s
     now_s = now_ms() // 1000
-    cache.add(key + ":until", now_s + PERIOD_S, PERIOD_S)
-    cache.add(key, 0, PERIOD_S)
+    cache.add(key + ":until", now_s + period, period)
+    cache.add(key, 0, period)
     try:
         tries = cache.incr(key)
     except ValueError:  # it expired between the two lines
         return
-    if tries > LIMIT:
+    if tries > counter.limit:
         minutes = max(1, -(-(cache.get(key + ":until", now_s) - now_s) // 60))
         wait = "1 minute" if minutes == 1 else f"{minutes} minutes"
-        sentence = f"{LIMIT} failed logins as {username} in {PERIOD_S // 60} minutes; try again in {wait}"
-        raise TrainmasterError("rate_limited", sentence, limit=LIMIT, retry_after=wait)
+        sentence = f"{counter.limit} failed {counter.of} in {period // 60} minutes; try again in {wait}"
+        raise TrainmasterError("rate_limited", sentence, limit=counter.limit, retry_after=wait)
 
 
-def forget(username: str, address: str) -> None:
-    """After a good password the failures before it count no more."""
-    key = _key(username, address)
-    cache.delete_many([key, key + ":until"])
+def forget(counters: Sequence[Counter]) -> None:
+    """After a good password: the failures before it count no more, and what is shared with others counts it not."""
+    first, *shared = counters
+    cache.delete_many([first.key, first.key + ":until"])
+    for counter in shared:
+        try:
+            cache.decr(counter.key)
+        except ValueError:
+            continue

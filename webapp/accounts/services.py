@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.http import HttpRequest
 
 from platform_core.errors import TrainmasterError
-from webapp.accounts import attempts
+from webapp.accounts import attempts, origin, queries
 from webapp.accounts.mailing import Kind
 from webapp.accounts.models import ApiToken, Department, Membership, Role, Team, TeamSecret, User
 from webapp.accounts.permissions import Actor, require
@@ -101,13 +101,24 @@ def choose_mail(actor: Actor, **wanted: bool) -> None:
 
 def check_login(request: HttpRequest, username: str, password: str) -> User | None:
     """The person whose password this is, or None. Raises rate_limited for whoever guesses."""
-    address = request.META.get("REMOTE_ADDR", "")
-    attempts.count(username, address)
+    device = origin.known_device(request, username)
+    counters = attempts.for_login(username, origin.client_address(request), device)
+    attempts.count(counters)
     user = authenticate(request, username=username, password=password)
     if not isinstance(user, User):
         return None
-    attempts.forget(username, address)
+    attempts.forget(counters)
     return user
+
+
+def check_password(actor: Actor, password: str) -> bool:
+    """Whether it is the actor's own. Raises rate_limited for whoever guesses."""
+    counters = attempts.for_password(actor.username)
+    attempts.count(counters)
+    good = queries.user(actor.username).check_password(password)
+    if good:
+        attempts.forget(counters)
+    return good
 
 
 @transaction.atomic

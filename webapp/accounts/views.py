@@ -18,7 +18,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from platform_core.errors import TrainmasterError
-from webapp.accounts import permissions, queries, services, team_page, tokens
+from webapp.accounts import origin, permissions, queries, services, team_page, tokens
 from webapp.accounts.forms import (
     LoginForm,
     MailForm,
@@ -51,7 +51,9 @@ def login(request: HttpRequest) -> HttpResponse:
         else:
             if user is not None:
                 begin_session(request, user)
-                return redirect(onward or resolve_url("monitoring:overview"))
+                response = redirect(onward or resolve_url("monitoring:overview"))
+                origin.remember_device(response, user.username)
+                return response
             form.add_error(
                 None, "No account has this username and password. Passwords tell capitals from small letters."
             )
@@ -63,6 +65,14 @@ def _safe_next(request: HttpRequest) -> str:
     onward = request.POST.get("next") or request.GET.get("next") or ""
     safe = url_has_allowed_host_and_scheme(onward, {request.get_host()}, require_https=request.is_secure())
     return onward if safe else ""
+
+
+@login_required
+@require_safe
+def admin_login(request: HttpRequest) -> HttpResponse:
+    """The operators' admin has no login of its own: there is one place to guess, and it counts."""
+    permissions.require(queries.actor_of(request), "platform.manage")
+    return redirect(_safe_next(request) or "admin:index")
 
 
 @require_POST
@@ -147,6 +157,12 @@ def mail(request: HttpRequest) -> HttpResponse:
 def password(request: HttpRequest) -> HttpResponse:
     actor = queries.actor_of(request)
     form = PasswordChangeForm(queries.user(actor.username), request.POST)
+    try:
+        services.check_password(actor, request.POST.get("old_password", ""))
+    except TrainmasterError as error:
+        return _settings(
+            request, refused={"old_password": error.sentence}, opened="password", status=error.kind.http
+        )
     if not form.is_valid():
         return _settings(request, refused=problems(form), opened="password", status=422)
     user = services.change_password(actor, actor.username, form.cleaned_data["new_password1"])

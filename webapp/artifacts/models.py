@@ -31,6 +31,10 @@ class Upload(models.Model):
     user = models.ForeignKey("accounts.User", models.CASCADE)
     name = models.CharField(max_length=120)
     files = models.JSONField(default=dict, help_text="path → part of the manifest computed while it came in")
+    writing = models.JSONField(
+        default=dict, help_text="path → when its writing into the store began; 0: it broke off"
+    )
+    bytes = models.BigIntegerField(default=0, help_text="what its files have together")
     created_ms = models.BigIntegerField()
     manifest = models.ForeignKey(Manifest, models.SET_NULL, null=True)
 

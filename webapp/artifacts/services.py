@@ -1,10 +1,12 @@
 """Bytes come in through uploads and leave a manifest; a manifest never changes."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO
+from typing import IO, Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Sum
 
 from platform_core.distribution.manifest import (
     FilePart,
@@ -13,7 +15,9 @@ from platform_core.distribution.manifest import (
     from_json,
     join,
 )
+from platform_core.distribution.tiling import check_path
 from platform_core.errors import TrainmasterError
+from platform_core.units import HOUR_MS, format_bytes
 from trainmaster.store import open_store
 from trainmaster.store.copying import lasting_etag, source_url, write_file
 from webapp.accounts import permissions
@@ -23,15 +27,18 @@ from webapp.artifacts import models
 from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
 
+log = logging.getLogger(__name__)
 UPLOAD_KINDS = ("code", "dataset", "model")
+ABANDONED_MS = HOUR_MS  # a web process was killed while it wrote the file
 
 
 def register(
-    document: Manifest, team: str, source_url: str, etags: Mapping[str, str] = {}
+    document: Manifest, team: str, source_url: str, etags: Mapping[str, str] = {}, *, uploaded: bool = False
 ) -> models.Manifest:
     """Keep a manifest whose files already lie under `source_url`, by path with these etags.
 
-    The same content twice is one row, at one place.
+    The same content twice is one row, at one place: the first, or the newest upload, whose bytes the platform has just
+    hashed on their way there, so that an upload of the right bytes repairs a damaged place.
     """
     called = [etags.get(entry.path, "") for entry in document.files] if any(etags.values()) else []
     with transaction.atomic():
@@ -48,8 +55,8 @@ def register(
             },
         )
         row = lock(document.id)
-        # Its bytes were deleted, and now are here again; or they were written anew where they lay.
-        if not made and row.source_url in ("", source_url):
+        # Its bytes were deleted, and now are here again; or they were written anew where they lay, or elsewhere.
+        if not made and (uploaded or row.source_url in ("", source_url)):
             row.source_url, row.etags = source_url, called
             row.save(update_fields=["source_url", "etags"])
         row.teams.add(team)  # type: ignore[arg-type]  # the key of a team is its slug
@@ -92,20 +99,58 @@ def start_upload(actor: Actor, team: str, kind: str, name: str) -> models.Upload
 
 
 def receive_file(actor: Actor, upload_id: str, path: str, body: IO[bytes]) -> FilePart:
-    """Stream one file into the store, hashing as it passes. The same path again replaces the earlier bytes."""
-    upload = _own_upload(actor, upload_id)
+    """Stream one file into the store, hashing as it passes.
+
+    The same path again replaces the earlier bytes until the upload is complete; then nothing is written any more.
+    """
+    check_path(path)
+    upload = _begin_writing(_own_upload(actor, upload_id), path)
     store = open_store(settings.STORE_URL)
-    part = write_file(store, upload.kind, upload.id, path, _limited(body, path))
-    etag = lasting_etag(store, f"{upload.kind}/{upload.id}/{path}")
-    with transaction.atomic():
-        locked = models.Upload.objects.select_for_update().get(id=upload.id)
-        if locked.manifest_id is not None:
-            raise TrainmasterError(
-                "request_invalid", what=f"upload {upload_id}", why="it is complete already"
-            )
-        locked.files[path] = part.as_document() | {"etag": etag}
-        locked.save(update_fields=["files"])
+    try:
+        part = write_file(store, upload.kind, upload.id, path, _limited(body, path, upload))
+        etag = lasting_etag(store, f"{upload.kind}/{upload.id}/{path}")
+    except BaseException as error:
+        refused = isinstance(error, TrainmasterError) and error.code == "too_large"
+        _end_writing(upload.id, path, broke_off=not refused)
+        if isinstance(error, TrainmasterError) and error.code == "source_unavailable":
+            log.warning("upload %s: %s", upload.id, error)  # it names folders of the platform
+            raise TrainmasterError("unavailable", what="The store") from error
+        raise
+    _end_writing(upload.id, path, part.as_document() | {"etag": etag})
     return part
+
+
+@transaction.atomic
+def _begin_writing(upload: models.Upload, path: str) -> models.Upload:
+    """Nobody completes the upload until this file is written, and nobody else writes it."""
+    row = models.Upload.objects.select_for_update().get(id=upload.id)
+    if row.manifest_id is not None:
+        raise TrainmasterError("request_invalid", what=f"upload {row.id}", why="it is complete already")
+    for other in (row.files | row.writing).keys() - {path}:
+        file, folder = sorted((path, other), key=len)
+        if folder.startswith(f"{file}/"):
+            why = f"{file} is a folder, as {folder} lies in it; it cannot be a file as well"
+            raise TrainmasterError("request_invalid", what=f"the path {path}", why=why)
+    if row.writing.get(path, 0) > now_ms() - ABANDONED_MS:
+        sentence = f"{path} of upload {row.id} is being written by another request; wait for its answer"
+        raise TrainmasterError("upload_incomplete", sentence, upload=row.id)
+    row.writing[path] = now_ms()
+    row.save(update_fields=["writing"])
+    return row
+
+
+@transaction.atomic
+def _end_writing(
+    upload_id: str, path: str, part: Mapping[str, Any] | None = None, broke_off: bool = False
+) -> None:
+    row = models.Upload.objects.select_for_update().get(id=upload_id)
+    row.writing.pop(path, None)
+    if broke_off:  # whether the store has the old bytes or the new ones is not known
+        row.writing[path] = 0
+    if part is not None:
+        row.bytes += part["size"] - row.files.get(path, {"size": 0})["size"]
+        row.files[path] = part
+    row.save(update_fields=["writing", "files", "bytes"])
 
 
 def complete_upload(actor: Actor, upload_id: str, expected_files: int | None = None) -> models.Manifest:
@@ -114,13 +159,17 @@ def complete_upload(actor: Actor, upload_id: str, expected_files: int | None = N
         upload = models.Upload.objects.select_for_update().get(id=_own_upload(actor, upload_id).id)
         if upload.manifest is not None:
             return upload.manifest
+        if upload.writing:
+            paths = ", ".join(sorted(upload.writing)[:5])
+            sentence = f"Upload {upload_id} still waits for {paths}: wait for these requests, or send the files again"
+            raise TrainmasterError("upload_incomplete", sentence, upload=upload_id)
         missing = max(expected_files or 1, 1) - len(upload.files)
         if missing > 0:
             raise TrainmasterError("upload_incomplete", upload=upload_id, missing=missing)
         document = join(upload.kind, [FilePart.from_document(part) for part in upload.files.values()])
         source = source_url(settings.STORE_URL, upload.kind, upload.id)
         etags = {path: part.get("etag", "") for path, part in upload.files.items()}
-        upload.manifest = register(document, upload.team_id, source, etags)
+        upload.manifest = register(document, upload.team_id, source, etags, uploaded=True)
         upload.files = {}
         upload.save(update_fields=["manifest", "files"])
         return upload.manifest
@@ -172,11 +221,20 @@ def _own_upload(actor: Actor, upload_id: str) -> models.Upload:
     return upload
 
 
-def _limited(body: IO[bytes], path: str) -> Iterator[bytes]:
-    """The body in blocks, up to the size limit of one file."""
-    size, limit = 0, settings.UPLOAD_LIMIT_BYTES
+def _limited(body: IO[bytes], path: str, upload: models.Upload) -> Iterator[bytes]:
+    """The body in blocks, up to the limit of one file and to what the team has left."""
+    limit, team_limit = settings.UPLOAD_LIMIT_BYTES, settings.TEAM_UPLOAD_LIMIT_BYTES
+    used = models.Upload.objects.filter(team=upload.team_id).aggregate(sum=Sum("bytes"))["sum"] or 0
+    left = team_limit - used + upload.files.get(path, {"size": 0})["size"]
+    size = 0
     while block := body.read(1 << 20):
         size += len(block)
         if size > limit:
             raise TrainmasterError("too_large", what=path, size=f"over {limit} bytes", limit=limit)
+        if size > left:
+            sentence = (
+                f"{path} brings team {upload.team_id} over the {format_bytes(team_limit)} that a team may upload; "
+                f"{format_bytes(max(left, 0))} are left. An operator can raise TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES"
+            )
+            raise TrainmasterError("too_large", sentence, limit=team_limit)
         yield block

@@ -4,6 +4,7 @@ One of the two files that read the environment (the other is agent/config.py). A
 file that NAME_FILE points to. docs/settings.md has a heading for each variable.
 """
 
+import ipaddress
 import os
 import urllib.parse
 from pathlib import Path
@@ -55,6 +56,17 @@ def words(name: str, default: str) -> list[str]:
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 
+def networks(name: str, found: list[str]) -> list[str]:
+    for network in found:
+        try:
+            ipaddress.ip_network(network)
+        except ValueError as error:
+            raise ImproperlyConfigured(
+                f"{name} has {network!r}; write addresses and networks such as 10.0.0.5,172.16.0.0/12."
+            ) from error
+    return found
+
+
 def database(url: str) -> dict[str, Any]:
     """postgresql://user:password@host:port/name, or ?host=/socket/folder for a Unix socket."""
     parts = urllib.parse.urlsplit(url)
@@ -85,6 +97,9 @@ ALLOWED_HOSTS = words(
     "TRAINMASTER_ALLOWED_HOSTS", f"{urllib.parse.urlsplit(PUBLIC_URL).hostname},localhost,127.0.0.1"
 )
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+TRUSTED_PROXIES = networks(
+    "TRAINMASTER_TRUSTED_PROXIES", words("TRAINMASTER_TRUSTED_PROXIES", "")
+)  # whose X-Forwarded-For is believed
 DATABASES = {"default": database(secret("DATABASE_URL"))}
 REDIS_URL = secret("REDIS_URL")
 STORE_URL = text("TRAINMASTER_STORE_URL", f"file://{BASE_DIR / 'var' / 'store'}")
@@ -125,6 +140,9 @@ NETWORK_BYTES_PER_SECOND = integer(
     "TRAINMASTER_NETWORK_BYTES_PER_SECOND", 1_250_000_000, 1000, 10**12
 )  # 10 Gbit/s
 UPLOAD_LIMIT_BYTES = integer("TRAINMASTER_UPLOAD_LIMIT_BYTES", 64 * 2**30, 2**20, 2**50)  # one file
+TEAM_UPLOAD_LIMIT_BYTES = integer(
+    "TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES", 10 * 2**40, 2**20, 2**60
+)  # all of a team
 
 INSTALLED_APPS = [
     "webapp.live",

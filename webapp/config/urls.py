@@ -4,8 +4,10 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 from django.views.decorators.http import require_safe
+from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView
 
+from webapp.accounts.views import admin_login
 from webapp.config.docs import api_docs
 
 PAGES = (
@@ -45,6 +47,8 @@ urlpatterns = [
     *[path("api/v1/", include(f"webapp.{app}.api_urls")) for app in API],
     path("api/v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", api_docs, name="api-docs"),
+    path("admin/login/", admin_login),
+    path("admin/password_change/", require_safe(RedirectView.as_view(pattern_name="accounts:settings"))),
     path("admin/", admin.site.urls),
 ]
 

@@ -6,7 +6,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]  # the programs run here: manage.py and examples lie in it
 
-WEB = ("uvicorn", "webapp.config.asgi:application", "--timeout-graceful-shutdown", "3", "--no-access-log")
+WEB = (
+    "uvicorn",
+    "webapp.config.asgi:application",
+    "--timeout-graceful-shutdown",
+    "3",
+    "--no-access-log",
+    "--no-proxy-headers",
+)
 CELERY = ("celery", "--quiet", "-A", "webapp.config")
 WORKER = (*CELERY, "worker", "--concurrency", "2", "--without-gossip", "--without-mingle")
 BEAT = (*CELERY, "beat", "--pidfile", "")

@@ -14,6 +14,7 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts.models import Manifest
+from webapp.config import settings as shipped
 from webapp.registry import services
 from webapp.registry.models import ModelVersion
 
@@ -105,8 +106,6 @@ def test_a_listed_prefix_ends_at_a_whole_name(settings: LazySettings) -> None:
 
 
 def test_nothing_is_read_in_place_until_an_operator_lists_where(disk: Path) -> None:
-    from webapp.config import settings as shipped
-
     assert shipped.SOURCE_PREFIXES == []
 
 

@@ -1,11 +1,11 @@
 // What a chart holds, apart from its drawing: series, their live growth, nearest values, and the table behind it.
 //
-// The page carries it as JSON:
-//   { x: {kind: "step" | "time" | "elapsed", title}, y: {title, unit, log, min, max}, smooth: 0..0.99,
-//     series: [{name, key, subject, origin_ms, x: [..], y: [..], raw: [..]}], marks: [{x, text}] }
+// It comes as JSON, in the page or from the address that the figure names:
+//   { x: {kind: "step" | "time" | "elapsed", title}, y: {title, unit, log, min, max},
+//     series: [{name, key, subject, origin_ms, x: [..], y: [..], means: [..], counts: [..]}], marks: [{x, text}] }
 // x is a step, milliseconds since 1970 ("time") or seconds since the run began ("elapsed"). `key` and `subject` let
-// live points find their series; `raw` is the unsmoothed y, drawn faintly behind. y.unit "wait" is seconds, told as a
-// duration. With `points: true` nothing joins the values: a series with `low` is a bar from low to y at each x, one with
+// live points find their series. A sampled series has for each of its points the mean and the number of the reported
+// points that it stands for. y.unit "wait" is seconds, told as a duration. With `points: true` nothing joins the values: a series with `low` is a bar from low to y at each x, one with
 // `came` has a mark in the shape of "held", "earlier" or "later".
 import { clock, duration } from "./time.js";
 
@@ -42,6 +42,28 @@ function placeOf(chart, series, point) {
   return chart.x.kind === "time" ? point.at_ms : (point.at_ms - (series.origin_ms ?? point.at_ms)) / 1000;
 }
 
+// The rule of platform_core.experiments.series.smooth, one value at a time: a moving average with bias correction, in
+// which the mean of `count` reported points counts as that many.
+function smoothed(state, value, weight, count) {
+  if (!Number.isFinite(value)) return value;
+  const kept = weight ** count;
+  state.average = kept * state.average + (1 - kept) * value;
+  state.correction *= kept;
+  return state.average / (1 - state.correction);
+}
+
+// What is drawn: `y` smoothed by the weight, and `raw` as it was reported, at the same x.
+export function smooth(chart, weight) {
+  chart.smooth = weight;
+  for (const series of chart.series) {
+    series.raw ??= series.y;
+    const [means, state] = [series.means ?? series.raw, { average: 0, correction: 1 }];
+    series.y = weight ? means.map((mean, at) => smoothed(state, mean, weight, series.counts?.[at] ?? 1)) : [...series.raw];
+    series.state = state;
+  }
+  return chart;
+}
+
 // Appends live points to the series they belong to; returns the grown series' numbers and how much each grew.
 export function grow(chart, subject, points) {
   const grown = new Map();
@@ -51,15 +73,36 @@ export function grow(chart, subject, points) {
       const value = point.values?.[series.key];
       const x = placeOf(chart, series, point);
       if (value === undefined || value === null || (series.x.length && x <= series.x.at(-1))) continue;
-      const before = series.y.at(-1);
-      const smoothed = chart.smooth && before !== undefined ? chart.smooth * before + (1 - chart.smooth) * value : value;
       series.x.push(x);
-      series.y.push(smoothed);
-      series.raw?.push(value);
+      series.raw.push(value);
+      series.means?.push(value);
+      series.counts?.push(1);
+      series.y.push(chart.smooth ? smoothed(series.state, value, chart.smooth, 1) : value);
       grown.set(index, (grown.get(index) ?? 0) + 1);
     }
   });
   return grown;
+}
+
+// The lowest and the highest value drawn between two places, lines that cross the edges included; null without any.
+export function extent(chart, from, to) {
+  let [low, high] = [Infinity, -Infinity];
+  const take = (value) => {
+    if (Number.isFinite(value) && !(chart.y.log && value <= 0)) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  };
+  for (const { x, y, raw } of chart.series) {
+    for (const values of chart.smooth ? [y, raw] : [y]) {
+      x.forEach((place, at) => {
+        if (place >= from && place <= to) take(values[at]);
+        for (const edge of [from, to]) {
+          if (at && x[at - 1] < edge && place > edge) {
+            take(values[at - 1] + ((values[at] - values[at - 1]) * (edge - x[at - 1])) / (place - x[at - 1]));
+          }
+        }
+      });
+    }
+  }
+  return low > high ? null : [low, high];
 }
 
 // Points that came before the page listened are missing: then the new ones do not follow on the last known.

@@ -1,5 +1,5 @@
 // Charts by Plotly: one style for all, light and dark, live growth, one cursor and one zoom for the charts of a page.
-import { gapped, grow, nearest, number, position, summary, table, tooLong } from "./chart-data.js";
+import { extent, gapped, grow, nearest, number, position, smooth, summary, table, tooLong } from "./chart-data.js";
 
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "x"];
@@ -9,7 +9,8 @@ const LATELY_MS = 60000; // longer than a block is on its way
 const PAINT_GAP_MS = 500;
 const PATIENCE = 4; // times what drawing took
 
-const drawn = new Map(); // figure → {chart, text, plot}
+const drawn = new Map(); // figure → {chart, source, plot}
+const zooms = new Map(); // kind of x → [from, to] that the reader has zoomed to
 const owed = new Map(); // figure → number of a series → points that are not drawn yet
 const lately = new Map(); // subject → what was heard of it: a block asked for before that came does not have it
 let [refetching, refetchedAt] = [0, -Infinity];
@@ -69,8 +70,8 @@ function points(chart) {
 }
 
 // The raw values stand behind a smoothed line; without smoothing they are the line.
-function behind(chart, series) {
-  return chart.smooth > 0 && series.raw !== undefined;
+function behind(chart) {
+  return chart.smooth > 0;
 }
 
 function traces(chart) {
@@ -83,27 +84,44 @@ function traces(chart) {
       marker: { color: colour(name), size: 5, symbol: MARKERS[variant], maxdisplayed: series.x.length > 1 ? 7 : 0 },
     };
   });
-  const faint = chart.series.flatMap((series, index) => (behind(chart, series) ? [{
+  const faint = chart.series.flatMap((series, index) => (behind(chart) ? [{
     x: places(chart, series.x), y: [...series.raw], mode: "lines", type: "scatter",
     line: { color: colour(style(chart, index).colour, 0.28), width: 1 },
   }] : []));
   return [...faint, ...lines];
 }
 
+// Where the axes begin and end. A zoom is of x alone: y follows what is then seen.
+function ranges(chart) {
+  const zoomed = zooms.get(chart.x.kind);
+  const whole = chart.x.min === undefined ? null : [chart.x.min, chart.x.max];
+  const fixed = chart.y.max === undefined || chart.y.max === null ? null : [chart.y.min ?? 0, chart.y.max];
+  const x = zoomed ?? whole;
+  return { x: x && places(chart, x), y: fixed ?? (zoomed ? padded(chart, extent(chart, ...zoomed)) : null) };
+}
+
+function padded(chart, ends) {
+  if (!ends) return null;
+  const [low, high] = chart.y.log ? ends.map(Math.log10) : ends;
+  const space = (high - low || Math.abs(high) || 1) * 0.05;
+  return [low - space, high + space];
+}
+
 function layout(chart) {
   const [muted, line, text] = [colour("muted"), colour("line"), colour("text")];
   const axis = { gridcolor: line, linecolor: line, zeroline: false, tickfont: { size: 11, color: muted }, automargin: true, ticks: "" };
   const xTitle = chart.x.kind === "elapsed" ? unitOf(chart).name : chart.x.kind === "time" ? "" : chart.x.title;
-  const span = chart.x.min === undefined ? {} : { range: places(chart, [chart.x.min, chart.x.max]) };
+  const shown = ranges(chart);
+  const span = shown.x ? { range: shown.x } : { autorange: true };
   const small = chart.series.every((series) => series.y.every((y) => Math.abs(y ?? 0) < 0.01));
   const waits = chart.y.unit === "wait" ? { tickvals: WAITS, ticktext: WAITS.map((seconds) => number(seconds, "wait")) } : { nticks: 6 };
-  const range = chart.y.max === undefined || chart.y.max === null ? {} : { range: [chart.y.min ?? 0, chart.y.max] };
+  const range = shown.y ? { range: shown.y } : { autorange: true };
   const values = chart.y.log ? chart.series.flatMap((series) => series.y) : [];
   const few = values.length && Math.max(...values) < 30 * Math.min(...values); // 1, 2 and 5 are labelled, not each digit
   return {
     margin: { l: 44, r: 12, t: 10, b: 30 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: muted },
-    showlegend: false, hovermode: false, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", uirevision: "keep",
+    showlegend: false, hovermode: false, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     xaxis: { ...axis, ...span, type: chart.x.kind === "time" ? "date" : "linear", showgrid: false, showticklabels: !chart.points, tickangle: 0, nticks: chart.x.kind === "time" ? 4 : 7, title: { text: xTitle, font: { size: 11, color: muted }, standoff: 6 }, exponentformat: "SI" },
     yaxis: { ...axis, ...range, type: chart.y.log ? "log" : "linear", rangemode: chart.y.min === 0 ? "nonnegative" : "normal", fixedrange: true, ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI", ...(few ? { dtick: "D2" } : {}), ...waits },
     shapes: (chart.marks ?? []).map((mark) => ({ type: "line", x0: places(chart, [mark.x])[0], x1: places(chart, [mark.x])[0], yref: "paper", y0: 0, y1: 1, line: { color: muted, width: 1, dash: "dot" } })),
@@ -131,10 +149,48 @@ function legend(figure, chart, x = null) {
 }
 
 function draw(figure) {
-  const text = figure.querySelector("script[type='application/json']").textContent;
-  if (drawn.get(figure)?.text === text) return;
-  const chart = JSON.parse(text);
+  const text = figure.querySelector("script[type='application/json']")?.textContent;
+  if (text === undefined) return drawFetched(figure);
+  if (drawn.get(figure)?.source !== text) show(figure, JSON.parse(text), text);
+}
+
+// A figure that names an address is drawn when it comes into view; how it is smoothed is no reason to fetch again.
+function drawFetched(figure) {
+  const { url, weight, scale } = figure.dataset;
+  const known = drawn.get(figure);
+  if (known?.source !== url) return near.observe(figure);
+  const { chart } = known;
+  if (chart.smooth === Number(weight) && chart.y.log === (scale === "log")) return undefined;
+  return show(figure, chart, url);
+}
+
+async function load(figure) {
+  const { url } = figure.dataset;
+  const empty = figure.querySelector(".chart-empty");
+  try {
+    const answer = await fetch(url, { headers: { Accept: "application/json" } });
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    const chart = await answer.json();
+    if (figure.isConnected && figure.dataset.url === url) show(figure, chart, url);
+  } catch (error) {
+    if (drawn.has(figure)) return; // what is drawn stays; the next change asks again
+    empty.textContent = `The values could not be loaded: ${error.message}. Reload the page to try again.`;
+    empty.hidden = false;
+  }
+}
+
+const near = new IntersectionObserver((entries) => {
+  for (const { isIntersecting, target } of entries) {
+    if (!isIntersecting) continue;
+    near.unobserve(target);
+    load(target);
+  }
+}, { rootMargin: "300px" });
+
+function show(figure, chart, source) {
   chart.series ??= [];
+  if (figure.dataset.scale) chart.y.log = figure.dataset.scale === "log";
+  smooth(chart, Number(figure.dataset.weight ?? 0));
   for (const [subject, came] of lately) came.forEach(({ points }) => grow(chart, subject, points));
   const plot = figure.querySelector(".plot");
   const empty = chart.series.every((series) => series.x.length === 0);
@@ -142,12 +198,12 @@ function draw(figure) {
   plot.hidden = empty;
   figure.querySelector("details").hidden = empty;
   const first = !drawn.has(figure);
-  drawn.set(figure, { chart, text, plot });
+  drawn.set(figure, { chart, source, plot });
   owed.delete(figure);
   legend(figure, chart);
   if (empty) return;
   plot.setAttribute("aria-label", summary(chart, figure.dataset.title));
-  window.Plotly.react(plot, traces(chart), layout(chart), { displayModeBar: false, responsive: false, doubleClick: "reset" });
+  window.Plotly.react(plot, traces(chart), layout(chart), { displayModeBar: false, responsive: false, doubleClick: "autosize" });
   if (first || !plot.dataset.wired) wire(figure, plot);
   fillTable(figure);
 }
@@ -195,16 +251,27 @@ function cursor(from, x) {
 }
 
 function zoom(from, change) {
-  const range = change["xaxis.range[0]"] === undefined ? null : [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-  if (!range && !change["xaxis.autorange"]) return;
   const { chart: source, plot: origin } = drawn.get(from);
   if (origin.dataset.following) return;
+  const ends = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
+  if (ends[0] === undefined && !change["xaxis.autorange"]) return;
+  if (ends[0] === undefined) zooms.delete(source.x.kind);
+  else zooms.set(source.x.kind, ends.map((end) => placeAt(source, origin, end)));
   for (const [figure, { chart, plot }] of drawn) {
-    if (figure === from || chart.x.kind !== source.x.kind || plot.hidden || !figure.isConnected) continue;
-    plot.dataset.following = "1";
-    const same = range ? { "xaxis.range": range } : { "xaxis.autorange": true };
-    window.Plotly.relayout(plot, same).finally(() => delete plot.dataset.following);
+    if (chart.x.kind === source.x.kind && !plot.hidden && figure.isConnected) follow(chart, plot);
   }
+}
+
+function placeAt(chart, plot, end) {
+  const place = plot._fullLayout.xaxis.r2l(end);
+  return chart.x.kind === "time" ? place + ZONE_MS : chart.x.kind === "elapsed" ? place * unitOf(chart).seconds : place;
+}
+
+function follow(chart, plot) {
+  const { x, y } = ranges(chart);
+  plot.dataset.following = "1";
+  const axes = { "xaxis.autorange": !x, "yaxis.autorange": !y, ...(x ? { "xaxis.range": x } : {}), ...(y ? { "yaxis.range": y } : {}) };
+  window.Plotly.relayout(plot, axes).finally(() => delete plot.dataset.following);
 }
 
 // Live growth
@@ -212,7 +279,7 @@ function zoom(from, change) {
 function heard({ detail: { subject, data } }) {
   if (!data.points?.length) return;
   remember(subject, data.points);
-  const known = new Set();
+  const known = new Set([...document.querySelectorAll("[data-metric]")].map((element) => element.dataset.metric));
   for (const [figure, { chart, plot }] of drawn) {
     chart.series.filter((series) => series.subject === subject).forEach((series) => known.add(series.key));
     if (gapped(chart, subject, data.points)) {
@@ -254,16 +321,16 @@ function paint() {
 }
 
 function extend(figure, { chart, plot }, grown) {
-  const before = chart.series.filter((series) => behind(chart, series)).length;
+  const before = chart.series.filter((series) => behind(chart)).length;
   let faint = -1;
   const update = { x: [], y: [], at: [] };
   chart.series.forEach((series, index) => {
-    if (behind(chart, series)) faint += 1;
+    if (behind(chart)) faint += 1;
     const count = grown.get(index);
     if (!count) return;
     const x = places(chart, series.x.slice(-count));
     update.x.push(x), update.y.push(series.y.slice(-count)), update.at.push(before + index);
-    if (behind(chart, series)) update.x.push(x), update.y.push(series.raw.slice(-count)), update.at.push(faint);
+    if (behind(chart)) update.x.push(x), update.y.push(series.raw.slice(-count)), update.at.push(faint);
   });
   window.Plotly.extendTraces(plot, { x: update.x, y: update.y }, update.at);
   plot.setAttribute("aria-label", summary(chart, figure.dataset.title));
@@ -275,8 +342,17 @@ function extend(figure, { chart, plot }, grown) {
 function refetch() {
   refetching ||= setTimeout(() => {
     [refetching, refetchedAt] = [0, performance.now()];
+    reload();
     document.dispatchEvent(new CustomEvent("trainmaster:new-series"));
   }, Math.max(0, refetchedAt + REFETCH_GAP_MS - performance.now()));
+}
+
+// A server that has nothing new says so in a few bytes.
+function reload() {
+  document.querySelectorAll("figure[data-url]").forEach((figure) => {
+    near.unobserve(figure);
+    near.observe(figure);
+  });
 }
 
 function restyle() {
@@ -289,6 +365,7 @@ function restyle() {
 function look() {
   for (const figure of [...drawn.keys()]) {
     if (!figure.isConnected) {
+      near.unobserve(figure);
       window.Plotly.purge(drawn.get(figure).plot);
       drawn.delete(figure);
     }
@@ -301,5 +378,6 @@ export function startCharts() {
   look();
   document.addEventListener("htmx:afterSettle", look);
   document.addEventListener("trainmaster:live", heard);
+  document.addEventListener("trainmaster:catch-up", reload);
   document.addEventListener("trainmaster:theme", restyle);
 }

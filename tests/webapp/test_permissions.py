@@ -56,6 +56,7 @@ def pages() -> Iterator[Row]:
     yield from job_rows()
     yield Row("get", "experiments/", SIGNED_IN)
     yield Row("get", "experiments/compare/", OF_TEAM, "experiments/compare/?runs={job}")
+    yield Row("get", "experiments/curves/", OF_TEAM, "experiments/curves/?runs={job}&key=loss")
     yield Row("get", "experiments/<int:experiment_id>/", OF_TEAM, "experiments/{experiment}/")
     artifact = "jobs/{job}/artifacts/{artifact}/code.bin"
     yield Row("get", "jobs/<str:job_id>/artifacts/<int:artifact_id>/<path:name>", OF_TEAM, artifact)

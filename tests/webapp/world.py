@@ -15,7 +15,9 @@ from webapp.artifacts import services as artifacts
 from webapp.checkpoints.models import Checkpoint
 from webapp.clusters import services as clusters
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
+from webapp.experiments import services as experiments
 from webapp.experiments.models import Run, RunArtifact
+from webapp.experiments.services import Point
 from webapp.jobs import services as jobs
 from webapp.live.identity import now_ms
 from webapp.quotas.models import Quota
@@ -66,6 +68,7 @@ def build(cast: Cast) -> World:
     node, _ = clusters.join(BOOTSTRAP, description())
     clusters.hello(node, description())
     job, _ = jobs.submit(alice, job_mapping())
+    experiments.ingest(job.id, 1, [Point("loss", 1, 2.0, now_ms())])
     model_manifest = _manifest(alice, "model")
     checkpoint = Checkpoint.objects.create(
         id="ckpt-0000000000000000", job=job, attempt=1, step=50, manifest_id=model_manifest, saved_ms=1

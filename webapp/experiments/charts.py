@@ -1,84 +1,122 @@
-"""Curves as the pages take them: at most a thousand points a series, smoothed here, raw values behind."""
+"""Curves as the pages take them: a chart names the address of its values, and fetches them when it comes into view."""
 
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
+from urllib.parse import urlencode
+from zlib import crc32
 
-from platform_core.experiments.comparison import direction
-from platform_core.experiments.series import downsample, smooth
+from django.urls import reverse
+
+from platform_core.experiments.comparison import direction, headline
 from webapp.experiments import metric_store
+from webapp.experiments.metric_store import Curve
 from webapp.experiments.models import Run
 
-MOST_POINTS = 1000
-MOST_CHARTS = 12
+MOST_POINTS = 600
+MOST_CHARTS = 24
+_FORMAT = 1  # of the values; a browser may keep those of an older release
 _FIRST = ("loss", "train_loss", "heldout_bits_per_byte", "heldout_loss", "val_loss", "accuracy", "lr")
 
 
-def in_order(keys: Sequence[str]) -> list[str]:
-    """What people look at first comes first."""
-    return sorted(keys, key=lambda key: (_FIRST.index(key) if key in _FIRST else len(_FIRST), key))
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """How the charts of a page are drawn. `x` is "step" or "time" (since each run began)."""
+
+    x: str = "step"
+    weight: float = 0.0
+    scale: str = "linear"
 
 
-def of_run(run: Run) -> list[dict[str, Any]]:
-    """One chart for each metric of one run, growing live."""
-    return [chart([run], key, live=True) for key in in_order(metric_store.keys([run.id]))[:MOST_CHARTS]]
+def names(runs: Sequence[Run]) -> list[str]:
+    """The metrics that any of the runs has reported, what people look at first before the others."""
+    return in_order({key for run in runs for key in run.summary})
 
 
-def chart(
-    runs: Sequence[Run],
-    key: str,
-    *,
-    x: str = "step",
-    weight: float = 0.0,
-    scale: str = "linear",
-    live: bool = False,
-) -> dict[str, Any]:
-    """One metric of some runs. `x` is "step" or "time" (since each run began)."""
-    series = [_series(run, key, x, weight, live) for run in runs]
-    newest = [one["raw"][-1] for one in series if one["raw"]]
+def in_order(keys: Sequence[str] | set[str]) -> list[str]:
+    """`train/loss` and `val.loss` stand where `loss` does."""
+    return sorted(keys, key=lambda key: (min(_place(key), _place(_last_part(key))), key))
+
+
+def _place(name: str) -> int:
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
+
+
+def _last_part(key: str) -> str:
+    return key.replace(".", "/").rpartition("/")[2]
+
+
+def of_runs(runs: Sequence[Run], keys: Sequence[str], drawing: Drawing | None = None) -> list[dict[str, Any]]:
+    """One chart for each metric."""
+    return [_chart(runs, key, drawing or Drawing()) for key in keys]
+
+
+def _chart(runs: Sequence[Run], key: str, drawing: Drawing) -> dict[str, Any]:
+    query = urlencode({"runs": ",".join(run.id for run in runs), "key": key, "x": drawing.x})
     return {
-        "id": "chart-" + "".join(c if c.isalnum() else "-" for c in key),
+        "id": f"chart-{crc32(key.encode()):08x}",
+        "key": key,
         "title": key.replace("_", " "),
         "note": "lower is better" if direction(key) < 0 else "",
-        "low": False,
-        "newest": newest[0] if newest else None,
-        "data": {
-            "x": {"kind": "step" if x == "step" else "elapsed", "title": "step" if x == "step" else "time"},
-            "y": {"title": key, "log": scale == "log"},
-            "smooth": weight,
-            "series": series,
-            "marks": [],
-        },
+        "url": f"{reverse('experiments:curves')}?{query}",
+        "weight": drawing.weight,
+        "scale": drawing.scale,
     }
 
 
-def _series(run: Run, key: str, x: str, weight: float, live: bool) -> dict[str, Any]:
-    points = metric_store.series(run.id, key)
-    origin = run.job.started_ms or run.created_ms
-    places = [
-        (float(step) if x == "step" else (at_ms - origin) / 1000, value) for step, value, at_ms in points
+def elsewhere(runs: Sequence[Run], keys: Sequence[str]) -> list[dict[str, str]]:
+    """Where the metrics that a page leaves out are drawn."""
+    chosen = ",".join(run.id for run in runs)
+    page = reverse("experiments:compare")
+    return [{"name": key, "url": f"{page}?{urlencode({'runs': chosen, 'metric': key})}"} for key in keys]
+
+
+def etag(runs: Sequence[Run], key: str, x: str) -> str:
+    """Changes whenever `values` does, without a look at the points."""
+    state = [
+        (run.id, run.job.name, run.ingested, run.job.started_ms, bool(run.job.finished_ms)) for run in runs
     ]
-    smoothed = smooth([value for _, value in places], weight)
-    shown = downsample(
-        [(place, value) for (place, _), value in zip(places, smoothed, strict=True)], MOST_POINTS
+    return f'"{sha256(json.dumps([_FORMAT, key, x, state]).encode()).hexdigest()[:32]}"'
+
+
+def values(runs: Sequence[Run], key: str, x: str) -> dict[str, Any]:
+    """The chart of static/js/chart-data.js."""
+    by_step = x == "step"
+    curves = metric_store.sampled([run.id for run in runs], key, MOST_POINTS, "step" if by_step else "at_ms")
+    return {
+        "x": {"kind": "step" if by_step else "elapsed", "title": "step" if by_step else "time"},
+        "y": {"title": key},
+        "series": [_series(run, key, curves.get(run.id, Curve()), by_step) for run in runs],
+        "marks": [],
+    }
+
+
+def _series(run: Run, key: str, curve: Curve, by_step: bool) -> dict[str, Any]:
+    origin = run.job.started_ms or run.created_ms
+    thinned = (
+        {"means": _short(curve.means), "counts": curve.counts} if max(curve.counts, default=1) > 1 else {}
     )
-    raw = downsample(places, MOST_POINTS) if weight else shown
     return {
         "name": run.job.name,
         "key": key,
-        "subject": f"job:{run.id}" if live or run.job.finished_ms is None else "",
+        "subject": f"job:{run.id}" if run.job.finished_ms is None else "",
         "origin_ms": origin,
-        "x": [place for place, _ in shown],
-        "y": [value for _, value in shown],
-        "raw": [value for _, value in raw]
-        if weight and len(raw) == len(shown)
-        else [value for _, value in shown],
+        "x": curve.x if by_step else [(at_ms - origin) / 1000 for at_ms in curve.x],
+        "y": _short(curve.values),
+        **thinned,
     }
 
 
-def sparks(runs: Sequence[Run], key: str = "loss", most: int = 40) -> dict[str, list[float]]:
-    """The course of each run in a few values."""
-    found = metric_store.curves([run.id for run in runs], key)
-    return {
-        run_id: [value for _, value in downsample([(float(step), value) for step, value in points], most)]
-        for run_id, points in found.items()
-    }
+def _short(values: Sequence[float]) -> list[float]:
+    """As exact as a screen can show."""
+    return [float(f"{value:.7g}") for value in values]
+
+
+def sparks(runs: Sequence[Run], most: int = 40) -> dict[str, list[float]]:
+    """The course of each run in a few values of the metric that the runs are judged by."""
+    keys = names(runs)
+    key = headline(keys) or next(iter(keys), "")
+    curves = metric_store.sampled([run.id for run in runs], key, most)
+    return {run_id: curve.values for run_id, curve in curves.items()}

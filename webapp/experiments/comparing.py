@@ -14,7 +14,7 @@ from platform_core.experiments.comparison import (
 )
 from platform_core.jobs.states import WAITING
 from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars, format_number
-from webapp.experiments import charts, metric_store, queries
+from webapp.experiments import charts, queries
 from webapp.experiments.models import Run
 from webapp.quotas import queries as quotas
 from webapp.quotas.queries import JobCost
@@ -101,18 +101,14 @@ def sort_key(metric: str, value: float | None) -> tuple[bool, float]:
 
 def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     """The context of the compare page; the query says how the curves are drawn."""
-    metrics = charts.in_order(metric_store.keys([run.id for run in runs]))
-    options: dict[str, Any] = {
-        "x": "time" if query.get("x") == "time" else "step",
-        "smooth": _weight(query.get("smooth", "")),
-        "scale": "log" if query.get("scale") == "log" else "linear",
-        "metric": query.get("metric", "") if query.get("metric") in metrics else "",
-    }
-    shown = [options["metric"]] if options["metric"] else metrics[:6]
-    drawn = [
-        charts.chart(runs, key, x=options["x"], weight=options["smooth"], scale=options["scale"])
-        for key in shown
-    ]
+    metrics = charts.names(runs)
+    drawing = charts.Drawing(
+        x="time" if query.get("x") == "time" else "step",
+        weight=_weight(query.get("smooth", "")),
+        scale="log" if query.get("scale") == "log" else "linear",
+    )
+    chosen = query.get("metric", "") if query.get("metric") in metrics else ""
+    shown = [chosen] if chosen else _hero_first(metrics)[: charts.MOST_CHARTS]
     configs = [config(run) for run in runs]
     found = differences(configs)
     every = query.get("all") == "1"
@@ -133,10 +129,11 @@ def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str
             for index, run in enumerate(runs)
         ],
         "sentence": _sentence(runs, [difference.name for difference in found]),
-        "options": options,
+        "options": {"x": drawing.x, "smooth": drawing.weight, "scale": drawing.scale, "metric": chosen},
         "metrics": metrics,
         "choices": _choices(runs),
-        "charts": drawn,
+        "charts": charts.of_runs(runs, shown, drawing),
+        "not_drawn": charts.elsewhere(runs, [key for key in metrics if key not in shown]),
         "differences": [
             {
                 "name": name,
@@ -158,6 +155,12 @@ def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str
         "totals": _totals(runs, now_ms),
         "ranking": _ranking(runs, now_ms),
     }
+
+
+def _hero_first(metrics: Sequence[str]) -> list[str]:
+    """The metric that the runs are judged by is the large chart."""
+    hero = headline(metrics)
+    return sorted(metrics, key=lambda key: key != hero)
 
 
 def _weight(text: str) -> float:
@@ -208,7 +211,7 @@ def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
 
 def ranked(runs: Sequence[Run]) -> list[tuple[str, Run]]:
     """The runs that have the metric they are judged by, best first, with the metric's name."""
-    key = headline(charts.in_order(sorted({key for run in runs for key in run.summary})))
+    key = headline(charts.names(runs))
     having = [run for run in runs if key in run.summary]
     having.sort(key=lambda run: (sort_key(key, run.summary[key]["value"]), run.id))
     return [(key, run) for run in having]

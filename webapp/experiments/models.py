@@ -25,6 +25,7 @@ class Run(models.Model):
         default=dict, help_text="code, git, dataset, packages, seed, command, hardware"
     )
     summary = models.JSONField(default=dict, help_text="metric → its newest value, step and least value")
+    ingested = models.BigIntegerField(default=0, help_text="batches of metric values kept so far")
     created_ms = models.BigIntegerField()
 
 

@@ -17,7 +17,8 @@ def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:
     if run is None:
         return {}
     return {
-        "charts": lambda: charts.of_run(run),
+        "charts": lambda: charts.of_runs([run], charts.names([run])[: charts.MOST_CHARTS]),
+        "not_drawn": lambda: charts.elsewhere([run], charts.names([run])[charts.MOST_CHARTS :]),
         "lineage": run.lineage,
         "artifacts": lambda: artifacts.listed(run),
         "run": {"id": run.id, "experiment_id": run.experiment_id, "experiment": run.experiment.name},

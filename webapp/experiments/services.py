@@ -76,7 +76,8 @@ def ingest(run_id: str, attempt: int, points: Sequence[Point]) -> None:
             return
         metric_store.append(run_id, attempt, finite)
         run.summary = _summary(run.summary, finite)
-        run.save(update_fields=["summary"])
+        run.ingested += 1
+        run.save(update_fields=["summary", "ingested"])
         live.publish(f"job:{run_id}", {"points": _by_step(finite)})
 
 

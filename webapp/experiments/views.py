@@ -5,7 +5,9 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.cache import get_conditional_response
+from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
 from platform_core.errors import TrainmasterError
@@ -21,6 +23,7 @@ from webapp.quotas import queries as quotas
 from webapp.quotas.queries import JobCost
 
 PAGE = 30
+MOST_RUNS = 20  # compared at once
 
 
 @login_required
@@ -93,7 +96,7 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
     )
     runs = queries.runs(experiment.id)
     params = comparing.differing_names(runs)[:8]
-    metrics = charts.in_order(sorted({key for run in runs for key in run.summary}))[:5]
+    metrics = charts.names(runs)[:5]
     lines = comparing.run_lines(runs, params, metrics, now_ms())
     sort = request.GET.get("sort", "started")
     if sort in metrics:
@@ -122,13 +125,34 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
 @login_required
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
+    runs = _runs_asked_for(request)
+    return fragments.render(request, "compare.html", comparing.page(runs, request.GET, now_ms()))
+
+
+@login_required
+@require_GET
+@gzip_page
+def curves(request: HttpRequest) -> HttpResponse:
+    """The values of one chart. A browser that has them already is told so before a point is read."""
+    runs, key = _runs_asked_for(request), request.GET.get("key", "")
+    x = "time" if request.GET.get("x") == "time" else "step"
+    if key not in charts.names(runs):
+        raise TrainmasterError("not_found", what=f"metric {key} of these runs")
+    etag = charts.etag(runs, key, x)
+    response = get_conditional_response(request, etag=etag) or JsonResponse(charts.values(runs, key, x))
+    response["ETag"] = etag
+    response["Cache-Control"] = "private, no-cache"
+    return response
+
+
+def _runs_asked_for(request: HttpRequest) -> list[Run]:
     actor = actor_of(request)
     ids = [run_id for value in request.GET.getlist("runs") for run_id in value.split(",") if run_id]
     runs = [
         run
-        for run in queries.chosen(ids[:20])
+        for run in queries.chosen(ids[:MOST_RUNS])
         if permissions.may(actor, "experiment.view", run.experiment.team_id)
     ]
     if ids and not runs:
         raise TrainmasterError("not_found", what="run among those asked for")
-    return fragments.render(request, "compare.html", comparing.page(runs, request.GET, now_ms()))
+    return runs

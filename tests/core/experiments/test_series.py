@@ -6,51 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_core.experiments.series import downsample, smooth
+from platform_core.experiments.series import smooth
 
 FINITE = st.floats(-1e6, 1e6)
-CURVES = st.lists(FINITE | st.sampled_from([math.nan, math.inf]), max_size=200).map(
-    lambda values: [(float(step), value) for step, value in enumerate(values)]
-)
-
-
-@given(CURVES, st.integers(4, 50))
-def test_ends_and_extremes_stay_and_no_point_is_invented(curve: list[tuple[float, float]], most: int):
-    thin = downsample(curve, most)
-    assert len(thin) <= most
-    places = [curve.index(point) if point[1] == point[1] else int(point[0]) for point in thin]
-    assert places == sorted(set(places))
-    if len(curve) <= most:
-        assert [step for step, _ in thin] == [step for step, _ in curve]
-    if curve:
-        assert thin[0][0] == curve[0][0]
-        assert thin[-1][0] == curve[-1][0]
-    finite = [value for _, value in curve if math.isfinite(value)]
-    if finite:
-        kept = [value for _, value in thin if math.isfinite(value)]
-        assert (min(kept), max(kept)) == (min(finite), max(finite))
-
-
-@given(st.integers(4, 100), st.integers(1, 400))
-def test_a_long_curve_fills_what_it_may(most: int, longer: int):
-    curve = [(float(step), (-1.0) ** step * step) for step in range(most + longer)]
-    assert len(downsample(curve, most)) >= most // 2
-
-
-def test_a_single_spike_survives_among_thousands():
-    curve = [(float(step), 1.0) for step in range(10_000)]
-    curve[7_777] = (7_777.0, 99.0)
-    assert (7_777.0, 99.0) in downsample(curve, 100)
-
-
-def test_a_loss_that_became_nan_is_still_seen():
-    curve = [(float(step), 1.0 if step < 500 else math.nan) for step in range(1_000)]
-    assert any(math.isnan(value) for _, value in downsample(curve, 50))
-
-
-def test_fewer_than_four_points_are_refused():
-    with pytest.raises(ValueError, match="at least 4"):
-        downsample([], 3)
 
 
 def test_no_weight_changes_nothing():
@@ -68,6 +26,15 @@ def test_a_smoothed_curve_stays_within_what_it_has_seen(values: list[float], wei
         seen = values[: index + 1]
         slack = 1e-9 * max(map(abs, seen)) + 1e-9
         assert min(seen) - slack <= value <= max(seen) + slack
+
+
+@given(FINITE, st.lists(st.integers(1, 9), min_size=1, max_size=20), st.floats(0, 0.99))
+def test_a_mean_of_many_points_counts_as_all_of_them(value: float, counts: list[int], weight: float):
+    means = [value * number for number in range(1, len(counts) + 1)]
+    reported = [mean for mean, count in zip(means, counts, strict=True) for _ in range(count)]
+    places = [sum(counts[: number + 1]) - 1 for number in range(len(counts))]
+    every_point = smooth(reported, weight)
+    assert smooth(means, weight, counts) == pytest.approx([every_point[place] for place in places])
 
 
 def test_a_gap_passes_through_and_is_forgotten():

@@ -13,7 +13,7 @@ BIN := .venv/bin
 READY := .venv/.installed-from-lock
 CODE := platform_core agent sdk webapp tests tools benchmarks examples
 
-.PHONY: help demo run test check format docs lock proto browser clean
+.PHONY: help demo run test check format docs lock proto wheel browser clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,11 +47,14 @@ lock: $(READY)  ## resolves all dependencies afresh into requirements.lock
 proto: $(READY)  ## regenerates proto/trainmaster_wire from its .proto files
 	@$(BIN)/python -m tools.proto
 
+wheel: $(READY)  ## the package as one file in dist/, to install elsewhere
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+
 clean:  ## removes what make and the platform made: .venv, var, caches
 	@for file in var/up.pid var/demo/up.pid; do \
 		if [ -s $$file ] && kill -0 "$$(cat $$file)" 2>/dev/null; then \
 			echo "The platform in $$(dirname $$file) is running (pid $$(cat $$file)). Stop it first."; exit 1; fi; done
-	rm -rf .venv var build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results
+	rm -rf .venv var build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache test-results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pip says a lot that nobody needs: it goes to a log, and its end is shown when it fails. Modules are compiled when they are

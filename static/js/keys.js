@@ -1,4 +1,4 @@
-// Keyboard: `/` search, `g` and a letter to go, `j` `k` rows, Enter to open, `?` the list, Esc to leave.
+// Keyboard: `/` or Ctrl-K search, arrows and Enter in what was found, `g` and a letter to go, `j` `k` rows, Enter to open, `?` the list, Esc to leave.
 const ROW = "table[data-rows] tbody tr";
 const SEQUENCE_MS = 1200;
 
@@ -27,14 +27,38 @@ function go(letter) {
   if (link) link.click();
 }
 
+const ARROWS = { ArrowDown: 1, ArrowUp: -1 };
+
+// Enter opens the first hit, unless the list still answers older words: then the form is sent, and its page answers.
+function inSearch(event) {
+  const input = document.querySelector("#search");
+  const hits = [...document.querySelectorAll("#found a")];
+  if (event.key === "Enter" && event.target === input) {
+    const current = document.querySelector("#found [data-words]")?.dataset.words === input.value.trim();
+    if (!current || !hits.length) return;
+    event.preventDefault();
+    hits[0].click();
+  } else if (event.key in ARROWS) {
+    const stops = [input, ...hits];
+    event.preventDefault();
+    stops[stops.indexOf(event.target) + ARROWS[event.key]]?.focus();
+  }
+}
+
 function pressed(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    return document.querySelector("#search")?.select();
+  }
+  if (event.target.closest?.(".search") && event.key !== "Escape") return inSearch(event);
+  if (event.ctrlKey || event.metaKey || event.altKey) return undefined;
   if (event.key === "Escape") {
+    if (event.target.closest("#found")) document.querySelector("#search").focus();
     document.querySelector("#found")?.replaceChildren();
     if (event.target.matches("input")) event.target.blur();
-    return;
+    return undefined;
   }
-  if (typing(event.target)) return;
+  if (typing(event.target)) return undefined;
   if (performance.now() < going) {
     going = 0;
     go(event.key);
@@ -43,8 +67,8 @@ function pressed(event) {
   else if (event.key === "?") document.querySelector("#keys")?.showModal();
   else if (event.key === "j") step(1);
   else if (event.key === "k") step(-1);
-  else return;
-  event.preventDefault();
+  else return undefined;
+  return event.preventDefault();
 }
 
 export function startKeys() {

@@ -1,7 +1,10 @@
 """An agent that the platform does not supervise, so that a test may kill it and start it again."""
 
 import os
+import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,3 +57,23 @@ class SpareAgent:
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
                 self.kill()
+
+
+@contextmanager
+def in_a_shell(command: str, folder: Path, hostname: str) -> Iterator[None]:
+    """The command as a person pastes it; only its name and type keep it apart from the other nodes of this machine."""
+    (program, *_) = runnable(("trainmaster",))
+    surroundings = {
+        "PATH": f"{Path(program).parent}{os.pathsep}{os.environ['PATH']}",
+        "TRAINMASTER_AGENT_HOSTNAME": hostname,
+        "TRAINMASTER_AGENT_GPU_TYPE": SPARE,
+        "TRAINMASTER_AGENT_ADDRESS": "127.0.0.1",
+    }
+    shell = subprocess.Popen(
+        ["bash", "-c", command], cwd=folder, env=os.environ | surroundings, start_new_session=True
+    )
+    try:
+        yield
+    finally:
+        os.killpg(shell.pid, signal.SIGTERM)
+        shell.wait(60)

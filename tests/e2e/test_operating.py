@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.cable import Cable
 from tests.e2e.people import LONG, People, confirm, stay, stayed
 from tests.e2e.site import Site
+from tests.e2e.spare_agent import in_a_shell
 
 SECRET = "correct-horse-battery-staple"
 
@@ -27,6 +28,38 @@ def test_an_admin_drains_a_node_and_resumes_it(people: People, site: Site) -> No
     page.get_by_role("button", name="Resume").click()
     expect(state).to_have_text("ready")
     expect(page.locator("#events")).to_contain_text("drained by root")
+
+
+def test_the_command_that_the_page_shows_adds_a_node(people: People, site: Site) -> None:
+    page = people.come("root")
+    page.goto("/nodes/tokens/")
+    page.get_by_label("Name", exact=True).fill("rack 9")
+    page.get_by_role("button", name="Make a token").click()
+    with in_a_shell(page.locator("#new-token").inner_text(), site.scratch, hostname="node-9"):
+        page.goto("/nodes/")
+        expect(page.locator("tr", has_text="node-9")).to_contain_text("ready", timeout=LONG)
+
+
+def test_the_search_is_worked_by_the_keyboard_alone(people: People) -> None:
+    page = people.come("bob")
+    page.goto("/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("node-")
+    hits = page.locator("#found a")
+    expect(hits.first).to_contain_text("node-1")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(hits.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    expect(page.locator("#search")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="node-1", level=1)).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("nothing-is-called-so")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Search", level=1)).to_be_visible()
+    expect(page.locator("main")).to_contain_text("Nothing is called")
 
 
 def test_a_cancelled_job_leaves_no_process_behind(people: People, site: Site) -> None:

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
-
 from platform_core.cluster.health import NodeState
 from platform_core.units import format_bytes
 from webapp.accounts.permissions import Actor, may
@@ -249,11 +247,6 @@ def facts(node: Node) -> list[tuple[str, str]]:
 
 def _cap(rate: int) -> str:
     return f"{format_bytes(rate)}/s" if rate else "no cap"
-
-
-def join_hint() -> dict[str, str]:
-    """For the command on the empty page. The token itself is shown to nobody."""
-    return {"server": settings.GATEWAY_LISTEN, "token_hint": "TOKEN"}
 
 
 def _count(number: int, word: str) -> str:

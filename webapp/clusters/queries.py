@@ -15,6 +15,7 @@ from platform_core.cluster.topology import islands
 from platform_core.distribution.planners.routes import Place
 from platform_core.errors import TrainmasterError
 from webapp.clusters import liveness, mapping
+from webapp.clusters.join_command import join_command as join_command
 from webapp.clusters.models import BootstrapToken, MaintenanceWindow, Node, Slot
 from webapp.clusters.values import Telemetry
 from webapp.live import queries as live

@@ -16,6 +16,7 @@ from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.clusters import contributions, enrolment, pages, queries, services
 from webapp.clusters.forms import BootstrapTokenForm
+from webapp.clusters.join_command import join_command
 from webapp.clusters.models import Node
 from webapp.live import fragments
 from webapp.live import queries as live
@@ -42,7 +43,7 @@ def nodes(request: HttpRequest) -> HttpResponse:
         "kpis": pages.kpis(rows) if rows else [],
         "nodes": rows,
         "filtered": bool(state or search),
-        "join": pages.join_hint(),
+        "join_command": join_command(),
         "may": {"drain": operator, "join": operator},
     }
     return fragments.render(request, "nodes.html", context)
@@ -141,7 +142,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
         "tokens": queries.bootstrap_tokens(),
         "new_token": new_token,
         "problems": {field: f"{field.capitalize()}: {errors[0]}" for field, errors in form.errors.items()},
-        "join": pages.join_hint(),
+        "join_command": join_command(new_token) if new_token else "",
     }
     return render(request, "node_tokens.html", context, status=status)
 

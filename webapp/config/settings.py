@@ -106,6 +106,8 @@ STORE_URL = text("TRAINMASTER_STORE_URL", f"file://{BASE_DIR / 'var' / 'store'}"
 
 # The gateway of the agents
 GATEWAY_LISTEN = text("TRAINMASTER_GATEWAY_LISTEN", "127.0.0.1:7600")
+# HOST:PORT that agents are told; empty: as it listens, or the host of PUBLIC_URL where it listens everywhere.
+GATEWAY_ADDRESS = text("TRAINMASTER_GATEWAY_ADDRESS", "")
 GATEWAY_TLS = flag("TRAINMASTER_GATEWAY_TLS", True)
 GATEWAY_CERTIFICATE = text("TRAINMASTER_GATEWAY_CERTIFICATE", "")
 GATEWAY_KEY = text("TRAINMASTER_GATEWAY_KEY", "")

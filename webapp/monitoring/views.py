@@ -58,6 +58,8 @@ def overview(request: HttpRequest) -> HttpResponse:
     context = {
         "subjects": lambda: " ".join(["cluster", *(f"jobs:{view.slug}" for view in team_views(actor.sees))]),
         "cluster": lambda: _cluster(built()),
+        "join_command": clusters.join_command,
+        "may": {"join": may(actor, "node.operate")},
         "kpis": lambda: _kpis(actor, built()),
         "racks": lambda: built()["racks"],
         "legend": lambda: built()["legend"],

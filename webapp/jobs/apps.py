@@ -15,7 +15,7 @@ class JobsConfig(AppConfig):
         from webapp.quotas.signals import limits_changed
 
         count_in_frame("jobs", lambda actor: queries.active_count(actor.sees))
-        count_in_frame("waiting", lambda actor: queries.waiting_count(actor.sees))
+        count_in_frame("waiting", lambda actor: queries.waiting_count(None))  # as the queue counts
         subjects.register("jobs", may_watch_team("job.view"))
         subjects.register("job", queries.may_watch)
         books.register(queries.facts, queries.queued_by_type)

@@ -15,7 +15,9 @@ from webapp.jobs.models import Job
 from webapp.jobs.preempting import Preemption
 from webapp.live import services as live
 
-LEAST_SAMPLES = 20  # five minutes of them, before a mean says anything
+LEAST_MS = 5 * MINUTE_MS  # that a job is measured, before its mean says anything
+SAMPLE_MS = 15_000
+LEAST_SAMPLES = LEAST_MS // SAMPLE_MS
 
 
 def keep_utilisation(by_job: Mapping[str, float], at_ms: int) -> None:

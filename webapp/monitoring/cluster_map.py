@@ -12,7 +12,7 @@ from webapp.jobs import queries as job_queries
 
 _KEYS = "abcd"
 _OTHERS = "e"
-_AWAY = (NodeState.LOST,)
+_UNAVAILABLE = "x"
 
 
 def build(actor: Actor) -> dict[str, Any]:
@@ -28,9 +28,11 @@ def build(actor: Actor) -> dict[str, Any]:
         team: _KEYS[index] if index < len(_KEYS) else _OTHERS
         for index, (team, _) in enumerate(use.most_common())
     }
+    cells_by_key: Counter[str] = Counter()
     racks: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for node in nodes:
         cells = [_cell(slot, node, keys, holders, actor) for slot in slots.get(node.id, ())]
+        cells_by_key.update(cell["key"] for cell in cells)
         racks[node.rack].append(
             {
                 "id": node.id,
@@ -45,7 +47,7 @@ def build(actor: Actor) -> dict[str, Any]:
             {"name": rack, "note": _rack_note(members), "nodes": members}
             for rack, members in sorted(racks.items())
         ],
-        "legend": _legend(use, keys, sum(len(uses) for uses in slots.values())),
+        "legend": _legend(cells_by_key, keys),
         "nodes": nodes,
         "slots": sum(len(uses) for uses in slots.values()),
         "held": sum(use.values()),
@@ -59,9 +61,11 @@ def _cell(
     holders: dict[str, tuple[str, str, str]],
     actor: Actor,
 ) -> dict[str, str]:
-    if node.state in _AWAY:
-        return {"key": "x", "title": f"slot {slot.index}: its node is lost"}
+    if node.state is NodeState.LOST:
+        return {"key": _UNAVAILABLE, "title": f"slot {slot.index}: its node is lost"}
     if slot.attempt_id not in holders:
+        if node.state is not NodeState.READY:
+            return {"key": _UNAVAILABLE, "title": f"slot {slot.index}: its node is {node.state}"}
         return {"key": "", "title": f"slot {slot.index}: free"}
     _, name, team = holders[slot.attempt_id]
     shown = f"{name} ({team})" if may(actor, "job.view", team) else "a job of another team"
@@ -82,13 +86,13 @@ def _rack_note(nodes: list[dict[str, Any]]) -> str:
     return f"{free} free"
 
 
-def _legend(use: Counter[str], keys: dict[str, str], total: int) -> list[dict[str, Any]]:
-    named = [
-        {"key": keys[team], "name": team, "slots": slots}
-        for team, slots in use.most_common()
-        if keys[team] != _OTHERS
+def _legend(cells: Counter[str], keys: dict[str, str]) -> list[dict[str, Any]]:
+    """What the colours mean and how many slots have each: a slot of a node that takes no work is not free."""
+    names = {key: team for team, key in keys.items() if key != _OTHERS}
+    names |= {_OTHERS: "other teams", "": "free", _UNAVAILABLE: "not available"}
+    always = {*names} - {_OTHERS, _UNAVAILABLE}
+    return [
+        {"key": key, "name": name, "slots": cells[key]}
+        for key, name in names.items()
+        if cells[key] or key in always
     ]
-    others = sum(slots for team, slots in use.items() if keys[team] == _OTHERS)
-    if others:
-        named.append({"key": _OTHERS, "name": "other teams", "slots": others})
-    return [*named, {"key": "", "name": "free", "slots": total - sum(use.values())}]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, FloatField, Q, Sum
+from django.db.models import F, FloatField, Min, Q, Sum
 from django.db.models.functions import Cast
 
 from platform_core.scheduling.waits import percentile
@@ -55,6 +55,10 @@ class Figure:
     label: str
     value: str
     note: str
+
+
+def first_sample_ms() -> int | None:
+    return UtilisationSample.objects.aggregate(first=Min("at_ms"))["first"]
 
 
 def use_by_type(from_ms: int, to_ms: int) -> tuple[Use, ...]:

@@ -25,7 +25,7 @@ HARDLY_BUSY_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class TeamUse:
-    """`percent`: of what the guarantee would have given over the whole period; None without a guarantee."""
+    """`percent`: of what the guarantee would have given in the measured time; None without a guarantee."""
 
     team: str
     gpu_type: str
@@ -45,6 +45,7 @@ class TeamUse:
 class Report:
     from_ms: int
     to_ms: int
+    measured_ms: int  # for how long of the period the platform has existed
     figures: tuple[Figure, ...]  # with what they were in the period before
     types: tuple[Use, ...]
     waits: tuple[Waits, ...]
@@ -53,6 +54,10 @@ class Report:
     failures: tuple[tuple[str, int], ...]  # hostname, attempts that it made fail
     idle: tuple[dict[str, Any], ...]  # running jobs whose slots idle now, and what follows from it
     hardly_busy: tuple[dict[str, Any], ...]  # jobs of the period, those first that held the most without use
+
+    @property
+    def is_whole(self) -> bool:
+        return self.measured_ms == self.to_ms - self.from_ms
 
 
 def make(team_slugs: list[str] | None, to_ms: int, *, is_over: bool = False) -> Report:
@@ -64,6 +69,7 @@ def make(team_slugs: list[str] | None, to_ms: int, *, is_over: bool = False) -> 
     return Report(
         from_ms,
         to_ms,
+        measured_ms=_measured_ms(from_ms, to_ms),
         figures=figures.compared(
             figures.of(from_ms, to_ms, seen), figures.of(from_ms - WEEK_MS, from_ms, seen)
         ),
@@ -104,14 +110,21 @@ def _hardly_busy(from_ms: int, to_ms: int, seen: set[str] | None) -> list[dict[s
     return sorted(lines, key=lambda line: (-line["unused_gpu_ms"], line["id"]))
 
 
+def _measured_ms(from_ms: int, to_ms: int) -> int:
+    begins = [begin for begin in (figures.first_sample_ms(), jobs.first_submitted_ms()) if begin is not None]
+    return max(0, to_ms - max(from_ms, min(begins, default=to_ms)))
+
+
 def _teams(from_ms: int, to_ms: int) -> list[TeamUse]:
     used, guarantees = quotas.use_by_team(from_ms, to_ms), quotas.guarantees()
     losses, nothing = scheduling.losses(from_ms, to_ms), scheduling.Losses(0, 0)
+    measured_ms = _measured_ms(from_ms, to_ms)
     uses = []
     for key in sorted({*used, *guarantees, *losses}):
         gpu_ms, dollars = used.get(key, (0, 0))
         guaranteed, lost = guarantees.get(key, 0), losses.get(key, nothing)
-        percent = 100 * gpu_ms / (guaranteed * (to_ms - from_ms)) if guaranteed else None
+        due = guaranteed * measured_ms
+        percent = 100 * gpu_ms / due if due else None
         uses.append(TeamUse(*key, gpu_ms, dollars, guaranteed, percent, lost.lost_gpu_ms, lost.caused_gpu_ms))
     return sorted(uses, key=lambda use: (-use.micro_dollars, -use.gpu_ms, use.team))
 
@@ -122,7 +135,8 @@ def mail() -> int:
         return 0
     now = now_ms()
     text = render_to_string(
-        "report.txt", {"report": make(None, now), "url": f"{settings.PUBLIC_URL}/report/"}
+        "report.txt",
+        {"report": make(None, now), "least_ms": idling.LEAST_MS, "url": f"{settings.PUBLIC_URL}/report/"},
     )
     key = f"report:{weeks.of(now).name}"
     mailing.write_to(settings.REPORT_RECIPIENTS, key, "Trainmaster: the week of the cluster", text)

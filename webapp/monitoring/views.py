@@ -65,6 +65,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "legend": lambda: built()["legend"],
         "waiting": lambda: _waiting_lines(list(waiting[:WAITING_SHOWN]), actor),
         "waiting_more": lambda: max(0, waiting.count() - WAITING_SHOWN),
+        "waiting_elsewhere": lambda: job_queries.waiting_count(None) - waiting.count(),
         "idle": lambda: _idle(actor, now_ms()),
         "busy": lambda: busy(now_ms()),
         "events": lambda: _news(actor),
@@ -116,24 +117,35 @@ def _cluster(built: dict[str, Any]) -> dict[str, str]:
 
 
 def _kpis(actor: Actor, built: dict[str, Any]) -> list[dict[str, str]]:
-    counts = job_queries.count_by_state(job_queries.visible(actor.sees))
-    running = sum(counts.get(state, 0) for state in job_queries.states_of("active"))
-    waiting = sum(counts.get(state, 0) for state in job_queries.states_of("waiting"))
-    newest = UtilisationSample.objects.order_by("-at_ms").first()
-    busy_now = newest.utilisation if newest else None
+    every, seen = (job_queries.count_by_state(job_queries.visible(teams)) for teams in (None, actor.sees))
     slots = built["slots"]
     share = f"{100 * built['held'] / slots:.0f} %" if slots else "–"
     return [
         {"label": "Slots held", "value": f"{built['held']} of {slots}", "note": share},
-        {
-            "label": "Utilisation",
-            "value": "–" if busy_now is None else f"{100 * busy_now:.0f} %",
-            "note": "of the slots held",
-        },
-        {"label": "Running", "value": str(running), "note": "jobs you may see"},
-        {"label": "Waiting", "value": str(waiting), "note": "jobs you may see"},
+        _utilisation(),
+        {"label": "Running", **_jobs(every, seen, "active", actor)},
+        {"label": "Waiting", **_jobs(every, seen, "waiting", actor)},
         {"label": "Nodes", "value": str(len(built["nodes"])), "note": _node_note(built["nodes"])},
     ]
+
+
+def _jobs(every: dict[str, int], seen: dict[str, int], group: str, actor: Actor) -> dict[str, str]:
+    """Of the whole cluster, and how many of them the reader may look at."""
+    total, own = (
+        sum(counts.get(state, 0) for state in job_queries.states_of(group)) for counts in (every, seen)
+    )
+    return {"value": str(total), "note": "of all teams" if actor.sees is None else f"{own} of your teams"}
+
+
+def _utilisation() -> dict[str, str]:
+    """Of all slots that are held, and of each type by its name."""
+    newest = UtilisationSample.objects.order_by("-at_ms").values("at_ms")[:1]
+    rows = UtilisationSample.objects.filter(at_ms=newest).exclude(utilisation=None).order_by("gpu_type")
+    types = [(row.gpu_type, row.held, row.utilisation or 0.0) for row in rows]
+    held = sum(slots for _, slots, _ in types)
+    mean = f"{_percent(sum(slots * busy for _, slots, busy in types), held):.0f} %" if held else "–"
+    by_type = " · ".join(f"{gpu_type} {100 * busy:.0f} %" for gpu_type, _, busy in types)
+    return {"label": "Utilisation", "value": mean, "note": by_type or "of the slots held"}
 
 
 def _node_note(nodes: Any) -> str:
@@ -203,6 +215,7 @@ def report(request: HttpRequest) -> HttpResponse:
         "report": lambda: reports.make(
             actor_of(request).sees, week.to_ms if week else now, is_over=bool(week)
         ),
+        "least_ms": idling.LEAST_MS,
         "idle_minutes": settings.IDLE_MINUTES,
         "idle_percent": settings.IDLE_PERCENT,
         "reclaims": settings.IDLE_RECLAIM,

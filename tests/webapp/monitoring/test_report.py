@@ -206,6 +206,26 @@ def test_the_report_adds_up_what_was_held_used_and_waited_for(
     assert [(each["name"], each["idle_ms"]) for each in made.idle] == [("sleeper", HALF_HOUR_MS)]
 
 
+def test_a_guarantee_is_measured_over_the_time_that_the_platform_has_run(
+    running: Job, browser: Browser, owner: User
+) -> None:
+    now = now_ms()
+    LedgerEntry.objects.update(started_ms=now - HOUR_MS)
+    Job.objects.update(submitted_ms=now - HOUR_MS)
+    made = report.make(None, now)
+    [vision] = made.teams
+    assert (vision.guaranteed, vision.percent, vision.under_used) == (4, 200.0, False)
+    assert "has run for 1 h" in browser(owner).get("/report/").content.decode()
+
+
+def test_the_least_busy_jobs_say_which_are_left_out(running: Job, browser: Browser, owner: User) -> None:
+    for _ in range(idling.LEAST_SAMPLES - 1):
+        idling.keep_utilisation({running.id: 0.1}, now_ms())
+    page = browser(owner).get("/report/").content.decode()
+    assert "No job of yours that was measured for 5 min or longer" in page
+    assert "Jobs measured for less than 5 min are left out" in page
+
+
 def test_each_team_sees_its_own_costs_and_jobs(
     running: Job, quota: Callable[..., Quota], nlp: Any, browser: Browser, owner: User, outsider: User
 ) -> None:

@@ -104,3 +104,8 @@ def _short(value: float) -> str:
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
     text = f"{value:.{digits}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def plural(count: int, noun: str) -> str:
+    """'1 slot', '1,024 slots'."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -25,9 +25,19 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class FinalMetric:
+class Reported:
+    """What a run reported of one metric over all its steps."""
+
+    last: float
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedMetric:
     name: str
-    values: tuple[float | None, ...]
+    rule: str  # see `rule_of`
+    values: tuple[float | None, ...]  # by that rule
     best: int | None  # index of a run, see `best_of`
 
 
@@ -77,10 +87,18 @@ def same(one: object, other: object) -> bool:
     return one == other
 
 
-def final_metrics(metrics: Sequence[Mapping[str, float]]) -> tuple[FinalMetric, ...]:
-    """The last value of every metric that any run has, by name, with the best run of each."""
-    names = sorted({name for run in metrics for name in run})
-    return tuple(_final(name, tuple(run.get(name) for run in metrics)) for name in names)
+def compared_metrics(runs: Sequence[Mapping[str, Reported]]) -> tuple[ComparedMetric, ...]:
+    """Every metric that any run has reported, by name, with the best run of each."""
+    return tuple(_compared(name, runs) for name in sorted({name for run in runs for name in run}))
+
+
+def rule_of(name: str) -> str:
+    """By which of its values a run is judged: the best that it reached, or the last of a metric without a direction."""
+    return {-1: "lowest", 1: "highest", 0: "last"}[direction(name)]
+
+
+def judged(name: str, reported: Reported) -> float:
+    return {"lowest": reported.lowest, "highest": reported.highest, "last": reported.last}[rule_of(name)]
 
 
 def direction(name: str) -> int:
@@ -109,5 +127,6 @@ def best_of(name: str, values: Sequence[float | None]) -> int | None:
     return -max(known)[1] if better and len({value for value, _ in known}) > 1 else None
 
 
-def _final(name: str, values: tuple[float | None, ...]) -> FinalMetric:
-    return FinalMetric(name, values, best_of(name, values))
+def _compared(name: str, runs: Sequence[Mapping[str, Reported]]) -> ComparedMetric:
+    values = tuple(judged(name, run[name]) if name in run else None for run in runs)
+    return ComparedMetric(name, rule_of(name), values, best_of(name, values))

@@ -5,12 +5,15 @@ from typing import Any
 
 from platform_core.experiments.comparison import (
     MISSING,
+    Reported,
     best_of,
+    compared_metrics,
     differences,
     direction,
-    final_metrics,
     flatten,
     headline,
+    judged,
+    rule_of,
 )
 from platform_core.jobs.states import WAITING
 from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars, format_number
@@ -89,9 +92,19 @@ def _line(run: Run, params: Sequence[str], cost: JobCost | None) -> dict[str, An
 
 
 def _column(runs: Sequence[Run], key: str) -> list[dict[str, Any]]:
-    values = [run.summary.get(key, {}).get("value") for run in runs]
+    values = [value_of(run, key) for run in runs]
     best = best_of(key, values)
     return [{"value": value, "best": best is not None and value == values[best]} for value in values]
+
+
+def reported(run: Run) -> dict[str, Reported]:
+    return {key: Reported(told["value"], told["min"], told["max"]) for key, told in run.summary.items()}
+
+
+def value_of(run: Run, key: str) -> float | None:
+    """The value by which the run is judged, see `rule_of`."""
+    found = reported(run).get(key)
+    return None if found is None else judged(key, found)
 
 
 def sort_key(metric: str, value: float | None) -> tuple[bool, float]:
@@ -116,7 +129,7 @@ def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str
     rows = {difference.name: difference.values for difference in found}
     flat = [flatten(one) for one in configs]
     listed = names if every else [name for name in names if name in rows]
-    finals = final_metrics([{key: told["value"] for key, told in run.summary.items()} for run in runs])
+    rank_by = chosen or headline(metrics)
     return {
         "runs": [
             {
@@ -145,15 +158,17 @@ def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str
         "finals": [
             {
                 "name": metric.name,
+                "rule": metric.rule,
                 "values": [
                     {"value": value, "best": index == metric.best}
                     for index, value in enumerate(metric.values)
                 ],
             }
-            for metric in finals
+            for metric in compared_metrics([reported(run) for run in runs])
         ],
         "totals": _totals(runs, now_ms),
-        "ranking": _ranking(runs, now_ms),
+        "ranking": _ranking(runs, rank_by, now_ms),
+        "ranked_by": f"{rule_of(rank_by)} {rank_by}" if rank_by else "",
     }
 
 
@@ -209,21 +224,19 @@ def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
     ]
 
 
-def ranked(runs: Sequence[Run]) -> list[tuple[str, Run]]:
-    """The runs that have the metric they are judged by, best first, with the metric's name."""
-    key = headline(charts.names(runs))
-    having = [run for run in runs if key in run.summary]
-    having.sort(key=lambda run: (sort_key(key, run.summary[key]["value"]), run.id))
-    return [(key, run) for run in having]
+def ranked(runs: Sequence[Run], key: str) -> list[tuple[float, Run]]:
+    """The runs that have reported this metric with the value that counts, best first."""
+    having = [(value, run) for run in runs if (value := value_of(run, key)) is not None]
+    return sorted(having, key=lambda each: (sort_key(key, each[0]), each[1].id))
 
 
-def _ranking(runs: Sequence[Run], now_ms: int) -> list[dict[str, str]]:
+def _ranking(runs: Sequence[Run], key: str, now_ms: int) -> list[dict[str, str]]:
     """Best result first, with what it took."""
-    having = ranked(runs)
+    having = ranked(runs, key)
     costs = quotas.costs_of_jobs([run.id for _, run in having], now_ms)
     lines = []
-    for key, run in having:
-        told = f"{run.summary[key]['value']:.4g}"
+    for value, run in having:
+        told = f"{value:.4g}"
         if run.id in costs:
             cost = costs[run.id]
             told += f" · {cost.gpu_ms / HOUR_MS:.3g} GPU-h · {format_micro_dollars(cost.micro_dollars)}"

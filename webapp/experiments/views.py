@@ -11,7 +11,9 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
 from platform_core.errors import TrainmasterError
+from platform_core.experiments.comparison import headline, rule_of
 from platform_core.jobs.states import ACTIVE, WAITING
+from platform_core.units import plural
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
@@ -78,11 +80,12 @@ def _line(experiment: Experiment, runs: Sequence[Run], all_costs: Mapping[str, J
 
 
 def _best(runs: Sequence[Run]) -> dict[str, Any] | None:
-    best = next(iter(comparing.ranked(runs)), None)
+    key = headline(charts.names(runs))
+    best = next(iter(comparing.ranked(runs, key)), None)
     if best is None:
         return None
-    key, run = best
-    return {"metric": key, "value": run.summary[key]["value"], "run_id": run.id, "run": run.job.name}
+    value, run = best
+    return {"metric": key, "rule": rule_of(key), "value": value, "run_id": run.id, "run": run.job.name}
 
 
 @login_required
@@ -104,9 +107,10 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
         lines.sort(key=lambda line: comparing.sort_key(sort, line["metrics"][place]["value"]))
     best = _best(runs)
     waiting = sum(run.job.state in WAITING for run in runs)
-    sentence = f"{len(runs)} runs" + (f", {waiting} waiting" if waiting else "")
+    sentence = plural(len(runs), "run") + (f", {waiting} waiting" if waiting else "")
     if best:
-        sentence += f"; best {best['metric'].replace('_', ' ')} {best['value']:.4g} by {best['run']}"
+        metric = best["metric"].replace("_", " ")
+        sentence += f"; best: {best['rule']} {metric} {best['value']:.4g} by {best['run']}"
     context = {
         "experiment": {
             "id": experiment.id,
@@ -116,7 +120,7 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
         },
         "subjects": f"jobs:{experiment.team_id}",
         "params": params,
-        "metrics": metrics,
+        "metrics": [{"name": name, "rule": rule_of(name)} for name in metrics],
         "runs": lines,
     }
     return fragments.render(request, "experiment.html", context)

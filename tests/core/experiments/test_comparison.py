@@ -6,11 +6,13 @@ from hypothesis import strategies as st
 
 from platform_core.experiments.comparison import (
     MISSING,
+    Reported,
+    compared_metrics,
     differences,
     direction,
-    final_metrics,
     flatten,
     headline,
+    rule_of,
     same,
 )
 
@@ -66,18 +68,37 @@ def test_each_row_differs_and_each_difference_has_a_row(configs: list[dict[str, 
         assert (name in rows) == any(not same(values[0], value) for value in values)
 
 
+def constant(value: float) -> Reported:
+    return Reported(value, value, value)
+
+
 def test_the_best_run_of_a_loss_has_the_least_and_of_an_accuracy_the_most():
-    rows = final_metrics(
-        [{"eval/loss": 2.0, "accuracy": 0.5}, {"eval/loss": 1.5, "accuracy": 0.4}, {"accuracy": NAN}]
+    rows = compared_metrics(
+        [
+            {"eval/loss": constant(2.0), "accuracy": constant(0.5)},
+            {"eval/loss": constant(1.5), "accuracy": constant(0.4)},
+            {"accuracy": constant(NAN)},
+        ]
     )
     accuracy, loss = rows
     assert (loss.name, loss.values, loss.best) == ("eval/loss", (2.0, 1.5, None), 1)
     assert (accuracy.name, accuracy.best) == ("accuracy", 0)
 
 
+def test_a_run_is_judged_by_the_best_that_it_reached_and_not_by_its_last_noise():
+    noisy = {"loss": Reported(last=-0.3, lowest=-0.3, highest=9.0), "lr": Reported(0.1, 0.0, 0.2)}
+    better = {"loss": Reported(last=0.4, lowest=-0.5, highest=7.0), "lr": Reported(0.1, 0.0, 0.3)}
+    loss, lr = compared_metrics([noisy, better])
+    assert (loss.rule, loss.values, loss.best) == ("lowest", (-0.3, -0.5), 1)
+    assert (lr.rule, lr.values, lr.best) == ("last", (0.1, 0.1), None)
+    assert rule_of("val/accuracy") == "highest"
+
+
 def test_equal_runs_have_no_best():
-    assert [row.best for row in final_metrics([{"loss": 1.0}, {"loss": 1.0}])] == [None]
-    assert [row.best for row in final_metrics([{"loss": 1.0}, {}])] == [None]
+    assert [row.best for row in compared_metrics([{"loss": constant(1.0)}, {"loss": constant(1.0)}])] == [
+        None
+    ]
+    assert [row.best for row in compared_metrics([{"loss": constant(1.0)}, {}])] == [None]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +117,7 @@ def test_a_metrics_direction_is_read_from_its_name(name: str, told: int):
 
 
 def test_a_metric_without_a_direction_has_no_best():
-    assert [row.best for row in final_metrics([{"lr": 1.0}, {"lr": 2.0}])] == [None]
+    assert [row.best for row in compared_metrics([{"lr": constant(1.0)}, {"lr": constant(2.0)}])] == [None]
 
 
 def test_runs_are_judged_by_what_was_held_out():

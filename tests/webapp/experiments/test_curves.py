@@ -137,3 +137,24 @@ def test_the_metric_that_runs_are_judged_by_is_the_first_chart(
     services.ingest(job.id, 1, [Point(key, 1, 1.0, 1_000) for key in named])
     page = browser(owner).get(f"/experiments/compare/?runs={job.id}")
     assert [chart["key"] for chart in page.context["charts"]][:2] == ["val/loss", "train/loss"]
+
+
+def test_the_ranking_names_its_metric_and_goes_by_what_was_reached(
+    submit: Callable[..., Job], owner: User, browser: Browse
+) -> None:
+    noisy, better = (submit(num_gpus=1, name=name) for name in ("noisy", "better"))
+    report(noisy, "val/loss", [3.0, 0.9, 1.0])
+    report(better, "val/loss", [3.0, 0.5, 1.1])
+    report(better, "speed", [7.0])
+    client, ids = browser(owner), f"{noisy.id},{better.id}"
+    page = client.get("/experiments/compare/", {"runs": ids})
+    assert "Ranking by lowest val/loss" in page.content.decode()
+    assert [line["name"] for line in page.context["ranking"]] == ["better", "noisy"]
+    finals = {
+        row["name"]: (row["rule"], [value["best"] for value in row["values"]])
+        for row in page.context["finals"]
+    }
+    assert finals == {"speed": ("last", [False, False]), "val/loss": ("lowest", [False, True])}
+    chosen = client.get("/experiments/compare/", {"runs": ids, "metric": "speed"})
+    assert "Ranking by last speed" in chosen.content.decode()
+    assert [line["name"] for line in chosen.context["ranking"]] == ["better"]

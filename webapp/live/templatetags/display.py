@@ -66,6 +66,11 @@ def tone(state: object) -> str:
 
 
 @register.filter
+def plural(count: int, noun: str) -> str:
+    return units.plural(count, noun)
+
+
+@register.filter
 def event_tone(kind: object) -> str:
     return next((tone for tone, ends in EVENT_TONES.items() if str(kind).endswith(ends)), "")
 

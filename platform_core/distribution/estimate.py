@@ -70,8 +70,8 @@ def compare(places: tuple[Place, ...], conditions: Conditions) -> tuple[Estimate
 
 
 def choose(places: tuple[Place, ...], conditions: Conditions) -> str:
-    """The strategy meant by `auto`: the quickest of those that take one copy from the store. The estimates know of no
-    failures, so it is the mesh unless another is quicker by more than a tenth and more than a second."""
+    """The strategy meant by `auto`, of those that take one copy from the store: the mesh, unless another is quicker by
+    more than a tenth and more than a second. The estimates know of no failures, which the mesh bears best."""
     best = [each for each in compare(places, conditions) if each.store_copies <= 1]
     if not best:
         return "mesh"

@@ -8,6 +8,13 @@ from statistics import median
 
 from platform_core.distribution.deployment import DeploymentState
 
+LEAST_BOUND_MS = 1_000  # a shorter one says nothing: connecting takes longer than moving the bytes
+
+
+def times_the_bound(took_ms: int, bound_ms: int) -> float | None:
+    """None where the model is too small to be judged by its rate."""
+    return took_ms / bound_ms if bound_ms >= LEAST_BOUND_MS else None
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -33,10 +40,10 @@ class Record:
 
     @property
     def ratio(self) -> float | None:
-        """In times of the bound; None for one that did not complete."""
-        if self.state is not DeploymentState.COMPLETE or not self.bound_ms:
+        """In times of the bound; None for one that did not complete, or is too small to be judged."""
+        if self.state is not DeploymentState.COMPLETE:
             return None
-        return self.took_ms / self.bound_ms
+        return times_the_bound(self.took_ms, self.bound_ms)
 
     @property
     def copies(self) -> float | None:

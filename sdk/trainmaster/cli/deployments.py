@@ -24,7 +24,7 @@ _SOURCE = click.option("--source-url", default="", help="Another place where the
 _STRATEGY = click.option(
     "--strategy",
     type=click.Choice([AUTO, *NAMES]),
-    help="How it goes from node to node; auto, the default, takes what is predicted to be the quickest.",
+    help="How it goes from node to node; auto: the mesh, unless another is clearly quicker.",
 )
 _PIN = click.option("--pin", is_flag=True, help="No node gives it up for room.")
 _PRIORITY = click.option(

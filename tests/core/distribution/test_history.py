@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.distribution.deployment import DeploymentState
-from platform_core.distribution.history import Record, by_model, summarise
+from platform_core.distribution.history import Record, by_model, summarise, times_the_bound
 
 S = DeploymentState
 
@@ -51,3 +51,8 @@ def test_models_add_up_to_all(drawn: list[tuple[str, int, S]]) -> None:
     assert max((one.worst_ratio for one in models if one.worst_ratio), default=None) == whole.worst_ratio
     counts = [one.deployments for one in models]
     assert counts == sorted(counts, reverse=True)
+
+
+def test_a_model_that_moves_in_under_a_second_is_not_judged_by_its_rate() -> None:
+    assert times_the_bound(920, 24) is None
+    assert times_the_bound(3_000, 1_500) == 2.0

@@ -72,7 +72,7 @@ def create(request: HttpRequest) -> HttpResponse:
         except TrainmasterError as error:
             problems = _problem(error)
         else:
-            messages.success(request, f"{model} version {version.version} is on its way.")
+            messages.success(request, f"The deployment of {model} version {version.version} was created.")
             return redirect("deployments:detail", deployment_id=row.id)
     return render(request, "deploy.html", _page(version, given, problems), status=422 if problems else 200)
 

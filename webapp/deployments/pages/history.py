@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from platform_core.distribution.deployment import TERMINAL, DeploymentState
 from platform_core.distribution.history import Record, summarise
-from platform_core.units import format_bytes
+from platform_core.units import format_bytes, plural
 from webapp.deployments.models import Deployment
 from webapp.live import queries as live
 
@@ -17,6 +17,7 @@ DAY_MS = 24 * 3_600_000
 PERIODS = (7, 30, 90, 365)  # days
 MOST = 1000  # deployments in one picture: the newest
 SPREAD = 5  # of the highest over the lowest, from which a picture is drawn on a logarithmic scale
+FEW = "A curve needs two deployments of a model."
 LINES = 5  # of a chart: the models that are deployed most
 
 
@@ -91,22 +92,22 @@ def kpis(found: Sequence[Record]) -> list[dict[str, str]]:
     return [
         {"label": "Deployments", "value": str(told.deployments), "note": f"{told.complete} complete"},
         {
-            "label": "Time, of the least possible",
+            "label": "Slowdown",
             "value": _times(told.median_ratio),
-            "note": f"median; the worst {_times(told.worst_ratio)}",
+            "note": f"median, in times of the theoretical minimum; the worst {_times(told.worst_ratio)}",
         },
         {
             "label": "Read from the store",
             "value": "–" if told.median_copies is None else f"{told.median_copies:.2f}",
             "note": "copies, median",
         },
-        {"label": "Failures of nodes", "value": str(told.failures), "note": f"{_count(told.failed)} failed"},
+        {
+            "label": "Failures of nodes",
+            "value": str(told.failures),
+            "note": f"{plural(told.failed, 'deployment')} failed",
+        },
         {"label": "Damaged bytes", "value": refused, "note": "refused, and fetched elsewhere"},
     ]
-
-
-def _count(deployments: int) -> str:
-    return f"{deployments} deployment{'s' if deployments != 1 else ''}"
 
 
 def _times(ratio: float | None) -> str:
@@ -123,20 +124,22 @@ def charts(found: Sequence[Record]) -> list[dict[str, Any]]:
     return [
         {
             "id": "over-the-bound",
-            "title": "Time, of the least possible",
-            "none": "None of these is complete.",
-            "chart": _chart(lines, "times the least possible", lambda record: record.ratio, spread=SPREAD),
+            "title": "Slowdown, in times of the theoretical minimum",
+            "none": f"{FEW} No deployment that would take under a second counts: its start takes longer.",
+            "chart": _chart(
+                lines, "times the theoretical minimum", lambda record: record.ratio, spread=SPREAD
+            ),
         },
         {
             "id": "copies",
             "title": "Copies read from the store",
-            "none": "None of these has read anything from the store.",
+            "none": FEW,
             "chart": _chart(lines, "copies of the model", lambda record: record.copies),
         },
         {
             "id": "failures",
             "title": "Failures of nodes",
-            "none": "No node has failed.",
+            "none": FEW,
             "chart": _chart(lines, "failures", lambda record: record.failures),
         },
     ]
@@ -147,7 +150,7 @@ def _chart(lines: dict[str, list[Record]], title: str, value: Any, spread: int =
     series: list[dict[str, Any]] = []
     for name, of_it in lines.items():
         points = [(record.ended_ms, value(record)) for record in of_it if value(record) is not None]
-        if points:
+        if len(points) > 1:
             xs, ys = [at for at, _ in points], [round(y, 4) for _, y in points]
             series.append({"name": name, "key": name, "x": xs, "y": ys})
     highest = max((max(line["y"]) for line in series), default=0)

@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 
 from platform_core.distribution.deployment import ACTIVE, DESCRIPTION, DeploymentState, WorkerState
+from platform_core.distribution.history import LEAST_BOUND_MS, times_the_bound
 from platform_core.distribution.progress import Progress, progress, remaining_ms
 from platform_core.distribution.sharing import USUAL_WEIGHT
 from platform_core.units import format_bytes, format_duration_ms, format_number
@@ -76,8 +77,8 @@ def answer(row: Deployment, workers: Sequence[Worker], now_ms: int) -> dict[str,
         }
     if row.state == DeploymentState.CANCELLED:
         return {"tone": "off", "headline": "Cancelled", "detail": row.reason}
-    left = remaining_ms(told.bytes_done, told.bytes_total, now_ms - (row.started_ms or now_ms))
-    estimate = f"Estimated beforehand: {format_duration_ms(row.estimated_ms)}."
+    left = max((ms for worker in workers if (ms := _left_ms(worker, now_ms)) is not None), default=None)
+    estimate = f"Estimated beforehand: {_at_least_a_second(row.estimated_ms)}."
     headline = f"Ready in about {format_duration_ms(left)}" if left is not None else "Beginning"
     return {
         "tone": "run",
@@ -135,7 +136,7 @@ def kpis(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[s
     began = row.started_ms or row.created_ms
     elapsed: dict[str, Any] = {
         "label": "Elapsed",
-        "note": f"estimated {format_duration_ms(row.estimated_ms)}",
+        "note": f"estimated {_at_least_a_second(row.estimated_ms)}",
     }
     if row.state in ACTIVE:
         elapsed["since_ms"] = began
@@ -173,17 +174,22 @@ def moving(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
 def _against_the_bound(row: Deployment, workers: int, elapsed_ms: int) -> dict[str, Any]:
     rate = int(min(settings.NETWORK_BYTES_PER_SECOND, least_cap(row.team_id, row.rate_cap)))
     least_ms = movement.bound_ms(row, workers, rate)
-    kpi = {
-        "label": "Least possible",
-        "value": format_duration_ms(least_ms) if least_ms else "–",
-        "note": f"with {format_bytes(rate)}/s on every link",
+    ended = row.state == DeploymentState.COMPLETE and row.finished_ms is not None
+    took_ms = (row.finished_ms or 0) - (row.started_ms or row.created_ms) if ended else elapsed_ms
+    times = times_the_bound(took_ms, least_ms)
+    note = f"if each link carries {format_bytes(rate)}/s, as configured"
+    if times is not None and (ended or (row.state in ACTIVE and times > 1)):
+        note = f"{note}; this took {format_number(times)} times that{'' if ended else ' so far'}"
+    return {
+        "label": "Theoretical minimum",
+        "value": _at_least_a_second(least_ms) if least_ms else "–",
+        "note": note,
     }
-    if row.state == DeploymentState.COMPLETE and row.finished_ms and least_ms:
-        took_ms = row.finished_ms - (row.started_ms or row.created_ms)
-        kpi["note"] = f"{format_number(took_ms / least_ms)} times that, at {format_bytes(rate)}/s a link"
-    elif row.state in ACTIVE and least_ms and elapsed_ms > least_ms:
-        kpi["note"] = f"{format_number(elapsed_ms / least_ms)} times that so far"
-    return kpi
+
+
+def _at_least_a_second(ms: int) -> str:
+    """Nothing that is estimated is known more exactly."""
+    return format_duration_ms(ms) if ms >= LEAST_BOUND_MS else "under 1 s"
 
 
 def worker_lines(
@@ -219,14 +225,14 @@ def _line(worker: Worker, names: dict[str, str], chunks: int, began_ms: int, now
 def counts(worker: Worker, began_ms: int, now_ms: int) -> dict[str, str]:
     """What changes every second, as it is shown. `began_ms`: of the deployment."""
     receiving = worker.state == "receiving"
-    left = remaining_ms(worker.bytes_done, worker.bytes_total, now_ms - (worker.started_ms or now_ms))
+    left = _left_ms(worker, now_ms)
     rates = (
         worker.rate_in if receiving else 0,
         worker.rate_out if now_ms - worker.seen_ms < HEARD_MS else 0,
     )
     rate_in, rate_out = (f"{format_bytes(int(rate))}/s" if int(rate) else "–" for rate in rates)
     ready = "–"
-    if receiving and left is not None:
+    if left is not None:
         ready = f"in {format_duration_ms(left)}"
     elif worker.state == "complete" and worker.finished_ms is not None:
         ready = f"after {format_duration_ms(max(0, worker.finished_ms - began_ms))}"
@@ -238,6 +244,13 @@ def counts(worker: Worker, began_ms: int, now_ms: int) -> dict[str, str]:
         "ready": ready,
         "note": worker.error or _retried(worker),
     }
+
+
+def _left_ms(worker: Worker, now_ms: int) -> int | None:
+    """Until it has everything, at its own average rate; None where it receives nothing."""
+    if worker.state != WorkerState.RECEIVING:
+        return None
+    return remaining_ms(worker.bytes_done, worker.bytes_total, now_ms - (worker.started_ms or now_ms))
 
 
 def _sources(worker: Worker, names: dict[str, str]) -> dict[str, Any]:

@@ -16,8 +16,10 @@ from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, TeamCap, Worker
 from webapp.deployments.pages import views
 from webapp.deployments.pages.numbers import numbers
+from webapp.deployments.pages.presentation import answer, counts
 from webapp.deployments.values import Manner, RolloutWish, WorkerReport
 from webapp.live import services as live
+from webapp.live.identity import now_ms
 from webapp.live.services import Happening
 from webapp.registry.models import ModelVersion
 
@@ -57,7 +59,7 @@ def test_what_it_may_take_of_the_links_is_said_and_counts_for_the_plan(
     page = page_of(row, client)
     told = "priority 30 of the usual 10 · at most 2 MiB/s on each node · the team at most 1 MiB/s ·"
     assert told in page
-    assert "with 1 MiB/s on every link" in page
+    assert "if each link carries 1 MiB/s, as configured" in page
     asked = {"model_id": "vision/bytelm", "version": version.version}
     assert client.get("/api/v1/deployments/plan", asked).json()["bound_seconds"] >= 10
     form = client.post("/deployments/plan/", {"model_version": version.id, "targets": [nodes[0].id]})
@@ -80,6 +82,30 @@ def test_one_that_failed_says_in_which_phase_and_leaves_the_bound_alone(
     page = page_of(deployment, browser(owner))
     assert "The disk is full. Mend the cause, then try again." in page
     assert re.search(r'class="failed"><progress max="100" value="100" aria-label="downloading"', page)
+    assert "times that" not in page
+
+
+def test_the_headline_and_the_table_agree_on_the_slowest_node(
+    deployment: Deployment, nodes: list[Node]
+) -> None:
+    now = now_ms()
+    for node, done in zip(nodes, (SIZE // 2, SIZE // 2, SIZE // 2, SIZE // 100), strict=True):
+        report(deployment, node, "receiving", bytes_done=done)
+    Worker.objects.update(started_ms=now - 6_000)
+    workers = queries.workers(deployment.id)
+    row = Deployment.objects.get(id=deployment.id)
+    slowest = max(workers, key=lambda worker: worker.bytes_total - worker.bytes_done)
+    assert answer(row, workers, now)["headline"] == "Ready in about 9 min 54 s"
+    assert counts(slowest, now, now)["ready"] == "in 9 min 54 s"
+
+
+def test_a_deployment_of_less_than_a_second_is_not_judged_by_its_rate(
+    all_complete: Deployment, owner: User, browser: Browser
+) -> None:
+    page = page_of(all_complete, browser(owner))
+    assert "Theoretical minimum" in page
+    assert ">under 1 s</dd>" in page
+    assert "estimated under 1 s" in page
     assert "times that" not in page
 
 

@@ -126,3 +126,10 @@ def test_the_number_of_questions_to_the_database_does_not_grow(
         found = history.records(None, Question(), now_ms())
     assert [record.ended_ms for record in found] == sorted(record.ended_ms for record in found)
     assert all(record.nodes == 4 and record.retries == 6 for record in found)
+
+
+def test_one_deployment_is_no_curve(ended: Callable[..., Deployment], owner: User, browser: Browser) -> None:
+    ended()
+    text = page(browser, owner)
+    assert [chart["series"] for chart in charts(text)] == [[], [], []]
+    assert "A curve needs two deployments of a model." in text

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from platform_core.jobs.constraints import ANYWHERE, Constraints
 from platform_core.scheduling.node_index import Demand, NodeIndex
 from platform_core.scheduling.placement import Place
-from platform_core.scheduling.wording import listed, plural
+from platform_core.scheduling.wording import listed
+from platform_core.units import plural
 
 Find = Callable[[Demand], Place | None]
 

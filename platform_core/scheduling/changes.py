@@ -19,8 +19,8 @@ from platform_core.scheduling.decisions import Placement
 from platform_core.scheduling.engine import Decisions, decide
 from platform_core.scheduling.estimates import with_gpus
 from platform_core.scheduling.policy import Policy
-from platform_core.scheduling.wording import amount, listed, plural
-from platform_core.units import MINUTE_MS, format_duration_ms
+from platform_core.scheduling.wording import amount, listed
+from platform_core.units import MINUTE_MS, format_duration_ms, plural
 
 # Among names: whom equals are given first must not depend on what a new node is called.
 _FIRST_AND_LAST = ("!", "~")

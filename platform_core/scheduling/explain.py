@@ -18,8 +18,8 @@ from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.holders import Holders
 from platform_core.scheduling.node_index import Demand
 from platform_core.scheduling.quota_ledger import KeptQuota
-from platform_core.scheduling.wording import amount, are, listed, plural
-from platform_core.units import SECOND_MS, format_duration_ms
+from platform_core.scheduling.wording import amount, are, listed
+from platform_core.units import SECOND_MS, format_duration_ms, plural
 
 _Numbers = tuple[tuple[str, Number], ...]
 _Answer = tuple[WaitCode, _Numbers, str]

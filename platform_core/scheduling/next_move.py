@@ -13,8 +13,8 @@ from platform_core.scheduling.engine import Decisions, decide
 from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.eviction import LEAST_RUN_BEFORE_A_MOVE_MS
 from platform_core.scheduling.policy import Policy
-from platform_core.scheduling.wording import amount, plural
-from platform_core.units import format_duration_ms
+from platform_core.scheduling.wording import amount
+from platform_core.units import format_duration_ms, plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from platform_core.units import plural
+
 NAMES_SAID = 3
 
 
 def amount(count: int, gpu_type: str) -> str:
     """'4 slots of cpu', '1 GPU of a100-80gb'."""
     return f"{plural(count, 'slot' if gpu_type == 'cpu' else 'GPU')} of {gpu_type}"
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def are(count: int, what: str) -> str:

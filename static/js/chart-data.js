@@ -5,7 +5,7 @@
 //     series: [{name, key, subject, origin_ms, x: [..], y: [..], means: [..], counts: [..]}], marks: [{x, text}] }
 // x is a step, milliseconds since 1970 ("time") or seconds since the run began ("elapsed"). `key` and `subject` let
 // live points find their series. A sampled series has for each of its points the mean and the number of the reported
-// points that it stands for. y.unit "wait" is seconds, told as a duration. With `points: true` nothing joins the values: a series with `low` is a bar from low to y at each x, one with
+// points that it stands for. `label` is its name in the legend, where it differs; "" is none. y.unit "wait" is seconds, told as a duration. With `points: true` nothing joins the values: a series with `low` is a bar from low to y at each x, one with
 // `came` has a mark in the shape of "held", "earlier" or "later".
 import { clock, duration } from "./time.js";
 

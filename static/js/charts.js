@@ -139,9 +139,9 @@ function legend(figure, chart, x = null) {
     item.innerHTML = `<svg viewBox="0 0 26 10" aria-hidden="true"><line class="${name}" x1="0" x2="26" y1="5" y2="5" stroke-dasharray="${SVG_DASHES[variant]}"/></svg>`;
     const value = document.createElement("b");
     value.textContent = number(series.y[at], chart.y.unit);
-    item.append(series.name, ...(told ? [value] : []));
-    return item;
-  });
+    item.append(series.label ?? series.name, ...(told ? [value] : []));
+    return series.label === "" ? null : item;
+  }).filter(Boolean);
   const where = document.createElement("li");
   where.className = "muted";
   where.textContent = x === null ? "latest" : `at ${position(chart, x)}`;

@@ -1,6 +1,8 @@
 // The log of a job: every rank in one list, filtered and searched here, growing while the job speaks.
 // Only the lines in view are in the document, so a hundred thousand lines scroll as easily as ten.
 
+import { plural } from "./time.js";
+
 const LINE_PX = 20;
 const FIRST_LAUNCHER = 1000000; // ranks from here on are the launchers of the nodes, not ranks of the job
 const MOST_LINES = 100000;
@@ -99,8 +101,8 @@ class LogView {
   paint() {
     const filtered = this.filter.rank !== "" || this.filter.text !== "";
     this.root.querySelector("[data-count]").textContent = filtered
-      ? `${this.shown.length.toLocaleString("en")} of ${this.lines.length.toLocaleString("en")} lines`
-      : `${this.lines.length.toLocaleString("en")} lines`;
+      ? `${this.shown.length.toLocaleString("en")} of ${plural(this.lines.length, "line")}`
+      : plural(this.lines.length, "line");
     this.empty(this.shown.length ? "" : this.lines.length ? "No line passes this filter." : this.root.dataset.empty);
     this.sheet.style.height = `${this.shown.length * LINE_PX + 16}px`;
     if (this.follow.checked) {

@@ -46,6 +46,11 @@ function localise(root) {
   }
 }
 
+// "1 line", "1,024 lines"; as platform_core.units.plural.
+export function plural(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 export function clock(milliseconds) {
   return CLOCK.format(new Date(milliseconds));
 }

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.http import HttpRequest
 
 from platform_core.checkpointing.habit import Cost, Review, percent
-from platform_core.scheduling.wording import plural
-from platform_core.units import format_duration_ms
+from platform_core.units import format_duration_ms, plural
 from webapp.checkpoints import advice, queries
 from webapp.checkpoints.models import Checkpoint
 

@@ -7,7 +7,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST
 
 from platform_core.errors import TrainmasterError
-from platform_core.units import HOUR_MS
+from platform_core.units import HOUR_MS, plural
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.clusters import queries, services
@@ -28,7 +28,7 @@ def maintenance(request: HttpRequest) -> HttpResponse:
         except TrainmasterError as error:
             problem, status = error.sentence, 422
         else:
-            messages.success(request, f"Maintenance of {len(window.nodes)} nodes is booked.")
+            messages.success(request, f"Maintenance of {plural(len(window.nodes), 'node')} is booked.")
             return redirect("clusters:maintenance")
     context = {
         "windows": queries.maintenance(),

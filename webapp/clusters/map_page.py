@@ -13,7 +13,8 @@ from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView
 from platform_core.jobs.constraints import SPOT
 from platform_core.scheduling.fragmentation import Fragmentation, measured
-from platform_core.scheduling.wording import listed, plural
+from platform_core.scheduling.wording import listed
+from platform_core.units import plural
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
 from webapp.clusters import contributions, queries
@@ -120,7 +121,7 @@ def _sentence(nodes: Sequence[NodeView]) -> str:
     blocks = len({node.block for node in nodes})
     slots = sum(node.slots for node in nodes)
     within = f" of {plural(blocks, 'block')}" if blocks > 1 else ""
-    return f"{slots:,} slots on {len(nodes):,} nodes in {plural(racks, 'rack')}{within}."
+    return f"{plural(slots, 'slot')} on {plural(len(nodes), 'node')} in {plural(racks, 'rack')}{within}."
 
 
 def _kpis(nodes: Sequence[NodeView], now: int) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from platform_core.cluster.health import NodeState
-from platform_core.units import format_bytes
+from platform_core.units import format_bytes, plural
 from webapp.accounts.permissions import Actor, may
 from webapp.clusters import liveness, mapping, queries
 from webapp.clusters.models import Node
@@ -172,7 +172,7 @@ def sentence(nodes: Sequence[Mapping[str, Any]]) -> str:
         f"{count} {state}" for state, count in sorted(states.items(), key=lambda item: (-item[1], item[0]))
     )
     slots = sum(node["slots"] for node in nodes)
-    return f"{_count(len(nodes), 'node')}, {_count(slots, 'slot')}: {words}."
+    return f"{plural(len(nodes), 'node')}, {plural(slots, 'slot')}: {words}."
 
 
 def kpis(nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -247,7 +247,3 @@ def facts(node: Node) -> list[tuple[str, str]]:
 
 def _cap(rate: int) -> str:
     return f"{format_bytes(rate)}/s" if rate else "no cap"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

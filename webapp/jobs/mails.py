@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from django.conf import settings
 from django.urls import reverse
 
-from platform_core.scheduling.wording import plural
-from platform_core.units import DAY_MS
+from platform_core.units import DAY_MS, plural
 from webapp.accounts import mailing
 from webapp.accounts.mailing import Kind, Letter
 from webapp.jobs.models import Job

@@ -7,7 +7,7 @@ import yaml
 from platform_core.jobs import spec as specification
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
 from platform_core.quotas.cost import cost_micro_dollars
-from platform_core.units import format_duration_ms, format_micro_dollars
+from platform_core.units import format_duration_ms, format_micro_dollars, plural
 from webapp.jobs.models import Attempt, Job
 from webapp.quotas import queries as quotas
 
@@ -172,7 +172,7 @@ def made_of(job: Job, lineage: dict[str, Any]) -> list[tuple[str, Any, bool]]:
 
 
 def _diff(diff: str | None) -> str | None:
-    return f"{len(diff.splitlines())} lines, under Spec and lineage" if diff else None
+    return f"{plural(len(diff.splitlines()), 'line')}, under Spec and lineage" if diff else None
 
 
 def spec_rows(job: Job) -> list[tuple[str, str]]:

@@ -39,7 +39,7 @@ def submit(request: HttpRequest) -> HttpResponse:
     except TrainmasterError as error:
         problems = {"gpu_type" if error.code == "quota_exceeded" else "": error.sentence}
     else:
-        messages.success(request, f"{job.name} is {'queued' if new else 'queued already'}.")
+        messages.success(request, f"{job.name} was submitted{'' if new else ' before'}.")
         return redirect("jobs:detail", job_id=job.id)
     cloned = job_for(request, clone) if clone else None
     values = {**form, "preemptible": "preemptible" in form}

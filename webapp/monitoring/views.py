@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 
 from platform_core.cluster.health import NodeState
 from platform_core.jobs.states import ACTIVE
-from platform_core.units import DAY_MS
+from platform_core.units import DAY_MS, plural
 from webapp.accounts.permissions import Actor, may
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
@@ -109,7 +109,7 @@ def _cluster(built: dict[str, Any]) -> dict[str, str]:
         return {"state": "empty", "sentence": "No node has joined yet."}
     away = [node for node in nodes if node.state in (NodeState.LOST, NodeState.SUSPECT)]
     racks = len(built["racks"])
-    sentence = f"{built['slots']} slots on {len(nodes)} nodes in {racks} rack{'s' if racks != 1 else ''}"
+    sentence = f"{plural(built['slots'], 'slot')} on {plural(len(nodes), 'node')} in {plural(racks, 'rack')}"
     if away:
         named = ", ".join(node.hostname for node in away[:3])
         sentence += f" · {len(away)} not heard from: {named}"

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from platform_core.units import DAY_MS, HOUR_MS, format_micro_dollars
+from platform_core.units import DAY_MS, HOUR_MS, format_micro_dollars, plural
 from webapp.accounts.permissions import Actor
 from webapp.live import queries as live
 from webapp.live.identity import now_ms
@@ -64,7 +64,7 @@ def _limit(quota: QuotaView, queued: int) -> dict[str, Any]:
         "borrowed": quota.borrowed,
         "percent": 100 * quota.held / quota.maximum if quota.maximum else 0,
         "price_hour": quota.price_hour,
-        "sentence": f"{quota.held} of {quota.maximum} {quota.gpu_type} slots in use, {word}.",
+        "sentence": f"{quota.held} of {plural(quota.maximum, quota.gpu_type + ' slot')} in use, {word}.",
     }
 
 

@@ -7,9 +7,15 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from platform_core.scheduling.calibration import Calibration, Came, Start, by_horizon, calibration
-from platform_core.scheduling.wording import plural
-from platform_core.units import MINUTE_MS, format_duration_ms
+from platform_core.scheduling.calibration import (
+    TOLERANCE_MS,
+    Calibration,
+    Came,
+    Start,
+    by_horizon,
+    calibration,
+)
+from platform_core.units import MINUTE_MS, format_duration_ms, plural
 from webapp.accounts.permissions import Actor, may
 from webapp.accounts.queries import actor_of
 from webapp.jobs import queries as jobs
@@ -30,6 +36,7 @@ def forecasts(request: HttpRequest) -> HttpResponse:
     context = {
         "answer": _answer(calibration(starts), overdue),
         "judged": queries.JUDGED,
+        "tolerance_ms": TOLERANCE_MS,
         "chart": _chart(starts) if starts else None,
         "horizons": [_line(reach.value, told) for reach, told in by_horizon(starts).items()],
         "misses": _misses(judged, actor_of(request)),
@@ -122,10 +129,13 @@ def _chart(starts: Sequence[Start]) -> dict[str, Any]:
         "x": {"kind": "step", "title": "start"}, "y": {"title": "wait", "unit": "wait", "log": True},
         "points": True, "smooth": 0, "marks": [],
         "series": [
-            {"name": "told, at the earliest", "key": "early", "subject": "", "x": numbers, "y": early},
-            {"name": "told, at the latest", "key": "late", "subject": "", "x": numbers, "y": late, "low": early},
+            {"name": "forecast, earliest", "label": "", "key": "early", "subject": "", "x": numbers, "y": early},
             {
-                "name": "waited", "key": "waited", "subject": "", "x": numbers, "y": waited,
+                "name": "forecast, latest", "label": "forecast, earliest to latest", "key": "late", "subject": "",
+                "x": numbers, "y": late, "low": early,
+            },
+            {
+                "name": "actual wait", "key": "waited", "subject": "", "x": numbers, "y": waited,
                 "came": [each.came.value for each in ordered],
             },
         ],

@@ -12,7 +12,7 @@ from platform_core.scheduling.decisions import Placement, Plan, Stop, StopKind, 
 from platform_core.scheduling.elastic import is_elastic
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.estimates import lost_by_stopping_ms
-from platform_core.scheduling.wording import plural
+from platform_core.units import plural
 from webapp.clusters import services as clusters
 from webapp.jobs import hints, workload
 from webapp.jobs import services as jobs

@@ -17,8 +17,8 @@ from platform_core.errors import TrainmasterError
 from platform_core.scheduling.calibration import Calibration, calibration
 from platform_core.scheduling.fragmentation import Fragmentation, fragmentation
 from platform_core.scheduling.ordering import ORDERS
-from platform_core.scheduling.wording import are, plural
-from platform_core.units import format_duration_ms
+from platform_core.scheduling.wording import are
+from platform_core.units import format_duration_ms, plural
 from webapp.accounts.permissions import Actor, may
 from webapp.accounts.queries import actor_of
 from webapp.clusters import queries as clusters
@@ -102,7 +102,7 @@ def _kpis(demand: jobs.Demand, free: Sequence[Fragmentation], judged: Calibratio
         {
             "label": "Fragmentation",
             "value": f"{100 * broken / slots:.0f} %" if slots else "–",
-            "note": "of the free slots, on nodes in part in use",
+            "note": f"of {plural(slots, 'free slot')}, on nodes in part in use",
         },
         {
             "label": "Forecasts that held",

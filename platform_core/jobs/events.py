@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from platform_core.checkpointing.restore import Chosen
 from platform_core.jobs.job import EndKind, Member, MemberPhase
+from platform_core.units import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +111,9 @@ def _what_happened(event: JobEvent) -> str:
         case Submitted():
             return f"{who} submitted it"
         case Placed(attempt=attempt, members=members):
-            places = ", ".join(f"{m.node} (slots {_listed(m.slots)})" for m in members)
-            slots = sum(len(m.slots) for m in members)
-            return f"attempt {attempt} got {slots} slot{'' if slots == 1 else 's'} on {places}"
+            places = ", ".join(f"{m.node} ({_slots(m.slots)})" for m in members)
+            slots = plural(sum(len(m.slots) for m in members), "slot")
+            return f"attempt {attempt} got {slots} on {places}"
         case MemberObserved():
             return _what_was_seen(event)
         case CheckpointStarted(step=step):
@@ -147,5 +148,5 @@ def _what_was_seen(event: MemberObserved) -> str:
     return f"{told} ({event.reason})" if event.reason else told
 
 
-def _listed(slots: tuple[int, ...]) -> str:
-    return ", ".join(str(slot) for slot in slots)
+def _slots(indices: tuple[int, ...]) -> str:
+    return f"slot{'' if len(indices) == 1 else 's'} {', '.join(map(str, indices))}"

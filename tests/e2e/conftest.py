@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.e2e.people import People, chromium
-from tests.e2e.site import Site, until
+from tests.e2e.people import PATIENCE_MS, People, chromium
+from tests.e2e.site import PATIENCE, Site, until
 from tests.e2e.spare_agent import NAME, SpareAgent
 from tests.support import surroundings
 from webapp.operations.platform_process import PlatformProcess
@@ -19,6 +19,7 @@ from webapp.operations.programs import ROOT
 
 RESULTS = ROOT / "test-results"
 HERE = Path(__file__).parent
+TEST_SECONDS = 4 * PATIENCE  # one wait that is never met tells what for, before the test is ended
 FAILED = pytest.StashKey[bool]()
 # What makes data comes before what uses it; each also runs alone and then makes its own.
 ORDER = (
@@ -38,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ours = sorted((items[index] for index in places), key=lambda item: _place(item.path.stem))
     for index, item in zip(places, ours, strict=True):
         item.add_marker(pytest.mark.slow)
-        item.add_marker(pytest.mark.timeout(600))
+        item.add_marker(pytest.mark.timeout(TEST_SECONDS))
         items[index] = item
 
 
@@ -66,7 +67,15 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     failures = request.session.testsfailed
     with surroundings.of_a_stranger(), (folder / "output").open("wb") as output:
         platform = PlatformProcess.start(
-            folder / "platform", "--agents", "4", "--slots", "2", "--port", "0", output=output
+            folder / "platform",
+            "--agents",
+            "4",
+            "--slots",
+            "2",
+            "--port",
+            "0",
+            seconds=PATIENCE,
+            output=output,
         )
         try:
             site = Site(platform, scratch)
@@ -95,7 +104,7 @@ def spare_agent(site: Site) -> Iterator[SpareAgent]:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     # Of the package, not of the session: while Playwright runs, no other test may have an event loop.
-    expect.set_options(timeout=60_000)
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = chromium(playwright)
         yield browser

@@ -27,7 +27,7 @@ SPARE = "spare"  # the type of the spare agent: the other jobs never go there, a
 GPU_TYPES = ("cpu", SPARE)
 # Small enough for four ranks on two cores, and still ten steps a second or so on a machine that does other things.
 SMALL = {"layers": 1, "width": 32, "context": 32, "batch": 12, "eval_batch": 12, "warmup": 5}
-PATIENCE = 240.0  # seconds; for what a quiet machine does in ten
+PATIENCE = 300.0  # seconds, of every wait here: what takes ten on a quiet machine may need them on a busy one
 
 
 def until(what: str, look: Callable[[], T], seconds: float = PATIENCE) -> T:

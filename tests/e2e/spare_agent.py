@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.site import SPARE
+from tests.e2e.site import PATIENCE, SPARE
 from webapp.operations.platform_process import PlatformProcess
 from webapp.operations.programs import AGENT, runnable
 from webapp.operations.state_folder import read_environment
@@ -54,7 +54,7 @@ class SpareAgent:
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(20)
+                self.process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 self.kill()
 
@@ -76,4 +76,4 @@ def in_a_shell(command: str, folder: Path, hostname: str) -> Iterator[None]:
         yield
     finally:
         os.killpg(shell.pid, signal.SIGTERM)
-        shell.wait(60)
+        shell.wait(PATIENCE)

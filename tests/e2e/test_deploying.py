@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.e2e.people import LONG, People, stay, stayed
+from tests.e2e.people import People, stay, stayed
 from tests.e2e.site import Site, until
 from tests.e2e.spare_agent import NAME, SpareAgent
 from trainmaster.answers import ModelVersion
@@ -30,7 +30,7 @@ def test_a_checkpoint_becomes_a_model_and_goes_to_four_nodes(people: People, sit
     page.get_by_role("button", name="Deploy", exact=True).click()
     page.wait_for_url(re.compile(r"/deployments/dep-\w+/"))
     stay(page)
-    expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 4 of 4 nodes", timeout=LONG)
+    expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 4 of 4 nodes")
     expect(page.locator("#workers tbody .state:visible")).to_have_text(["complete"] * 4)
     expect(page.locator("#workers progress")).to_have_count(4)
     assert stayed(page)
@@ -52,7 +52,7 @@ def test_a_version_is_compared_preheated_and_pinned_in_the_browser(people: Peopl
     page.get_by_role("checkbox", name=re.compile("^Preheat only")).check()
     page.get_by_role("button", name="Deploy", exact=True).click()
     page.wait_for_url(re.compile(r"/deployments/dep-\w+/"))
-    expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 2 of 2 nodes", timeout=LONG)
+    expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 2 of 2 nodes")
     page.get_by_role("button", name="Pin").click()
     expect(page.get_by_role("button", name="Unpin")).to_be_visible()
     expect(page.locator("#deployment-head .head .tag")).to_have_text(["preheated", "pinned"])
@@ -87,13 +87,13 @@ def test_a_node_killed_on_the_way_is_passed_by_and_fetches_the_rest_when_it_is_b
     try:
         for name in SUPERVISED:
             there = row_of(page, name).locator(".state:visible")
-            expect(there).to_have_text("complete", timeout=LONG)
+            expect(there).to_have_text("complete")
         expect(row.locator(".state:visible")).not_to_have_text("complete")
         assert pieces(spare_agent) > 0
     finally:
         spare_agent.start()
-    expect(row.locator(".state:visible")).to_have_text("complete", timeout=LONG)
-    expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 5 of 5 nodes", timeout=LONG)
+    expect(row.locator(".state:visible")).to_have_text("complete")
+    expect(page.locator("#deployment-head .answer")).to_contain_text("Ready on 5 of 5 nodes")
     assert stayed(page)
     for node in (*SUPERVISED, NAME):
         assert site.model_sums(node, "large", version.version) == {"weights.bin": digest}

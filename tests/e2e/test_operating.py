@@ -2,13 +2,14 @@
 
 import hashlib
 import re
+from contextlib import suppress
 
 import psutil
 from playwright.sync_api import Page, expect
 
 from tests.e2e.cable import Cable
-from tests.e2e.people import LONG, People, confirm, stay, stayed
-from tests.e2e.site import Site
+from tests.e2e.people import People, confirm, stay, stayed
+from tests.e2e.site import Site, until
 from tests.e2e.spare_agent import in_a_shell
 
 SECRET = "correct-horse-battery-staple"
@@ -37,7 +38,7 @@ def test_the_command_that_the_page_shows_adds_a_node(people: People, site: Site)
     page.get_by_role("button", name="Make a token").click()
     with in_a_shell(page.locator("#new-token").inner_text(), site.scratch, hostname="node-9"):
         page.goto("/nodes/")
-        expect(page.locator("tr", has_text="node-9")).to_contain_text("ready", timeout=LONG)
+        expect(page.locator("tr", has_text="node-9")).to_contain_text("ready")
 
 
 def test_the_search_is_worked_by_the_keyboard_alone(people: People) -> None:
@@ -74,9 +75,14 @@ def test_a_cancelled_job_leaves_no_process_behind(people: People, site: Site) ->
     assert len(everybody) >= 6  # on each node the launcher, the script and its child
     page.get_by_role("button", name="Cancel", exact=True).click()
     confirm(page, "Cancel the job")
-    expect(page.locator("#job-head .head .state")).to_have_text("cancelled", timeout=LONG)
-    psutil.wait_procs(everybody, timeout=20)
-    assert [each for each in everybody if each.is_running() and each.status() != psutil.STATUS_ZOMBIE] == []
+    expect(page.locator("#job-head .head .state")).to_have_text("cancelled")
+    until("all processes of the cancelled job have ended", lambda: not any(map(is_alive, everybody)))
+
+
+def is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def test_a_secret_reaches_the_process_and_nobody_reads_it_in_the_log(people: People, site: Site) -> None:
@@ -91,7 +97,7 @@ def test_a_secret_reaches_the_process_and_nobody_reads_it_in_the_log(people: Peo
     page = people.come("bob")
     page.goto(f"/jobs/{job.id}/?tab=logs")
     log = page.locator(".log .lines")
-    expect(log).to_contain_text(hashlib.sha256(SECRET.encode()).hexdigest(), timeout=LONG)
+    expect(log).to_contain_text(hashlib.sha256(SECRET.encode()).hexdigest())
     expect(log).to_contain_text(re.compile(r"the code is •••LAUNCH_CODE•••"))
     for reader in (page, lead):
         assert_nowhere(reader, job.id)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.people import LONG, People
+from tests.e2e.people import People
 from tests.e2e.site import Site, until
 from trainmaster.answers import Deployment
 from trainmaster.client import ApiError
@@ -68,7 +68,7 @@ def test_a_canary_fails_is_mended_promoted_and_everything_goes_back(
     page.goto(f"/deployments/{new.id}/")
 
     rollout = page.locator("#rollout")
-    expect(rollout.locator(".answer")).to_contain_text("check-model ended with 7", timeout=LONG)
+    expect(rollout.locator(".answer")).to_contain_text("check-model ended with 7")
     expect(rollout).to_contain_text("perplexity of version 2 is 93")
     assert sorted(active(site)) == ["1", "1", "2"], "nobody but the canary has switched"
     expect(rollout.get_by_role("button", name="Promote")).to_have_count(0)
@@ -77,14 +77,14 @@ def test_a_canary_fails_is_mended_promoted_and_everything_goes_back(
 
     (hooks / "healthy").write_text("1\n2\n")
     site.bob.retry_deployment(new.id)
-    expect(rollout.locator(".answer")).to_contain_text("1 canary runs it; promote it", timeout=LONG)
+    expect(rollout.locator(".answer")).to_contain_text("1 canary runs it; promote it")
     confirm(page, "Promote")
-    expect(page.locator("#rollout .answer")).to_contain_text("Active on 3 of 3 nodes", timeout=LONG)
+    expect(page.locator("#rollout .answer")).to_contain_text("Active on 3 of 3 nodes")
     assert active(site) == ["2", "2", "2"]
 
     before = files(site)
     confirm(page, "Roll back")
-    expect(page.locator("#rollout .answer")).to_contain_text("Rolled back: 3 of 3 nodes", timeout=LONG)
+    expect(page.locator("#rollout .answer")).to_contain_text("Rolled back: 3 of 3 nodes")
     assert active(site) == ["1", "1", "1"]
     assert files(site) == before, "no byte was moved"
     log = site.platform.folder / "agents" / "node-1" / "active" / "vision" / f"{MODEL}.log"

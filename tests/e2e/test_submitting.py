@@ -6,7 +6,7 @@ from typing import Any
 
 from playwright.sync_api import APIResponse, Locator, Page, Route, expect
 
-from tests.e2e.people import LONG, People, kpi, moves, stay, stayed
+from tests.e2e.people import People, kpi, moves, stay, stayed
 from tests.e2e.site import Site, until
 
 # Steps that cost something: however slow the machine is, the page gets its turn between them.
@@ -32,7 +32,7 @@ def test_a_member_submits_watches_it_live_and_compares_it_with_a_second_run(
     settings.fill(f"{settings.input_value()}\nlr=0.0003")
     page.get_by_role("button", name="Submit job").click()
     expect(page.get_by_role("heading", name="slow")).to_be_visible()
-    expect(state_of(page)).to_have_text("succeeded", timeout=LONG)
+    expect(state_of(page)).to_have_text("succeeded")
     compare(page)
 
 
@@ -60,7 +60,7 @@ def fill_in(page: Page) -> None:
 
 def watch(page: Page) -> None:
     stay(page)
-    expect(state_of(page)).to_have_text(re.compile("running|checkpointing"), timeout=LONG)
+    expect(state_of(page)).to_have_text(re.compile("running|checkpointing"))
     told = page.locator("#side .tl li")
     before = told.count()
     points = page.locator("figure[data-chart] .plot").first
@@ -69,7 +69,7 @@ def watch(page: Page) -> None:
     a_late_block_takes_no_value_away(page, points)
     older = held_answer(page, points)
     moves(kpi(page, "Step"), kpi(page, "Loss"))
-    expect(state_of(page)).to_have_text("succeeded", timeout=LONG)
+    expect(state_of(page)).to_have_text("succeeded")
     expect(kpi(page, "Step")).to_have_text(str(STEPS))
     lines_said_after_an_answer_are_read_when_it_comes(page, older)
     assert 0 < early < STEPS

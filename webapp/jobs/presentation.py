@@ -29,9 +29,11 @@ def remaining_ms(job: Job) -> int | None:
 
 
 def percent(job: Job) -> int | None:
+    """Of the steps that it need not take again: a job that waits goes on from its checkpoint."""
     if not job.total_steps or job.step is None:
         return None
-    return min(100, 100 * job.step // job.total_steps)
+    step = job.latest_step if job.state in WAITING else job.step
+    return min(100, 100 * step // job.total_steps)
 
 
 def answer(job: Job, now_ms: int) -> dict[str, str]:
@@ -45,8 +47,10 @@ def answer(job: Job, now_ms: int) -> dict[str, str]:
             if job.reason
             else ""
         )
-        headline = "Preempted, waits to resume" if preempted else "Waiting to start"
-        return {"tone": "wait", "headline": headline, "detail": f"{place}{why}{told}"}
+        headline = "Waiting to start"
+        if preempted:
+            headline = f"Preempted, waits to {'resume' if job.latest_checkpoint else 'start again'}"
+        return {"tone": "wait", "headline": headline, "detail": f"{place}{why}{told}{_goes_on(job)}"}
     if job.state in TERMINAL:
         return _ended(job)
     if job.stop != "none":
@@ -66,6 +70,16 @@ def answer(job: Job, now_ms: int) -> dict[str, str]:
     return _going(job)
 
 
+def _goes_on(job: Job) -> str:
+    """From where the next attempt begins, and how many steps are lost; "" before the first step."""
+    if not job.step:
+        return ""
+    lost = plural(job.step - job.latest_step, "step")
+    if not job.latest_checkpoint:
+        return f" It has no checkpoint: {lost} lost, it begins again at step 1."
+    return f" It resumes from the checkpoint of step {job.latest_step:,}; {lost} lost."
+
+
 def _going(job: Job) -> dict[str, str]:
     at = f"Step {job.step:,}" if job.step is not None else "Running; the script has not reported a step yet"
     of = f" of {job.total_steps:,}" if job.step is not None and job.total_steps else ""
@@ -81,8 +95,7 @@ def _ended(job: Job) -> dict[str, str]:
     if job.started_ms and job.finished_ms:
         took = f" after {format_duration_ms(job.finished_ms - job.started_ms)}"
     if job.state == "succeeded":
-        restarts = f"It was restarted {job.restarts} times on the way." if job.restarts > 1 else ""
-        return {"tone": "ok", "headline": f"Succeeded{took}", "detail": restarts or _once(job)}
+        return {"tone": "ok", "headline": f"Succeeded{took}", "detail": _attempts(job)}
     if job.state == "cancelled":
         return {
             "tone": "off",
@@ -97,8 +110,12 @@ def _sentence(clause: str) -> str:
     return f"{clause[:1].upper()}{clause[1:].rstrip('. ')}."
 
 
-def _once(job: Job) -> str:
-    return "It was restarted once on the way." if job.restarts == 1 else ""
+def _attempts(job: Job) -> str:
+    """The headline tells of the last attempt alone."""
+    if job.attempt < 2 or job.finished_ms is None:
+        return ""
+    total = format_duration_ms(job.finished_ms - job.submitted_ms)
+    return f"That was attempt {job.attempt}; with the earlier ones and all waiting it took {total}."
 
 
 def kpis(job: Job, now_ms: int, checkpoint_ms: int | None) -> list[dict[str, Any]]:

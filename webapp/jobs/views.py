@@ -135,6 +135,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
         "job": {
             **row(job, now),
             "priority": job.priority,
+            "checkpoint_step": job.latest_step if job.latest_checkpoint else None,
             "attempt": job.attempt,
             "restarts": job.restarts,
             "max_restarts": services.max_restarts(),

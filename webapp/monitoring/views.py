@@ -55,6 +55,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     built = cache(lambda: cluster_map.build(actor))
     waiting = job_queries.in_queue_order(job_queries.visible(actor.sees))
+    own_waiting = cache(waiting.count)
     context = {
         "subjects": lambda: " ".join(["cluster", *(f"jobs:{view.slug}" for view in team_views(actor.sees))]),
         "cluster": lambda: _cluster(built()),
@@ -64,8 +65,8 @@ def overview(request: HttpRequest) -> HttpResponse:
         "racks": lambda: built()["racks"],
         "legend": lambda: built()["legend"],
         "waiting": lambda: _waiting_lines(list(waiting[:WAITING_SHOWN]), actor),
-        "waiting_more": lambda: max(0, waiting.count() - WAITING_SHOWN),
-        "waiting_elsewhere": lambda: job_queries.waiting_count(None) - waiting.count(),
+        "waiting_more": lambda: max(0, own_waiting() - WAITING_SHOWN),
+        "waiting_elsewhere": lambda: job_queries.waiting_count(None) - own_waiting(),
         "idle": lambda: _idle(actor, now_ms()),
         "busy": lambda: busy(now_ms()),
         "events": lambda: _news(actor),

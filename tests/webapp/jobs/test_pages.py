@@ -180,3 +180,72 @@ def test_whom_a_job_waits_for_is_called_by_its_name_to_those_who_may_see_it(
         assert "the-holder" not in browser(outsider).get(address).content.decode(), address
     assert calling_by_names([holder.id], ["nlp"])(holder.id) == holder.id
     assert calling_by_names(["job-unknown"], None)("job-unknown") == "job-unknown"
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "step", "headline", "words", "percent"),
+    [
+        ("", 0, "Preempted, waits to start again", "1,488 steps lost, it begins again at step 1.", 0),
+        ("ckpt-1", 1200, "Preempted, waits to resume", "the checkpoint of step 1,200; 288 steps lost.", 40),
+    ],
+)
+def test_a_preempted_job_says_what_is_lost_and_from_where_it_goes_on(
+    checkpoint: str, step: int, headline: str, words: str, percent: int,
+    browser: Callable[[User], Client], owner: User, submit: Submit,
+) -> None:  # fmt: skip
+    job = submit()
+    Job.objects.filter(id=job.id).update(
+        state="preempted",
+        attempt=1,
+        step=1488,
+        total_steps=3000,
+        latest_checkpoint=checkpoint,
+        latest_step=step,
+    )
+    page = browser(owner).get(f"/jobs/{job.id}/")
+    assert page.context["answer"]["headline"] == headline
+    assert words in page.context["answer"]["detail"]
+    assert page.context["job"]["percent"] == percent
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "words"),
+    [
+        ("", "it has no checkpoint, so a clone begins at step 1."),
+        ("ckpt-1", "from the checkpoint of step 40."),
+    ],
+)
+def test_cancelling_promises_only_a_checkpoint_that_there_is(
+    checkpoint: str, words: str, browser: Callable[[User], Client], owner: User, submit: Submit
+) -> None:
+    job = submit()
+    Job.objects.filter(id=job.id).update(latest_checkpoint=checkpoint, latest_step=40)
+    assert words in browser(owner).get(f"/jobs/{job.id}/").content.decode()
+
+
+def test_a_job_that_needed_two_attempts_tells_the_whole_time(
+    browser: Callable[[User], Client], owner: User, submit: Submit
+) -> None:
+    job = submit()
+    Job.objects.filter(id=job.id).update(
+        state="succeeded", attempt=2, submitted_ms=0, started_ms=600_000, finished_ms=1_200_000
+    )
+    answer = browser(owner).get(f"/jobs/{job.id}/").context["answer"]
+    assert answer["headline"] == "Succeeded after 10 min"
+    assert answer["detail"] == "That was attempt 2; with the earlier ones and all waiting it took 20 min."
+
+
+def test_what_a_form_answers_stays_true_when_the_job_has_ended(
+    browser: Callable[[User], Client], owner: User
+) -> None:
+    page = browser(owner).post("/jobs/submit/", FORM, follow=True).content.decode()
+    assert "from the form was submitted." in page
+    assert "is queued" not in page
+
+
+def test_a_right_that_only_an_admin_gives_sends_nobody_to_a_lead(
+    browser: Callable[[User], Client], owner: User
+) -> None:
+    page = browser(owner).get("/nodes/tokens/").content.decode()
+    assert "ask a platform admin" in page
+    assert "lead" not in page.partition("<main")[2]

@@ -18,10 +18,10 @@ from webapp.live import fragments
 
 # Page, fragment, and how often it asks the database at most; three of them say who is there.
 COSTS = [
-    ("/", "numbers", 9),
+    ("/", "numbers", 10),
     ("/", "idle", 5),
     ("/", "map", 6),
-    ("/", "waiting", 7),
+    ("/", "waiting", 8),
     ("/", "busy", 4),
     ("/", "events", 5),
     ("/jobs/", "list", 8),

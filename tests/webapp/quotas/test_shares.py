@@ -103,7 +103,7 @@ def test_a_member_sees_the_own_team_and_the_others_as_a_sum(
     assert "vision holds 10: 4 of its own and 6 borrowed" in page
     assert "1 other team" in page
     assert "nlp" not in page
-    assert "10 of 16 cpu slots are allocated" in page
+    assert "10 of 16 cpu slots allocated" in page
 
 
 def test_an_admin_sees_every_team(shared: None, browser: Browser, admin: User) -> None:

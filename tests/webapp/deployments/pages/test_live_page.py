@@ -87,7 +87,7 @@ def test_a_cap_counts_for_the_estimate_and_for_the_bound(
     row = services.create(actor_of(owner), "vision/bytelm", version.version, manner=Manner(rate_cap=1 << 20))
     assert 10_000 <= row.bound_ms <= row.estimated_ms <= 30_000, "10 MiB at 1 MiB/s"
     page = browser(owner).get(f"/deployments/{row.id}/").content.decode()
-    assert "with 1 MiB/s on every link" in page
+    assert "if each link carries 1 MiB/s, as configured" in page
 
 
 def test_how_long_a_node_still_takes_is_said_as_a_time(

@@ -64,6 +64,7 @@ class AttemptLife:
         self._stop_asked = asyncio.Event()
         self._stop_fetching = threading.Event()
         self._pid = 0
+        self._look_trouble = ""
         plan = UplinkPlan(
             folder=folder,
             node_rank=launch.node_rank,
@@ -203,8 +204,12 @@ class AttemptLife:
     async def _look(self) -> Status | None:
         try:
             return await asyncio.to_thread(self._launcher.poll, self.folder)
-        except Exception:  # a full disk or an engine that does not answer: the attempt itself may be well
-            log.exception("cannot tell how %s is", self.folder.attempt_id)
+        except (
+            Exception
+        ) as error:  # a full disk or an engine that does not answer: the attempt itself may be well
+            if repr(error) != self._look_trouble:  # it is asked again every second
+                self._look_trouble = repr(error)
+                log.warning("cannot tell how %s is: %.300s", self.folder.attempt_id, self._look_trouble)
             await asyncio.sleep(1)
             return None
 

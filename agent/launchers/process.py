@@ -84,6 +84,8 @@ class ProcessLauncher:
         if folder.process_file.exists():
             return self.poll(folder)
         trouble = f"the shim ended with code {child.returncode} before it began; see launcher.log"
+        if child.returncode == shim.DISK_FULL_CODE:
+            trouble = "the disk of this node was full before it began"
         return leave_exit(folder, Ended(exit_code=125, trouble=trouble))
 
     def stop(self, folder: WorkFolder, grace_seconds: int) -> None:

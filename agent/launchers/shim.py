@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import resource
@@ -17,6 +18,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,9 @@ PR_SET_CHILD_SUBREAPER = 36
 TICK_SECONDS = 0.1
 MEMORY_TICK_SECONDS = 1.0
 LAST_KILL_SECONDS = 20.0  # for processes that even SIGKILL does not end (stuck in the kernel)
+EXIT_BYTES = 4096
+EXIT_AGAIN_SECONDS = 1.0
+DISK_FULL_CODE = 28  # of this process, when it cannot even begin
 DEFAULT_GRACE_SECONDS = 10.0  # when somebody other than the agent sends SIGTERM
 
 
@@ -75,7 +80,9 @@ class Shim:
         return read
 
     def ask_stop(self) -> None:
-        with contextlib.suppress(FileExistsError):
+        with contextlib.suppress(
+            OSError
+        ):  # it is there, or the disk is full: then it is empty, which also means stop
             descriptor = os.open(self.folder / "stop", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             os.write(descriptor, json.dumps({"grace_seconds": DEFAULT_GRACE_SECONDS}).encode())
             os.close(descriptor)
@@ -178,7 +185,7 @@ class Shim:
                 process.kill()
 
     def say(self, sentence: str) -> None:
-        with open(self.folder / "logs" / "launcher.log", "a") as log:
+        with contextlib.suppress(OSError), open(self.folder / "logs" / "launcher.log", "a") as log:
             log.write(f"[trainmaster] {sentence}\n")
 
 
@@ -226,13 +233,33 @@ def take(folder: Path, order: dict[str, Any]) -> bool:
     return True
 
 
-def write_exit(folder: Path, document: dict[str, Any]) -> None:
+def reserve_exit(folder: Path) -> None:
+    """Takes the blocks of exit.json while the disk has some: the command may fill it."""
+    write_over(folder / ".exit.json.new", b" " * EXIT_BYTES)
+
+
+def write_exit(
+    folder: Path, document: dict[str, Any], pause: Callable[[], None] = lambda: time.sleep(EXIT_AGAIN_SECONDS)
+) -> None:
+    """Over the reserved blocks. Should the disk be too full even for that, again and again until there is room: an
+    attempt without an end counts as killed from outside."""
+    text = json.dumps({**document, "ended_at_ms": time.time_ns() // 1_000_000}).encode()
     temporary = folder / ".exit.json.new"
-    with open(temporary, "w") as file:
-        json.dump({**document, "ended_at_ms": time.time_ns() // 1_000_000}, file)
+    while folder.is_dir():
+        try:
+            write_over(temporary, text.ljust(EXIT_BYTES))
+            os.replace(temporary, folder / "exit.json")
+            return
+        except OSError:
+            pause()
+
+
+def write_over(path: Path, content: bytes) -> None:
+    """Without giving its blocks back first."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644), "wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, folder / "exit.json")
 
 
 def main() -> None:
@@ -243,6 +270,10 @@ def main() -> None:
     if order["shim_cgroup"]:
         with contextlib.suppress(OSError):
             Path(order["shim_cgroup"], "cgroup.procs").write_text("0")
+    try:
+        reserve_exit(folder)
+    except OSError as error:
+        sys.exit(DISK_FULL_CODE if error.errno in (errno.ENOSPC, errno.EDQUOT) else f"{error}")
     if take(folder, order):
         write_exit(folder, Shim(folder, order).run())
 

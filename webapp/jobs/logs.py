@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from celery import current_app
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Max, Q
@@ -28,7 +29,8 @@ class LogLines:
 
 
 def ingest(attempt: Attempt, rank: int, offset: int, next_offset: int, text: str, at_ms: int) -> None:
-    """Keep whole lines of one rank. A batch that comes twice is kept once; the oldest lines beyond the limit go."""
+    """Keep whole lines of one rank. A batch that comes twice is kept once; the oldest lines beyond the limit move
+    to the store, some for each object's worth of new ones."""
     chunk = LogChunk(
         attempt=attempt,
         rank=rank,
@@ -40,11 +42,18 @@ def ingest(attempt: Attempt, rank: int, offset: int, next_offset: int, text: str
     with transaction.atomic():
         _hold(attempt.job_id, "pg_advisory_xact_lock_shared")
         LogChunk.objects.bulk_create([chunk], ignore_conflicts=True)
-        old = LogChunk.objects.filter(
-            attempt=attempt, rank=rank, next_offset__lt=next_offset - settings.LOG_LIMIT_BYTES
-        )
-        old.delete()
+        if next_offset > settings.LOG_LIMIT_BYTES and offset // OBJECT_BYTES != next_offset // OBJECT_BYTES:
+            transaction.on_commit(lambda: current_app.send_task("jobs.shorten_log", args=[attempt.id, rank]))
         live.publish(f"job:{attempt.job_id}", {"lines": True})  # the page reads on from where it is
+
+
+def shorten(attempt_id: str, rank: int) -> None:
+    """Move what is beyond the limit of a running rank to the store. What cannot be stored now stays."""
+    chunks = LogChunk.objects.filter(attempt=attempt_id, rank=rank, stored=False)
+    end = chunks.aggregate(end=Max("next_offset", default=0))["end"]
+    old = chunks.filter(next_offset__lt=end - settings.LOG_LIMIT_BYTES).select_related("attempt")
+    for group in _objects(old.order_by("offset").iterator(500)):
+        _store(group)
 
 
 def archive(ended_before_ms: int, limit: int = 20) -> int:
@@ -80,8 +89,9 @@ def _store(group: list[LogChunk]) -> None:
     """The last of them stays as the object's row: cursors of readers keep their meaning."""
     *others, kept = group
     kept.offset = group[0].offset
-    # Each line with its time, so that the object says by itself when what was said.
-    lines = (f"{chunk.at_ms}\t{text}\n" for chunk in group for text in chunk.text.splitlines())
+    # Each line with its time, so that the object says by itself when what was said, and with the cursor behind it, so
+    # that whoever is reading in the middle of it goes on there.
+    lines = (f"{chunk.at_ms}/{chunk.id}\t{text}\n" for chunk in group for text in chunk.text.splitlines())
     open_store(settings.STORE_URL).write(_path(kept), ["".join(lines).encode()])
     kept.text, kept.stored = "", True
     with transaction.atomic():
@@ -108,7 +118,7 @@ def read(
     lines: list[Line] = []
     looked_at = 0
     for chunk in chunks[:SCANNED]:
-        here = _lines(chunk)
+        here = _lines(chunk, after)
         after, looked_at = chunk.id, looked_at + sum(len(line["text"]) for line in here)
         lines += [line for line in here if search.lower() in line["text"].lower()]
         if looked_at >= page_bytes:
@@ -133,13 +143,15 @@ def _hold(job_id: str, lock: str) -> None:
         cursor.execute(f"SELECT {lock}(hashtext(%s))", [f"log of {job_id}"])
 
 
-def _lines(chunk: LogChunk) -> list[Line]:
+def _lines(chunk: LogChunk, after: int) -> list[Line]:
+    """Those behind the cursor."""
     said: Iterable[tuple[int, str]]
     if chunk.stored:
         path, store = _path(chunk), open_store(settings.STORE_URL)
         text = store.read_range(path, 0, store.size(path)).decode(errors="replace")
         parts = (line.partition("\t") for line in text.splitlines())
-        said = ((int(at_ms), text) for at_ms, _, text in parts)
+        heads = ((head.partition("/"), text) for head, _, text in parts)
+        said = ((int(at_ms), text) for (at_ms, _, cursor), text in heads if int(cursor or chunk.id) > after)
     else:
         said = ((chunk.at_ms, text) for text in chunk.text.splitlines())
     where = {"rank": chunk.rank, "attempt": chunk.attempt.number, "offset": chunk.offset}

@@ -144,8 +144,8 @@ class Member(models.Model):
 
 
 class LogChunk(models.Model):
-    """Whole lines of one rank's output, by byte offset. Once the job has ended many become one, whose text lies in the
-    store."""
+    """Whole lines of one rank's output, by byte offset. Beyond a limit, and once the job has ended, many become one,
+    whose text lies in the store."""
 
     attempt = models.ForeignKey(Attempt, models.CASCADE)
     rank = models.PositiveIntegerField()

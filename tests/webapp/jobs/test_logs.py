@@ -1,8 +1,9 @@
 """What a job says: kept once, searched, moved to the store after its end, read on from the same cursor."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 from rest_framework.test import APIClient
 
+from platform_core.errors import TrainmasterError
 from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import say, tick
 from webapp.accounts.models import User
-from webapp.jobs import logs
+from webapp.jobs import logs, tasks
 from webapp.jobs.models import Attempt, Job, LogChunk
 from webapp.live.identity import now_ms
 
@@ -182,7 +184,65 @@ def test_a_long_log_lies_in_objects_of_a_good_size_and_is_read_page_by_page(
     assert everything(attempt.job, page_bytes=500, search="line 499") == [(0, 500_000, "line 499")]
 
 
-def test_the_oldest_lines_beyond_the_limit_go(attempt: Attempt, settings: Any) -> None:
+@pytest.fixture
+def small_logs(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> Any:
+    """Three lines stay in the database, two make an object. Runs the tasks that were enqueued meanwhile."""
     settings.LOG_LIMIT_BYTES = 20
-    speak(attempt, 0, [f"line {number}\n" for number in range(9)])
-    assert [text for _, _, text in everything(attempt.job)] == [f"line {number}" for number in range(6, 9)]
+    monkeypatch.setattr(logs, "OBJECT_BYTES", 14)
+    asked: list[tuple[str, int]] = []
+    monkeypatch.setattr(logs.current_app, "send_task", lambda name, args: asked.append((name, *args)))
+
+    @contextmanager
+    def running() -> Iterator[None]:
+        with django_capture_on_commit_callbacks(execute=True):
+            yield
+        for name, attempt_id, rank in {*asked}:
+            assert name == "jobs.shorten_log"
+            tasks.shorten_log(attempt_id, rank)
+        asked.clear()
+
+    return running
+
+
+def test_the_oldest_lines_beyond_the_limit_move_to_the_store_and_none_is_lost(
+    attempt: Attempt, small_logs: Any
+) -> None:
+    texts = [f"line {number}\n" for number in range(9)]
+    with small_logs():
+        speak(attempt, 0, texts)
+        speak(attempt, 0, ["short\n"], rank=1)
+    assert [text for _, _, text in everything(attempt.job, rank=0)] == [text.rstrip() for text in texts]
+    kept = LogChunk.objects.filter(attempt=attempt, rank=0, stored=False).order_by("offset")
+    assert [chunk.text for chunk in kept] == texts[6:]
+    assert everything(attempt.job, search="line 0") == [(0, 1000, "line 0")]
+    assert [text for _, _, text in everything(attempt.job, rank=1)] == ["short"]
+
+
+def test_a_reader_in_the_middle_of_what_moves_reads_every_line_once(
+    attempt: Attempt, small_logs: Any
+) -> None:
+    texts = [f"line {number}\n" for number in range(9)]
+    with small_logs():
+        speak(attempt, 0, texts)
+        first = logs.read(attempt.job_id, page_bytes=1)
+    rest = logs.read(attempt.job_id, after=first.after)
+    lines = [line["text"] for line in first.lines + rest.lines]
+    assert lines == [text.rstrip() for text in texts]
+
+
+def test_while_the_store_is_away_old_lines_stay_where_they_are(
+    attempt: Attempt, small_logs: Any, settings: Any, tmp_path: Path
+) -> None:
+    blocked = tmp_path / "a file where the store should be"
+    blocked.write_text("")
+    settings.STORE_URL = blocked.as_uri()
+    with pytest.raises(TrainmasterError), small_logs():
+        behind = speak(attempt, 0, [f"line {number}\n" for number in range(9)])
+    assert len(everything(attempt.job)) == 9
+    settings.STORE_URL = (tmp_path / "back").as_uri()
+    with small_logs():
+        speak(attempt, behind, ["line 9\n", "line X\n"])
+    assert len(everything(attempt.job)) == 11
+    assert LogChunk.objects.filter(attempt=attempt, stored=False).count() == 3

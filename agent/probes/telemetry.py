@@ -50,7 +50,7 @@ class Probe:
     def read(self, occupants: Iterable[Occupant]) -> Telemetry:
         memory = psutil.virtual_memory()
         return Telemetry(
-            disk_free_bytes=psutil.disk_usage(str(self._data)).free,
+            disk_free_bytes=max(1, psutil.disk_usage(str(self._data)).free),  # 0 means that nobody has looked
             memory_used_bytes=memory.total - memory.available,
             slots=self._gpu_slots() if self._slots.gpu_uuids else self._cpu_slots(occupants),
         )

@@ -99,6 +99,12 @@ class HealthLimits:
 
 
 DEFAULT_LIMITS = HealthLimits()
+LEAST_DISK_BYTES = 256 << 20  # with less, code, logs and checkpoints of a job find no room
+
+
+def is_disk_full(free_bytes: int) -> bool:
+    """0 is not known: an agent that has looked reports one byte at least."""
+    return 0 < free_bytes < LEAST_DISK_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,12 @@ class NodeView:
     taints: tuple[str, ...] = ()  # keep away whoever does not tolerate them
     windows: tuple[tuple[int, int], ...] = ()  # (begin, end) of booked maintenance that is not over
     islands: Islands = ()  # slots that are linked with each other; () where all are alike
+    disk_full: bool = False
 
     @property
     def takes_work(self) -> bool:
-        """Only a ready node is given new members; a draining one finishes what it has."""
-        return self.state is NodeState.READY
+        """Only a ready node with room on its disk is given new members; a draining one finishes what it has."""
+        return self.state is NodeState.READY and not self.disk_full
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """Who was heard when, in Redis: a heartbeat costs one round trip there and nothing in the database.
 
-Keys: `cluster:seen` (sorted set, node → ms), `cluster:telemetry:<node>` (JSON, expires), `cluster:ear` (since when,
-and when last, a gateway was there to hear anybody). Channel `wanted:<node>` carries hints to the node's gateway.
+Keys: `cluster:seen` (sorted set, node → ms), `cluster:telemetry:<node>` (JSON, expires), `cluster:full` (set of nodes
+whose disk is full), `cluster:ear` (since when, and when last, a gateway was there to hear anybody). Channel
+`wanted:<node>` carries hints to the node's gateway.
 """
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from typing import Any
@@ -16,11 +17,13 @@ import redis
 import redis.asyncio
 from django.conf import settings
 
+from platform_core.cluster.health import is_disk_full
 from webapp.clusters.values import SlotTelemetry, Telemetry
 from webapp.live.identity import now_ms
 
 SEEN = "cluster:seen"
 EAR = "cluster:ear"
+FULL = "cluster:full"
 TELEMETRY_SECONDS = 120  # older numbers say nothing about now
 EAR_GAP_MS = 15_000  # a gateway that did not say it listens for this long was away
 
@@ -66,6 +69,7 @@ class Recorder:
             pipe.zadd(SEEN, dict.fromkeys(beats, moment))
             for node_id, telemetry in beats.items():
                 pipe.set(_telemetry_key(node_id), _to_json(telemetry), ex=TELEMETRY_SECONDS)
+            _note_disks(pipe, beats)
             await pipe.execute()
 
 
@@ -88,7 +92,23 @@ def heard(node_id: str, telemetry: Telemetry, moment_ms: int) -> None:
     pipe = client().pipeline(transaction=False)
     pipe.zadd(SEEN, {node_id: moment_ms})
     pipe.set(_telemetry_key(node_id), _to_json(telemetry), ex=TELEMETRY_SECONDS)
+    _note_disks(pipe, {node_id: telemetry})
     pipe.execute()
+
+
+def _note_disks(pipe: Any, beats: Mapping[str, Telemetry]) -> None:
+    """Two commands for all: the scheduler asks for the full ones alone, not for the telemetry of every node."""
+    full = [node_id for node_id, telemetry in beats.items() if is_disk_full(telemetry.disk_free_bytes)]
+    roomy = [node_id for node_id in beats if node_id not in full]
+    if full:
+        pipe.sadd(FULL, *full)
+    if roomy:
+        pipe.srem(FULL, *roomy)
+
+
+def full_disks() -> frozenset[str]:
+    names: Any = client().smembers(FULL)
+    return frozenset(name.decode() for name in names)
 
 
 def last_seen() -> dict[str, int]:

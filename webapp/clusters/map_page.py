@@ -72,6 +72,8 @@ def word(node: NodeView, now: int) -> str:
         return "maintenance"
     if node.state is not NodeState.READY:
         return str(node.state)
+    if node.disk_full:
+        return "disk full"
     if (SPOT, "yes") in node.labels:
         return "spot"
     return "booked" if node.windows else "tainted" if node.taints else ""

@@ -39,6 +39,7 @@ def view(
     free: tuple[int, ...],
     windows: tuple[tuple[int, int], ...] = (),
     islands: Islands = (),
+    disk_full: bool = False,
 ) -> NodeView:
     return NodeView(
         id=node.id,
@@ -55,4 +56,5 @@ def view(
         taints=_taints(node),
         windows=windows,
         islands=islands,
+        disk_full=disk_full,
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from platform_core.cluster.health import NodeState
+from platform_core.cluster.health import LEAST_DISK_BYTES, NodeState, is_disk_full
 from platform_core.units import format_bytes, plural
 from webapp.accounts.permissions import Actor, may
 from webapp.clusters import liveness, mapping, queries
@@ -67,7 +67,7 @@ def row(actor: Actor, seen: Seen, node: Node) -> dict[str, Any]:
         "rack": node.rack,
         "block": node.block,
         "state": "revoked" if node.revoked_ms is not None else node.state,
-        "note": _note(node, busy),
+        "note": _note(node, busy, telemetry),
         "gpu_type": node.gpu_type,
         "slots": len(slots),
         "busy": busy,
@@ -90,13 +90,16 @@ def row(actor: Actor, seen: Seen, node: Node) -> dict[str, Any]:
     }
 
 
-def _note(node: Node, busy: int) -> str:
+def _note(node: Node, busy: int, telemetry: Telemetry | None) -> str:
     if node.revoked_ms is not None:
         return "its credential was revoked"
     if node.state == NodeState.DRAINING:
         return f"{busy} slot{'' if busy == 1 else 's'} in use, freed when their jobs end"
     if node.state == NodeState.READY:
-        return ""
+        if telemetry is None or not is_disk_full(telemetry.disk_free_bytes):
+            return ""
+        free, least = format_bytes(telemetry.disk_free_bytes), format_bytes(LEAST_DISK_BYTES)
+        return f"no new jobs: {free} of its disk are free, {least} are the least"
     return node.state_reason + (
         ", then to be drained" if node.drain_requested and node.state != NodeState.DRAINED else ""
     )

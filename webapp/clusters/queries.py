@@ -93,7 +93,7 @@ class BootstrapTokenView:
 
 
 def snapshot_nodes() -> tuple[NodeView, ...]:
-    """Every node that may be wanted for work, for the scheduler: three queries."""
+    """Every node that may be wanted for work, for the scheduler: three queries, and one of Redis."""
     total: dict[str, int] = defaultdict(int)
     free: dict[str, list[int]] = defaultdict(list)
     numbered: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -110,9 +110,15 @@ def snapshot_nodes() -> tuple[NodeView, ...]:
         for node_id in nodes_of_it:
             windows[node_id].append((begin_ms, end_ms))
     nodes = Node.objects.filter(revoked_ms=None).order_by("id")
+    full = liveness.full_disks()
     return tuple(
         mapping.view(
-            node, total[node.id], tuple(free[node.id]), tuple(windows[node.id]), islands(numbered[node.id])
+            node,
+            total[node.id],
+            tuple(free[node.id]),
+            tuple(windows[node.id]),
+            islands(numbered[node.id]),
+            node.id in full,
         )
         for node in nodes
     )

@@ -1,6 +1,8 @@
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 from tests.webapp.conftest import Cast, description
 from webapp.accounts.models import User
 from webapp.accounts.permissions import SYSTEM, Actor
@@ -82,6 +84,16 @@ def test_heartbeats_keep_a_node_ready_and_write_no_row(
         asyncio.run(beats())
     assert queries.telemetry([one.id, "node-unknown"]) == {one.id: telemetry}
     assert queries.last_seen({one.id: 0})[one.id] >= heard(one)
+
+
+@pytest.mark.parametrize(("free", "takes_work"), [(1, False), (2**28 - 1, False), (2**28, True), (0, True)])
+def test_a_node_whose_disk_is_full_is_given_no_jobs(node: Join, free: int, takes_work: bool) -> None:
+    one = node()
+    assert queries.snapshot_nodes()[0].takes_work
+    asyncio.run(services.heartbeat(one.id, Telemetry(free, 1)))
+    assert queries.snapshot_nodes()[0].takes_work is takes_work
+    asyncio.run(services.heartbeat(one.id, Telemetry(2**40, 1)))
+    assert queries.snapshot_nodes()[0].takes_work, "there is room again"
 
 
 def test_many_heartbeats_at_once_share_their_writes(node: Join) -> None:

@@ -55,6 +55,15 @@ def test_the_numbers_of_the_hardware_are_on_the_page(busy: Node, cast: Cast, bro
     assert "5 GiB" in page
 
 
+def test_the_page_says_why_a_node_with_a_full_disk_takes_no_jobs(
+    busy: Node, cast: Cast, browser: Browser
+) -> None:
+    asyncio.run(services.heartbeat(busy.id, Telemetry(2**20, 2**30)))
+    for address in ("/nodes/", f"/nodes/{busy.id}/"):
+        page = browser(cast.member).get(address).content.decode()
+        assert "no new jobs: 1 MiB of its disk are free, 256 MiB are the least" in page
+
+
 def test_what_needs_attention_comes_first(cast: Cast, node: Join, browser: Browser) -> None:
     node("first")
     lost = node("last")

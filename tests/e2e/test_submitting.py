@@ -1,6 +1,5 @@
 """From the form to two runs side by side, in one browser."""
 
-import json
 import re
 from typing import Any
 
@@ -66,7 +65,7 @@ def watch(page: Page) -> None:
     points = page.locator("figure[data-chart] .plot").first
     expect(points).to_have_attribute("aria-label", re.compile(r"\d"))
     early = drawn(points)[1]
-    a_late_block_takes_no_value_away(page, points)
+    late_values_take_no_newer_one_away(page, points)
     older = held_answer(page, points)
     moves(kpi(page, "Step"), kpi(page, "Loss"))
     expect(state_of(page)).to_have_text("succeeded")
@@ -108,19 +107,22 @@ def lines_said_after_an_answer_are_read_when_it_comes(
     expect(page.locator(".log .line", has_text=last)).to_be_visible()
 
 
-def a_late_block_takes_no_value_away(page: Page, points: Locator) -> None:
-    """Values come while the curves, asked for before them, are still on their way."""
+def late_values_take_no_newer_one_away(page: Page, points: Locator) -> None:
+    """Values come while those of the curve, asked for before them, are still on their way."""
     held: list[tuple[Route, APIResponse]] = []
-    page.route(re.compile(r"\?block=curves"), lambda route: held.append((route, route.fetch())), times=1)
-    page.evaluate("document.dispatchEvent(new CustomEvent('trainmaster:new-series'))")
-    until("the curves are asked for", lambda: drawn(points) and held)
+    page.route(
+        re.compile(r"/experiments/curves/.*key=loss"),
+        lambda route: held.append((route, route.fetch())),
+        times=1,
+    )
+    page.evaluate("document.dispatchEvent(new CustomEvent('trainmaster:catch-up'))")
+    until("the values of the curve are asked for", lambda: drawn(points) and held)
     [(route, late)] = held
-    [told, *_] = re.findall(r'<script[^>]*application/json">(.*?)</script>', late.text(), re.DOTALL)
-    until("a value comes after them", lambda: drawn(points)[1] > len(json.loads(told)["series"][0]["x"]))
+    [series] = late.json()["series"]
+    until("a value comes after them", lambda: drawn(points)[1] > len(series["x"]))
     before = drawn(points)[0]
-    page.evaluate(
-        """() => { window.settled = new Promise((done) => document.addEventListener("htmx:afterSettle",
-            ({ target }) => target.id === "curves" && done())) }"""
+    points.evaluate(
+        "plot => { window.settled = new Promise((done) => plot.once('plotly_react', () => done())) }"
     )
     route.fulfill(response=late)
     page.evaluate("() => window.settled")
@@ -146,7 +148,7 @@ def compare(page: Page) -> None:
         "0.0003",
     }
     expect(
-        table.locator("tr", has_text="final loss").locator("td", has_text=re.compile(r"\d\.\d"))
+        table.locator("tr", has_text="lowest loss").locator("td", has_text=re.compile(r"\d\.\d"))
     ).to_have_count(2)
     plot = page.locator("figure[data-chart] .plot").first
     until("both curves are drawn", lambda: plot.evaluate("plot => plot.data?.length") == 2)

@@ -23,7 +23,7 @@ import click
 from benchmarks.planner_figure import scatter
 from benchmarks.planner_published import published
 from platform_core.parallelism.calibration import calibrate, errors, errors_leave_one_out
-from platform_core.parallelism.hardware import GPUS, Cluster
+from platform_core.parallelism.hardware import Cluster, gpu_of
 from platform_core.parallelism.layout import MEGATRON, MODERN, Layout, Recipe, Recompute, refusals
 from platform_core.parallelism.model_shape import ModelShape, gpt
 from platform_core.parallelism.plan import title
@@ -138,9 +138,16 @@ def _percent(share: float) -> float:
     return round(100 * share, 2)
 
 
+def _cluster(gpu_name: str, gpus_per_node: int, network_gbit: float) -> Cluster:
+    try:
+        return Cluster(gpu_of(gpu_name), 1, gpus_per_node, network_gbit * 1e9 / 8)
+    except ValueError as problem:
+        raise click.ClickException(str(problem)) from problem
+
+
 def time_search() -> dict[str, object]:
     """310 B on 512 H100, the whole space, on one core."""
-    shape, cluster = gpt(96, 16_384, 128, 4_096, VOCABULARY), Cluster(GPUS["h100-80gb"], 64, 8, 400e9)
+    shape, cluster = gpt(96, 16_384, 128, 4_096, VOCABULARY), Cluster(gpu_of("h100-80gb"), 64, 8, 400e9)
     begun = time.process_time()
     answer = search(shape, cluster, MODERN, 2_048)
     return {
@@ -157,11 +164,13 @@ def time_search() -> dict[str, object]:
 @click.option(
     "--rows", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Measured steps."
 )
-@click.option("--gpu", type=click.Choice(sorted(GPUS)), default="a100-80gb", show_default=True)
+@click.option(
+    "--gpu", "gpu_name", default="a100-80gb", show_default=True, help="Its type, such as h100-80gb or h200."
+)
 @click.option("--network-gbit", type=float, default=800.0, show_default=True, help="Of one node.")
 @click.option("--gpus-per-node", type=int, default=8, show_default=True)
 @click.option(
-    "--recipe", type=click.Choice(sorted(RECIPES)), default="megatron", show_default=True, help="Software."
+    "--recipe", type=click.Choice(sorted(RECIPES)), help="Software; by default that of the GPU's time."
 )
 @click.option(
     "--figure",
@@ -176,10 +185,10 @@ def time_search() -> dict[str, object]:
 )
 def main(
     path: Path | None,
-    gpu: str,
+    gpu_name: str,
     network_gbit: float,
     gpus_per_node: int,
-    recipe: str,
+    recipe: str | None,
     figure: Path | None,
     tables: bool,
 ) -> None:
@@ -196,8 +205,9 @@ def main(
                           each model, batch and number of GPUs, and the worst of these
     """
     if path:
-        cluster = Cluster(GPUS[gpu], 1, gpus_per_node, network_gbit * 1e9 / 8)
-        rows = list(read_rows(path, cluster, RECIPES[recipe]))
+        cluster = _cluster(gpu_name, gpus_per_node, network_gbit)
+        software = RECIPES[recipe] if recipe else MODERN if cluster.gpu.fp8_rate else MEGATRON
+        rows = list(read_rows(path, cluster, software))
         if not rows:
             raise click.ClickException(f"{path} has no rows")
         click.echo(json.dumps(summary(rows)))

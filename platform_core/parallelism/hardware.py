@@ -14,7 +14,8 @@ class Gpu:
     `matmul`: the share of the peak that large matrix products sustain. A100: 0.869 at best (S. Bekman,
     "Machine Learning Engineering", table "Maximum Achievable Matmul FLOPS"), times 1305/1410, the clock that
     it holds under load (NVIDIA's HPL runs). H100: 0.803 at best in that table, 760 TFLOP/s in a long run of
-    8192^3 products. B200: that table. Others: the nearest relative. `attention`: the same of FlashAttention,
+    8192^3 products; 0.709 at best in eight bits, reduced likewise. B200: that table. Others: the nearest
+    relative. `attention`: the same of FlashAttention,
     A100 0.65 (Dao 2023, arXiv 2307.08691, section 4.1), Hopper 0.35 (Shah et al. 2024, arXiv 2407.08608,
     abstract).
     """
@@ -27,6 +28,7 @@ class Gpu:
     nvlink_rate: float  # 0: has none
     multiprocessors: int
     matmul: float
+    matmul_fp8: float
     attention: float
 
 
@@ -36,19 +38,27 @@ class Gpu:
 GPUS = {
     gpu.name: gpu
     for gpu in (
-        Gpu("v100-32gb", 125e12, 0.0, 32 * GIB, 0.9e12, 150e9, 80, 0.80, 0.50),
-        Gpu("a100-40gb", 312e12, 0.0, 40 * GIB, 1.555e12, 300e9, 108, 0.805, 0.65),
-        Gpu("a100-80gb", 312e12, 0.0, 80 * GIB, 2.039e12, 300e9, 108, 0.805, 0.65),
-        Gpu("l40s", 362e12, 733e12, 48 * GIB, 0.864e12, 0.0, 142, 0.80, 0.50),
-        Gpu("h100-80gb", 989.4e12, 1978.9e12, 80 * GIB, 3.35e12, 450e9, 132, 0.768, 0.35),
-        Gpu("h100-96gb", 989.4e12, 1978.9e12, 96 * GIB, 2.4e12, 450e9, 132, 0.65, 0.30),
-        Gpu("h200", 989.4e12, 1978.9e12, 141 * 1000**3, 4.8e12, 450e9, 132, 0.768, 0.35),
-        Gpu("b200", 2250e12, 4500e12, 180 * 1000**3, 7.7e12, 900e9, 148, 0.74, 0.35),
+        Gpu("v100-32gb", 125e12, 0.0, 32 * GIB, 0.9e12, 150e9, 80, 0.80, 0.0, 0.50),
+        Gpu("a100-40gb", 312e12, 0.0, 40 * GIB, 1.555e12, 300e9, 108, 0.805, 0.0, 0.65),
+        Gpu("a100-80gb", 312e12, 0.0, 80 * GIB, 2.039e12, 300e9, 108, 0.805, 0.0, 0.65),
+        Gpu("l40s-48gb", 362e12, 733e12, 48 * GIB, 0.864e12, 0.0, 142, 0.80, 0.68, 0.50),
+        Gpu("h100-80gb", 989.4e12, 1978.9e12, 80 * GIB, 3.35e12, 450e9, 132, 0.768, 0.68, 0.35),
+        Gpu("h100-96gb", 989.4e12, 1978.9e12, 96 * GIB, 2.4e12, 450e9, 132, 0.65, 0.575, 0.30),
+        Gpu("h200-141gb", 989.4e12, 1978.9e12, 141 * 1000**3, 4.8e12, 450e9, 132, 0.768, 0.68, 0.35),
+        Gpu("b200-180gb", 2250e12, 4500e12, 180 * 1000**3, 7.7e12, 900e9, 148, 0.74, 0.65, 0.35),
     )
 }
 PCIE_RATE = (
     25e9  # of 32 GB/s, PCI Express 4.0 x16: between GPUs without NVLink, and to the memory of the host
 )
+
+
+def gpu_of(name: str) -> Gpu:
+    """By the name that agents report, or its beginning: "h200" is h200-141gb. Of several the smallest is meant."""
+    begun = [gpu for known, gpu in GPUS.items() if known == name or known.startswith(f"{name}-")]
+    if not begun:
+        raise ValueError(f"{name!r} is not a known GPU; known are {', '.join(GPUS)}")
+    return min(begun, key=lambda gpu: gpu.memory_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,8 @@ def layer(part: Slice) -> LayerWork:
     if part.layout.recompute is Recompute.FULL:
         again = forward
     elif part.layout.recompute is Recompute.SELECTIVE:
-        again = core_forward + Work(0.0, FORWARD_KERNELS * share / 5)
+        again = other_forward if part.recipe.flash_attention else core_forward
+        again += Work(0.0, FORWARD_KERNELS * share / 5)
     return LayerWork(forward, backward, again)
 
 
@@ -92,7 +93,7 @@ def _linears(part: Slice) -> tuple[Work, Work]:
         sizes += _mlp(shape, part.tokens, shape.inner // t, 1)
     else:
         local = max(1, shape.experts // part.layout.expert)
-        rows = max(1, part.tokens * shape.experts_per_token // local * 1)
+        rows = max(1, part.tokens * shape.experts_per_token // local)
         sizes += _mlp(shape, rows, shape.inner // t, local)
         sizes.append((part.tokens, shape.hidden, shape.experts, 1))
         if shape.shared_ffn:

@@ -13,7 +13,9 @@ class Recompute(StrEnum):
     """What is computed again in the backward pass instead of being kept."""
 
     NONE = "none"
-    SELECTIVE = "selective"  # the core of attention
+    # the core of attention (Korthikanti et al. 2022, section 5); with flash attention, which keeps nothing of it, norms
+    # and activations instead (Megatron Core, recompute modules layernorm and mlp)
+    SELECTIVE = "selective"
     FULL = "full"  # all of a layer
 
 
@@ -40,6 +42,9 @@ class Recipe:
     gradient_bytes: int = 4  # of one parameter, accumulated
     reduce_bytes: int = 4  # of one parameter, sent
     optimizer_traffic: int = 34  # bytes of one parameter that the update reads and writes
+    loss_bytes: int = (
+        6  # of one logit, beside its fp32 value: in half precision, and gradients on the way back
+    )
     head_traffic: int = 20  # bytes of one logit that the loss reads and writes
     overlaps_gradients: bool = True  # reduced while the backward pass goes on
     overlaps_stages: bool = True  # activations travel between stages while others are computed
@@ -59,6 +64,7 @@ MEGATRON = Recipe(
     dropout=True,
     reduce_bytes=2,
     optimizer_traffic=60,
+    loss_bytes=0,
     head_traffic=50,
     overlaps_gradients=False,
     overlaps_stages=False,

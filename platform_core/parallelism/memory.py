@@ -82,20 +82,20 @@ def layer_activations(shape: ModelShape, layout: Layout, recipe: Recipe, recompu
     tokens = layout.micro_batch * (shape.sequence // layout.context)
     if recompute is Recompute.FULL:
         return 2 * tokens * shape.hidden // (layout.tensor if layout.sequence_parallel else 1)
+    flash = recipe.flash_attention
+    cheap = flash and recompute is Recompute.SELECTIVE  # norms and activations are computed again
     masks = 2 if recipe.dropout else 0
-    replicated = (8 + masks) * shape.hidden  # two norms, two inputs of linear layers
+    replicated = ((4 if cheap else 8) + masks) * shape.hidden  # inputs of two norms, and what they give
     gathered = 2 * (2 * shape.query_width + 2 * shape.kv_width)  # q, k, v, output of the attention
-    # kept of an MLP: input and output of the activation; gated also both factors of the product, unless one
+    # of an MLP the input and the output of the activation; gated also both factors of the product, unless one
     # kernel has it all
     tensors = 2 if not shape.gated else 3 if recipe.kernels is Kernels.COMPILED else 4
-    mlp = 2 * shape.active_inner * tensors
-    moved = (
-        4 * shape.hidden * shape.experts_per_token if shape.experts else 0
-    )  # dispatched, and to be combined
-    core = 0
-    if recompute is Recompute.NONE:
-        rows = shape.heads * (shape.sequence if not recipe.flash_attention else 0)
-        core = rows * (5 if recipe.dropout else 2) + (4 * shape.heads if recipe.flash_attention else 0)
+    mlp = 2 * shape.active_inner * (shape.matrices - 1 if cheap else tensors)
+    moved = 4 * shape.hidden * shape.experts_per_token if shape.experts else 0  # dispatched, to be combined
+    core = 4 * shape.heads  # sums of the softmax
+    if not flash:
+        cells = shape.heads * shape.sequence if recompute is Recompute.NONE else 0
+        core = cells * (5 if recipe.dropout else 2)
     split = gathered + mlp + moved + core
     if layout.sequence_parallel:
         split, replicated = split + replicated, 0
@@ -124,6 +124,8 @@ def memory(
     kept = layer_activations(shape, layout, recipe, layout.recompute)
     activations = -(-kept * layers * chunks // chunks_here)
     working = _working(shape, layout, recipe, parameters // max(1, layers))
+    if stage == layout.pipeline - 1:
+        working = max(working, _loss(shape, layout, recipe))
     head = _ends(shape, layout, recipe, stage)
     dynamic = weights + gradients + activations + working + head
     reserve = CONTEXT_BYTES + round(FRAGMENTATION * dynamic)
@@ -153,6 +155,12 @@ def _working(shape: ModelShape, layout: Layout, recipe: Recipe, layer_parameters
     if recipe.precision is Precision.FP8:
         working += layer_parameters  # the weights once more, in eight bits
     return working
+
+
+def _loss(shape: ModelShape, layout: Layout, recipe: Recipe) -> int:
+    """What the loss takes for a moment, when nothing is recomputed or gathered yet."""
+    tokens = layout.micro_batch * (shape.sequence // layout.context)
+    return -(-recipe.loss_bytes * tokens * shape.vocabulary // layout.tensor)
 
 
 def _ends(shape: ModelShape, layout: Layout, recipe: Recipe, stage: int) -> int:

@@ -20,7 +20,9 @@ START = 3e-6  # seconds from one kernel to the next on the device
 def matmul(gpu: Gpu, rows: int, columns: int, inner: int, batch: int = 1, fp8: bool = False) -> float:
     """Seconds of `batch` products of (rows x inner) by (inner x columns): tiles in waves over the
     multiprocessors, and never less than its traffic takes."""
-    rate = (gpu.fp8_rate if fp8 and gpu.fp8_rate else gpu.bf16_rate) * gpu.matmul / gpu.multiprocessors
+    eight_bits = fp8 and gpu.fp8_rate > 0
+    peak = gpu.fp8_rate * gpu.matmul_fp8 if eight_bits else gpu.bf16_rate * gpu.matmul
+    rate = peak / gpu.multiprocessors
     best = min(
         ceil(ceil(rows / high) * ceil(columns / wide) * batch * split / gpu.multiprocessors)
         * (2 * high * wide * (inner / split + RAMP) / (rate * share))
@@ -28,7 +30,7 @@ def matmul(gpu: Gpu, rows: int, columns: int, inner: int, batch: int = 1, fp8: b
         for split in SPLITS
         if split == 1 or inner >= 1024 * split
     )
-    size = 1 if fp8 else 2
+    size = 1 if eight_bits else 2
     traffic = batch * (size * inner * (rows + columns) + 2 * rows * columns)
     return START + max(best, traffic / (gpu.memory_rate * STREAM))
 

@@ -73,7 +73,7 @@ def _search(
     bounded = sorted(
         (
             (lower_bound(shape, layout, cluster, recipe, global_batch), order(layout), layout)
-            for layout in layouts(shape, cluster, recipe, global_batch, limits)
+            for layout in layouts(shape, cluster, global_batch, limits)
         ),
         key=lambda entry: entry[:2],
     )

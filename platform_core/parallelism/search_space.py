@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from platform_core.parallelism.hardware import Cluster
-from platform_core.parallelism.layout import Layout, Recipe, Recompute, refusals
+from platform_core.parallelism.layout import Layout, Recompute, refusals
 from platform_core.parallelism.model_shape import ModelShape
 
 
@@ -34,12 +34,10 @@ class Degrees:
     pipeline: int
 
 
-def layouts(
-    shape: ModelShape, cluster: Cluster, recipe: Recipe, global_batch: int, limits: Limits
-) -> Iterator[Layout]:
+def layouts(shape: ModelShape, cluster: Cluster, global_batch: int, limits: Limits) -> Iterator[Layout]:
     """Those that use all GPUs and that nothing but memory forbids."""
     for degrees in _degrees(shape, cluster, global_batch, limits):
-        for layout in _variants(shape, cluster, recipe, degrees, limits):
+        for layout in _variants(shape, cluster, degrees, limits):
             if not refusals(shape, layout, cluster, global_batch):
                 yield layout
 
@@ -58,17 +56,14 @@ def _degrees(shape: ModelShape, cluster: Cluster, global_batch: int, limits: Lim
                     yield Degrees(data, tensor, context, pipeline)
 
 
-def _variants(
-    shape: ModelShape, cluster: Cluster, recipe: Recipe, degrees: Degrees, limits: Limits
-) -> Iterator[Layout]:
-    recomputes = [Recompute.NONE, Recompute.FULL] if recipe.flash_attention else list(Recompute)
+def _variants(shape: ModelShape, cluster: Cluster, degrees: Degrees, limits: Limits) -> Iterator[Layout]:
     for micro, virtual, expert, (zero, shard), sequence_parallel, recompute in product(
         limits.micro_batches,
         limits.virtual if degrees.pipeline > 1 else (1,),
         _expert_degrees(shape, degrees),
         _sharding(cluster, degrees),
         (False, True) if degrees.tensor > 1 else (False,),
-        recomputes,
+        Recompute,
     ):
         yield Layout(
             data=degrees.data,

@@ -77,6 +77,18 @@ def test_a_table_that_cannot_be_read_says_where_and_why(tmp_path: Path, text: st
     assert sentence in result.output
 
 
+def test_newer_gpus_run_newer_software_and_an_unknown_one_is_named(tmp_path: Path) -> None:
+    text = f"{COLUMNS}\n{ROWS[0]}"
+    default, same, older = (
+        json.loads(run(tmp_path, text, "--gpu", "h100", *options).output)["bias"]
+        for options in ((), ("--recipe", "modern"), ("--recipe", "megatron"))
+    )
+    assert default == same < older
+    unknown = run(tmp_path, text, "--gpu", "abacus")
+    assert unknown.exit_code == 1
+    assert "'abacus' is not a known GPU" in unknown.output
+
+
 def test_ten_rows_of_many_calibrate_the_others(tmp_path: Path) -> None:
     line = json.loads(run(tmp_path, "\n".join([COLUMNS, *ROWS * 8])).output)
     assert line["rows"] == 24

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from platform_core.parallelism.hardware import GPUS, Cluster
+from platform_core.parallelism.hardware import Cluster, gpu_of
 from platform_core.parallelism.layout import Layout, refusals
 from platform_core.parallelism.plan import title
 from tests.core.parallelism.shapes import GPT_3, LLAMA_8B, MIXTRAL, a100
@@ -57,9 +57,17 @@ def test_a_cluster_holds_what_a_layout_needs() -> None:
     half = a100(4).holding(4)
     assert (half.gpus, half.network_share) == (4, a100(4).network_share)
     with pytest.raises(ValueError, match="has none"):
-        Cluster(GPUS["h200"], 0)
+        Cluster(gpu_of("h200"), 0)
     with pytest.raises(ValueError, match="oversubscription"):
-        Cluster(GPUS["h200"], 1, oversubscription=0.5)
+        Cluster(gpu_of("h200"), 1, oversubscription=0.5)
+
+
+def test_a_gpu_is_found_by_the_beginning_of_its_name() -> None:
+    assert gpu_of("h200").name == "h200-141gb"
+    assert gpu_of("h100").name == "h100-80gb"
+    assert gpu_of("a100-40gb").memory_bytes == 40 * 1024**3
+    with pytest.raises(ValueError, match=r"^'h1' is not a known GPU; known are v100-32gb, "):
+        gpu_of("h1")
 
 
 @pytest.mark.parametrize(

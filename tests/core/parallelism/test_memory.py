@@ -127,6 +127,14 @@ def test_context_ranks_share_the_sequence_and_the_shards() -> None:
     assert -(-whole.optimizer // 4) == shared.optimizer
 
 
+def test_the_loss_over_a_large_vocabulary_needs_its_own_memory() -> None:
+    small = replace(LLAMA_8B, vocabulary=1_024)
+    held, less = (memory(shape, Layout(zero=3), h100(1), MODERN, 8) for shape in (LLAMA_8B, small))
+    logits = LLAMA_8B.sequence * LLAMA_8B.vocabulary
+    assert (held.head - 4 * LLAMA_8B.sequence * LLAMA_8B.hidden, held.working) == (4 * logits, 6 * logits)
+    assert less.working < held.working
+
+
 def test_an_offloaded_optimizer_is_not_on_the_gpu() -> None:
     assert memory(SMALL, Layout(offload=True), a100(1), MEGATRON, 8).optimizer == 0
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.planner_published import published
 from platform_core.parallelism.collectives import Group, all_reduce, all_to_all, link, ring_all_reduce, send
-from platform_core.parallelism.hardware import GPUS, PCIE_RATE, Cluster
+from platform_core.parallelism.hardware import GPUS, PCIE_RATE, Cluster, gpu_of
 from platform_core.parallelism.layout import MEGATRON, MODERN, Kernels, Layout, Precision, Recompute, refusals
 from platform_core.parallelism.operators import flash, matmul
 from platform_core.parallelism.search import lower_bound
@@ -54,9 +54,9 @@ def test_an_oversubscribed_network_is_slower_beyond_a_leaf() -> None:
 
 
 def test_an_island_may_span_nodes_and_gpus_may_have_no_nvlink() -> None:
-    island = Cluster(GPUS["b200"], 18, 4, 200e9, island=72)
+    island = Cluster(gpu_of("b200"), 18, 4, 200e9, island=72)
     assert link(island, Group(72)).rate == pytest.approx(0.78 * 900e9)
-    assert Cluster(GPUS["l40s"], 1).local_rate == PCIE_RATE
+    assert Cluster(gpu_of("l40s"), 1).local_rate == PCIE_RATE
     assert all_to_all(island, Group(8), 1e9) < all_to_all(a100(8), Group(8, stride=8), 1e9)
 
 

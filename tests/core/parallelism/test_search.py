@@ -16,7 +16,6 @@ from platform_core.parallelism.search_space import Limits, layouts
 from platform_core.parallelism.step_time import step_time
 from tests.core.parallelism.shapes import GPT_3, LLAMA_8B, MIXTRAL, SMALL, a100, h100
 
-
 FEW = Limits(micro_batches=(1, 2, 4), virtual=(1, 2))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from platform_core.parallelism.collectives import Group, all_gather, all_reduce, all_to_all, send
 from platform_core.parallelism.hardware import Cluster
-from platform_core.parallelism.layout import Layout, Recipe, Recompute
+from platform_core.parallelism.layout import Layout, Recipe
 from platform_core.parallelism.memory import WEIGHT_BYTES, expert_parameters, stage_parameters
 from platform_core.parallelism.model_shape import ModelShape
 
@@ -31,8 +31,9 @@ class LayerTraffic:
 
 def layer_traffic(shape: ModelShape, layout: Layout, cluster: Cluster) -> LayerTraffic:
     """Tensor: an all-reduce behind the attention and one behind the MLP, as often backward (Shoeybi et al.
-    2019); with sequence parallelism a reduce-scatter and an all-gather in its place, of the same volume."""
-    passes = 3 if layout.recompute is Recompute.FULL else 2
+    2019); with sequence parallelism a reduce-scatter and an all-gather in its place, of the same volume, and the
+    inputs of both are gathered again backward (Korthikanti et al. 2022, section 4.2.2)."""
+    passes = layout.passes
     tokens = layout.micro_batch * (shape.sequence // layout.context)
     hidden = tokens * shape.hidden * WEIGHT_BYTES
     t, c = layout.tensor, layout.context

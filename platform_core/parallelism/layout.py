@@ -116,6 +116,16 @@ class Layout:
         well."""
         return (self.shard or self.data) * self.context if self.zero else 1
 
+    @property
+    def expert_shards(self) -> int:
+        """The same of routed experts, which fewer ranks hold in common."""
+        return max(1, self.shards // self.expert)
+
+    @property
+    def passes(self) -> int:
+        """Through the collectives of a layer: forward, backward, and forward again."""
+        return 3 if self.recompute is Recompute.FULL else 2
+
     def micro_batches(self, global_batch: int) -> int:
         return global_batch // (self.data * self.micro_batch)
 

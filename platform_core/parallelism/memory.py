@@ -137,9 +137,8 @@ def _states(
 ) -> tuple[int, int, int]:
     """Experts are replicated over fewer ranks than the rest, so ZeRO divides them by less."""
     experts = expert_parameters(shape, layout, stage)
-    shards = max(1, layout.shards // layout.expert)
     dense = model_states(parameters - experts, layout.shards, layout.zero, recipe.gradient_bytes)
-    routed = model_states(experts, shards, layout.zero, recipe.gradient_bytes)
+    routed = model_states(experts, layout.expert_shards, layout.zero, recipe.gradient_bytes)
     weights, gradients, optimizer = (one + other for one, other in zip(dense, routed, strict=True))
     return weights, gradients, 0 if layout.offload else optimizer
 

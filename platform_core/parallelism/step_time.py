@@ -25,7 +25,7 @@ from platform_core.parallelism.layer_time import (
     optimizer_step,
 )
 from platform_core.parallelism.layout import Layout, Recipe
-from platform_core.parallelism.memory import layers_of, stage_parameters
+from platform_core.parallelism.memory import expert_parameters, layers_of, stage_parameters
 from platform_core.parallelism.model_shape import ModelShape
 
 INTERFERENCE = 0.1  # of hidden communication comes back: it takes multiprocessors and memory bandwidth
@@ -126,7 +126,7 @@ def _stages(part: Slice, work: LayerWork, traffic: LayerTraffic, sent: float) ->
     device = work.forward.seconds + work.backward.seconds + work.again.seconds + traffic.total
     kernels = work.forward.kernels + work.backward.kernels + work.again.kernels
     if layout.tensor > 1:
-        kernels += TENSOR_KERNELS * (3 if work.again.kernels else 2)
+        kernels += TENSOR_KERNELS * layout.passes
     stages = []
     for number in range(layout.pipeline):
         layers = layers_of(part.shape, layout, number)
@@ -145,12 +145,11 @@ def _exposed(
     part: Slice, work: LayerWork, traffic: LayerTraffic, moved: DataTraffic, count: int, layers: int
 ) -> float:
     """Gradients and gathered weights that computation does not hide."""
+    rounds = count if part.layout.zero >= 2 else 1
     if not part.recipe.overlaps_gradients:
-        return moved.gather * 2 * count + moved.scatter + moved.finish
+        return moved.gather * 2 * count + moved.scatter * rounds + moved.finish
     forward = layers * (work.forward.seconds + traffic.total / 3)
     backward = layers * (work.backward.seconds + work.again.seconds + traffic.total * 2 / 3)
-    zero = part.layout.zero
-    rounds = count if zero >= 2 else 1
     reduced = rounds * _hidden_behind(moved.scatter + moved.gather, backward, layers)
     gathered = count * _hidden_behind(moved.gather, forward, layers)
     return reduced + gathered + _hidden_behind(moved.finish, forward, layers)
@@ -165,7 +164,10 @@ def _hidden_behind(sent: float, computed: float, layers: int) -> float:
 
 
 def _update(part: Slice) -> float:
-    own = stage_parameters(part.shape, part.layout, 0) // part.layout.shards
-    if part.layout.offload:
+    layout = part.layout
+    experts = expert_parameters(part.shape, layout, 0)
+    dense = stage_parameters(part.shape, layout, 0) - experts
+    own = dense // layout.shards + experts // layout.expert_shards
+    if layout.offload:
         return 6 * own / PCIE_RATE + 28 * own / HOST_ADAM_RATE
     return optimizer_step(part.gpu, own, part.recipe)

@@ -152,6 +152,20 @@ def test_sharding_within_the_node_sends_less_over_a_slow_network() -> None:
     assert within < whole
 
 
+def test_gradients_that_are_sharded_are_scattered_for_each_micro_batch() -> None:
+    bare = replace(MODERN, overlaps_gradients=False)
+    once, each = (step_time(LLAMA_8B, Layout(data=8, zero=zero), h100(1), bare, 64).data for zero in (1, 2))
+    assert each > 5 * once
+
+
+def test_experts_are_updated_where_they_are() -> None:
+    spread, alone = (
+        step_time(MIXTRAL, Layout(data=8, expert=expert, zero=1), h100(1), MODERN, 64).optimizer
+        for expert in (8, 1)
+    )
+    assert spread == pytest.approx(alone, rel=0.01)
+
+
 def test_long_sequences_gather_keys_and_experts_exchange_tokens() -> None:
     long = replace(LLAMA_8B, sequence=131_072)
     assert step_time(long, Layout(context=8), h100(1), MODERN, 8).context > 0

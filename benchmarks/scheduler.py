@@ -2,8 +2,9 @@
 
 The file has the columns submit_s, gpus, duration_s, and perhaps team, preemptible (yes or no), min_gpus and
 checkpoint_s. Each policy drives the platform's own engine through the platform's own simulator and gets one JSON line.
-`sjf` and `srtf` are oracles: they know the durations. All others see a user's limit. Nodes stay whole unless the flags
-of `benchmarks.scheduler_faults` say otherwise.
+`production` is what the platform starts with: its settings, and teams with quotas, from the column team. `sjf` and
+`srtf` are oracles: they know the durations. All others see a user's limit. Nodes stay whole unless the flags of
+`benchmarks.scheduler_faults` say otherwise.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import csv
 import json
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,9 +22,11 @@ import click
 
 from benchmarks.scheduler_faults import WHOLE, Faults, options
 from platform_core.cluster.health import NodeState
-from platform_core.cluster.snapshot import NodeView, Snapshot
+from platform_core.cluster.snapshot import NodeView, Snapshot, TeamShare
+from platform_core.quotas.hierarchy import Hierarchy, Sibling
+from platform_core.quotas.recent_use import UseBefore
 from platform_core.scheduling.engine import Decisions, decide
-from platform_core.scheduling.policy import Policy
+from platform_core.scheduling.policy import PRODUCTION, Policy
 from platform_core.simulation.cluster import Cluster
 from platform_core.simulation.report import report
 from platform_core.simulation.workload import Departure, Knowledge, Saving, TraceJob
@@ -35,6 +39,7 @@ UNKNOWN_LIMIT_MS = 7 * DAY_MS
 class Contestant:
     policy: Policy
     knowledge: Knowledge = Knowledge.LIMITS
+    quotas: bool = False  # do teams have guarantees, and does what they have used count?
 
 
 CONTESTANTS = {
@@ -46,6 +51,7 @@ CONTESTANTS = {
     "sjf": Contestant(Policy("shortest_remaining", skip_ahead=False), Knowledge.EXACT),
     "srtf": Contestant(Policy("shortest_remaining", evicts=True), Knowledge.EXACT),
     "ours": Contestant(Policy("size_and_wait", reservations=1, evicts=True, moves=True)),
+    "production": Contestant(PRODUCTION, quotas=True),
 }
 
 
@@ -125,12 +131,36 @@ def limit_of(duration_ms: int, estimates: str, rng: random.Random) -> int:
     return round(duration_ms * rng.uniform(low, high))
 
 
+def quotas_of(jobs: Sequence[TraceJob], slots: int) -> tuple[TeamShare, ...]:
+    """Each team is guaranteed its part of the GPU time, in whole slots rounded down; it may borrow all."""
+    used = Counter[str]()
+    for job in jobs:
+        used[job.team] += job.gpus * job.duration_ms
+    whole = used.total()
+    return tuple(
+        TeamShare(team, "gpu", slots * part // whole, slots, 0, 1.0, 0.0)
+        for team, part in sorted(used.items())
+    )
+
+
+def nothing_used(shares: Sequence[TeamShare]) -> UseBefore:
+    """Weights are as the guarantees, and one for who has none; nobody has used anything yet."""
+    weights = {share.team: Sibling(float(max(1, share.guaranteed))) for share in shares}
+    return UseBefore(0, Hierarchy({}, weights), {})
+
+
 def replay(
     name: str, jobs: list[TraceJob], nodes: list[NodeView], departures: Iterable[Departure] = ()
 ) -> dict[str, object]:
     contestant, watch = CONTESTANTS[name], Stopwatch()
-    policy = replace(contestant.policy, elastic=any(job.min_gpus for job in jobs))
-    cluster = Cluster(nodes, jobs, policy, contestant.knowledge, watch, departures=departures)
+    policy = contestant.policy
+    if not contestant.quotas:
+        policy = replace(policy, elastic=any(job.min_gpus for job in jobs))
+    shares = quotas_of(jobs, sum(node.slots for node in nodes)) if contestant.quotas else ()
+    cluster = Cluster(
+        nodes, jobs, policy, contestant.knowledge, watch, shares=shares, departures=departures,
+        before=nothing_used(shares) if shares else None,
+    )  # fmt: skip
     numbers = report(cluster.run())
     each = watch.seconds / watch.rounds if watch.rounds else 0.0
     return {"policy": name, **numbers, "rounds": watch.rounds, "plan_s_per_round": round(each, 6)}

@@ -22,7 +22,7 @@ from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
 from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.engine import plan
-from platform_core.scheduling.policy import Policy
+from platform_core.scheduling.policy import PRODUCTION, Policy
 
 NOW_MS = 1_800_000_000_000
 GIB = 1 << 30
@@ -165,8 +165,9 @@ def asking(job: RunningJob) -> RunningJob:
 
 
 POLICIES = {
-    "production": Policy(reservations=4, elastic=True, reclaims=True),
-    "without_lending": Policy(reservations=4),
+    "production": PRODUCTION,
+    "without_lending": replace(PRODUCTION, elastic=False, reclaims=False),
+    "fair_share": Policy("priority_fair_share", reservations=4, elastic=True, reclaims=True),
     "ours": Policy("size_and_wait", reservations=1, evicts=True, moves=True),
 }
 

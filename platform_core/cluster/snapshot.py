@@ -85,6 +85,7 @@ class RunningJob:
     asks: PendingJob | None = None  # what it would ask for if it waited; known of those that may be stopped
     stopping: bool = False  # it was told to stop and gives its slots within a minute or so
     restart_ms: int | None = None  # what it takes to start it again, where that was measured
+    preemptions: int = 0  # how many of its attempts were stopped to give up their slots
     held: int = field(init=False, compare=False, repr=False)  # slots; an elastic job may ask for more
 
     def __post_init__(self) -> None:

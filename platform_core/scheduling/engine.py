@@ -118,7 +118,7 @@ def _ranked(board: Board, policy: Policy) -> tuple[list[Ranked], int, Eviction |
         ranked = eviction.ranked(ranked)
     ahead, behind = _put_first(ranked, board, policy)
     if eviction is None:
-        return [*ahead, *behind], 0, None
+        return [*ahead, *behind], len(ahead), None
     last = max((number for number, (_, job) in enumerate(behind, 1) if eviction.is_deserving(job)), default=0)
     return [*ahead, *behind], len(ahead) + last, eviction
 
@@ -252,8 +252,8 @@ def _make_room(board: Board, policy: Policy, job: PendingJob, eviction: Eviction
 
 
 def _nothing_left(board: Board, policy: Policy) -> bool:
-    """No free slot, and none that anybody could be made to give up, other than by eviction."""
-    return board.is_full() and not _may_make_room(board, policy)
+    """No free slot, and none that anybody gives up or could be made to, for whoever is no owner and deserves none."""
+    return board.is_full() and not (board.reservations.coming or (policy.elastic and board.resizable))
 
 
 def _may_make_room(board: Board, policy: Policy) -> bool:

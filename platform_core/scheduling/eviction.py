@@ -9,9 +9,12 @@ and find them elsewhere. Room that was made is used in the round after they have
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
+from math import inf
+from typing import NamedTuple
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.scheduling.board import Board
@@ -19,7 +22,7 @@ from platform_core.scheduling.decisions import Room, Stop, StopKind
 from platform_core.scheduling.estimates import lost_by_stopping_ms, remaining_ms, with_gpus
 from platform_core.scheduling.lending import may_all_stop
 from platform_core.scheduling.node_index import Demand
-from platform_core.scheduling.offers import Held, Offer, Offers
+from platform_core.scheduling.offers import AskedBy, Held, Offer, Offers
 from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.ordering.keys import BY_KEY, KeyOfHeld, OrderKey
 from platform_core.scheduling.placement import Place
@@ -33,7 +36,20 @@ KEPT_AFTER_THE_GRACE_MS = 60_000
 
 Ranked = tuple[OrderKey, PendingJob]
 Areas = tuple[int, ...]  # sets of nodes; see Site.areas
-Asked = tuple[Demand, int, int]
+
+
+class Way(NamedTuple):
+    """Whom room is made from."""
+
+    moves: bool = False  # also from those who deserve their slots, and find them elsewhere
+    own: bool = False  # evict only jobs of the same team
+    in_exchange: bool = False  # and take their place, whatever else is free
+
+
+_WITHIN_QUOTA = (Way(), Way(moves=True))
+# Where the team holds its maximum: only what it gives up itself makes room in that.
+_BEYOND_QUOTA = (Way(own=True), Way(own=True, moves=True), Way(own=True, in_exchange=True))
+Asked = tuple[Demand, int, int, tuple[Way, ...], str]
 
 
 class Eviction:
@@ -47,7 +63,7 @@ class Eviction:
         )
         self._running = list(_cheapest_last(running, board.snapshot.now_ms)) if self.in_order else running
         self._deserving = _deserving(board, sorted([*queue, *self._running], key=BY_KEY))
-        # Whoever comes later in order may stop fewer. With how long it runs and what is kept from it, if that matters.
+        # Whoever comes later in order may stop fewer. With what else matters: run time, what is kept from it, team.
         self._failed: set[Asked] = set()
 
     @cached_property
@@ -59,14 +75,6 @@ class Eviction:
         ]
         free = self._board.reservations.freed
         return Offers(self._board.counts, free, sorted(held, key=_is_deserving))
-
-    @cached_property
-    def _nodes_of_team(self) -> dict[str, int]:
-        nodes: dict[str, int] = {}
-        for _, job in self._running:
-            mine = self._board.index.bits(node for node, _ in job.placement)
-            nodes[job.team] = nodes.get(job.team, 0) | mine
-        return nodes
 
     def ranked(self, queue: list[Ranked]) -> list[Ranked]:
         """Where equals stop each other those go first who deserve slots: the room made for one is not for those who
@@ -87,7 +95,7 @@ class Eviction:
     def make_room(self, job: PendingJob, key: OrderKey) -> bool:
         """Choose whom to stop for a deserving job and keep the rest of the place for it, if that can help."""
         board = self._board
-        if not board.in_quota(job):
+        if board.quota.kept_from(job) is not None:
             return False
         each, offers = self._room(job, key)
         if not offers:
@@ -99,80 +107,59 @@ class Eviction:
     def _room(self, job: PendingJob, key: OrderKey) -> tuple[int, list[Offer]]:
         """Slots on each node and the offers to take, none when too few nodes can give them. Not where a place is kept
         that it would reach into."""
-        site, quota = self._board.site, self._board.quota
+        board, site = self._board, self._board.site
         demand = site.demand(job)
         runtime_ms = remaining_ms(job) if site.windows else 0
-        kept = self._board.reservations.kept_within(remaining_ms(job))
-        own = quota.promises_anything and job.num_gpus <= quota.guaranteed(job.team, job.gpu_type)
-        asked = (demand, runtime_ms, kept)
-        failed = asked in self._failed
-        if failed and not own:
+        kept = board.reservations.kept_within(remaining_ms(job))
+        ways = _WITHIN_QUOTA if board.quota.short_of(job) <= 0 else _BEYOND_QUOTA
+        asked = (demand, runtime_ms, kept, ways, job.team if self._teams_matter(ways) else "")
+        if asked in self._failed:
             return 0, []
         areas = tuple([area & ~kept for area in site.areas(demand, runtime_ms)])
-        each, offers = (0, []) if failed else self._by_order(areas, asked, job, key)
-        return self._within_the_team(areas, demand, job, key) if own and not offers else (each, offers)
-
-    def _by_order(
-        self, areas: Areas, asked: Asked, job: PendingJob, key: OrderKey
-    ) -> tuple[int, list[Offer]]:
-        guarded = self._board.quota.promises_anything
-        each, offers = self._without_moves(areas, asked[0], job, key)
-        if not offers and self._policy.moves:
-            each, offers = self._with_moves(areas, asked[0], job, key)
-            if _lost(offers) * GAIN_OF_A_MOVE > remaining_ms(job) * job.num_gpus:
-                self._board.too_dear = self._board.too_dear or [stop for _, stop in _stops(job, offers)]
-                if guarded:  # most that could be stopped may not be: looking again costs more than it finds
-                    self._failed.add(asked)
-                return 0, []  # a longer one of the same demand may be worth it
-        if guarded and not may_all_stop(self._board, _stopped(offers)):
-            offers = []
-        if not offers:
-            self._failed.add(asked)
-        return each, offers
-
-    def _within_the_team(
-        self, areas: Areas, demand: Demand, job: PendingJob, key: OrderKey
-    ) -> tuple[int, list[Offer]]:
-        """Within what it is guaranteed a team's own order decides: from its own jobs, and from borrowers."""
-        mine = self._nodes_of_team.get(job.team, 0)
-        for count in self._board.site.splits(demand):
-            each = demand.gpus // count
-            for area in areas:
-                offers = self._offers.cheapest_of_all(
-                    area & mine,
-                    each,
-                    count,
-                    lambda held: self._may_stop(held, job, key) or self._is_its_own(held, job, key),
-                )
-                if offers and may_all_stop(
-                    self._board, [other for other in _stopped(offers) if other.team != job.team]
-                ):
-                    return each, offers
+        for way in ways:
+            if way.moves and not self._policy.moves:
+                continue
+            each, offers = self._cheapest(areas, demand, job, key, way)
+            if way.moves and _lost(offers) * GAIN_OF_A_MOVE > remaining_ms(job) * job.num_gpus:
+                board.too_dear = board.too_dear or [stop for _, stop in _stops(job, offers)]
+                if not board.quota.promises_anything:
+                    return 0, []  # a longer one of the same demand may be worth it
+            elif offers and self._keeps_quotas(job, offers):
+                return each, offers
+        self._failed.add(asked)
         return 0, []
 
-    def _without_moves(
-        self, areas: Areas, demand: Demand, job: PendingJob, key: OrderKey
+    def _teams_matter(self, ways: Sequence[Way]) -> bool:
+        return self._board.quota.promises_anything or ways is _BEYOND_QUOTA
+
+    def _keeps_quotas(self, job: PendingJob, offers: Sequence[Offer]) -> bool:
+        """Its team stays within its maximum, and other teams have what they are guaranteed."""
+        evicted = _evicted(offers)
+        own = sum([other.held for other in evicted if other.team == job.team])
+        if own < self._board.quota.short_of(job):
+            return False
+        others = [other for other in evicted if other.team != job.team]
+        return not self._board.quota.promises_anything or may_all_stop(self._board, others)
+
+    def _cheapest(
+        self, areas: Areas, demand: Demand, job: PendingJob, key: OrderKey, way: Way
     ) -> tuple[int, list[Offer]]:
+        """Where the least is lost, on as many nodes as are most welcome."""
+        may_stop = self._makes_way if way.moves else self._may_stop
+        # What decides whom it may stop.
+        asked_by: AskedBy = (way.own, way.in_exchange)
+        if way.moves:
+            asked_by = (*asked_by, job.num_gpus, job.priority)
+        if way.own or self._board.quota.promises_anything:
+            asked_by = (*asked_by, job.team)
+
+        def may(held: Held) -> bool:
+            return (not way.own or held.deserving or held.job.team == job.team) and may_stop(held, job, key)
+
         for count in self._board.site.splits(demand):
             each = demand.gpus // count
             found = [
-                self._offers.cheapest(area, each, count, lambda held: self._may_stop(held, job, key))
-                for area in areas
-            ]
-            if any(found):
-                return each, min(filter(None, found), key=_lost)
-        return 0, []
-
-    def _with_moves(
-        self, areas: Areas, demand: Demand, job: PendingJob, key: OrderKey
-    ) -> tuple[int, list[Offer]]:
-        asked_by = (job.num_gpus, job.priority)  # they decide which deserving jobs make way
-        for count in self._board.site.splits(demand):
-            each = demand.gpus // count
-            found = [
-                self._offers.cheapest(
-                    area, each, count, lambda held: self._makes_way(held, job, key), asked_by
-                )
+                self._offers.cheapest(area, each, count, may, asked_by, in_exchange=way.in_exchange)
                 for area in areas
             ]
             if any(found):
@@ -180,27 +167,28 @@ class Eviction:
         return 0, []
 
     def _may_stop(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
-        """One that deserves no slots and comes later; not what another team is guaranteed."""
+        """One that deserves no slots and comes later: of its own team, or of one beyond its guarantee."""
         if held.deserving or not self._comes_later(held, job, key):
             return False
-        board = self._board
-        return not board.quota.promises_anything or board.surplus(held.job.team, job.gpu_type) > 0
+        board, team = self._board, held.job.team
+        return not board.quota.promises_anything or team == job.team or board.surplus(team, job.gpu_type) > 0
 
     def _comes_later(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
         """And has run for long enough: who is stopped each time it has loaded its checkpoint never gets on."""
         if held.key <= key or self._board.snapshot.now_ms - held.job.started_ms < self._policy.least_run_ms:
             return False
-        return not self.in_order or held.job.priority > job.priority
+        return held.job.priority > job.priority or not (self.in_order or self._has_made_way(held.job))
 
-    def _is_its_own(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
-        return held.job.team == job.team and not held.deserving and self._comes_later(held, job, key)
+    def _has_made_way(self, job: RunningJob) -> bool:
+        """So often that only a more urgent job stops it: who is stopped again and again never gets on."""
+        return job.preemptions >= self._policy.most_preemptions
 
     def _makes_way(self, held: Held, job: PendingJob, key: OrderKey) -> bool:
         """Only smaller jobs are moved, so that moves make larger free places and end; never more urgent ones."""
         if not held.deserving:
             return self._may_stop(held, job, key)
         ran_ms = self._board.snapshot.now_ms - held.job.started_ms
-        smaller = held.slots < job.num_gpus
+        smaller = held.slots < job.num_gpus and not self._has_made_way(held.job)
         return smaller and held.job.priority >= job.priority and ran_ms >= LEAST_RUN_BEFORE_A_MOVE_MS
 
     def _stop(self, job: PendingJob, each: int, offers: Sequence[Offer]) -> None:
@@ -210,6 +198,7 @@ class Eviction:
             self._board.stopping.add(stop.job_id)
             if stop.kind is StopKind.EVICTED:
                 self._board.gives_up(held.job)
+                self._board.quota.leave(held.job)
             else:
                 moved.append(held.job)
         if moved:
@@ -250,8 +239,8 @@ def _stops(job: PendingJob, offers: Sequence[Offer]) -> list[tuple[Held, Stop]]:
     return [(held, Stop(held.job.id, job.id, kinds[held.deserving], held.lost_gpu_ms)) for held in stopped]
 
 
-def _stopped(offers: Sequence[Offer]) -> list[RunningJob]:
-    """Whom the offers evict; who is moved comes back."""
+def _evicted(offers: Sequence[Offer]) -> list[RunningJob]:
+    """Who does not come back at once, as those do that are moved."""
     evicted = {held.job.id: held.job for offer in offers for held in offer.stopped if not held.deserving}
     return list(evicted.values())
 
@@ -266,20 +255,26 @@ def _lost(offers: Sequence[Offer]) -> int:
 
 
 def _deserving(board: Board, contenders: Sequence[tuple[OrderKey, PendingJob | RunningJob]]) -> set[str]:
-    """Ids of those who are within the capacity, besides what may not be stopped; they come in order."""
+    """Ids of those who are within the capacity and the maximum of their team, besides what may not be stopped; they
+    come in order."""
     left = {
         gpu_type: board.site.capacity.total(board.index.of_type(gpu_type) & board.site.ready)
         for gpu_type in board.index.gpu_types
     }
+    most = defaultdict[tuple[str, str], float](lambda: inf)  # what may start at all is decided elsewhere
+    most |= {(share.team, share.gpu_type): share.maximum for share in board.snapshot.teams}
     contending = {each.id for _, each in contenders}
     for job in board.snapshot.running:
         if job.id not in contending:
             left[job.gpu_type] = left.get(job.gpu_type, 0) - job.held
+            most[job.team, job.gpu_type] -= job.held
     deserving: set[str] = set()
     for _, each in contenders:
         gpus = each.held if isinstance(each, RunningJob) else each.num_gpus
-        if gpus <= left.get(each.gpu_type, 0):
+        team = (each.team, each.gpu_type)
+        if gpus <= left.get(each.gpu_type, 0) and gpus <= most[team]:
             left[each.gpu_type] -= gpus
+            most[team] -= gpus
             deserving.add(each.id)
     return deserving
 

@@ -33,7 +33,7 @@ class Held(NamedTuple):
 
 Cost = tuple[int, int, int]  # GPU time lost, slots that stay free, position
 MayStop = Callable[[Held], bool]
-AskedBy = tuple[int, ...]
+AskedBy = tuple[int | str, ...]
 FEW_NODES = 8
 
 
@@ -59,9 +59,16 @@ class Offers:
         self._sorted: dict[tuple[int, int, AskedBy], list[Cost]] = {}  # heaps, by nodes and slots wanted
 
     def cheapest(
-        self, nodes: int, wanted: int, count: int, may_stop: MayStop, asked_by: AskedBy = ()
+        self,
+        nodes: int,
+        wanted: int,
+        count: int,
+        may_stop: MayStop,
+        asked_by: AskedBy = (),
+        *,
+        in_exchange: bool = False,
     ) -> list[Offer]:
-        """[] where too few nodes can give so much.
+        """[] where too few nodes can give so much; `in_exchange`: of what is stopped alone.
 
         For callers that may stop fewer jobs from one call to the next with the same `asked_by`.
         """
@@ -75,7 +82,8 @@ class Offers:
             if among != nodes and not nodes >> position & 1:
                 elsewhere.append(cost)
                 continue
-            offer = self._offer(position, wanted, may_stop) if position not in chosen else None
+            new = position not in chosen
+            offer = self._offer(position, wanted, may_stop, in_exchange=in_exchange) if new else None
             if offer is not None and offer.cost > cost:
                 heapq.heappush(heap, offer.cost)
             elif offer is not None:
@@ -94,14 +102,6 @@ class Offers:
                 return sorted_nodes
         self._sorted[nodes, wanted, asked_by] = [(0, 0, position) for position in positions(nodes)]
         return nodes
-
-    def cheapest_of_all(self, nodes: int, wanted: int, count: int, may_stop: MayStop) -> list[Offer]:
-        """The same for any caller, by looking at each node."""
-        offers = [
-            offer for node in positions(nodes) if (offer := self._offer(node, wanted, may_stop)) is not None
-        ]
-        offers.sort(key=lambda offer: offer.cost)
-        return offers[:count] if len(offers) >= count else []
 
     def take(self, offers: Iterable[Offer], each: int) -> list[tuple[int, int]]:
         """Stop whom the offers name and use so many slots of each; (position, slots) to take of what is free now."""
@@ -124,8 +124,9 @@ class Offers:
         for position, held in self._on.items():
             self._on[position] = [each for each in held if each.job.id not in job_ids]
 
-    def _offer(self, position: int, wanted: int, may_stop: MayStop) -> Offer | None:
-        free, lost = self._counts.at(position) + self._freed.get(position, 0), 0
+    def _offer(self, position: int, wanted: int, may_stop: MayStop, *, in_exchange: bool) -> Offer | None:
+        free = 0 if in_exchange else self._counts.at(position) + self._freed.get(position, 0)
+        lost = 0
         chosen: list[Held] = []
         for held in self._on.get(position, ()):
             if free >= wanted:

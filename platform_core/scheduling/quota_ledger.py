@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from platform_core.cluster.snapshot import PendingJob, Snapshot
+from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.estimates import LEAVING_MS, expected_end_ms, remaining_ms
 
 Team = tuple[str, str]  # with the type of its GPUs
@@ -40,6 +40,12 @@ class QuotaLedger:
         self.promises_anything = any(self._guaranteed.values())
         self._taken: defaultdict[Team, list[tuple[int, int]]] = defaultdict(list)  # (end, GPUs) of this round
         self._kept: dict[Team, list[KeptQuota]] = {}
+        self._leaving: defaultdict[Team, int] = defaultdict(
+            int
+        )  # slots of jobs that stop and do not come back at once
+        for job in snapshot.running:
+            if job.stopping and not _comes_back(job):
+                self.leave(job)
 
     def held(self, team: str, gpu_type: str) -> int:
         return self._held.get((team, gpu_type), 0)
@@ -60,6 +66,19 @@ class QuotaLedger:
             return False
         kept = self._kept.get(team)
         return not kept or self._in_the_way(kept, job, self._now_ms) is None
+
+    def leave(self, job: RunningJob) -> None:
+        """It gives up its slots within the grace."""
+        self._leaving[job.team, job.gpu_type] += job.held
+
+    def short_of(self, job: PendingJob) -> int:
+        """Slots that its team would still hold beyond its maximum once those that stop have left."""
+        team = (job.team, job.gpu_type)
+        return self._held.get(team, 0) - self._leaving[team] + job.num_gpus - self._maximum.get(team, 0)
+
+    def will_allow(self, job: PendingJob) -> bool:
+        """The same as `allows`, once those that stop have left."""
+        return self.short_of(job) <= 0 and self.kept_from(job) is None
 
     def kept_from(self, job: PendingJob) -> KeptQuota | None:
         """What is kept for another and would be missing there if this one started now."""
@@ -139,3 +158,8 @@ class QuotaLedger:
             end_ms = self._now_ms + LEAVING_MS if job.stopping else expected_end_ms(job, self._now_ms)
             ends.setdefault((job.team, job.gpu_type), []).append((end_ms, job.held))
         return ends
+
+
+def _comes_back(job: RunningJob) -> bool:
+    """It stops to go on elsewhere or with another size, where its place is kept."""
+    return job.asks is not None and bool(job.asks.resize_to or job.asks.room_until_ms is not None)

@@ -155,7 +155,7 @@ def _is_due(board: Board, job: PendingJob) -> bool:
 
 def promise(board: Board, job: PendingJob) -> bool:
     """Let the job have what others are giving up already, so that nobody else is stopped for it."""
-    if not board.reservations.coming.total() or not board.in_quota(job):
+    if not board.reservations.coming.total() or not board.quota.will_allow(job):
         return False
     asked = ("promise", board.site.demand(job), remaining_ms(job))
     draft = Draft(board) if asked not in board.hopeless else None

@@ -24,7 +24,7 @@ from platform_core.simulation.agenda import Agenda, Event, What
 from platform_core.simulation.jobs import Jobs
 from platform_core.simulation.ledger import Ledger
 from platform_core.simulation.nodes import Nodes
-from platform_core.simulation.records import Record, known_ms
+from platform_core.simulation.records import Record
 from platform_core.simulation.teams import Teams
 from platform_core.simulation.workload import Departure, Knowledge, TraceJob
 
@@ -123,7 +123,7 @@ class Cluster:
         now_ms, whom, number, what = event
         if what is What.ARRIVES:
             job = self._to_come.pop(whom)
-            self._jobs.submit(job, self._gpu_type, known_ms(job, self._knowledge), now_ms)
+            self._jobs.submit(job, self._gpu_type, self._knowledge, now_ms)
             return True
         if what >= What.NOTICE:
             return self._node_event(event)

@@ -17,7 +17,7 @@ from platform_core.jobs.job import EndKind, Member, MemberPhase
 from platform_core.jobs.states import TERMINAL, JobState
 from platform_core.jobs.transitions import advance, submit
 from platform_core.scheduling.decisions import Placement, Room
-from platform_core.scheduling.estimates import with_gpus
+from platform_core.scheduling.estimates import remaining_ms, with_gpus
 from platform_core.simulation.agenda import Agenda, What
 from platform_core.simulation.ledger import Ledger
 from platform_core.simulation.nodes import Nodes
@@ -25,7 +25,7 @@ from platform_core.simulation.records import Record, as_it_goes_on, as_pending, 
 from platform_core.simulation.script import Script
 from platform_core.simulation.starts import Starts
 from platform_core.simulation.teams import Teams
-from platform_core.simulation.workload import TraceJob
+from platform_core.simulation.workload import Knowledge, TraceJob
 
 _KILLED = 143
 _ATTEMPTS_FOR_NOTHING = 1_000  # one after the other: say so instead of going on for ever
@@ -47,12 +47,12 @@ class Jobs:
         found = self._records.get(job_id)
         return found if found and found.script and found.job.attempt == attempt else None
 
-    def submit(self, trace: TraceJob, gpu_type: str, known_ms: int, now_ms: int) -> None:
+    def submit(self, trace: TraceJob, gpu_type: str, knowledge: Knowledge, now_ms: int) -> None:
         if not self._teams.admits(trace.team, gpu_type, trace.gpus):
             self.refused.append(trace.id)
             return
         job = submit(trace.id, spec_of(trace, gpu_type), ev.Submitted(at_ms=now_ms)).job
-        self._records[trace.id] = Record(trace, job, known_ms, now_ms)
+        self._records[trace.id] = Record(trace, job, knowledge, now_ms)
         self._queue(self._records[trace.id])
 
     def place(self, placement: Placement, now_ms: int) -> Record:
@@ -69,7 +69,7 @@ class Jobs:
             self._on[member.node][waiting.id] = None
         record.resize_to, record.room_on, record.room_until_ms = 0, (), None
         self._teams.use(waiting.team, slots, now_ms)
-        runtime_ms = with_gpus(waiting, slots).expected_runtime_ms or 0
+        runtime_ms = remaining_ms(with_gpus(waiting, slots))
         self.running[waiting.id] = as_running(
             record, waiting, now_ms + runtime_ms, self._starts.expected_ms(waiting.id, record.trace.gpus)
         )
@@ -279,6 +279,7 @@ class Jobs:
             raise RuntimeError(f"{job.id} goes on from {job.latest_checkpoint!r}, but {chosen.reason}")
         record.done_ms = chosen.step if isinstance(chosen, Chosen) else 0
         record.waiting_since_ms = now_ms
+        record.preemptions += outcome is JobState.PREEMPTED
         self._queue(record)
 
     def _queue(self, record: Record) -> None:

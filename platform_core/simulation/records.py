@@ -18,10 +18,11 @@ class Record:
 
     trace: TraceJob
     job: Job
-    known_ms: int  # how long it takes, as the scheduler is told
+    knowledge: Knowledge  # what the scheduler is told of how long it takes
     waiting_since_ms: int
     done_ms: int = 0
     attained_gpu_ms: int = 0  # in members that have ended
+    preemptions: int = 0
     checkpoints: tuple[Kept, ...] = ()
     resize_to: int = 0
     room_on: tuple[str, ...] = ()
@@ -31,6 +32,13 @@ class Record:
     @property
     def attempt_id(self) -> str:
         return f"{self.job.id}/{self.job.attempt}"
+
+    @property
+    def left_ms(self) -> int | None:
+        """As an oracle knows it; None where the scheduler knows the limit only."""
+        if self.knowledge is Knowledge.LIMITS:
+            return None
+        return max(0, self.trace.duration_ms - self.done_ms) + self.resume_ms
 
     @property
     def resume_ms(self) -> int:
@@ -69,10 +77,6 @@ def spec_of(job: TraceJob, gpu_type: str) -> JobSpec:
     )
 
 
-def known_ms(job: TraceJob, knowledge: Knowledge) -> int:
-    return job.limit_ms if knowledge is Knowledge.LIMITS else job.duration_ms
-
-
 def as_pending(record: Record) -> PendingJob:
     job = record.job
     spec = job.spec
@@ -87,13 +91,13 @@ def as_pending(record: Record) -> PendingJob:
         submitted_ms=job.submitted_ms,
         excluded_nodes=job.excluded_nodes,
         preemptible=spec.preemptible,
-        max_runtime_ms=record.known_ms,
+        max_runtime_ms=spec.max_runtime_ms,
         waiting_since_ms=record.waiting_since_ms,
         cpus_per_gpu=spec.cpus_per_gpu,
         memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
         strategy=spec.strategy,
         attained_gpu_ms=record.attained_gpu_ms,
-        expected_runtime_ms=max(0, record.known_ms - record.done_ms) + record.resume_ms,
+        expected_runtime_ms=record.left_ms,
         constraints=spec.placing,
         resize_to=record.resize_to,
         resize_on=tuple([member.node for member in job.members]) if record.resize_to else (),
@@ -129,6 +133,7 @@ def as_running(
         saves_when_stopped=trace.saving.when_stopped,
         asks=asks,
         restart_ms=measured_ms,
+        preemptions=record.preemptions,
     )
 
 

@@ -11,7 +11,7 @@ SECOND_MS = 1_000
 class Knowledge(StrEnum):
     """What the scheduler is told of a job's run time."""
 
-    LIMITS = "limits"  # the user's limit only, as in production
+    LIMITS = "limits"  # the user's limit of an attempt only, as in production
     EXACT = "exact"  # the truth, for oracles
 
 

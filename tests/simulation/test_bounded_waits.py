@@ -1,4 +1,4 @@
-"""No job of production's default waits for ever: the bound of docs/scheduling.md over random histories."""
+"""No job waits for ever: the bounds of docs/scheduling.md over random histories."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from platform_core.cluster.snapshot import Snapshot, TeamShare
 from platform_core.scheduling.engine import Decisions, decide
-from platform_core.scheduling.ordering.priority_fair_share import FORGIVEN_MS
-from platform_core.scheduling.policy import Policy
+from platform_core.scheduling.ordering.overuse import FORGIVEN_MS
+from platform_core.scheduling.policy import PRODUCTION, Policy
 from platform_core.simulation.cluster import Cluster
 from platform_core.simulation.workload import TraceJob
 from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.core.scheduling.situations import node
 
-PRODUCTION = Policy(reservations=4, reclaims=True, elastic=True)
-STOPPING = replace(PRODUCTION, evicts=True, moves=True, least_run_ms=5 * MINUTE_MS)
+FAIR_SHARE = Policy(reservations=4, reclaims=True, elastic=True)
+STOPPING = replace(FAIR_SHARE, evicts=True, moves=True, least_run_ms=5 * MINUTE_MS)
 TEAMS = ("a", "b", "c")
 SLOTS = 8
 RESTART_MS = MINUTE_MS
@@ -31,7 +31,7 @@ class Story:
     most: tuple[int, ...] = (1_000, 1_000, 1_000)  # what each team may hold
 
 
-def starts(story: Story, policy: Policy = PRODUCTION) -> dict[str, list[int]]:
+def starts(story: Story, policy: Policy = FAIR_SHARE) -> dict[str, list[int]]:
     """When each job starts, where the teams have used what the story says, whatever their jobs hold."""
     begun: dict[str, list[int]] = {job.id: [] for job in story.jobs}
 
@@ -144,7 +144,7 @@ def test_without_kept_places_there_is_no_bound() -> None:
     """So the bound is worth something: whatever fits would pass the gang for as long as it comes."""
     small = [hour(f"s{number:03}", 3 * number, 4, 7, "b") for number in range(320)]
     story = Story([hour("gang", 1, 8, 1, "a"), *small], [(1.0, 1.0, 1.0)])
-    assert beyond_the_bound(story.jobs, starts(story, replace(PRODUCTION, reservations=0))) == ["gang"]
+    assert beyond_the_bound(story.jobs, starts(story, replace(FAIR_SHARE, reservations=0))) == ["gang"]
     assert starts(story)["gang"][0] < DAY_MS
 
 
@@ -156,3 +156,43 @@ def test_smaller_jobs_of_its_own_team_do_not_use_up_for_ever_what_its_maximum_ha
     begun = starts(story)
     assert begun["gang"][0] <= 12 * HOUR_MS
     assert beyond_the_bound(story.jobs, begun) == []
+
+
+def longest_as_the_first(story: Story, policy: Policy) -> int:
+    """The longest that any job waits after it has become the first in the order, and while it stays that."""
+    since: dict[str, int] = {}
+    longest_ms = 0
+
+    def judged(snapshot: Snapshot, chosen: Policy) -> Decisions:
+        nonlocal longest_ms
+        used = dict(zip(TEAMS, story.used[snapshot.now_ms // DAY_MS % len(story.used)], strict=True))
+        shares = tuple(replace(share, usage_share=used[share.team]) for share in snapshot.teams)
+        decided = decide(replace(snapshot, teams=shares), chosen)
+        first = decided.order[0] if decided.order else ""
+        for gone in since.keys() - {first}:
+            del since[gone]
+        begun_ms = since.setdefault(first, snapshot.now_ms)
+        longest_ms = max(longest_ms, snapshot.now_ms - begun_ms)
+        return decided
+
+    teams = [
+        TeamShare(team, "a100", 0, most, 0, 1.0, 1.0) for team, most in zip(TEAMS, story.most, strict=True)
+    ]
+    nodes = [node("n0", slots=SLOTS // 2), node("n1", slots=SLOTS // 2)]
+    Cluster(nodes, story.jobs, policy, shares=teams, decider=judged).run()
+    return longest_ms
+
+
+@settings(max_examples=60)
+@given(stories(priorities=(50, 50, 30, 45, 60, 60)))
+def test_with_what_production_starts_with_the_first_in_order_starts_within_the_longest_limit(
+    story: Story,
+) -> None:
+    """And whoever has waited for a week and two backlogs goes before every newcomer: see test_size_and_wait."""
+    longest_ms = max(job.limit_ms for job in story.jobs) + RESTART_MS
+    assert longest_as_the_first(story, PRODUCTION) <= longest_ms
+
+
+def test_with_what_production_starts_with_the_gang_of_a_team_beyond_its_share_starts() -> None:
+    story = Story([hour("gang", 1, 8, 24, "a"), *stream("b")], [(9.0, 0.5, 1.0)])
+    assert starts(story, PRODUCTION)["gang"][0] <= FORGIVEN_MS + 2 * DAY_MS

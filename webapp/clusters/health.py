@@ -21,6 +21,7 @@ from webapp.clusters import liveness, mapping
 from webapp.clusters.models import Node, Slot
 from webapp.clusters.signals import capacity_changed
 from webapp.live import services as live
+from webapp.live.lease import Fence
 
 KEEP_EVERY_MS = 5_000  # how far the durable copy of "last seen" may lag behind the one in Redis
 
@@ -68,7 +69,7 @@ def apply(before: NodeHealth, result: NodeStep, actor: str) -> NodeStep | None:
     return result
 
 
-def sweep(now_ms: int) -> tuple[str, ...]:
+def sweep(now_ms: int, fence: Fence = transaction.atomic) -> tuple[str, ...]:
     """What heartbeats and silence mean by now, for every node. Returns the lost ones that have to be dealt with:
 
     those that became lost by this call, and those that still hold slots though they are lost, because whoever was
@@ -91,15 +92,18 @@ def sweep(now_ms: int) -> tuple[str, ...]:
             result = advance(health, event, mapping.limits())
             if result.health.state is health.state:
                 continue
-            with transaction.atomic():
+            with fence():
                 applied = apply(health, result, event.actor)
             if applied is None:
                 break  # stale: the next sweep looks again
             node.state, node.state_since_ms = result.health.state, result.health.since_ms
             lost += [effect.node for effect in result.effects if isinstance(effect, LoseMembers)]
-    _keep_last_seen(
-        {node.id: seen[node.id] for node in nodes if seen.get(node.id, 0) - node.last_seen_ms > KEEP_EVERY_MS}
-    )
+    moments = {
+        node.id: seen[node.id] for node in nodes if seen.get(node.id, 0) - node.last_seen_ms > KEEP_EVERY_MS
+    }
+    if moments:
+        with fence():
+            _keep_last_seen(moments)
     return tuple(lost)
 
 
@@ -114,8 +118,6 @@ def _events(node: Node, seen_ms: int, since_ms: int | None, now_ms: int) -> Iter
 
 def _keep_last_seen(moments: dict[str, int]) -> None:
     """One statement for all: Redis may be emptied, and a node must not seem silent for it."""
-    if not moments:
-        return
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE clusters_node SET last_seen_ms = heard.at_ms"

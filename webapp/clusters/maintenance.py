@@ -14,6 +14,7 @@ from webapp.clusters.models import MaintenanceWindow, Node, Slot
 from webapp.clusters.signals import capacity_changed
 from webapp.live import services as live
 from webapp.live.identity import now_ms
+from webapp.live.lease import Fence
 
 LONGEST_MS = 30 * DAY_MS
 FURTHEST_MS = 365 * DAY_MS
@@ -67,12 +68,12 @@ def cancel(actor: Actor, window_id: int) -> None:
     _record("MaintenanceCancelled", window, actor, window.reason)
 
 
-def turn(moment_ms: int) -> list[Vacate]:
+def turn(moment_ms: int, fence: Fence = transaction.atomic) -> list[Vacate]:
     """Begin and end what is due; the nodes under maintenance that are in use, whose jobs the caller asks to leave."""
     rows = MaintenanceWindow.objects.filter(over=False, begin_ms__lte=moment_ms).order_by("id")
     vacated: list[Vacate] = []
     for row in rows:
-        with transaction.atomic():
+        with fence():
             window = MaintenanceWindow.objects.select_for_update().get(id=row.id)
             if not window.over and moment_ms >= window.end_ms:
                 _end(window, "system")

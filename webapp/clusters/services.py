@@ -20,6 +20,7 @@ from webapp.clusters.notices import give_notice, heard_notice, is_back
 from webapp.clusters.values import NodeDescription, Registration, Telemetry
 from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
+from webapp.live.lease import Fence
 from webapp.live.rows import update_each
 
 __all__ = [
@@ -105,9 +106,9 @@ def listening() -> None:
     liveness.listening(now_ms())
 
 
-def sweep(moment_ms: int | None = None) -> tuple[str, ...]:
+def sweep(moment_ms: int | None = None, fence: Fence = transaction.atomic) -> tuple[str, ...]:
     """Judge every node by its last heartbeat; the caller tells the jobs of the returned nodes that they are lost."""
-    return health.sweep(now_ms() if moment_ms is None else moment_ms)
+    return health.sweep(now_ms() if moment_ms is None else moment_ms, fence)
 
 
 # Nodes without the agent: called over REST

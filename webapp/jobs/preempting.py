@@ -13,6 +13,7 @@ from webapp.clusters import queries as clusters
 from webapp.jobs import stepping
 from webapp.jobs.models import Job
 from webapp.jobs.signals import preempted
+from webapp.live.lease import Fence
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,14 @@ def preempt(
 
 
 def vacate(
-    node_id: str, kind: StopKind, cause: str, at_ms: int, *, by: str = "system", leaves_ms: int | None = None
+    node_id: str,
+    kind: StopKind,
+    cause: str,
+    at_ms: int,
+    *,
+    by: str = "system",
+    leaves_ms: int | None = None,
+    fence: Fence = transaction.atomic,
 ) -> int:
     """Jobs on this node save and start again elsewhere: the preemptible ones, or everybody where it is taken away at
     `leaves_ms`. How many were asked."""
@@ -61,7 +69,8 @@ def vacate(
     preemption = Preemption(kind, cause, node=clusters.hostname(node_id), by=by)
     for job in Job.objects.filter(id__in=stepping.jobs_on(node_id), stop=Stop.NONE).order_by("id"):
         if leaves_ms is not None or job.spec["preemptible"]:
-            asked += preempt(job.id, preemption, at_ms, leaves_ms=leaves_ms)
+            with fence():
+                asked += preempt(job.id, preemption, at_ms, leaves_ms=leaves_ms)
     return asked
 
 

@@ -29,6 +29,7 @@ from webapp.jobs.preempting import Preemption, node_leaves, preempt, vacate
 from webapp.jobs.signals import submitted
 from webapp.live import services as live
 from webapp.live.identity import new_id, now_ms
+from webapp.live.lease import Fence
 from webapp.live.rows import update_each
 from webapp.quotas import services as quotas
 
@@ -233,20 +234,22 @@ def _gone(member: Member, at_ms: int) -> events.MemberObserved:
     )
 
 
-def node_lost(node_id: str, at_ms: int) -> None:
+def node_lost(node_id: str, at_ms: int, fence: Fence = transaction.atomic) -> None:
     """Every gang with a member on the node loses that member."""
     for job_id in stepping.jobs_on(node_id):
-        stepping.step(job_id, events.NodeLost(at_ms=at_ms, actor="system", node=node_id))
+        with fence():
+            stepping.step(job_id, events.NodeLost(at_ms=at_ms, actor="system", node=node_id))
 
 
-def stop_overdue(at_ms: int) -> None:
+def stop_overdue(at_ms: int, fence: Fence = transaction.atomic) -> None:
     """End the jobs that have run for longer than they asked for."""
     active = Job.objects.filter(
         state__in=[JobState.RUNNING, JobState.CHECKPOINTING, JobState.INITIALIZING], stop="none"
     ).values_list("id", "started_ms", "spec__max_runtime_hours")
     for job_id, started_ms, hours in active:
         if started_ms is not None and at_ms - started_ms > float(hours) * 3_600_000:
-            stepping.step(job_id, events.TimeLimitReached(at_ms=at_ms, actor="system"))
+            with fence():
+                stepping.step(job_id, events.TimeLimitReached(at_ms=at_ms, actor="system"))
 
 
 def progress(job_id: str, attempt: int, values: Mapping[str, Any]) -> None:

@@ -87,9 +87,17 @@ def running(only: str | None = None) -> tuple[RunningJob, ...]:
     rows = list(Job.objects.filter(id__in=held).select_related("user").order_by("id"))
     attained = _attained_gpu_ms([row.id for row in rows if row.attempt > 1])
     restarts = _restarts_ms(rows)
+    stopped = _preemptions([row.id for row in rows if row.attempt > 1])
     return tuple(
-        _running(row, tuple(held[row.id]), attained.get(row.id, 0), restarts[row.id]) for row in rows
+        _running(row, tuple(held[row.id]), attained.get(row.id, 0), restarts[row.id], stopped[row.id])
+        for row in rows
     )
+
+
+def _preemptions(job_ids: Sequence[str]) -> Counter[str]:
+    """How many attempts of each job were stopped to give up their slots."""
+    stopped = Attempt.objects.filter(job__in=job_ids, outcome__startswith=JobState.PREEMPTED.value)
+    return Counter(stopped.values_list("job_id", flat=True)) if job_ids else Counter()
 
 
 def _restarts_ms(rows: Sequence[Job]) -> dict[str, int | None]:
@@ -127,6 +135,7 @@ def _running(
     placement: tuple[tuple[str, tuple[int, ...]], ...],
     attained_gpu_ms: int,
     restart_ms: int | None,
+    preemptions: int,
 ) -> RunningJob:
     spec = specification.parse(row.spec)
     started = row.started_ms or row.submitted_ms
@@ -153,6 +162,7 @@ def _running(
         asks=_pending(row, spec, attained_gpu_ms, nodes) if comes_back else None,
         stopping=stopping,
         restart_ms=restart_ms,
+        preemptions=preemptions,
     )
 
 

@@ -3,12 +3,16 @@
 import os
 import secrets
 import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from django.conf import settings
 from django.db import connection, transaction
 
 from webapp.live.models import Lease
+
+Fence = Callable[[], AbstractContextManager[None]]  # a transaction, perhaps one of a leader only
 
 
 class LostLease(Exception):
@@ -67,6 +71,14 @@ def check(leadership: Leadership, silence_s: int | None = None) -> None:
         held = cursor.fetchone()
     if held is None:
         raise LostLease(f"another {leadership.name} leads; fencing number {leadership.fencing} is old")
+
+
+@contextmanager
+def fenced(leadership: Leadership) -> Iterator[None]:
+    """A transaction in which only this leader writes; LostLease before anything is written when it leads no more."""
+    with transaction.atomic():
+        check(leadership)
+        yield
 
 
 def release(leadership: Leadership) -> None:

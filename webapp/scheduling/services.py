@@ -3,9 +3,8 @@
 import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
-
-from django.db import transaction
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import Placement, Plan, Stop, StopKind, Wait
@@ -42,23 +41,23 @@ def tick() -> bool:
 
 
 def _round(leadership: Leadership) -> None:
-    now = now_ms()
-    for node_id in clusters.sweep(now):
-        jobs.node_lost(node_id, now)
-    for leave in clusters.turn_maintenance(now):
-        jobs.vacate(leave.node_id, StopKind.MAINTENANCE, leave.cause, now, by=leave.by)
-    jobs.stop_overdue(now)
+    now, fence = now_ms(), partial(lease.fenced, leadership)
+    for node_id in clusters.sweep(now, fence):
+        jobs.node_lost(node_id, now, fence)
+    for leave in clusters.turn_maintenance(now, fence):
+        jobs.vacate(leave.node_id, StopKind.MAINTENANCE, leave.cause, now, by=leave.by, fence=fence)
+    jobs.stop_overdue(now, fence)
     snapshot = situation.load(now)
     if not snapshot.pending and not any(is_elastic(job) for job in snapshot.running):
         return
     known, begun = rounds.Known(snapshot, situation.policy()), time.monotonic()
     decided = plan(known.snapshot, known.policy)
     took_ms = round((time.monotonic() - begun) * 1000)
-    rounds.keep(known, decided, leadership.fencing, took_ms)  # first: whatever is applied can be explained
+    with fence():  # first: whatever is applied can be explained
+        rounds.keep(known, decided, leadership.fencing, took_ms)
     apply(decided, leadership)
     if decided.rooms:
-        with transaction.atomic():
-            lease.check(leadership)
+        with fence():
             jobs.keep_rooms(decided.rooms)
     stop(known.snapshot, decided.stops, leadership)
 
@@ -71,8 +70,7 @@ def stop(snapshot: Snapshot, stops: Sequence[Stop], leadership: Leadership) -> N
         victim = running[each.job_id]
         wanted = pending.get(each.for_job, victim)
         preemption = Preemption(each.kind, _cause(each, victim, wanted), wanted.id, wanted.team)
-        with transaction.atomic():
-            lease.check(leadership)
+        with lease.fenced(leadership):
             jobs.preempt(each.job_id, preemption, now_ms(), resize_to=each.to_gpus)
 
 
@@ -104,16 +102,14 @@ def apply(decided: Plan, leadership: Leadership) -> None:
     A job may have been submitted after the round began, so it starts at the time of that transaction.
     """
     if decided.placements:
-        with transaction.atomic():
-            lease.check(leadership)
+        with lease.fenced(leadership):
             started = jobs.place([_placing(each) for each in decided.placements], now_ms())
             predictions.started(started, now_ms())
         stale = [each.job_id for each in decided.placements if each.job_id not in started]
         if stale:
             log.info("placements were stale, the next round plans again: %s", ", ".join(stale))
     waits = [_wait(wait, position) for position, wait in enumerate(decided.waits, start=1)]
-    with transaction.atomic():
-        lease.check(leadership)
+    with lease.fenced(leadership):
         jobs.explain_waits(waits)
 
 

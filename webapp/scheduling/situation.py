@@ -29,6 +29,7 @@ def policy() -> Policy:
         evicts=settings.SCHEDULING_PREEMPTION,
         moves=settings.SCHEDULING_PREEMPTION,
         least_run_ms=settings.SCHEDULING_LEAST_RUN_SECONDS * 1000,
+        most_preemptions=settings.SCHEDULING_MOST_PREEMPTIONS,
         stop_grace_ms=settings.STOP_GRACE_SECONDS * 1000,
         elastic=settings.SCHEDULING_ELASTIC,
         reclaims=settings.SCHEDULING_RECLAIM,

@@ -23,4 +23,3 @@ ORDERS: dict[str, Ordering] = {
     "shortest_remaining": Ordering(shortest_remaining.keys),
     "size_and_wait": Ordering(size_and_wait.keys, size_and_wait.next_change_ms),
 }
-DEFAULT_ORDER = "priority_fair_share"

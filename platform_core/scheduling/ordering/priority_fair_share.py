@@ -11,27 +11,23 @@ as high as any of its priority can: before it are the more urgent, and of its ow
 from __future__ import annotations
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
+from platform_core.scheduling.ordering import overuse
 from platform_core.scheduling.ordering.keys import Keys, OrderKey, as_if_it_waited
 
 OVERUSE_POINTS = 50.0
 MINUTES_A_POINT = 10.0
 MOST_WAIT_POINTS = 20.0
-FORGIVEN_MS = 7 * 86_400_000  # as long as it takes until half of a use is forgotten
 _MINUTE_MS = 60_000
 
 
 def keys(snapshot: Snapshot) -> Keys:
-    penalty = {
-        (team.team, team.gpu_type): max(0.0, (team.usage_share - 1.0) * OVERUSE_POINTS)
-        for team in snapshot.teams
-    }
-    now_ms = snapshot.now_ms
+    over, now_ms = overuse.of_teams(snapshot), snapshot.now_ms
 
     def key(job: PendingJob) -> OrderKey:
         waited_ms = max(0, now_ms - job.waiting_since_ms)
         bonus = min(MOST_WAIT_POINTS, waited_ms / _MINUTE_MS / MINUTES_A_POINT)
-        counts = max(0.0, 1.0 - waited_ms / FORGIVEN_MS)
-        rank = job.priority + penalty.get((job.team, job.gpu_type), 0.0) * counts - bonus
+        penalty = over.get((job.team, job.gpu_type), 0.0) * OVERUSE_POINTS * overuse.counts(waited_ms)
+        rank = job.priority + penalty - bonus
         return (rank, job.submitted_ms, job.id)
 
     return Keys(key, as_if_it_waited(key, now_ms))

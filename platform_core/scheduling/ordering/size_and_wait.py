@@ -12,7 +12,10 @@ The bound: a job is overtaken only by jobs submitted within as many half-lives a
 from the least size, and 0.3 of the backlog more if it is huge. That is within two backlogs for 1,024 GPUs and a limit
 of ten days.
 
-What is left is what the limit still allows. A job without a stated limit is judged by the time it has had, in
+What a team has used beyond its share makes its jobs count as larger, less and less with the wait of the job.
+
+What is left is what the limit still allows: it is of one attempt, and what the job has had in earlier ones is taken to
+be done. A job without a stated limit is judged by the time it has had, in
 levels: with the heavy tails of real clusters, what has run long will run long again.
 """
 
@@ -23,6 +26,7 @@ from math import log2, sqrt
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.estimates import expected_end_ms, lost_by_stopping_ms, remaining_ms
+from platform_core.scheduling.ordering import overuse
 from platform_core.scheduling.ordering.keys import Keys, OrderKey
 
 HALF_LIFE_PART = 0.09  # of the backlog
@@ -37,9 +41,11 @@ PRIORITY_STEP = 1e9  # more than any halving: a more urgent priority always goes
 UNSTATED_LIMIT_MS = 7 * 86_400_000  # what a job gets that says nothing; so it says nothing
 FIRST_LEVEL_MS = 30 * 60_000
 LEVELS_APART = 6
+LEAST_LEFT_PARTS = 10
 TIMES_THE_LEVEL = 4  # what is left of a job without a limit
 LEAST_RUN_MS = 10 * 60_000  # only a more urgent priority stops a job before
 HELD_PART = 0.6  # of its size counts for a job that runs: only a much smaller one stops it
+OVERUSE_HALVINGS = 1.0  # of each whole share that its team has used beyond its own: twice as large
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +86,18 @@ class Scale:
 def keys(snapshot: Snapshot) -> Keys:
     scale = Scale.of(snapshot)
     now_ms = scale.now_ms
+    over = overuse.of_teams(snapshot)
+
+    def held_against(job: PendingJob | RunningJob, waited_ms: int) -> float:
+        """What its team has used, in halvings of its size."""
+        shares = over.get((job.team, job.gpu_type), 0.0)
+        return shares * OVERUSE_HALVINGS * overuse.counts(waited_ms) if shares else 0.0
 
     def waiting(job: PendingJob) -> OrderKey:
         gpus = job.num_gpus
         waited_ms = now_ms - job.submitted_ms - job.attained_gpu_ms // gpus
-        return (scale.rank(job.priority, expected_ms(job), gpus, waited_ms), job.submitted_ms, job.id)
+        rank = scale.rank(job.priority, expected_ms(job), gpus, waited_ms)
+        return (rank + held_against(job, waited_ms), job.submitted_ms, job.id)
 
     def running(job: RunningJob) -> OrderKey:
         """Better than if it waited, so that few are stopped."""
@@ -93,7 +106,7 @@ def keys(snapshot: Snapshot) -> Keys:
             worth_ms = max(0, expected_of_running_ms(job, now_ms) - lost_by_stopping_ms(job, now_ms))
         waited_ms = job.started_ms - job.submitted_ms - job.attained_gpu_ms // gpus
         rank = scale.rank(job.priority, worth_ms, gpus, waited_ms, counts=HELD_PART)
-        return (rank, job.submitted_ms, job.id)
+        return (rank + held_against(job, waited_ms), job.submitted_ms, job.id)
 
     return Keys(waiting, running)
 
@@ -110,16 +123,22 @@ def next_change_ms(job: RunningJob, now_ms: int) -> int | None:
 
 
 def expected_ms(job: PendingJob) -> int:
+    had_ms = job.attained_gpu_ms // job.num_gpus
     if job.max_runtime_ms in (0, UNSTATED_LIMIT_MS):
-        return TIMES_THE_LEVEL * _level_ms(job.attained_gpu_ms // job.num_gpus)
-    return remaining_ms(job)
+        return TIMES_THE_LEVEL * _level_ms(had_ms)
+    return remaining_ms(job) if job.expected_runtime_ms is not None else _left_ms(remaining_ms(job), had_ms)
 
 
 def expected_of_running_ms(job: RunningJob, now_ms: int) -> int:
+    before_ms = job.attained_gpu_ms // job.held
     if job.max_runtime_ms in (0, UNSTATED_LIMIT_MS):
-        had_ms = job.attained_gpu_ms // job.held + now_ms - job.started_ms
-        return TIMES_THE_LEVEL * _level_ms(had_ms)
-    return expected_end_ms(job, now_ms) - now_ms
+        return TIMES_THE_LEVEL * _level_ms(before_ms + now_ms - job.started_ms)
+    return _left_ms(expected_end_ms(job, now_ms) - now_ms, before_ms)
+
+
+def _left_ms(allowed_ms: int, had_ms: int) -> int:
+    """Of what an attempt may take; never nothing, since what was not saved is done again."""
+    return max(allowed_ms - had_ms, allowed_ms // LEAST_LEFT_PARTS)
 
 
 def backlog_ms(snapshot: Snapshot) -> float:

@@ -12,11 +12,13 @@ from platform_core.cluster.snapshot import PendingJob
 from platform_core.scheduling import elastic, engine, eviction, lending, offers
 from platform_core.scheduling import stopping as stopping_core
 from platform_core.scheduling.board import Board
-from platform_core.scheduling.ordering import priority_fair_share, size_and_wait
+from platform_core.scheduling.ordering import overuse, size_and_wait
+from platform_core.scheduling.quota_ledger import QuotaLedger
 from tests.core.scheduling import test_elastic as stretching
 from tests.core.scheduling import test_eviction as stopping
 from tests.core.scheduling import test_fairness as fairness
 from tests.core.scheduling import test_moves as moves
+from tests.core.scheduling import test_own_maximum as maximum
 from tests.core.scheduling import test_restarts as restarts
 from tests.core.scheduling import test_size_and_wait as ours
 from tests.core.scheduling.dropping import Rule, assert_noticed
@@ -86,7 +88,7 @@ RULES: dict[str, Rule] = {
         ours.test_room_is_made_where_the_least_is_lost,
     ),
     "what a team has used is forgiven": (
-        priority_fair_share,
+        overuse,
         "FORGIVEN_MS",
         10**18,
         bounded.test_the_gang_of_a_team_beyond_its_share_starts_though_others_never_stop_sending_jobs,
@@ -106,10 +108,10 @@ RULES: dict[str, Rule] = {
         ours.test_a_more_urgent_job_is_never_stopped_and_a_less_urgent_one_always_may_be,
     ),
     "nobody is stopped beyond a quota": (
-        Board,
-        "in_quota",
-        lambda self, job: True,
-        ours.test_nobody_is_stopped_where_free_slots_suffice_or_beyond_the_quota,
+        QuotaLedger,
+        "short_of",
+        lambda self, job: 0,
+        maximum.test_it_stops_one_of_its_own_jobs_though_other_slots_are_free,
     ),
     "a least run before a move": (
         eviction,
@@ -139,8 +141,8 @@ RULES: dict[str, Rule] = {
     ),
     "a move where nobody undeserving can be stopped": (
         eviction.Eviction,
-        "_with_moves",
-        lambda *_: (0, []),
+        "_makes_way",
+        lambda *_: False,
         ours.test_a_smaller_job_is_moved_where_the_free_slots_are_in_pieces_and_finds_others,
     ),
     "waiting halves the size": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from hypothesis import given
@@ -130,6 +131,7 @@ def test_rounds_with_eviction_come_to_rest(snapshot: Snapshot) -> None:
 def after_round(before: Snapshot, made: Plan) -> Snapshot:
     """What the world makes of a plan, at the same instant."""
     free = {each.id: set(each.free_slots) for each in before.nodes}
+    used = Counter({(share.team, share.gpu_type): share.used for share in before.teams})
     waiting = {job.id: job for job in before.pending}
     held = {job.id: job for job in before.running}
     for placement in made.placements:
@@ -137,6 +139,7 @@ def after_round(before: Snapshot, made: Plan) -> Snapshot:
         where = tuple((seat.node, seat.slots) for seat in placement.members)
         for name, slots in where:
             free[name] -= set(slots)
+            used[job.team, job.gpu_type] += len(slots)
         held[job.id] = RunningJob(
             job.id, job.team, job.gpu_type, job.priority, where, before.now_ms, before.now_ms + job.max_runtime_ms,
             None, job.preemptible, job.num_gpus, job.min_gpus, job.submitted_ms,
@@ -145,10 +148,14 @@ def after_round(before: Snapshot, made: Plan) -> Snapshot:
         stopped = held.pop(job_id)
         # It waits with the limit that it stated: nothing shorter may be placed before maintenance.
         waiting[job_id] = replace(as_if_waiting(stopped, before.now_ms), expected_runtime_ms=None)
+        used[stopped.team, stopped.gpu_type] -= stopped.held
         for name, slots in stopped.placement:
             free[name] |= set(slots)
     for room in made.rooms:
         asks = waiting[room.job_id]
         waiting[room.job_id] = replace(asks, room_on=room.nodes, room_until_ms=room.until_ms)
     nodes: list[NodeView] = [replace(each, free_slots=tuple(sorted(free[each.id]))) for each in before.nodes]
-    return replace(before, nodes=tuple(nodes), pending=tuple(waiting.values()), running=tuple(held.values()))
+    teams = tuple([replace(each, used=used[each.team, each.gpu_type]) for each in before.teams])
+    return replace(
+        before, nodes=tuple(nodes), pending=tuple(waiting.values()), running=tuple(held.values()), teams=teams
+    )

@@ -149,8 +149,10 @@ def test_only_the_first_of_a_team_holds_others_back() -> None:
 def test_what_a_job_gives_up_that_was_told_to_stop_is_there_in_a_moment() -> None:
     situation = at_its_maximum(first("big", 6), later("short", 2, hours=1))
     leaving = tuple(replace(job, stopping=True, preemptible=False) for job in situation.running)
-    assert quota_kept(replace(situation, running=leaving)) == {"big": 0}
-    assert started(replace(situation, running=leaving)) == set()
+    situation = replace(situation, running=leaving)
+    assert started(situation) == set()
+    waits = {wait.job_id: wait.sentence for wait in plan(situation, EASY).waits}
+    assert waits["job-big"].endswith("others are giving up slots for it")
 
 
 def test_nothing_is_kept_for_what_can_never_start() -> None:

@@ -278,3 +278,40 @@ def test_who_is_stopped_does_not_depend_on_how_the_snapshot_is_listed(now: Snaps
         running=tuple(rng.sample(now.running, len(now.running))),
     )
     assert plan(shuffled, OURS) == plan(now, OURS)
+
+
+@pytest.mark.parametrize("waited_ms", [0, 7 * DAY_MS])
+@pytest.mark.parametrize("usage_share", [0.5, 1.0, 4.0])
+def test_what_a_team_has_used_beyond_its_share_counts_until_the_job_has_waited_for_a_week(
+    usage_share: float, waited_ms: int
+) -> None:
+    since = {"submitted_ms": NOW_MS - waited_ms}
+    queue = [pending("small", 8, max_runtime_ms=HOUR_MS, **since)]
+    queue += [pending("larger", 8, team="nlp", max_runtime_ms=2 * HOUR_MS, **since)]
+    teams = [team(usage_share=usage_share), team("nlp")]
+    held_back = usage_share > 1 and not waited_ms
+    order = plan(snapshot([node("a")], queue, teams=teams), OURS).order
+    assert order == (("job-larger", "job-small") if held_back else ("job-small", "job-larger"))
+
+
+def test_what_a_team_has_used_never_puts_its_job_behind_a_less_urgent_one() -> None:
+    queue = [pending("urgent", 8, priority=49), pending("patient", 8, team="nlp")]
+    teams = [team(usage_share=10.0), team("nlp")]
+    assert plan(snapshot([node("a")], queue, teams=teams), OURS).order[0] == "job-urgent"
+
+
+@pytest.mark.parametrize("made_way", [2, 3])
+def test_who_has_made_way_often_enough_is_left_alone_by_its_equals(made_way: int) -> None:
+    policy = replace(OURS, most_preemptions=3)
+    long = replace(busy("long", {"a": range(8)}, hours=90), preemptions=made_way)
+    for priority in (50, 49):
+        queue = [pending("new", 8, max_runtime_ms=HOUR_MS, priority=priority)]
+        stopped = plan(snapshot([node("a", free=0)], queue, held=[long]), policy).preemptions
+        assert bool(stopped) is (made_way < 3 or priority < 50)
+
+
+def test_of_equals_what_earlier_attempts_have_had_is_taken_off_the_limit() -> None:
+    resumed = pending("resumed", 8, max_runtime_ms=9 * HOUR_MS, submitted_ms=NOW_MS - 8 * HOUR_MS)
+    resumed = replace(resumed, attained_gpu_ms=8 * 8 * HOUR_MS)
+    fresh = pending("fresh", 8, max_runtime_ms=3 * HOUR_MS)
+    assert plan(snapshot([node("a")], [fresh, resumed]), OURS).order[0] == "job-resumed"

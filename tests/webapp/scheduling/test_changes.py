@@ -96,7 +96,7 @@ def test_before_it_is_submitted_its_place_its_start_and_what_would_start_it_are_
     assert asks
     assert 'hx-swap="innerHTML"' in asks[0]  # the answer stands in the panel's own part, apart from the quota
     told = unescape(client.post("/jobs/check/?block=outlook", given, **asked).content.decode())
-    assert re.search(r"<dt>Place in the queue</dt><dd>2</dd>", told)
+    assert re.search(r"<dt>Place in the queue</dt><dd>1</dd>", told)
     assert re.search(r"<dt>Should start</dt><dd>in .* to .*</dd>", told)
     assert "<li>2 slots of cpu instead of 3.</li>" in told
 
@@ -116,7 +116,7 @@ def test_a_program_is_told_the_same(waiting: Job, api: Callable[[User], APIClien
         )
 
     told = asked(3)
-    assert (told["outcome"], told["position"]) == ("waits", 2)
+    assert (told["outcome"], told["position"]) == ("waits", 1), "it is smaller than the one that waits"
     assert told["should_start"].startswith("in ")
     assert "2 slots of cpu instead of 3" in told["changes"]
     assert asked(2) == {"outcome": "starts", "why": "", "position": None, "should_start": "", "changes": []}

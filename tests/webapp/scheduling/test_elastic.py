@@ -105,7 +105,10 @@ def test_it_grows_into_idle_slots_when_nobody_waits(submit: Submit) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"preemptible": False}, {"min_gpus": 8}])
-def test_who_did_not_agree_to_it_is_left_alone(submit: Submit, changes: dict[str, Any]) -> None:
+def test_who_did_not_agree_to_it_is_left_alone(
+    submit: Submit, changes: dict[str, Any], settings: Any
+) -> None:
+    settings.SCHEDULING_PREEMPTION = False
     big = submit("big", 8, **{"min_gpus": 2, "max_runtime_hours": 50, **changes})
     tick()
     run_for_an_hour(big)
@@ -115,7 +118,7 @@ def test_who_did_not_agree_to_it_is_left_alone(submit: Submit, changes: dict[str
 
 
 def test_an_operator_can_switch_it_off(submit: Submit, settings: Any) -> None:
-    settings.SCHEDULING_ELASTIC = False
+    settings.SCHEDULING_ELASTIC = settings.SCHEDULING_PREEMPTION = False
     big = submit("big", 8, min_gpus=2, max_runtime_hours=50)
     tick()
     run_for_an_hour(big)

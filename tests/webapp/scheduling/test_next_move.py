@@ -53,8 +53,9 @@ def test_nobody_waits(browser: Browser, member: User) -> None:
 
 
 def test_the_move_and_what_it_costs_are_told_to_the_team(
-    in_pieces: tuple[Job, Job], browser: Browser, member: User
+    in_pieces: tuple[Job, Job], browser: Browser, member: User, settings: Any
 ) -> None:
+    settings.SCHEDULING_PREEMPTION = False
     told = look(browser(member))
     assert "Would move now</b>, were moves switched on," in told
     assert f'<a href="/jobs/{in_pieces[1].id}/">{in_pieces[1].name}</a>' in told

@@ -76,12 +76,49 @@ def test_the_receipt_says_what_was_lost_since_the_last_checkpoint(background: Jo
 
 def test_equals_do_not_stop_each_other_in_turn(background: Job, member: User) -> None:
     """Not even where one has waited for an hour and the other had just begun."""
-    equal = submit(member, "equal", num_gpus=8, priority=background.priority)
+    equal = submit(member, "equal", num_gpus=8, priority=background.priority, max_runtime_hours=100)
     Job.objects.filter(id=equal.id).update(waiting_since_ms=now_ms() - HOUR_MS)
     for _ in range(3):
         tick()
     assert not Receipt.objects.exists()
     assert state(equal) == "pending"
+
+
+@pytest.fixture
+def much_shorter(background: Job, member: User) -> Job:
+    """As urgent as the one that runs."""
+    return submit(member, "shorter", num_gpus=8, priority=background.priority, max_runtime_hours=1)
+
+
+def test_a_much_longer_equal_saves_and_makes_room(background: Job, much_shorter: Job) -> None:
+    tick()
+    receipt = Receipt.objects.get()
+    assert (receipt.job_id, receipt.for_job, receipt.kind) == (background.id, much_shorter.id, "evicted")
+    say(background, MemberPhase.EXITED, 0)
+    for _ in range(3):
+        tick()
+    assert (state(much_shorter), state(background)) == ("scheduled", "preempted")
+    assert Receipt.objects.count() == 1
+
+
+@pytest.mark.parametrize("before", [2, 3])
+def test_one_that_has_made_way_often_enough_does_so_for_the_more_urgent_only(
+    background: Job, much_shorter: Job, member: User, settings: Any, before: int
+) -> None:
+    settings.SCHEDULING_MOST_PREEMPTIONS = 3
+    running = Attempt.objects.get(job=background)
+    Attempt.objects.filter(id=running.id).update(number=before + 1)
+    Job.objects.filter(id=background.id).update(attempt=before + 1)
+    for number in range(1, before + 1):
+        Attempt.objects.create(
+            id=f"att-{number}", job=background, number=number, placed_ms=0, ended_ms=0, master_port=1,
+            outcome="preempted: saved",
+        )  # fmt: skip
+    tick()
+    assert Receipt.objects.exists() is (before < 3)
+    submit(member, "urgent", num_gpus=8, priority=0)
+    tick()
+    assert Job.objects.get(id=background.id).stop == "preempt"
 
 
 def test_whoever_stops_already_is_not_stopped_again(background: Job, urgent: Job) -> None:

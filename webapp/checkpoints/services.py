@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Count, F, IntegerField, Q, QuerySet, Value
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast, Greatest
 
 from platform_core.checkpointing.restore import Chosen, choose
 from platform_core.checkpointing.retention import Kept, to_delete
@@ -116,22 +119,31 @@ def _is_number(value: object) -> bool:
 
 
 def retain(limit: int = 200) -> int:
-    """Delete the bytes of checkpoints that their job's policy does not keep. Returns how many."""
-    living = (
-        Checkpoint.objects.filter(deleted_ms=None)
-        .select_related("job", "manifest")
-        .order_by("job_id", "step")
-    )
+    """Delete the bytes of checkpoints that their job's policy does not keep. Returns how many.
+
+    Only jobs that have more than they keep are looked at, and no manifest is read but of what is deleted.
+    """
     by_job: dict[str, list[Checkpoint]] = {}
-    for row in living:
+    for row in _of_jobs_with_too_many():
         by_job.setdefault(row.job_id, []).append(row)
-    needed = job_queries.needed_checkpoints()
+    needed = job_queries.needed_checkpoints() if by_job else set()
     gone = 0
     for rows in by_job.values():
         for row in _surplus(rows, needed)[: limit - gone]:
             _delete(row)
             gone += 1
     return gone
+
+
+def _of_jobs_with_too_many() -> QuerySet[Checkpoint]:
+    living = Checkpoint.objects.filter(deleted_ms=None)
+    keeps = Greatest(
+        Cast(KeyTextTransform("keep_last", KeyTransform("checkpoint", "job__spec")), IntegerField()), Value(1)
+    )
+    has, damaged = Count("id"), Count("id", filter=~Q(damaged=""))
+    jobs_with = living.order_by().values("job_id").annotate(keeps=keeps, has=has, bad=damaged)
+    too_many = jobs_with.filter(Q(has__gt=F("keeps")) | Q(bad__gt=0)).values("job_id")
+    return living.filter(job__in=too_many).select_related("job").order_by("job_id", "step")
 
 
 def _surplus(rows: list[Checkpoint], needed: set[str]) -> list[Checkpoint]:

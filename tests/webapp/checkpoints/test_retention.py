@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
 
 from platform_core.distribution.manifest import to_json
 from trainmaster.store import open_store
@@ -91,3 +93,24 @@ def test_the_same_bytes_at_two_places_are_kept_once(save: Save, store: Path) -> 
     assert len(list((store / "checkpoint").rglob("state.pt"))) == 1
     services.retain()
     assert stored(again), "the older one of the two went, its bytes are still needed"
+
+
+def test_while_no_job_has_more_than_it_keeps_no_checkpoint_is_loaded(save: Save, job: Job) -> None:
+    save(10)
+    with CaptureQueriesContext(connection) as made:
+        assert services.retain() == 0
+    assert len(made) == 1
+    assert "manifest" not in made.captured_queries[0]["sql"].replace("manifest_id", "")
+
+
+def test_only_jobs_with_more_than_they_keep_are_loaded_and_no_manifest_of_what_stays(
+    save: Save,
+) -> None:
+    for step in (10, 20, 30):
+        save(step)
+    services.retain()
+    save(40)
+    with CaptureQueriesContext(connection) as made:
+        assert services.retain() == 1
+    documents = [each["sql"] for each in made if '"artifacts_manifest"."document"' in each["sql"]]
+    assert len(documents) == 1, "the one that is deleted"

@@ -16,7 +16,7 @@ from webapp.operations import programs
 DOCKER = ROOT / "docker"
 COMPOSE: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
 SERVICES = COMPOSE["services"]
-OF_IMAGES = {"POSTGRES_USER", "POSTGRES_PASSWORD", "POSTGRES_DB"}
+OF_IMAGES = {"POSTGRES_USER", "POSTGRES_PASSWORD", "POSTGRES_DB", "VALKEY_PASSWORD"}
 
 
 def instructions(name: str, keyword: str) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from webapp.operations import state_folder
+from webapp.operations import state_folder, supervisor
 from webapp.operations.state_folder import StateFolder, StateFolderError, recorded_process
 
 TETHER = Path(state_folder.__file__).with_name("tether.py")
@@ -158,3 +158,27 @@ def test_a_child_dies_when_its_parent_is_killed(tmp_path: Path) -> None:
     parent.kill()
     parent.wait()
     assert state_folder.wait_until_gone([pid_file], seconds=10)
+
+
+def test_only_its_owner_reads_what_the_folder_holds(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "var")
+    (tmp_path / "var" / "store").mkdir(parents=True, mode=0o755)
+    folder.claim()
+    modes = {
+        path.name: path.stat().st_mode & 0o777
+        for path in (folder.store, folder.logs, folder.run, folder.hooks)
+    }
+    assert set(modes.values()) == {0o700}
+    assert folder.path.stat().st_mode & 0o066 == 0
+
+
+def test_a_log_that_grew_long_makes_room_for_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "LOG_BYTES", 100)
+    printer = supervisor.LogPrinter(tmp_path, quiet=True, announcer="watch")
+    for number in range(30):
+        printer._keep("web", f"line {number:03}\n".encode())
+    kept = (tmp_path / "web.log.1").read_text() + (tmp_path / "web.log").read_text()
+    assert kept.endswith("line 029\n")
+    assert len(kept) <= 220

@@ -59,7 +59,8 @@ def test_a_day_of_a_person_at_the_command_line(trainmaster: Trainmaster, tmp_pat
     assert trainmaster(*submit, "--key", "once").stdout.split()[0] == job_id
     [listed] = json.loads(trainmaster("jobs", "--state", "waiting", "--json").stdout)
     assert (listed["id"], listed["num_gpus"]) == (job_id, 4)
-    assert "git_commit" in listed["lineage"] or "submitted_from" in listed["lineage"]
+    lineage = json.loads(trainmaster("show", job_id, "--json").stdout)["lineage"]
+    assert "git_commit" in lineage or "submitted_from" in lineage
     assert job_id in trainmaster("jobs", "--search", "byte").stdout
     assert "bytelm" in trainmaster("show", job_id).stdout
     (tmp_path / "again.yaml").write_text(trainmaster("show", job_id, "--spec").stdout)

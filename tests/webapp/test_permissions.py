@@ -42,6 +42,7 @@ BY_TOKEN = {OPERATORS: "F F F F F F", "L F F F F F 409": "F F F F F F", WHILE_ST
 
 def pages() -> Iterator[Row]:
     yield Row("get", "healthz", EVERYBODY)
+    yield Row("get", "livez", EVERYBODY)
     yield Row("get", "", SIGNED_IN)
     for page in ("audit", "report", "shares", "nodes", "nodes/map"):
         yield Row("get", f"{page}/", SIGNED_IN)

@@ -15,6 +15,7 @@ from webapp.accounts import queries, services
 from webapp.accounts.models import Role
 from webapp.accounts.permissions import Actor, require
 from webapp.accounts.queries import DepartmentView, actor_of
+from webapp.live.openapi import listed
 from webapp.live.parsing import sent
 
 
@@ -61,7 +62,7 @@ class TeamChange(serializers.Serializer):
 
 
 class Teams(APIView):
-    @extend_schema(responses=TeamOut(many=True))
+    @extend_schema(responses=listed(TeamOut))
     def get(self, request: Request) -> Response:
         """The own teams, or for platform admins all, by name."""
         return Response({"results": TeamOut(queries.teams(actor_of(request).sees), many=True).data})
@@ -94,7 +95,7 @@ class MemberIn(serializers.Serializer):
 
 
 class Members(APIView):
-    @extend_schema(responses=MemberOut(many=True))
+    @extend_schema(responses=listed(MemberOut))
     def get(self, request: Request, slug: str) -> Response:
         """Who belongs to the team, and as what."""
         require(actor_of(request), "team.view", slug)
@@ -144,7 +145,7 @@ class DepartmentChange(serializers.Serializer):
 
 
 class Departments(APIView):
-    @extend_schema(responses=DepartmentOut(many=True))
+    @extend_schema(responses=listed(DepartmentOut))
     def get(self, request: Request) -> Response:
         """Those above the own teams, or for platform admins all, by name."""
         actor = actor_of(request)

@@ -197,6 +197,7 @@ def set_role(actor: Actor, team: str, username: str, role: Role) -> None:
     if before == Role.LEAD:
         _refuse_leaving_no_lead(team, username)
     Membership.objects.update_or_create(team_id=team, user=user, defaults={"role": role})
+    live.publish(f"person:{user.pk}")
     live.record(
         "RoleChanged" if before else "MemberAdded",
         f"team:{team}",
@@ -218,6 +219,7 @@ def remove_member(actor: Actor, team: str, username: str) -> None:
     if membership.role == Role.LEAD:
         _refuse_leaving_no_lead(team, username)
     membership.delete()
+    live.publish(f"person:{membership.user_id}")
     tokens = ApiToken.objects.filter(team=team, user__username=username, revoked_ms=None).update(
         revoked_ms=now_ms()
     )

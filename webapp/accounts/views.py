@@ -30,6 +30,7 @@ from webapp.accounts.forms import (
     problems,
 )
 from webapp.accounts.models import Role, Scope
+from webapp.live import services as live
 from webapp.live.identity import now_ms
 
 
@@ -77,7 +78,9 @@ def admin_login(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def logout(request: HttpRequest) -> HttpResponse:
+    person = request.user.pk
     end_session(request)
+    live.publish(f"person:{person}")
     return redirect("accounts:login")
 
 

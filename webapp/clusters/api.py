@@ -13,6 +13,7 @@ from webapp.accounts.queries import actor_of
 from webapp.clusters import pages, queries, services
 from webapp.clusters.models import Node
 from webapp.clusters.queries import Window
+from webapp.live.openapi import listed
 
 
 class NodeJob(serializers.Serializer):
@@ -46,7 +47,7 @@ class NodeOut(serializers.Serializer):
 
 
 class Nodes(APIView):
-    @extend_schema(responses=NodeOut(many=True))
+    @extend_schema(responses=listed(NodeOut))
     def get(self, request: Request) -> Response:
         """All nodes, what needs attention first. Jobs of other teams have no name here."""
         actor = actor_of(request)
@@ -100,7 +101,7 @@ class WindowIn(serializers.Serializer):
 
 
 class Windows(APIView):
-    @extend_schema(responses=WindowOut(many=True))
+    @extend_schema(responses=listed(WindowOut))
     def get(self, request: Request) -> Response:
         """Booked maintenance that is not over, the next first."""
         actor = actor_of(request)

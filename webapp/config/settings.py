@@ -6,6 +6,7 @@ file that NAME_FILE points to. docs/settings.md has a heading for each variable.
 
 import ipaddress
 import os
+import re
 import urllib.parse
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def secret(name: str, default: str | None = None) -> str:
 
 def integer(name: str, default: int, low: int, high: int) -> int:
     value = text(name, str(default))
-    if not value.lstrip("-").isdigit() or not low <= int(value) <= high:
+    if not re.fullmatch(r"-?[0-9]{1,19}", value, re.ASCII) or not low <= int(value) <= high:
         raise ImproperlyConfigured(f"{name} is {value!r}; it must be a whole number from {low} to {high}.")
     return int(value)
 
@@ -85,6 +86,7 @@ def database(url: str) -> dict[str, Any]:
         "HOST": query.get("host") or parts.hostname or "",
         "PORT": str(query.get("port") or parts.port or ""),
         "CONN_MAX_AGE": 60,
+        "OPTIONS": {"connect_timeout": 5},
         "CONN_HEALTH_CHECKS": True,  # a restarted database costs one request, not all of them
     }
 
@@ -253,7 +255,13 @@ CONTENT_SECURITY_POLICY = {
 }
 
 # Redis protocol: cache (liveness, live progress), channel layer, broker
-CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "OPTIONS": {"socket_timeout": 5, "socket_connect_timeout": 5},  # a page says so rather than wait
+    }
+}
 METRICS_TOKEN = secret(
     "TRAINMASTER_METRICS_TOKEN", ""
 )  # with which Prometheus reads /metrics; empty: nobody has one
@@ -308,7 +316,7 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["webapp.live.parsing.JsonParser"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "webapp.live.openapi.Schema",
     "EXCEPTION_HANDLER": "webapp.live.problems.rest_exception_handler",
 }
 SPECTACULAR_SETTINGS = {
@@ -347,5 +355,10 @@ LOGGING = {
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": text("TRAINMASTER_LOG_LEVEL", "INFO")},
     # A clock tick every two seconds is no news; that a task failed is.
-    "loggers": {"httpx": {"level": "WARNING"}, "celery": {"level": "WARNING"}},
+    "loggers": {
+        "httpx": {"level": "WARNING"},
+        "celery": {"level": "WARNING"},
+        # Anybody may ask for any host name; the answer says so, and a traceback for each is noise.
+        "django.security.DisallowedHost": {"handlers": [], "propagate": False},
+    },
 }

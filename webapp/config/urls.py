@@ -1,7 +1,6 @@
 """Pages at /, the REST API under /api/v1/; each app brings its own."""
 
 from django.contrib import admin
-from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 from django.views.decorators.http import require_safe
 from django.views.generic import RedirectView
@@ -9,6 +8,7 @@ from drf_spectacular.views import SpectacularAPIView
 
 from webapp.accounts.views import admin_login
 from webapp.config.docs import api_docs
+from webapp.config.health import healthz, livez
 
 PAGES = (
     "monitoring",
@@ -34,15 +34,11 @@ API = (
 )
 
 
-@require_safe
-def healthz(request: HttpRequest) -> HttpResponse:
-    return HttpResponse("ok\n", content_type="text/plain")
-
-
 admin.site.site_header = admin.site.site_title = "Trainmaster"
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
+    path("livez", livez, name="livez"),
     *[path("", include(f"webapp.{app}.urls")) for app in PAGES],
     *[path("api/v1/", include(f"webapp.{app}.api_urls")) for app in API],
     path("api/v1/schema", SpectacularAPIView.as_view(), name="schema"),

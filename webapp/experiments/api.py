@@ -10,6 +10,7 @@ from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.experiments import metric_store, queries
 from webapp.experiments.models import Run
+from webapp.live.parsing import whole_number
 
 
 def run_for(request: Request | HttpRequest, run_id: str) -> Run:
@@ -33,7 +34,7 @@ class Metrics(APIView):
         run = run_for(request, job_id)
         wanted = request.query_params.get("key")
         after = request.query_params.get("after_step", "")
-        keys = [wanted] if wanted else metric_store.keys([run.id])
-        since = int(after) if after.isdigit() else None
-        series = {key: metric_store.series(run.id, key, since) for key in keys}
+        known = [wanted] if wanted else sorted(run.summary)
+        found = metric_store.all_series(run.id, wanted, whole_number(after, "after_step") if after else None)
+        series = {key: found.get(key, []) for key in {**dict.fromkeys(known), **found}}
         return Response({"series": series, "summary": run.summary, "parameters": run.parameters})

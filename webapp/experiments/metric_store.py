@@ -6,6 +6,7 @@ sampled  curves of one metric of many runs, thinned where the points are
 keys     the metrics of a run
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -64,6 +65,21 @@ def series(run_id: str, key: str, after_step: int | None = None) -> list[tuple[i
     if after_step is not None:
         rows = rows.filter(step__gt=after_step)
     return list(rows.values_list("step", "value", "at_ms"))
+
+
+def all_series(
+    run_id: str, key: str | None = None, after_step: int | None = None
+) -> dict[str, list[tuple[int, float, int]]]:
+    """The series of every metric of a run, or of the one named, in one query."""
+    rows = MetricPoint.objects.filter(run=run_id).order_by("key", "step")
+    if key is not None:
+        rows = rows.filter(key=key)
+    if after_step is not None:
+        rows = rows.filter(step__gt=after_step)
+    found: dict[str, list[tuple[int, float, int]]] = defaultdict(list)
+    for name, step, value, at_ms in rows.values_list("key", "step", "value", "at_ms").iterator():
+        found[name].append((step, value, at_ms))
+    return found
 
 
 # The first and the last point are buckets of their own; between them each bucket gives its lowest and its highest

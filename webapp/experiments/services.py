@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
+from platform_core.experiments import lineage
 from platform_core.jobs.spec import JobSpec
 from webapp.artifacts import services as artifacts
 from webapp.experiments import metric_store
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Point", "add_artifact", "describe_run", "ingest", "make_run"]
 
 DEFAULT_EXPERIMENT = "default"
+METRIC_NAMES = 1_000  # of a run: each is a curve on its page
 
 
 def make_run(job: Job, spec: JobSpec) -> Run:
@@ -31,7 +33,7 @@ def make_run(job: Job, spec: JobSpec) -> Run:
         name=spec.experiment or spec.project or DEFAULT_EXPERIMENT,
         defaults={"created_ms": now_ms()},
     )
-    lineage = {
+    made_of = {
         **job.lineage,
         "code": spec.code,
         "dataset": spec.dataset,
@@ -47,7 +49,7 @@ def make_run(job: Job, spec: JobSpec) -> Run:
         experiment=experiment,
         parameters={**dict(spec.hyperparameters), "num_gpus": spec.num_gpus, "strategy": spec.strategy.value},
         tags=list(spec.tags),
-        lineage=lineage,
+        lineage=made_of,
         created_ms=job.submitted_ms,
     )
 
@@ -58,12 +60,16 @@ def describe_run(run_id: str, said: Mapping[str, Any]) -> None:
         run = Run.objects.select_for_update().filter(id=run_id).first()
         if run is None:
             return
-        run.parameters = {**run.parameters, **dict(said.get("params") or {})}
-        told = {
-            key: said[key] for key in ("packages", "seed", "hardware", "python") if said.get(key) is not None
-        }
-        run.lineage = {**run.lineage, **{f"reported_{key}": value for key, value in told.items()}}
+        parameters, reported, problems = lineage.reported(said)
+        run.parameters = {**run.parameters, **parameters}
+        run.lineage = {**run.lineage, **reported}
         run.save(update_fields=["parameters", "lineage"])
+        if problems:
+            _tell_left_out(run, problems)
+
+
+def _tell_left_out(run: Run, problems: Sequence[str]) -> None:
+    live.record("ReportLeftOut", f"job:{run.id}", actor="system", cause=f"Left out: {'; '.join(problems)}")
 
 
 def ingest(run_id: str, attempt: int, points: Sequence[Point]) -> None:
@@ -74,11 +80,30 @@ def ingest(run_id: str, attempt: int, points: Sequence[Point]) -> None:
         run = Run.objects.select_for_update().filter(id=run_id).first()
         if run is None or not finite:
             return
+        if beyond := _names_beyond_the_limit(run, finite):
+            finite = [point for point in finite if point.key not in beyond]
+            _tell_once_of_names(run, beyond)
         metric_store.append(run_id, attempt, finite)
         run.summary = _summary(run.summary, finite)
         run.ingested += 1
         run.save(update_fields=["summary", "ingested"])
         live.publish(f"job:{run_id}", {"points": _by_step(finite)})
+
+
+def _names_beyond_the_limit(run: Run, points: Sequence[Point]) -> set[str]:
+    new = sorted({point.key for point in points} - run.summary.keys())
+    return set(new[max(0, METRIC_NAMES - len(run.summary)) :])
+
+
+def _tell_once_of_names(run: Run, names: Collection[str]) -> None:
+    if run.lineage.get("metrics_left_out"):
+        return
+    sentence = (
+        f"the run has {METRIC_NAMES} metrics, the most that it may; {min(names)[:100]} and other new names"
+    )
+    run.lineage = {**run.lineage, "metrics_left_out": sentence}
+    run.save(update_fields=["lineage"])
+    _tell_left_out(run, [sentence])
 
 
 def _by_step(points: Sequence[Point]) -> list[dict[str, Any]]:

@@ -16,11 +16,12 @@ from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.jobs import declaring, dry_run, logs, queries, services
 from webapp.jobs.models import Job
-from webapp.jobs.serializers import DryRunOut, JobOut
+from webapp.jobs.serializers import DryRunOut, JobListed, JobOut
+from webapp.live.openapi import listed
+from webapp.live.parsing import whole_number
 from webapp.live.queries import story
 
 _COUNT = re.compile(r"[0-9]{1,18}", re.ASCII)
-_KEY = re.compile(r"[\x20-\x7e]{1,200}")
 
 
 def job_for(request: Any, job_id: str, action: str = "job.view") -> Job:
@@ -69,7 +70,7 @@ _FILTERS = [
 class Jobs(APIView):
     pagination_class: ClassVar = JobPages
 
-    @extend_schema(parameters=_FILTERS, responses={200: JobOut(many=True)})
+    @extend_schema(parameters=_FILTERS, responses=listed(JobListed, paged=True))
     def get(self, request: Request) -> Response:
         """Jobs you may see, newest first."""
         wanted = {name: request.query_params.get(name, "") for name in ("state", "team", "user", "search")}
@@ -79,7 +80,7 @@ class Jobs(APIView):
         jobs = queries.filtered(queries.visible(actor_of(request).sees), **wanted)
         pages = JobPages()
         return pages.get_paginated_response(
-            JobOut(pages.paginate_queryset(jobs, request, view=self), many=True).data
+            JobListed(pages.paginate_queryset(jobs.defer("lineage"), request, view=self), many=True).data
         )
 
     @extend_schema(
@@ -102,9 +103,6 @@ class Jobs(APIView):
         if lineage is not None and not isinstance(lineage, dict):
             raise TrainmasterError("request_invalid", what="lineage", why="it must be an object")
         key = request.headers.get("Idempotency-Key")
-        if key is not None and not _KEY.fullmatch(key):
-            why = "it must be 1 to 200 printable ASCII characters"
-            raise TrainmasterError("request_invalid", what="Idempotency-Key", why=why)
         job, new = services.submit(actor_of(request), mapping, idempotency_key=key, lineage=lineage)
         return Response(JobOut(job).data, status=201 if new else 200)
 
@@ -200,7 +198,4 @@ class JobEvents(APIView):
 
 
 def _number(request: Request, name: str) -> int:
-    text = request.query_params.get(name, "0") or "0"
-    if not _COUNT.fullmatch(text):
-        raise TrainmasterError("request_invalid", what=name, why=f"{text!r} is not a whole number")
-    return int(text)
+    return whole_number(request.query_params.get(name, "") or "0", name)

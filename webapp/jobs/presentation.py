@@ -168,7 +168,9 @@ def members(attempt: Attempt | None) -> list[dict[str, Any]]:
 
 def made_of(job: Job, lineage: dict[str, Any]) -> list[tuple[str, Any, bool]]:
     """Lineage as (label, value, monospace): code, commit, data, seed, packages, hardware."""
-    packages = lineage.get("reported_packages") or {}
+    # Rows of an older platform have what scripts and clients sent, unchecked.
+    packages = lineage.get("reported_packages")
+    packages = packages if isinstance(packages, dict) else {}
     rows = [
         ("Code", lineage.get("code") or "on the nodes", True),
         ("Commit", lineage.get("git_commit"), True),
@@ -182,14 +184,15 @@ def made_of(job: Job, lineage: dict[str, Any]) -> list[tuple[str, Any, bool]]:
         ("Command", " ".join(job.spec["command"]), True),
         ("Resumed from", lineage.get("resume_from"), True),
         ("Hardware", lineage.get("reported_hardware") or lineage.get("hardware"), False),
-        ("Packages", ", ".join(f"{name} {version}" for name, version in sorted(packages.items())), True),
+        ("Packages", ", ".join(sorted(f"{name} {version}" for name, version in packages.items())), True),
         ("Image", job.spec["container_image"], True),
     ]
-    return [row for row in rows if row[1] not in (None, "")]
+    return [(label, str(value), monospace) for label, value, monospace in rows if value not in (None, "")]
 
 
-def _diff(diff: str | None) -> str | None:
-    return f"{plural(len(diff.splitlines()), 'line')}, under Spec and lineage" if diff else None
+def _diff(diff: object) -> str | None:
+    told = diff if isinstance(diff, str) else ""
+    return f"{plural(len(told.splitlines()), 'line')}, under Spec and lineage" if told else None
 
 
 def spec_rows(job: Job) -> list[tuple[str, str]]:

@@ -62,3 +62,10 @@ class JobOut(serializers.ModelSerializer[Job]):
 
     def get_stopping(self, job: Job) -> str | None:
         return None if job.stop == "none" or job.finished_ms else job.stop
+
+
+class JobListed(JobOut):
+    """A job in a list: without its lineage, which may have a whole diff."""
+
+    class Meta(JobOut.Meta):
+        fields = tuple(name for name in JobOut.Meta.fields if name != "lineage")  # type: ignore[assignment]

@@ -1,6 +1,7 @@
 """The verbs of a job's life. Each is one short transaction around the core's `advance`."""
 
 import logging
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +10,13 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from platform_core.errors import IllegalTransition, TrainmasterError
-from platform_core.jobs import events
+from platform_core.experiments import lineage as lineages
+from platform_core.jobs import events, purposes
 from platform_core.jobs import spec as specification
 from platform_core.jobs.job import EndKind, MemberPhase
 from platform_core.jobs.spec import LEAST_URGENT, MOST_URGENT, JobSpec
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from platform_core.jobs.transitions import submit as new_job
-from platform_core.json_values import storable
 from platform_core.scheduling.decisions import Room
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
@@ -57,6 +58,9 @@ __all__ = [
 ]
 
 
+_KEY = re.compile(r"[\x20-\x7e]{1,200}")
+
+
 def submit(
     actor: Actor,
     mapping: Mapping[str, Any],
@@ -71,13 +75,18 @@ def submit(
 
     Raises SpecError, and TrainmasterError of quota_exceeded, idempotency_conflict, not_allowed, not_found.
     """
+    if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
+        why = "it must be 1 to 200 printable ASCII characters"
+        raise TrainmasterError("request_invalid", what="Idempotency-Key", why=why)
     spec = specification.parse(mapping)
     permissions.require(actor, "job.submit", spec.team)
+    if spec.dataset:
+        permissions.require(actor, "dataset.view", spec.team)
     if idempotency_key and (earlier := _same_submission(actor, spec, idempotency_key)):
         return earlier, False
     try:
         with transaction.atomic():
-            return _accept(actor, spec, idempotency_key, storable(dict(lineage or {})), cloned_from), True
+            return _accept(actor, spec, idempotency_key, lineages.submitted(lineage or {}), cloned_from), True
     except IntegrityError:  # the same key was accepted between our look and our insert
         if idempotency_key and (earlier := _same_submission(actor, spec, idempotency_key)):
             return earlier, False
@@ -129,8 +138,15 @@ def check_references(spec: JobSpec) -> None:
         problems.append(
             specification.Problem("code", f"The team has no code bundle {spec.code}; upload it first.")
         )
-    if spec.dataset and not artifacts.snapshot_exists(spec.dataset, spec.team):
-        problems.append(specification.Problem("dataset", f"The team has no dataset snapshot {spec.dataset}."))
+    if spec.dataset:
+        snapshot = artifacts.snapshot(spec.dataset)
+        if snapshot is None or snapshot.team_id != spec.team:
+            problems.append(
+                specification.Problem("dataset", f"The team has no dataset snapshot {spec.dataset}.")
+            )
+        elif why := purposes.why_not(spec.purpose, snapshot.purpose):
+            told = f"{snapshot.name} version {snapshot.version} cannot be used: {why}."
+            problems.append(specification.Problem("purpose", told))
     problems += [
         specification.Problem(
             "secrets", f"The team has no secret {name}; a lead can add it on the team's page."

@@ -30,6 +30,7 @@ def submit(request: HttpRequest) -> HttpResponse:
         return fragments.render(request, "submit.html", _page(request, actor, *_start(request, actor)))
     form = request.POST.dict()
     clone = form.get("clone", "")
+    cloned = job_for(request, clone) if clone else None
     problems: dict[str, str]
     try:
         key = form.get("key") or None
@@ -41,7 +42,6 @@ def submit(request: HttpRequest) -> HttpResponse:
     else:
         messages.success(request, f"{job.name} was submitted{'' if new else ' before'}.")
         return redirect("jobs:detail", job_id=job.id)
-    cloned = job_for(request, clone) if clone else None
     values = {**form, "preemptible": "preemptible" in form}
     context = _page(request, actor, values, cloned) | {
         "problems": _named(problems),

@@ -21,6 +21,7 @@ from webapp.jobs.api import job_for
 from webapp.jobs.models import Attempt, Job
 from webapp.live import fragments
 from webapp.live.identity import now_ms
+from webapp.live.parsing import whole_number
 from webapp.live.queries import story
 
 PAGE = 50
@@ -201,8 +202,7 @@ def lost(request: HttpRequest, job_id: str) -> HttpResponse:
 def log_lines(request: HttpRequest, job_id: str) -> HttpResponse:
     """Lines after a cursor, for the log view."""
     job = job_for(request, job_id)
-    text = request.GET.get("after", "0")
-    after = int(text) if text.isdigit() else 0
+    after = whole_number(request.GET.get("after", "") or "0", "after")
     found = logs.read(job.id, after=after)
     return JsonResponse({"lines": found.lines, "next": found.after, "more": found.after != after})
 

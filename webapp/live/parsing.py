@@ -1,5 +1,6 @@
 """Bodies of the REST API are JSON and nothing else, and have no field that nobody reads."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,15 +11,46 @@ from rest_framework.serializers import Serializer
 
 from platform_core.errors import TrainmasterError
 
+_WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
+MAX_NESTING = 50
+
+
+def whole_number(text: str, name: str, most: int = 10**18, least: int = 0) -> int:
+    """A number in a query or a form, in the digits 0 to 9. Raises request_invalid."""
+    if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
+        bounds = f" from {least:,} to {most:,}" if most < 10**18 else ""
+        raise TrainmasterError(
+            "request_invalid", what=name, why=f"{text[:40]!r} is not a whole number{bounds}"
+        )
+    return int(text)
+
+
+def _is_nested_beyond(value: Any, depth: int) -> bool:
+    """Without recursion, which is what such a body wants to break."""
+    level = [value]
+    for _ in range(depth):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
+
 
 class JsonParser(JSONParser):
     def parse(
         self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
         try:
-            return super().parse(stream, media_type, parser_context)
+            body = super().parse(stream, media_type, parser_context)
         except RecursionError:
             raise ParseError("The JSON is nested too deeply.") from None
+        if _is_nested_beyond(body, MAX_NESTING):
+            raise ParseError(f"The JSON is nested too deeply; the limit is {MAX_NESTING} levels.")
+        return body
 
 
 def sent(shape: type[Serializer[Any]], request: Request) -> Any:

@@ -7,8 +7,11 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied, RequestDataTooBig, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from kombu.exceptions import OperationalError as BrokerError
+from redis.exceptions import RedisError
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
@@ -28,6 +31,8 @@ def document(error: Exception) -> dict[str, Any]:
         if isinstance(error, SpecError):
             body["problems"] = [{"field": p.field, "sentence": p.sentence} for p in error.problems]
         return body
+    if (away := _away(error)) is not None:
+        return _body("unavailable", TrainmasterError("unavailable", what=away).sentence)
     if isinstance(error, Http404 | exceptions.NotFound):
         return _body("not_found", "There is nothing here, or you may not see it.")
     if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
@@ -51,6 +56,13 @@ def document(error: Exception) -> dict[str, Any]:
     if isinstance(error, SuspiciousOperation):
         return _body("request_invalid", "The request is not valid")
     return _body("internal", "Something went wrong on our side. It has been logged.")
+
+
+def _away(error: Exception) -> str | None:
+    """Which of the servers behind the platform does not answer, or not in time."""
+    if isinstance(error, OperationalError | InterfaceError):
+        return "The database"
+    return "The cache" if isinstance(error, RedisError | BrokerError) else None
 
 
 def _problems(detail: Any, field: str = "") -> Iterator[dict[str, str]]:
@@ -108,14 +120,18 @@ class ProblemMiddleware:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if not isinstance(error, TrainmasterError):
+        if (away := _away(error)) is not None:
+            log.error("%s: %s is away: %s", request.path, away, error)
+        elif not isinstance(error, TrainmasterError):
             return None  # Django's own handling: 404 and 403 pages, a logged 500
         return self._answer(request, error)
 
-    def _answer(self, request: HttpRequest, error: TrainmasterError) -> HttpResponse:
+    def _answer(self, request: HttpRequest, error: Exception) -> HttpResponse:
         body = document(error)
         if request.path.startswith("/api/"):
             return JsonResponse(body, status=body["status"], content_type=MEDIA_TYPE)
+        if body["code"] == "unavailable":  # the frame of a page asks the database who looks at it
+            return HttpResponse(body["detail"] + "\n", status=503, content_type="text/plain; charset=utf-8")
         return render(request, "problem.html", {"problem": body}, status=body["status"])
 
 

@@ -18,6 +18,10 @@ _NUMBERS: dict[str, Numbers] = {}
 
 def register(kind: str, may_watch: MayWatch, numbers: Numbers | None = None) -> None:
     """With `numbers`, a page that is told of a change gets what is new of them with it, instead of fetching itself."""
+    if kind in _WATCHERS:
+        raise ValueError(
+            f"two apps register live subjects of the kind {kind!r}: a second rule would replace the first"
+        )
     _WATCHERS[kind] = may_watch
     if numbers is not None:
         _NUMBERS[kind] = numbers

@@ -23,6 +23,7 @@ from webapp.jobs import idling
 from webapp.jobs import queries as job_queries
 from webapp.live import fragments
 from webapp.live.identity import now_ms
+from webapp.live.parsing import whole_number
 from webapp.live.queries import kinds, recent
 from webapp.monitoring import cluster_map, weeks
 from webapp.monitoring import report as reports
@@ -242,7 +243,9 @@ def audit(request: HttpRequest) -> HttpResponse:
     teams = None if actor.is_admin else [team for team in actor.teams if may(actor, "audit.view", team)]
     filters = {name: request.GET.get(name, "").strip() for name in ("kind", "actor", "subject")}
     cursor = request.GET.get("after", "")
-    events = recent(teams, before=int(cursor) if cursor.isdigit() else None, limit=AUDIT_PAGE + 1, **filters)
+    events = recent(
+        teams, before=whole_number(cursor, "after") if cursor else None, limit=AUDIT_PAGE + 1, **filters
+    )
     more = len(events) > AUDIT_PAGE
     context = {
         "events": events[:AUDIT_PAGE],

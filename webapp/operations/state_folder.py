@@ -103,13 +103,21 @@ class StateFolder:
         return self.path / "certificates"
 
     @property
+    def store(self) -> Path:
+        return self.path / "store"
+
+    @property
     def hooks(self) -> Path:
         return self.path / "hooks"
 
     def claim(self) -> None:
         """One `up` a folder: a lock that the system takes back whatever way we end."""
-        for folder in (self.path, self.logs, self.run, self.hooks):
-            folder.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
+        for folder in (self.logs, self.run, self.hooks, self.store):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.chmod(0o700)
+        # As root, PostgreSQL runs under an account without rights, which has to pass through.
+        self.path.chmod(0o711 if os.geteuid() == 0 else 0o700)
         file = (self.path / "up.pid").open("a+")
         deadline = time.monotonic() + 3  # the children of one that was killed need a moment
         while True:

@@ -19,6 +19,7 @@ TETHER = Path(__file__).with_name("tether.py")
 # How long all of them together may take to stop before the rest is killed; honcho's own five seconds cut the
 # worker off in the middle of a task.
 honcho.manager.KILL_WAIT = 10
+LOG_BYTES = 32 << 20  # of each program; the file before it is kept, too
 ENDED = re.compile(r"(?P<name>[\w-]+) stopped \(rc=(?P<code>-?\d+)\)")
 
 
@@ -49,7 +50,13 @@ class LogPrinter(Printer):
     def _keep(self, name: str, line: bytes) -> None:
         if name not in self._files:
             self._files[name] = (self._folder / f"{name}.log").open("ab", buffering=0)
-        self._files[name].write(line)
+        file = self._files[name]
+        file.write(line)
+        if file.tell() > LOG_BYTES:
+            path = self._folder / f"{name}.log"
+            path.replace(path.with_suffix(".log.1"))
+            file.close()
+            del self._files[name]
 
 
 def supervise(

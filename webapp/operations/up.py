@@ -134,7 +134,7 @@ def shared_environment(
         "PYTHONUNBUFFERED": "1",  # lines appear when they are written
         **{name: value for name, value in secrets.items() if name.startswith("TRAINMASTER_")},
         "TRAINMASTER_PUBLIC_URL": f"http://127.0.0.1:{ports.web}",
-        "TRAINMASTER_STORE_URL": options.store_url or (folder.path / "store").absolute().as_uri(),
+        "TRAINMASTER_STORE_URL": options.store_url or folder.store.absolute().as_uri(),
         "TRAINMASTER_GATEWAY_LISTEN": f"127.0.0.1:{ports.gateway}",
     }
 

@@ -12,6 +12,7 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor, require
 from webapp.accounts.queries import actor_of
+from webapp.live.openapi import listed
 from webapp.live.parsing import sent
 from webapp.quotas import queries, services
 from webapp.quotas.queries import QuotaView
@@ -42,7 +43,7 @@ class QuotaIn(serializers.Serializer[Any]):
 
 
 class Quotas(APIView):
-    @extend_schema(responses=QuotaOut(many=True))
+    @extend_schema(responses=listed(QuotaOut))
     def get(self, request: Request, slug: str) -> Response:
         """Of each GPU type for which the team has one."""
         return Response({"results": QuotaOut(_seen_by(actor_of(request), slug), many=True).data})

@@ -10,6 +10,7 @@ from webapp.accounts import team_page
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
 from webapp.live.identity import now_ms
+from webapp.live.parsing import whole_number
 from webapp.quotas import panel, services
 from webapp.quotas.forms import QuotaForm
 
@@ -33,10 +34,6 @@ def edit(request: HttpRequest, slug: str) -> HttpResponse:
 def use(request: HttpRequest, slug: str) -> JsonResponse:
     """Slots in use over time, as the chart reads it; `?days=` back from now."""
     require(actor_of(request), "quota.view", slug)
-    days = request.GET.get("days", str(panel.PERIOD_DAYS))
-    if not days.isdigit() or not 1 <= int(days) <= MAX_DAYS:
-        raise TrainmasterError(
-            "request_invalid", what="days", why=f"it must be a whole number from 1 to {MAX_DAYS}"
-        )
+    days = whole_number(request.GET.get("days", str(panel.PERIOD_DAYS)), "days", MAX_DAYS, 1)
     now = now_ms()
-    return JsonResponse(panel.use_chart(slug, now - int(days) * DAY_MS, now))
+    return JsonResponse(panel.use_chart(slug, now - days * DAY_MS, now))

@@ -10,6 +10,7 @@ from rest_framework.views import APIView
 
 from platform_core.errors import TrainmasterError
 from webapp.accounts.queries import actor_of
+from webapp.live.openapi import listed
 from webapp.registry import queries, services
 from webapp.registry.models import ModelVersion
 
@@ -42,7 +43,7 @@ class VersionOut(serializers.ModelSerializer[ModelVersion]):
 
 
 class Models(APIView):
-    @extend_schema(responses={200: VersionOut(many=True)})
+    @extend_schema(responses=listed(VersionOut))
     def get(self, request: Request) -> Response:
         """Every version of every model you may see."""
         found = queries.models(actor_of(request).sees)

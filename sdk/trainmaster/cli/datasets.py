@@ -22,7 +22,7 @@ def dataset() -> None:
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--name", required=True, help="Of the dataset; its next snapshot is made.")
 @click.option("--team", default="", help="Not needed when you are in one team only.")
-@click.option("--purpose", required=True, help="What it may be used for, such as train or eval.")
+@click.option("--purpose", required=True, help="What it may be used for, by commas, such as train,eval.")
 @output.as_json
 def push(folder: Path, name: str, team: str, purpose: str, as_json: bool) -> None:
     """Send a folder as the next snapshot of a dataset.

@@ -14,7 +14,16 @@ from trainmaster.cli.commands import Failure
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads 1e-3 as a number. YAML 1.1, which PyYAML follows, takes it for text; nobody who trains does."""
+    """Reads 1e-3 as a number. YAML 1.1, which PyYAML follows, takes it for text; nobody who trains does.
+
+    Refuses aliases: a few lines of them stand for more values than a computer can go through.
+    """
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.YAMLError(f"line {mark.line + 1} has an alias (*name); write the value itself")
+        return super().compose_node(parent, index)
 
 
 _Loader.add_implicit_resolver(

@@ -18,6 +18,7 @@ ALSO_PUBLIC = {
     "webapp.live.rows": "many rows change in one statement, whatever app they belong to",
     "webapp.live.fragments": "every view renders its page or one block of it with this",
     "webapp.live.parsing": "bodies of the REST API are read the same way everywhere",
+    "webapp.live.openapi": "lists are described the same way in every part of the REST API",
     "webapp.live.subjects": "every app registers who may watch its subjects",
     "webapp.accounts.permissions": "the one place that decides who may do what",
     "webapp.accounts.mailing": "mail of every app is written and sent in one way",

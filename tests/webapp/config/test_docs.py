@@ -32,6 +32,11 @@ def test_an_operation_says_what_it_takes_and_what_comes_back() -> None:
         "required": False,
         "description": "",
     } in listed["parameters"]
-    (answer,) = listed["answers"]
+    answer, refusal = listed["answers"]
+    assert refusal["code"] == "default"
     assert {"id", "state", "num_gpus"} <= {field["name"] for field in answer["fields"]}
-    assert [answer["code"] for answer in operations["training_jobs_create"]["answers"]] == ["200", "201"]
+    assert [answer["code"] for answer in operations["training_jobs_create"]["answers"]] == [
+        "200",
+        "201",
+        "default",
+    ]

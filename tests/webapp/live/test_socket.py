@@ -23,7 +23,7 @@ def subject(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 async def socket() -> AsyncIterator[Any]:
     communicator = WebsocketCommunicator(LiveConsumer.as_asgi(), "/ws/live/")
-    communicator.scope["user"] = SimpleNamespace(is_authenticated=True, username="member")
+    communicator.scope["user"] = SimpleNamespace(is_authenticated=True, username="member", pk=1)
     connected, _ = await communicator.connect()
     assert connected
     yield communicator
@@ -103,3 +103,42 @@ async def test_numbers_of_what_may_not_be_watched_are_not_told(
 async def send(subject: str, data: dict[str, Any] | None = None) -> None:
     outbox.put(subject, data or {})
     assert await sync_to_async(outbox.flush)(10)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not JSON", "[" * 100_000, '"text"', "5", '{"join": 5}', '{"join": ["a\\u0000b"]}', '{"join": ["\\ud800"]}',
+        '{"join": [[[]]], "leave": {}, "shows": [], "age_ms": "x"}', '{"age_ms": 1e400}', '{"shows": {"x": 5}}',
+    ],
+)  # fmt: skip
+async def test_what_is_no_message_is_left_out_and_the_socket_lives_on(
+    socket: Any, subject: str, text: str
+) -> None:
+    await socket.send_to(text_data=text)
+    await socket.send_to(bytes_data=b"\xff\x00")
+    await join(socket, subject)
+
+
+async def test_a_permission_that_ends_ends_the_watching(
+    socket: Any, subject: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await join(socket, subject)
+    monkeypatch.setitem(subjects._WATCHERS, "thing", lambda user, thing: False)
+    await send("person:1")
+    assert await socket.receive_json_from() == {"refused": subject}
+    await send(subject)
+    assert await socket.receive_nothing()
+
+
+async def test_a_permission_that_ends_without_a_word_ends_the_watching_in_time(
+    subject: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "ASK_AGAIN_S", 0.01)
+    communicator = WebsocketCommunicator(LiveConsumer.as_asgi(), "/ws/live/")
+    communicator.scope["user"] = SimpleNamespace(is_authenticated=True, username="member", pk=1)
+    assert (await communicator.connect())[0]
+    await join(communicator, subject)
+    monkeypatch.setitem(subjects._WATCHERS, "thing", lambda user, thing: False)
+    assert await communicator.receive_json_from(10) == {"refused": subject}
+    await communicator.disconnect()

@@ -17,12 +17,13 @@ from webapp.deployments.api.serializers import (
 from webapp.deployments.delivery import keeping, sharing
 from webapp.deployments.rollout import switching
 from webapp.deployments.values import Manner
+from webapp.live.openapi import listed
 
 
 class Deployments(APIView):
     @extend_schema(
         parameters=[OpenApiParameter("model_id", str, description="team/name: of this model alone")],
-        responses={200: DeploymentOut(many=True)},
+        responses=listed(DeploymentOut),
     )
     def get(self, request: Request) -> Response:
         """The newest hundred deployments you may see."""

@@ -1,0 +1,43 @@
+"""The OpenAPI document says what the API answers: lists in `results`, refusals as problem documents."""
+
+from typing import Any
+
+import pytest
+from drf_spectacular.generators import SchemaGenerator
+from rest_framework.test import APIClient
+
+from tests.webapp.conftest import Cast, with_token
+from tests.webapp.world import build
+
+
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return SchemaGenerator().get_schema(request=None, public=True)
+
+
+def test_every_operation_may_answer_with_a_problem_document(document: dict[str, Any]) -> None:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            assert "application/problem+json" in operation["responses"]["default"]["content"], (
+                f"{method} {path}"
+            )
+
+
+def test_lists_answer_in_the_shape_that_is_documented(document: dict[str, Any], cast: Cast) -> None:
+    build(cast)
+    client: APIClient = with_token(cast.owner)
+    checked = 0
+    for path, methods in document["paths"].items():
+        schema = methods.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
+        if "{" in path or not schema or path.endswith("/schema"):
+            continue
+        shape = schema["application/json"]["schema"]
+        known = (
+            document["components"]["schemas"][shape["$ref"].rpartition("/")[2]] if "$ref" in shape else shape
+        )
+        answer = client.get(path)
+        if answer.status_code == 200:
+            assert known["type"] == "object", path
+            assert set(known.get("required", ())) <= answer.json().keys(), path
+            checked += 1
+    assert checked >= 7

@@ -25,13 +25,15 @@ AS_GOOD = 1.02  # of the fastest step: less than the model can tell apart
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Plans from the fastest on. `refused`: the fastest of those that do not fit, by its bound, and why."""
+    """Plans from the fastest on. `refused`: the fastest of those that do not fit, by its bound, and `refusal`
+    why; without a layout where not one divides the GPUs."""
 
     plans: tuple[Plan, ...]
     looked_at: int
     pruned: int
     too_large: int
-    refused: tuple[Layout, Refusal] | None
+    refused: Layout | None
+    refusal: Refusal | None
     offloaded: bool = False
 
     @property
@@ -56,9 +58,11 @@ def search(
     found = _search(shape, cluster, recipe, global_batch, limits, keep, calibration or Calibration())
     if found.plans or limits.offload:
         return found
+    if found.refused is None:
+        return replace(found, refusal=_indivisible(shape, cluster, global_batch, limits))
     hosts = replace(limits, offload=True)
     again = _search(shape, cluster, recipe, global_batch, hosts, keep, calibration or Calibration())
-    return replace(again, refused=found.refused, offloaded=True)
+    return replace(again, refused=found.refused, refusal=found.refusal, offloaded=True)
 
 
 def _search(
@@ -79,7 +83,8 @@ def _search(
     )
     best: list[tuple[Key, Layout]] = []
     seen: Counter[str] = Counter()
-    refused: tuple[Layout, Refusal] | None = None
+    refused: Layout | None = None
+    refusal: Refusal | None = None
     for bound, sequence, layout in bounded:
         if len(best) == keep and bound > best[-1][0][0]:
             break
@@ -87,14 +92,29 @@ def _search(
         verdict = fit(shape, layout, cluster, recipe, global_batch).refusal
         if verdict:
             seen["too large"] += 1
-            refused = refused or (layout, verdict)
+            if refused is None:
+                refused, refusal = layout, verdict
             continue
         seconds = step_time(shape, layout, cluster, recipe, global_batch).total
         insort(best, ((seconds, sequence), layout), key=lambda entry: entry[0])
         del best[keep:]
     plans = tuple(plan_of(shape, layout, cluster, recipe, global_batch, calibration) for _key, layout in best)
     looked_at = seen["looked at"]
-    return Answer(plans, looked_at, len(bounded) - looked_at, seen["too large"], refused)
+    return Answer(plans, looked_at, len(bounded) - looked_at, seen["too large"], refused, refusal)
+
+
+def _indivisible(shape: ModelShape, cluster: Cluster, global_batch: int, limits: Limits) -> Refusal:
+    """Names the largest number of GPUs that some layout divides."""
+    smaller = range(cluster.gpus - 1, 0, -1)
+    usable = (count for count in smaller if any(layouts(shape, cluster.holding(count), global_batch, limits)))
+    most = next(usable, 0)
+    sentence = (
+        f"no layout divides {cluster.gpus:,} GPUs over a batch of {global_batch:,}, {shape.heads} heads and "
+        f"{shape.layers} layers"
+    )
+    return Refusal(
+        "indivisible", cluster.gpus, most, f"{sentence}; {most:,} GPUs can be used" if most else sentence
+    )
 
 
 def order(layout: Layout) -> tuple[int, ...]:

@@ -96,7 +96,24 @@ def test_what_does_not_fit_at_all_says_what_it_needs() -> None:
     assert answer.plans == ()
     assert answer.simplest is None
     assert answer.refused is not None
-    assert "GiB of 80" in answer.refused[1].sentence
+    assert answer.refusal is not None
+    assert "GiB of 80" in answer.refusal.sentence
+
+
+def test_gpus_that_nothing_divides_say_how_many_can_be_used() -> None:
+    answer = search(SMALL, Cluster(GPUS["a100-80gb"], 1, 13), MODERN, 64)
+    assert answer.refusal is not None
+    assert answer.refusal.sentence == (
+        "no layout divides 13 GPUs over a batch of 64, 8 heads and 4 layers; 12 GPUs can be used"
+    )
+    assert search(SMALL, Cluster(GPUS["a100-80gb"], 1, 12), MODERN, 64).plans
+
+
+def test_a_batch_that_no_micro_batch_divides_is_refused_on_any_number_of_gpus() -> None:
+    answer = search(SMALL, a100(1), MODERN, 7, Limits(micro_batches=(2,)))
+    assert answer.plans == ()
+    assert answer.refusal is not None
+    assert answer.refusal.sentence == "no layout divides 8 GPUs over a batch of 7, 8 heads and 4 layers"
 
 
 def test_experts_are_spread_where_that_is_faster() -> None:

@@ -59,6 +59,7 @@ class AgentConfig:
     cache_high: int  # percent of the disk in use from which models that nobody needs go
     cache_low: int  # until it is this
     store_silence: int  # seconds without a byte after which a range of the store is asked for anew
+    lost_after_seconds: int  # silence after which the platform counts this node as lost, until it has told
     upload_limit_seconds: int  # how long the last uploads of an ended attempt may take
     notice_url: str  # where the cloud says that it takes this machine away; '' means nobody says so
     notice_seconds: int  # how long it then has
@@ -124,6 +125,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         cache_high=cache_high,
         cache_low=cache_low,
         store_silence=source.number("store_silence_seconds", 5, 1, 3600),
+        lost_after_seconds=source.number("lost_after_seconds", 30, 3, 86_400),
         upload_limit_seconds=source.number("upload_limit_seconds", 300, 1, 86_400),
         notice_url=source.text("notice_url"),
         notice_seconds=source.number("notice_seconds", 120, 1, 86_400),

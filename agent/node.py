@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Protocol
 
@@ -13,6 +13,7 @@ import psutil
 from agent import reconcile as actions
 from agent.attempts.supervisor import Supervisor
 from agent.config import AgentConfig
+from agent.lease import LEASE_SHARE, Lease
 from agent.observed import ActivationObserved, DeploymentObserved, Observed
 from agent.probes import notice
 from agent.probes.slots import Slots, usable_cpus
@@ -48,10 +49,17 @@ class Activations(Protocol):
 
 class Node:
     def __init__(
-        self, config: AgentConfig, slots: Slots, probe: Probe, credentials: NodeCredentials | None = None
+        self,
+        config: AgentConfig,
+        slots: Slots,
+        probe: Probe,
+        versions: Mapping[str, str],
+        lease: Lease,
+        credentials: NodeCredentials | None = None,
     ) -> None:
         """Without `credentials` the operator gave this node a certificate for others."""
         self._config, self._slots, self._probe, self._credentials = config, slots, probe, credentials
+        self._versions, self._lease = dict(versions), lease
         self._wanted: Wanted | None = None
         self._changed = asyncio.Event()
         self._settling = False
@@ -102,6 +110,7 @@ class Node:
             labels=dict(config.labels),
             receive_cap=config.receive_cap,
             send_cap=config.send_cap,
+            versions=self._versions,
         )
 
     def certificate_request(self) -> bytes:
@@ -110,6 +119,9 @@ class Node:
     def certified(self, certificate: bytes, authority: bytes) -> None:
         if self._credentials is not None:
             self._credentials.accept(certificate, authority)
+
+    def counts_as_lost_after(self, seconds: float) -> None:
+        self._lease.last(seconds * LEASE_SHARE)
 
     def observed(self) -> Observed:
         return Observed(

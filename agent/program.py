@@ -25,12 +25,14 @@ from agent.config import AgentConfig, ConfigError, engine_environment, inherited
 from agent.launchers.container import ContainerLauncher
 from agent.launchers.engine import Engine
 from agent.launchers.process import ProcessLauncher
+from agent.lease import LEASE_SHARE, Lease
 from agent.manifests import Manifests, ask_platform
 from agent.node import Node
 from agent.probes.gpus import Nvml
 from agent.probes.network import interface_of
 from agent.probes.slots import Slots, find_slots
 from agent.probes.telemetry import Probe
+from agent.probes.toolchain import Toolchain, ask
 from agent.session import Session
 from agent.transfer.activation import Activations
 from agent.transfer.cache import Watermarks
@@ -71,17 +73,22 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     slots = find_slots(nvml, config.slots, config.gpu_type, config.island_slots)
     shown, trusted = peer_credentials(config)
     credentials = NodeCredentials(config.data) if trusted is None else None
-    node = Node(config, slots, Probe(slots, nvml, config.data), credentials)
+    inherited = inherited_environment()
+    toolchain = await asyncio.to_thread(ask, config.python, inherited)
+    versions = toolchain.versions | ({"driver": driver} if nvml and (driver := nvml.driver_version()) else {})
+    lease = Lease(config.data / "lease", config.lost_after_seconds * LEASE_SHARE)
+    node = Node(config, slots, Probe(slots, nvml, config.data), versions, lease, credentials)
     session = Session(config, channel, node)
     pusher = Pusher(channel, session.identity)
     manifests = Manifests(config.data, partial(ask_platform, config.server, channel, session.identity))
     fetch = partial(artifacts.fetch, manifests)
+    facts = _facts(config, slots, toolchain, inherited)
     supervisor = Supervisor(
-        WorkFolders(config.data), _tools(config, slots, fetch, pusher, uploads, node.note_change)
+        WorkFolders(config.data), _tools(config, facts, lease, fetch, pusher, uploads, node.note_change)
     )
     caps = (config.receive_cap, config.send_cap)
     marks = Watermarks(config.cache_low, config.cache_high)
-    hooks = Hooks(config.hooks, inherited_environment())
+    hooks = Hooks(config.hooks, inherited)
     activations = Activations(config.data, hooks, lambda *one: deployments.holds(*one), node.note_change)
     deployments = Deployments(
         config.data, manifests, node.note_change, _trust(credentials, trusted), caps,
@@ -98,7 +105,8 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     node.equip(supervisor, deployments, port, activations)
     await supervisor.adopt_all()
     log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
-    tasks = [asyncio.create_task(work) for work in (session.run(), pusher.run(), node.sample())]
+    duties = (session.run(), pusher.run(), node.sample(), lease.keep())
+    tasks = [asyncio.create_task(work) for work in duties]
     if config.notice_url:
         tasks.append(asyncio.create_task(node.watch_notice()))
     leave, stop_jobs = asyncio.create_task(_asked_to_leave()), False
@@ -120,27 +128,32 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
         await deployments.close()
 
 
+def _facts(config: AgentConfig, slots: Slots, toolchain: Toolchain, inherited: dict[str, str]) -> NodeFacts:
+    return NodeFacts(
+        python=config.python,
+        torchrun_options=toolchain.torchrun_options,
+        inherited=inherited,
+        gpu_uuids=slots.gpu_uuids,
+        interface=interface_of(config.address),
+    )
+
+
 def _tools(
     config: AgentConfig,
-    slots: Slots,
+    facts: NodeFacts,
+    lease: Lease,
     fetch: Fetch,
     pusher: Pusher,
     executor: Executor,
     changed: Callable[[], None],
 ) -> Tools:
-    facts = NodeFacts(
-        python=config.python,
-        inherited=inherited_environment(),
-        gpu_uuids=slots.gpu_uuids,
-        interface=interface_of(config.address),
-    )
     return Tools(
         facts=facts,
         fetch=fetch,
         uploader=artifacts.upload,
         pusher=pusher,
         executor=executor,
-        process_launcher=ProcessLauncher(),
+        process_launcher=ProcessLauncher(lease.path),
         container_launcher=ContainerLauncher(Engine(config.engine, engine_environment())),
         log_cap_bytes=config.log_cap_bytes,
         upload_limit_seconds=config.upload_limit_seconds,

@@ -40,6 +40,9 @@ class NodeSide(Protocol):
 
     def certified(self, certificate: bytes, authority: bytes) -> None: ...
 
+    def counts_as_lost_after(self, seconds: float) -> None:
+        """Of silence, by the platform's setting."""
+
     def want(self, wanted: Wanted) -> None:
         """The newest wanted state; called again with the same one after a reconnect."""
 
@@ -156,6 +159,8 @@ class Session:
             if kind == "welcome":
                 self._heartbeat_seconds = message.welcome.heartbeat_seconds or DEFAULT_HEARTBEAT_SECONDS
                 self._revision = 0  # revisions count within a session: a restored server may start lower
+                if message.welcome.lost_after_ms:
+                    self._node.counts_as_lost_after(message.welcome.lost_after_ms / 1000)
                 if message.welcome.certificate:
                     self._node.certified(message.welcome.certificate, message.welcome.authority)
                 self._welcome.set()

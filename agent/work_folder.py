@@ -1,20 +1,25 @@
-"""The folders of one attempt on this node. All that outlives the agent lies in them.
+"""The two folders of one attempt on this node. All that outlives the agent lies in them.
 
-attempts/ID/, which a container may write to as well:
-launch.json    the order to the shim                       code/ data/ resume/  fetched and verified
-process.json   who runs it: pid, pgid, create_time         work/         current folder where there is no code
-stop           exists when it should end; has the grace    checkpoints/  written by the script
-exit.json      how the command ended; written last         logs/         rank-N.log, launcher.log
-                                                           spool/        rank-N.jsonl, events of the SDK
-                                                           ranks/        rank-N.exit
-records/ID/, which no container sees:
+attempts/ID/ belongs to the job. A container sees it, and what is in it may be forged:
+code/ data/ resume/  fetched and verified           logs/   rank-N.log, launcher.log
+work/                current folder without code    spool/  rank-N.jsonl, events of the SDK
+checkpoints/         written by the script          ranks/  rank-N.exit
+stop                 exists when it should end;     tmp/    temporary files of its processes
+                     has the grace
+
+records/ID/ belongs to the agent and the shim; no container sees it, nor a job under a system user of its team:
 attempt.json   what was wanted, without secret values
+launch.json    the order to the shim
+process.json   who runs it: pid, pgid, create_time
+exit.json      how the command ended; written last
 verdict.json   how it ended, as the server knows it
 uplink.json    how far the server has acknowledged
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -22,6 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# The path of a socket has 107 bytes at most, and multiprocessing appends 32 of its own, torch 36.
+LONGEST_TMP = 68
+SHORT_TMP = Path("/tmp")  # noqa: S108 - the one path that is short everywhere; the folder in it is of one attempt
 _FOLDERS = ("code", "data", "work", "checkpoints", "logs", "spool", "ranks")
 
 
@@ -38,16 +46,20 @@ class WorkFolder:
         return self.path.parent.parent / "records" / self.path.name
 
     @property
+    def control(self) -> Path:
+        return self.records
+
+    @property
     def attempt_file(self) -> Path:
         return self.records / "attempt.json"
 
     @property
     def launch_file(self) -> Path:
-        return self.path / "launch.json"
+        return self.control / "launch.json"
 
     @property
     def process_file(self) -> Path:
-        return self.path / "process.json"
+        return self.control / "process.json"
 
     @property
     def stop_file(self) -> Path:
@@ -55,7 +67,7 @@ class WorkFolder:
 
     @property
     def exit_file(self) -> Path:
-        return self.path / "exit.json"
+        return self.control / "exit.json"
 
     @property
     def verdict_file(self) -> Path:
@@ -98,6 +110,15 @@ class WorkFolder:
         return self.path / "ranks"
 
     @property
+    def tmp(self) -> Path:
+        """For temporary files: here, or in a short path elsewhere where no socket could be made below this one."""
+        inside = self.path / "tmp"
+        if len(os.fsencode(inside)) <= LONGEST_TMP:
+            return inside
+        digest = hashlib.blake2b(os.fsencode(self.path), digest_size=8).hexdigest()
+        return SHORT_TMP / f"trainmaster-{digest}"
+
+    @property
     def launcher_log(self) -> Path:
         return self.logs / "launcher.log"
 
@@ -105,20 +126,24 @@ class WorkFolder:
         return self.logs / f"rank-{rank}.log"
 
     def create(self) -> None:
-        self.records.mkdir(parents=True, exist_ok=True)
+        self.records.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name in _FOLDERS:
             (self.path / name).mkdir(parents=True, exist_ok=True)
+        self.tmp.mkdir(mode=0o700, exist_ok=True)
+        if self.tmp.is_symlink() or self.tmp.stat().st_uid != os.getuid():
+            raise OSError(f"{self.tmp} belongs to somebody else; remove it")
 
     def delete(self) -> None:
+        shutil.rmtree(self.tmp, ignore_errors=True)
         shutil.rmtree(self.path, ignore_errors=True)
-        shutil.rmtree(self.records, ignore_errors=True)
+        shutil.rmtree(self.records, ignore_errors=True)  # last: as long as it is there, the attempt is known
 
 
 class WorkFolders:
     """All attempts that this node has on disk."""
 
     def __init__(self, data: Path) -> None:
-        self._root = data / "attempts"
+        self._root, self._control = data / "attempts", data / "records"
 
     def of(self, attempt_id: str) -> WorkFolder:
         """Ids come from the network; one that could name another folder is refused with ValueError."""
@@ -127,7 +152,10 @@ class WorkFolders:
         return WorkFolder(self._root / attempt_id)
 
     def __iter__(self) -> Iterator[WorkFolder]:
-        if self._root.is_dir():
-            for path in sorted(self._root.iterdir()):
-                if path.is_dir() and _SAFE_ID.fullmatch(path.name):
-                    yield WorkFolder(path)
+        for name in sorted({path.name for root in (self._root, self._control) for path in _folders(root)}):
+            if _SAFE_ID.fullmatch(name):
+                yield WorkFolder(self._root / name)
+
+
+def _folders(root: Path) -> list[Path]:
+    return [path for path in root.iterdir() if path.is_dir()] if root.is_dir() else []

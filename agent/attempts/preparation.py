@@ -32,6 +32,7 @@ class NodeFacts:
     """What every preparation on this node has in common."""
 
     python: str
+    torchrun_options: frozenset[str]  # of that Python
     inherited: dict[str, str]
     gpu_uuids: dict[int, str]  # by slot; empty on CPU slots
     interface: str
@@ -50,9 +51,11 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
         write_record(folder, launch)
     except OSError as error:
         raise PreparationError(f"The work folder could not be made: {error}.") from error
-    python = "python" if launch.container_image else facts.python
+    # An image brings a torch of its own.
+    own = ("python", frozenset[str]())
+    python, options = own if launch.container_image else (facts.python, facts.torchrun_options)
     try:
-        argv = command.argv_of(launch, python)
+        argv = command.argv_of(launch, python, options)
     except command.CommandError as error:
         raise PreparationError(str(error), EndKind.SCRIPT) from error
     for what, artifact, into in (
@@ -65,7 +68,9 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
     gpus = _gpus(launch, facts)
     seen_as: PurePath = CONTAINER_FOLDER if launch.container_image else folder.path
     inherited = {} if launch.container_image else facts.inherited
-    place = command.Place(seen_as, python, gpus, facts.interface, inherited)
+    # A container has a /tmp of its own, which goes with it.
+    tmp = None if launch.container_image else folder.tmp
+    place = command.Place(seen_as, python, gpus, facts.interface, inherited, tmp)
     environment = command.environment_of(launch, folder.attempt_id, place)
     return LaunchOrder(
         folder=folder,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from agent.launchers.contract import Ended
 from platform_core.jobs.job import EndKind
-from platform_core.units import format_bytes
+from platform_core.units import format_bytes, format_duration_ms
 
 # torchrun's own report of a failed rank; the root cause is the last block.
 _FAILED_RANK = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s*\n\s*exitcode\s*: (-?\d+)")
@@ -70,6 +70,13 @@ def _judged(
         limit = format_bytes(ended.memory_limit_bytes)
         told = f"It used more memory than its limit on this node, {limit}, and was ended."
         return Verdict(137, told, EndKind.OUT_OF_MEMORY)
+    if ended.agent_silent_ms:
+        silence = format_duration_ms(ended.agent_silent_ms)
+        return Verdict(
+            ended.exit_code or 143,
+            f"The agent of its node was silent for {silence}, so it was ended before it could start elsewhere.",
+            EndKind.INFRASTRUCTURE,
+        )
     if ended.stopped:
         return _stopped(ended, ranks, expected_ranks)
     if ended.exit_code == 0:

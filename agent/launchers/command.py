@@ -10,7 +10,8 @@ from agent.wanted import Launch
 
 TORCHRUN_STRATEGIES = frozenset({"ddp", "fsdp", "deepspeed"})
 RENDEZVOUS_TIMEOUT_SECONDS = 1800  # the slowest node may still be fetching its data
-TORCHRUN_PATIENCE_SECONDS = 86_400
+# What the other ranks have when one has failed, to save and to leave. PyTorch before 2.13 gives them 30 seconds.
+FAILED_GANG_SECONDS = 120
 # Horovod names ranks in its own way, or in that of the MPI below it.
 _HOROVOD_RANK = (
     "export RANK=${HOROVOD_RANK:-$OMPI_COMM_WORLD_RANK} WORLD_SIZE=${HOROVOD_SIZE:-$OMPI_COMM_WORLD_SIZE}"
@@ -33,10 +34,14 @@ class Place:
     gpus: tuple[str, ...]  # uuids of its slots, empty on CPU slots
     interface: str = ""  # network interface that other nodes reach, '' to let the libraries choose
     inherited: Mapping[str, str] = field(default_factory=dict)
+    tmp: PurePath | None = None  # None: as the system has it
 
 
-def argv_of(launch: Launch, python: str) -> tuple[str, ...]:
-    """torchrun around `trainmaster.rank` for the strategies that need it; a custom command runs as it is."""
+def argv_of(launch: Launch, python: str, torchrun_options: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """torchrun around `trainmaster.rank` for the strategies that need it; a custom command runs as it is.
+
+    `torchrun_options`: those that the torchrun of this Python is known to have; the others here every version has.
+    """
     if not launch.command:
         raise CommandError("The command is empty.")
     if launch.strategy == "custom":
@@ -50,7 +55,7 @@ def argv_of(launch: Launch, python: str) -> tuple[str, ...]:
         raise CommandError(f'This agent does not know the strategy "{launch.strategy}"; update the agent.')
     return (
         # -P: a file of the job called like a standard module must not break the launcher itself.
-        *(python, "-P", "-m", "torch.distributed.run"),
+        *(python, "-P", "-m", "trainmaster.gang"),
         f"--nnodes={launch.nodes}",
         f"--node-rank={launch.node_rank}",
         f"--nproc-per-node={max(1, len(launch.slots))}",
@@ -58,8 +63,7 @@ def argv_of(launch: Launch, python: str) -> tuple[str, ...]:
         f"--master-port={launch.master_port}",
         "--max-restarts=0",
         f"--rdzv-conf=timeout={RENDEZVOUS_TIMEOUT_SECONDS}",
-        # Longer than any grace: the shim decides when it is over, not torchrun.
-        f"--shutdown-timeout={TORCHRUN_PATIENCE_SECONDS}",
+        *([f"--shutdown-timeout={FAILED_GANG_SECONDS}"] if "shutdown-timeout" in torchrun_options else []),
         *("-m", "trainmaster.rank", *script),
     )
 
@@ -104,6 +108,8 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
         "OMP_NUM_THREADS": str(launch.cpus_per_slot or 1),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
     }
+    if place.tmp is not None:
+        environment["TMPDIR"] = str(place.tmp)
     if place.interface:
         environment |= {"GLOO_SOCKET_IFNAME": place.interface, "NCCL_SOCKET_IFNAME": place.interface}
     environment |= dict(launch.environment)

@@ -45,6 +45,9 @@ class Ended:
     stopped: bool = False  # it ended because it was asked to
     killed_after_grace: bool = False
     memory_limit_bytes: int = 0  # not 0 when it was ended for using more than this
+    agent_silent_ms: int = (
+        0  # not 0 when it was ended because the agent had not renewed its lease for so long
+    )
     vanished: bool = False  # whoever watched it is gone, so the exit code is a guess
     trouble: str = ""  # a sentence when the launcher itself failed
 
@@ -65,7 +68,9 @@ class Launcher(Protocol):
     - How it ended is found out even when no agent is alive at that moment.
     - `stop` returns at once. The script sees the `stop` file first, then SIGTERM, after the grace SIGKILL. It
       may be called again; the shortest grace counts. What has not started or has ended ignores it.
-    - When `poll` says Ended, nothing is left alive: no child, no grandchild, no daemon it left behind.
+    - When `poll` says Ended, nothing is left alive: no child, no grandchild, no daemon it left behind. How it ended
+      is what the launcher saw, whatever the job wrote into its folder.
+    - Given a lease, it ends what it started when the agent no longer renews it (agent/lease.py).
     - Values of secrets are never written to disk and never on a command line.
     - All methods are safe to call from any thread, but not twice at the same time for one folder.
     """

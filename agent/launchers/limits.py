@@ -29,6 +29,12 @@ def apply(attempt_id: str, memory_bytes: int, cpus: int, root: Path = CGROUP_ROO
         return _watch(memory_bytes, cpus, f"no cgroup v2 here: {error.strerror or error}")
 
 
+def kill(attempt_id: str) -> None:
+    """SIGKILL to all that is left in its cgroup, if it has one."""
+    with contextlib.suppress(OSError):
+        (CGROUP_ROOT / GROUP / attempt_id / "cgroup.kill").write_text("1")
+
+
 def release(cgroup: str) -> None:
     if cgroup:
         with contextlib.suppress(OSError):

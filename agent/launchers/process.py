@@ -24,8 +24,10 @@ VANISHED = "the process that watched it was killed from outside, so what was lef
 class ProcessLauncher:
     name = "process"
 
-    def __init__(self) -> None:
+    def __init__(self, lease: Path | None = None) -> None:
+        self._lease = lease
         self._children: dict[Path, subprocess.Popen[bytes]] = {}
+        self._cleared: set[Path] = set()  # of what has ended, where nothing is left alive
         self._lock = threading.Lock()
 
     def start(self, order: LaunchOrder) -> None:
@@ -34,6 +36,8 @@ class ProcessLauncher:
             return
         applied = limits.apply(folder.attempt_id, order.memory_bytes, order.cpus)
         document = {
+            "folder": str(folder.path),
+            "lease": str(self._lease or ""),
             "argv": order.argv,
             "cwd": str(order.cwd),
             "output": str(order.output),
@@ -46,7 +50,7 @@ class ProcessLauncher:
             log.write(f"[trainmaster] limits: {applied.sentence}\n".encode())
             try:
                 child = subprocess.Popen(
-                    [sys.executable, "-I", shim.__file__, str(folder.path)],
+                    [sys.executable, "-I", shim.__file__, str(folder.control)],
                     env={**order.environment, processes.MARK: folder.attempt_id},
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -65,7 +69,24 @@ class ProcessLauncher:
             return read_exit(folder) or self._not_taken(folder, starting)
         if processes.is_alive(int(taken["pid"]), float(taken["create_time"])):
             return Alive(int(taken["pid"]))
-        return read_exit(folder) or _bury(folder)
+        self._clear(folder)
+        # A job may kill the shim and write an end of its own; the kernel says whether the shim came to writing it.
+        killed = starting is not None and starting.poll() != 0
+        return (None if killed else read_exit(folder)) or self._bury(folder)
+
+    def _clear(self, folder: WorkFolder) -> None:
+        """Once, before the slots are given away."""
+        if folder.path not in self._cleared:
+            limits.kill(folder.attempt_id)
+            processes.kill_marked(folder.attempt_id)
+            self._cleared.add(folder.path)
+
+    def _bury(self, folder: WorkFolder) -> Ended:
+        """The shim is gone and left no end that counts: leave one, which counts from now on."""
+        with self._lock:
+            self._children.pop(folder.path, None)
+        stopped = folder.stop_file.exists()
+        return leave_exit(folder, Ended(exit_code=137, stopped=stopped, vanished=True, trouble=VANISHED))
 
     def _starting(self, folder: WorkFolder) -> subprocess.Popen[bytes] | None:
         """Our own child, if it was this agent that started the shim; asking also reaps it."""
@@ -110,13 +131,7 @@ class ProcessLauncher:
             limits.release(str(taken.get("cgroup", "")))
         with self._lock:
             child = self._children.pop(folder.path, None)
+            self._cleared.discard(folder.path)
         if child is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=5)
-
-
-def _bury(folder: WorkFolder) -> Ended:
-    """The shim is gone and left no word: end what it watched, then write the word ourselves."""
-    processes.kill_marked(folder.attempt_id)
-    stopped = folder.stop_file.exists()
-    return leave_exit(folder, Ended(exit_code=137, stopped=stopped, vanished=True, trouble=VANISHED))

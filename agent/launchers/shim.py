@@ -1,8 +1,9 @@
 """The small process that owns an attempt's processes, so that the agent may die.
 
-Run by path (`python -I shim.py FOLDER`); it reads nothing but the folder. It takes the attempt by creating
-process.json (once, by link: a second shim finds it and leaves), starts the command, adopts every orphan below
-it, obeys the `stop` file, and writes exit.json when nothing is left alive.
+Run by path (`python -I shim.py CONTROL`); it reads nothing but the attempt's two folders and the agent's lease. It
+takes the attempt by creating process.json (once, by link: a second shim finds it and leaves), starts the command,
+adopts every orphan below it, obeys the `stop` file, ends the command when the agent no longer renews its lease, and
+writes exit.json when nothing is left alive.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import resource
 import select
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -32,12 +34,18 @@ EXIT_BYTES = 4096
 EXIT_AGAIN_SECONDS = 1.0
 DISK_FULL_CODE = 28  # of this process, when it cannot even begin
 DEFAULT_GRACE_SECONDS = 10.0  # when somebody other than the agent sends SIGTERM
+NOT_ASKED = float("inf")
+LEASE_TICK_SECONDS = 0.5
+LEASE = struct.Struct("<QQQ")  # written by agent/lease.py
 
 
 class Shim:
-    def __init__(self, folder: Path, order: dict[str, Any]) -> None:
-        self.folder = folder
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.folder = Path(order["folder"])
         self.order = order
+        self.began_ms = boot_ms()
+        self.silent_ms = 0  # of the agent, when its lease ran out
+        self.next_lease_look = 0.0
         self.exit_code: int | None = None
         self.stop_began = 0.0
         self.stop_at: float | None = None  # when the grace ends
@@ -45,6 +53,7 @@ class Shim:
         self.memory_limit_hit = 0
         self.next_memory_look = 0.0
         self.command_pid = 0
+        self.lease_grace = float("inf")
 
     def run(self) -> dict[str, Any]:
         wake = self.listen()
@@ -60,6 +69,7 @@ class Shim:
             with contextlib.suppress(BlockingIOError):
                 os.read(wake, 512)
             self.reap()
+            self.watch_lease()
             self.obey_stop()
             self.watch_memory()
         self.kill_all()
@@ -68,6 +78,7 @@ class Shim:
             "stopped": self.stop_at is not None,
             "killed_after_grace": self.killed_after_grace,
             "memory_limit_bytes": self.memory_limit_hit or self.cgroup_oom(),
+            "agent_silent_ms": self.silent_ms,
         }
 
     def listen(self) -> int:
@@ -76,16 +87,39 @@ class Shim:
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: self.ask_stop())
+            signal.signal(number, lambda *_: self.ask_stop(DEFAULT_GRACE_SECONDS))
         return read
 
-    def ask_stop(self) -> None:
-        with contextlib.suppress(
-            OSError
-        ):  # it is there, or the disk is full: then it is empty, which also means stop
+    def ask_stop(self, grace_seconds: float) -> None:
+        """O_EXCL: the folder is the job's, which may have put a link there."""
+        # Its own file is there, or the disk is full: then it is empty, which also means stop.
+        with contextlib.suppress(OSError):
             descriptor = os.open(self.folder / "stop", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-            os.write(descriptor, json.dumps({"grace_seconds": DEFAULT_GRACE_SECONDS}).encode())
+            os.write(descriptor, json.dumps({"grace_seconds": grace_seconds}).encode())
             os.close(descriptor)
+
+    def watch_lease(self) -> None:
+        """The platform starts the attempt elsewhere when this node is lost: before that, nothing may run here.
+
+        SIGTERM comes when two thirds of the lease have passed without a renewal, SIGKILL when all of it has.
+        """
+        now = time.monotonic()
+        if not self.order["lease"] or self.silent_ms or now < self.next_lease_look:
+            return
+        self.next_lease_look = now + LEASE_TICK_SECONDS
+        lease = read_lease(self.order["lease"])
+        if lease is None:
+            return
+        renewed_ms, since_ms, length_ms = lease
+        silent_ms = boot_ms() - renewed_ms
+        # A lease that began after this process was lost in between, as by a machine that was suspended.
+        if silent_ms * 3 < length_ms * 2 and since_ms <= self.began_ms:
+            return
+        self.silent_ms = max(silent_ms, 1)
+        grace = max(0.0, (length_ms - silent_ms) / 1000) if since_ms <= self.began_ms else 0.0
+        self.say(f"the agent was silent for {silent_ms // 1000} s: this ends before it starts elsewhere")
+        self.ask_stop(grace)
+        self.lease_grace = grace
 
     def spawn(self) -> int:
         cgroup = self.order["cgroup"]
@@ -125,12 +159,9 @@ class Shim:
     def obey_stop(self) -> None:
         if self.exit_code is not None:
             return
-        try:
-            grace = float(json.loads((self.folder / "stop").read_text())["grace_seconds"])
-        except FileNotFoundError:
+        grace = min(read_stop(self.folder), self.lease_grace)
+        if grace == NOT_ASKED:
             return
-        except (OSError, ValueError, KeyError, TypeError):
-            grace = DEFAULT_GRACE_SECONDS
         now = time.monotonic()
         if self.stop_at is None:
             self.stop_began, self.stop_at = now, now + grace
@@ -185,8 +216,39 @@ class Shim:
                 process.kill()
 
     def say(self, sentence: str) -> None:
-        with contextlib.suppress(OSError), open(self.folder / "logs" / "launcher.log", "a") as log:
-            log.write(f"[trainmaster] {sentence}\n")
+        """Into launcher.log, which the agent opened before the job could put a link in its place."""
+        with contextlib.suppress(OSError):
+            os.write(2, f"[trainmaster] {sentence}\n".encode())
+
+
+def boot_ms() -> int:
+    """Goes on while the machine is suspended, unlike the monotonic clock, and is never set."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+def read_lease(path: str) -> tuple[int, int, int] | None:
+    """When it was last renewed, since when without a gap, and how long it is: milliseconds of `boot_ms`."""
+    try:
+        return LEASE.unpack(Path(path).read_bytes())
+    except (OSError, struct.error):
+        return None
+
+
+def read_stop(folder: Path) -> float:
+    """The grace in seconds. The file lies in the job's folder, which may put anything in its place."""
+    try:
+        descriptor = os.open(folder / "stop", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return NOT_ASKED
+    except OSError:
+        return DEFAULT_GRACE_SECONDS
+    try:
+        grace = float(json.loads(os.read(descriptor, 1000))["grace_seconds"])
+        return grace if grace >= 0 else DEFAULT_GRACE_SECONDS
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return DEFAULT_GRACE_SECONDS
+    finally:
+        os.close(descriptor)
 
 
 def cause_of(error: Exception) -> str:
@@ -213,7 +275,7 @@ def proportional(process: psutil.Process) -> int:
         return 0
 
 
-def take(folder: Path, order: dict[str, Any]) -> bool:
+def take(control: Path, order: dict[str, Any]) -> bool:
     """True for exactly one process in the life of the attempt: the one that links process.json into place."""
     me = psutil.Process()
     document = {
@@ -222,10 +284,10 @@ def take(folder: Path, order: dict[str, Any]) -> bool:
         "create_time": me.create_time(),
         "cgroup": order["cgroup"],
     }
-    mine = folder / f".process.json.{me.pid}"
+    mine = control / f".process.json.{me.pid}"
     mine.write_text(json.dumps(document))
     try:
-        os.link(mine, folder / "process.json")
+        os.link(mine, control / "process.json")
     except FileExistsError:
         return False
     finally:
@@ -263,19 +325,19 @@ def write_over(path: Path, content: bytes) -> None:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
-    order = json.loads((folder / "launch.json").read_text())
+    control = Path(sys.argv[1])
+    order = json.loads((control / "launch.json").read_text())
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if order["shim_cgroup"]:
         with contextlib.suppress(OSError):
             Path(order["shim_cgroup"], "cgroup.procs").write_text("0")
     try:
-        reserve_exit(folder)
+        reserve_exit(control)
     except OSError as error:
         sys.exit(DISK_FULL_CODE if error.errno in (errno.ENOSPC, errno.EDQUOT) else f"{error}")
-    if take(folder, order):
-        write_exit(folder, Shim(folder, order).run())
+    if take(control, order):
+        write_exit(control, Shim(order).run())
 
 
 if __name__ == "__main__":

@@ -52,6 +52,11 @@ class Nvml:
             return None
         return cls(pynvml)
 
+    def driver_version(self) -> str:
+        """Empty when the driver does not tell."""
+        version = self._ask(self._library.nvmlSystemGetDriverVersion)
+        return "" if version is None else _text(version)
+
     def gpus(self) -> tuple[Gpu, ...]:
         nvml = self._library
         found = []

@@ -49,6 +49,9 @@ class AgentProcess:
     def folder(self, attempt_id: str) -> Path:
         return self.data / "attempts" / attempt_id
 
+    def control(self, attempt_id: str) -> Path:
+        return self.data / "records" / attempt_id
+
     async def kill(self, number: signal.Signals = signal.SIGKILL) -> None:
         assert self.process is not None
         if self.process.returncode is None:

@@ -141,8 +141,7 @@ class Site:
         """The root of what runs for this job, on each node by its name."""
         found = {}
         for path in (self.platform.folder / "agents").glob("*/records/*/attempt.json"):
-            attempt = path.parents[2] / "attempts" / path.parent.name
-            process = training_process(attempt / "process.json")
+            process = training_process(path.with_name("process.json"))
             if process is not None and job_id in path.read_text():
                 found[path.parents[2].name] = process
         return found

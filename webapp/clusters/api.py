@@ -42,6 +42,10 @@ class NodeOut(serializers.Serializer):
     memory_used_bytes = serializers.IntegerField(source="memory_used", allow_null=True)
     disk_free_bytes = serializers.IntegerField(source="disk_free", allow_null=True)
     agent_version = serializers.CharField()
+    versions = serializers.DictField(
+        child=serializers.CharField(),
+        help_text="of what runs its jobs: python, torch, cuda, nccl, driver; absent where it has none",
+    )
     last_seen_ms = serializers.IntegerField(source="seen_ms")
     jobs = NodeJob(many=True)
 

@@ -16,6 +16,7 @@ class Node(models.Model):
     memory_bytes = models.BigIntegerField()
     disk_bytes = models.BigIntegerField()
     agent_version = models.CharField(max_length=40)
+    versions = models.JSONField(default=dict, help_text="of what runs jobs: python, torch, cuda, nccl, driver")
     address = models.CharField(max_length=255)
     transfer_port = models.PositiveIntegerField()
     rendezvous_port_low = models.PositiveIntegerField()

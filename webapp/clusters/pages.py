@@ -19,6 +19,7 @@ from webapp.quotas.queries import Holder
 
 ANOTHER_TEAM = "another team"
 ATTENTION = [NodeState.LOST, NodeState.SUSPECT, NodeState.DRAINING, NodeState.DRAINED, NodeState.READY]
+VERSIONS = {"python": "Python", "torch": "PyTorch", "cuda": "CUDA of PyTorch", "nccl": "NCCL", "driver": "GPU driver"}
 SILENT = Telemetry(disk_free_bytes=0, memory_used_bytes=0)
 
 
@@ -73,6 +74,7 @@ def row(actor: Actor, seen: Seen, node: Node) -> dict[str, Any]:
         "busy": busy,
         "memory_total": node.memory_bytes,
         "agent_version": node.agent_version,
+        "versions": node.versions,
         "seen_ms": seen.seen_ms.get(node.id),
         "joined_ms": node.joined_ms,
         "labels": [f"{name}={value}" for name, value in sorted(node.all_labels.items())],
@@ -244,6 +246,7 @@ def facts(node: Node) -> list[tuple[str, str]]:
         ("Memory", format_bytes(node.memory_bytes)),
         ("Disk", format_bytes(node.disk_bytes)),
         ("Agent", node.agent_version),
+        *((label, node.versions[name]) for name, label in VERSIONS.items() if name in node.versions),
         ("Credential", "revoked" if node.revoked_ms is not None else "valid"),
     ]
 

@@ -30,6 +30,7 @@ class NodeDescription:
     labels: dict[str, str] = field(default_factory=dict)
     receive_cap: int = 0  # bytes per second of models; 0 is no cap
     send_cap: int = 0
+    versions: dict[str, str] = field(default_factory=dict)  # python, torch, cuda, nccl, driver
 
 
 WORKER_LABEL = "worker_id"  # under which a node without the agent goes by the name it gave itself

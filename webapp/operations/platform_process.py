@@ -87,7 +87,7 @@ class PlatformProcess:
 def end_training(agents: Path) -> list[int]:
     """Kills the attempts that outlived their agents, with all they started; gives those that it found."""
     ended = []
-    for path in agents.glob("*/attempts/*/process.json"):
+    for path in agents.glob("*/records/*/process.json"):
         process = training_process(path)
         if process is not None:
             # torchrun gives its workers sessions of their own: killing the group would leave them behind.

@@ -24,6 +24,7 @@ def description(node: enrolment_pb2.NodeDescription) -> NodeDescription:
         labels=dict(node.labels),
         receive_cap=node.receive_cap,
         send_cap=node.send_cap,
+        versions=dict(node.versions),
     )
 
 

@@ -22,7 +22,7 @@ def after_rank(command: tuple[str, ...], strategy: str = "ddp") -> tuple[str, ..
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "deepspeed"])
 def test_torchrun_starts_a_rank_for_each_slot(strategy: str) -> None:
     argv = argv_of(replace(GANG, strategy=strategy), "/venv/python")
-    assert argv[:4] == ("/venv/python", "-P", "-m", "torch.distributed.run")
+    assert argv[:4] == ("/venv/python", "-P", "-m", "trainmaster.gang")
     for flag in ("--nnodes=2", "--node-rank=1", "--nproc-per-node=2", "--max-restarts=0"):
         assert flag in argv
     assert {"--master-addr=10.0.0.1", "--master-port=29501"} <= set(argv)
@@ -116,3 +116,24 @@ def test_cpu_slots_see_no_gpu_and_gpu_slots_only_theirs() -> None:
 def test_collectives_use_the_interface_that_other_nodes_reach() -> None:
     environment = environment_of(GANG, "att-a", replace(PLACE, interface="eth1"))
     assert environment["GLOO_SOCKET_IFNAME"] == environment["NCCL_SOCKET_IFNAME"] == "eth1"
+
+
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        (frozenset({"nnodes", "max-restarts"}), []),  # PyTorch 2.4 to 2.12
+        (frozenset({"nnodes", "max-restarts", "shutdown-timeout"}), ["--shutdown-timeout=120"]),  # 2.13
+    ],
+)
+def test_torchrun_is_given_only_the_options_that_it_has(options: frozenset[str], given: list[str]) -> None:
+    argv = argv_of(GANG, "/venv/python", options)
+    assert [word for word in argv if "shutdown" in word] == given
+
+
+def test_temporary_files_go_where_the_node_says_unless_the_user_says_otherwise() -> None:
+    place = replace(PLACE, tmp=PurePosixPath("/data/att/tmp"))
+    assert environment_of(GANG, "att-a", place)["TMPDIR"] == "/data/att/tmp"
+    assert (
+        environment_of(replace(GANG, environment=(("TMPDIR", "/fast"),)), "att-a", place)["TMPDIR"] == "/fast"
+    )
+    assert "TMPDIR" not in environment_of(GANG, "att-a", PLACE)

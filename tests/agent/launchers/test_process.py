@@ -131,3 +131,37 @@ def test_without_a_cgroup_the_sentence_says_what_holds_instead(tmp_path: Path) -
     assert applied.sentence.startswith(
         "memory 8 GiB held by watching it, 4 CPUs by thread count only (no cgroup v2"
     )
+
+
+FORGES = """
+echo '{"exit_code": 0}' > $TRAINMASTER_DIR/exit.json
+echo '{"exit_code": 0}' > $TRAINMASTER_DIR/../../records/$TRAINMASTER_ATTEMPT/exit.json
+(setsid sh -c 'trap "" TERM HUP; echo stays; sleep 300' &)
+echo forged; while ! grep -q stays $TRAINMASTER_DIR/logs/rank-0.log; do sleep 0.05; done
+kill -9 $PPID; echo killed; sleep 300
+"""
+
+
+def test_an_end_that_the_job_wrote_itself_does_not_count(
+    launcher: ProcessLauncher, folder: WorkFolder
+) -> None:
+    launcher.start(order(launcher, folder, FORGES))
+    ended = until_ended(launcher, folder)
+    assert (ended.exit_code, ended.vanished) == (137, True)
+    assert processes.marked(folder.attempt_id) == []
+    assert until_ended(ProcessLauncher(), folder) == ended
+
+
+def test_a_job_that_forges_its_end_after_a_restart_of_the_agent_keeps_nothing_alive(
+    launcher: ProcessLauncher, folder: WorkFolder
+) -> None:
+    waits = "echo here; while [ ! -e $TRAINMASTER_DIR/go-on ]; do sleep 0.05; done;"
+    launcher.start(order(launcher, folder, waits + FORGES))
+    until_logged(folder, "here")
+    later = ProcessLauncher()
+    assert isinstance(later.adopt(folder), Alive)
+    (folder.path / "go-on").touch()
+    until_logged(folder, "killed")
+    launcher.poll(folder)  # reaps its child
+    until_ended(later, folder)
+    assert processes.marked(folder.attempt_id) == []

@@ -1,11 +1,12 @@
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from tests.webapp.conftest import Cast
+from tests.webapp.conftest import Cast, description
 from webapp.accounts.models import Team, User
 from webapp.clusters import queries, services
 from webapp.clusters.models import Node
@@ -140,3 +141,16 @@ def test_the_list_costs_the_same_for_many_nodes(
     client = browser(cast.member)
     with django_assert_max_num_queries(16):  # type: ignore[attr-defined]
         client.get("/nodes/")
+
+
+def test_the_versions_that_run_the_jobs_of_a_node_are_on_its_page_and_in_the_api(
+    node: Join, cast: Cast, browser: Browser, api: Callable[..., APIClient]
+) -> None:
+    one = node()
+    versions = {"python": "3.12.4", "torch": "2.11.0+cu130", "driver": "580.65"}
+    services.hello(one.id, replace(description(), versions=versions))
+    page = browser(cast.member).get(f"/nodes/{one.id}/").content.decode()
+    assert "<dt>PyTorch</dt><dd>2.11.0+cu130</dd>" in page
+    assert "<dt>GPU driver</dt><dd>580.65</dd>" in page
+    (seen,) = api(cast.member).get("/api/v1/nodes").json()["results"]
+    assert seen["versions"] == versions

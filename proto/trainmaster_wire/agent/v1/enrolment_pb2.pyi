@@ -94,6 +94,26 @@ class NodeDescription(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class VersionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     HOSTNAME_FIELD_NUMBER: _builtins.int
     RACK_FIELD_NUMBER: _builtins.int
     BLOCK_FIELD_NUMBER: _builtins.int
@@ -110,6 +130,7 @@ class NodeDescription(_message.Message):
     LABELS_FIELD_NUMBER: _builtins.int
     RECEIVE_CAP_FIELD_NUMBER: _builtins.int
     SEND_CAP_FIELD_NUMBER: _builtins.int
+    VERSIONS_FIELD_NUMBER: _builtins.int
     hostname: _builtins.str
     rack: _builtins.str
     block: _builtins.str
@@ -133,6 +154,10 @@ class NodeDescription(_message.Message):
     def slots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotDescription]: ...
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
+    @_builtins.property
+    def versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """python, torch, cuda and nccl of the Python that runs jobs, driver; absent: not there"""
+
     def __init__(
         self,
         *,
@@ -152,10 +177,11 @@ class NodeDescription(_message.Message):
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         receive_cap: _builtins.int = ...,
         send_cap: _builtins.int = ...,
+        versions: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agent_version", b"agent_version", "block", b"block", "cpus", b"cpus", "disk_bytes", b"disk_bytes", "gpu_type", b"gpu_type", "hostname", b"hostname", "labels", b"labels", "memory_bytes", b"memory_bytes", "rack", b"rack", "receive_cap", b"receive_cap", "rendezvous_port_high", b"rendezvous_port_high", "rendezvous_port_low", b"rendezvous_port_low", "send_cap", b"send_cap", "slots", b"slots", "transfer_port", b"transfer_port"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agent_version", b"agent_version", "block", b"block", "cpus", b"cpus", "disk_bytes", b"disk_bytes", "gpu_type", b"gpu_type", "hostname", b"hostname", "labels", b"labels", "memory_bytes", b"memory_bytes", "rack", b"rack", "receive_cap", b"receive_cap", "rendezvous_port_high", b"rendezvous_port_high", "rendezvous_port_low", b"rendezvous_port_low", "send_cap", b"send_cap", "slots", b"slots", "transfer_port", b"transfer_port", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,71 @@
+"""Entry of the ranks of one node: `python -m trainmaster.gang ARGS…` runs torchrun with these arguments.
+
+After SIGTERM torchrun kills its ranks within a time of its own: 30 seconds in every PyTorch before 2.13, whatever
+grace the job has. So this process passes SIGTERM to the ranks, past torchrun, and ends torchrun when they are gone.
+Whoever started this process kills what is left when the grace is over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+LOOK_EVERY_SECONDS = 0.2
+
+
+def main(arguments: list[str]) -> int:
+    stopping = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    # -P: a file of the job called like a standard module must not break torchrun. A group of its own: signals to
+    # the group of this process do not reach it.
+    torchrun = subprocess.Popen(
+        [sys.executable, "-P", "-m", "torch.distributed.run", *arguments], process_group=0
+    )
+    signalled: set[int] = set()
+    while True:
+        try:
+            code = torchrun.wait(LOOK_EVERY_SECONDS)
+            return 128 - code if code < 0 else code
+        except subprocess.TimeoutExpired:
+            if stopping:
+                _stop(torchrun, signalled)
+
+
+def _stop(torchrun: subprocess.Popen[bytes], signalled: set[int]) -> None:
+    """Each rank hears SIGTERM once, torchrun when none is left: it may wait for ranks of other nodes."""
+    ranks = _children(torchrun.pid)
+    for rank in ranks - signalled:
+        with contextlib.suppress(ProcessLookupError):
+            if os.getpgid(rank) == rank:  # torchrun gives each rank a session, and signals it as a whole
+                os.killpg(rank, signal.SIGTERM)
+            else:
+                os.kill(rank, signal.SIGTERM)
+    signalled |= ranks
+    if not ranks:
+        torchrun.terminate()
+
+
+def _children(parent: int) -> set[int]:
+    """Living children. The SDK has no psutil."""
+    children = set()
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                state, ppid = Path(entry.path, "stat").read_text().rpartition(")")[2].split()[:2]
+                if int(ppid) == parent and state not in "ZX":
+                    children.add(int(entry.name))
+    return children
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -8,23 +8,31 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 PREFIX = "TRAINMASTER_AGENT_"
 MIB = 1 << 20
 
-# What a job inherits from the agent's environment. Everything else (tokens, database addresses, cloud keys of
-# the agent) stays with the agent.
+# What a job inherits from the agent's environment. Everything else (tokens, proxies with passwords, database addresses,
+# cloud keys of the agent) stays with the agent, unless TRAINMASTER_AGENT_JOB_ENVIRONMENT names it.
 _INHERITED = frozenset(
-    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM"}
-    | {"LD_LIBRARY_PATH", "LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "XDG_CACHE_HOME"}
-    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "XDG_RUNTIME_DIR"}
-    | {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM"}
+    | {"LD_LIBRARY_PATH", "LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"}
+    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"}
 )
-_INHERITED_PREFIXES = ("LC_", "NCCL_", "GLOO_", "NVIDIA_", "CUDA_", "TORCH_", "HF_", "UCX_", "FI_")
+_INHERITED_PREFIXES = ("LC_", "NCCL_", "GLOO_", "NVIDIA_", "CUDA_", "TORCH_", "UCX_", "FI_")
+
+
+class Isolation(StrEnum):
+    """What stands between the jobs of a node, and between them and its agent."""
+
+    NONE = "none"  # process jobs run as the agent's user
+    USER = "user"  # as a system user of their team
+    CONTAINERS = "containers"  # there are no process jobs
 
 
 class ConfigError(Exception):
@@ -59,6 +67,8 @@ class AgentConfig:
     cache_high: int  # percent of the disk in use from which models that nobody needs go
     cache_low: int  # until it is this
     store_silence: int  # seconds without a byte after which a range of the store is asked for anew
+    isolation: Isolation
+    job_environment: tuple[str, ...]  # names of variables that jobs inherit beside the usual ones
     lost_after_seconds: int  # silence after which the platform counts this node as lost, until it has told
     upload_limit_seconds: int  # how long the last uploads of an ended attempt may take
     notice_url: str  # where the cloud says that it takes this machine away; '' means nobody says so
@@ -125,6 +135,8 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         cache_high=cache_high,
         cache_low=cache_low,
         store_silence=source.number("store_silence_seconds", 5, 1, 3600),
+        isolation=_isolation(source.text("isolation")),
+        job_environment=tuple(source.many("job_environment")),
         lost_after_seconds=source.number("lost_after_seconds", 30, 3, 86_400),
         upload_limit_seconds=source.number("upload_limit_seconds", 300, 1, 86_400),
         notice_url=source.text("notice_url"),
@@ -134,9 +146,11 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
     )
 
 
-def inherited_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+def inherited_environment(
+    also: Iterable[str] = (), environment: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """The part of the agent's environment that a training process may see."""
-    return _selection(_INHERITED, _INHERITED_PREFIXES, environment)
+    return _selection(_INHERITED | frozenset(also), _INHERITED_PREFIXES, environment)
 
 
 def engine_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -213,6 +227,16 @@ def _port_range(text: str) -> tuple[int, int]:
     if not (dash and low.isdigit() and high.isdigit() and 0 < int(low) <= int(high) <= 65535):
         raise ConfigError(f'The rendezvous ports are "{text}"; they must be LOW-HIGH, as in 29500-29999.')
     return int(low), int(high)
+
+
+def _isolation(text: str) -> Isolation:
+    try:
+        isolation = Isolation(text or Isolation.NONE)
+    except ValueError:
+        raise ConfigError(f'isolation is "{text}"; it must be none, user or containers.') from None
+    if isolation is Isolation.USER and os.geteuid() != 0:
+        raise ConfigError("isolation is user, which only an agent that runs as root can do; run it as root.")
+    return isolation
 
 
 def _hooks(folder: Path | None) -> Path | None:

@@ -78,6 +78,11 @@ EXIT_CONFIG = 2
 @click.option("--ca", metavar="FILE", type=click.Path(path_type=Path), help="Certificate of the platform.")
 @click.option("--certificate", metavar="FILE", type=click.Path(path_type=Path), help="Shown to other nodes.")
 @click.option("--key", metavar="FILE", type=click.Path(path_type=Path), help="Private key of --certificate.")
+@click.option(
+    "--isolation",
+    metavar="none|user|containers",
+    help="Between jobs: none, a system user for each team (the agent is root), or containers only.",
+)
 @click.option("--insecure", is_flag=True, help="No TLS. For the platform on one machine only.")
 @click.option(
     "--rejoin", is_flag=True, help="Join again with --token, as the same node, for a new credential."

@@ -21,7 +21,7 @@ from agent.attempts.life import Tools
 from agent.attempts.preparation import Fetch, NodeFacts
 from agent.attempts.supervisor import Supervisor
 from agent.channel import open_channel, peer_credentials
-from agent.config import AgentConfig, ConfigError, engine_environment, inherited_environment
+from agent.config import AgentConfig, ConfigError, Isolation, engine_environment, inherited_environment
 from agent.launchers.container import ContainerLauncher
 from agent.launchers.engine import Engine
 from agent.launchers.process import ProcessLauncher
@@ -57,7 +57,7 @@ class AlreadyRunning(Exception):
 async def run(config: AgentConfig) -> None:
     """Until SIGTERM or SIGINT; what it started goes on. Raises Refused when the server refuses this node."""
     config.data.mkdir(parents=True, exist_ok=True)
-    os.chmod(config.data, 0o700)  # logs, code and data of the jobs lie here, and the credential
+    _close_to_others(config)
     with _alone_in(config):
         uploads = ThreadPoolExecutor(2, thread_name_prefix="upload")
         channel = open_channel(config)
@@ -68,12 +68,33 @@ async def run(config: AgentConfig) -> None:
             uploads.shutdown(wait=False, cancel_futures=True)
 
 
+def _close_to_others(config: AgentConfig) -> None:
+    """Logs, code and data of the jobs lie here, and the credential. Teams' users pass to their own folders only."""
+    if config.isolation is not Isolation.USER:
+        os.chmod(config.data, 0o700)
+        return
+    closed = next((folder for folder in config.data.parents if not folder.stat().st_mode & 0o001), None)
+    if closed is not None:
+        raise ConfigError(
+            f"With isolation by user, jobs must reach their folders below {config.data}, and {closed} lets no other"
+            f" user through: chmod o+x {closed}, or choose another --data."
+        )
+    os.umask(0o077)
+    attempts = config.data / "attempts"
+    attempts.mkdir(exist_ok=True)
+    for path in config.data.iterdir():
+        if not path.is_symlink():
+            os.chmod(path, path.stat().st_mode & 0o700)
+    for folder in (config.data, attempts):
+        os.chmod(folder, 0o711)  # noqa: S103 - to pass through, not to list
+
+
 async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Executor) -> None:
     nvml = Nvml.open()
     slots = find_slots(nvml, config.slots, config.gpu_type, config.island_slots)
     shown, trusted = peer_credentials(config)
     credentials = NodeCredentials(config.data) if trusted is None else None
-    inherited = inherited_environment()
+    inherited = inherited_environment(config.job_environment)
     toolchain = await asyncio.to_thread(ask, config.python, inherited)
     versions = toolchain.versions | ({"driver": driver} if nvml and (driver := nvml.driver_version()) else {})
     lease = Lease(config.data / "lease", config.lost_after_seconds * LEASE_SHARE)
@@ -135,6 +156,7 @@ def _facts(config: AgentConfig, slots: Slots, toolchain: Toolchain, inherited: d
         inherited=inherited,
         gpu_uuids=slots.gpu_uuids,
         interface=interface_of(config.address),
+        isolation=config.isolation,
     )
 
 

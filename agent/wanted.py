@@ -58,6 +58,7 @@ class Launch:
     hyperparameters_json: str
     seed: int | None
     checkpoint_upload_url: str
+    team: str = ""  # slug
 
 
 @dataclass(frozen=True, slots=True)

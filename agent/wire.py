@@ -103,6 +103,7 @@ def _launch(message: pb.Launch) -> Launch:
         hyperparameters_json=message.hyperparameters_json,
         seed=message.seed if message.HasField("seed") else None,
         checkpoint_upload_url=message.checkpoint_upload_url,
+        team=message.team,
     )
 
 

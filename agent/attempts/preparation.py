@@ -9,7 +9,9 @@ from threading import Event
 
 from agent.artifacts import is_damage
 from agent.attempts.records import write_record
+from agent.config import Isolation
 from agent.launchers import command
+from agent.launchers.accounts import Account, AccountError, account_of
 from agent.launchers.contract import CONTAINER_FOLDER, LaunchOrder
 from agent.wanted import Artifact, Launch
 from agent.work_folder import WorkFolder
@@ -36,6 +38,7 @@ class NodeFacts:
     inherited: dict[str, str]
     gpu_uuids: dict[int, str]  # by slot; empty on CPU slots
     interface: str
+    isolation: Isolation = Isolation.NONE
 
 
 RESUME = "checkpoint to resume from"
@@ -51,6 +54,7 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
         write_record(folder, launch)
     except OSError as error:
         raise PreparationError(f"The work folder could not be made: {error}.") from error
+    account = _account(launch, facts.isolation)
     # An image brings a torch of its own.
     own = ("python", frozenset[str]())
     python, options = own if launch.container_image else (facts.python, facts.torchrun_options)
@@ -67,7 +71,9 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
             _fetch(fetch, what, artifact, into, stop)
     gpus = _gpus(launch, facts)
     seen_as: PurePath = CONTAINER_FOLDER if launch.container_image else folder.path
-    inherited = {} if launch.container_image else facts.inherited
+    inherited = {} if launch.container_image else dict(facts.inherited)
+    if account is not None:
+        inherited |= account.environment(folder) if not launch.container_image else {}
     # A container has a /tmp of its own, which goes with it.
     tmp = None if launch.container_image else folder.tmp
     place = command.Place(seen_as, python, gpus, facts.interface, inherited, tmp)
@@ -83,7 +89,22 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
         gpus=gpus,
         cpus=launch.cpus_per_slot * len(launch.slots),
         memory_bytes=launch.memory_per_slot_bytes * len(launch.slots),
+        account=account,
     )
+
+
+def _account(launch: Launch, isolation: Isolation) -> Account | None:
+    if isolation is Isolation.CONTAINERS and not launch.container_image:
+        raise PreparationError(
+            "This node runs jobs in containers only, by its operator's setting; give the job a container_image.",
+            EndKind.SCRIPT,
+        )
+    if isolation is not Isolation.USER:
+        return None
+    try:
+        return account_of(launch.team)
+    except AccountError as error:
+        raise PreparationError(str(error)) from error
 
 
 def _fetch(fetch: Fetch, what: str, artifact: Artifact, into: Path, stop: Event) -> None:

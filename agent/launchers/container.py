@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 import platform_core
 import trainmaster
 from agent.files import read_json, write_atomically
+from agent.launchers.accounts import give
 from agent.launchers.contract import (
     CONTAINER_FOLDER,
     Alive,
@@ -50,6 +51,8 @@ class ContainerLauncher:
             return
         remembered = {"image": order.image, "memory_bytes": order.memory_bytes}
         write_atomically(order.folder.launch_file, json.dumps(remembered).encode())
+        if order.account is not None:
+            give(order.folder, order.account)
         try:
             self._engine.run(self._arguments(order), order.environment)
         except LauncherError as error:
@@ -106,7 +109,12 @@ class ContainerLauncher:
         arguments = ["--detach", "--init", "--name", _name(folder)]
         arguments += ["--label", f"trainmaster.attempt={folder.attempt_id}"]
         arguments += ["--network", "host", "--ipc", "host"]  # ranks meet by the node's own address
+        # What the agent on this machine reads in the folder must not become more than a file of the job's.
+        arguments += ["--security-opt", "no-new-privileges", "--cap-drop", "MKNOD"]
         arguments += ["--ulimit", "core=0", "--volume", f"{folder.path}:{CONTAINER_FOLDER}"]
+        for fetched in (folder.data, folder.resume):
+            if fetched.is_dir():
+                arguments += ["--volume", f"{fetched}:{_inside(folder, fetched)}:ro"]
         for package in (trainmaster, platform_core):
             source = Path(str(package.__file__)).parent
             arguments += ["--volume", f"{source}:{SDK_FOLDER / source.name}:ro"]
@@ -119,7 +127,9 @@ class ContainerLauncher:
             arguments += [part for uuid in order.gpus for part in ("--device", f"nvidia.com/gpu={uuid}")]
         elif order.gpus:
             arguments += ["--gpus", f'"device={",".join(order.gpus)}"']
-        if self._engine.is_podman:
+        if order.account is not None:
+            arguments += ["--user", f"{order.account.uid}:{order.account.gid}"]
+        elif self._engine.is_podman:
             arguments += ["--userns", "keep-id"]
         elif os.getuid() != 0:
             arguments += ["--user", f"{os.getuid()}:{os.getgid()}"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from agent.launchers.accounts import Account
 from agent.work_folder import WorkFolder
 
 CONTAINER_FOLDER = PurePosixPath("/trainmaster")  # where a container sees the work folder
@@ -25,6 +26,7 @@ class LaunchOrder:
     gpus: tuple[str, ...] = ()  # uuids of the GPUs it may use
     cpus: int = 0  # 0 is no limit
     memory_bytes: int = 0  # 0 is no limit
+    account: Account | None = None  # it runs as this system user; None: as the agent's
 
 
 @dataclass(frozen=True, slots=True)

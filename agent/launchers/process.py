@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from agent.files import read_json, write_atomically
 from agent.launchers import limits, processes, shim
+from agent.launchers.accounts import give
 from agent.launchers.contract import Alive, Ended, LauncherError, LaunchOrder, NotStarted, Status
 from agent.launchers.exits import leave_exit, read_exit
 from agent.launchers.stopping import write_stop
@@ -44,10 +46,13 @@ class ProcessLauncher:
             "cgroup": applied.cgroup,
             "shim_cgroup": applied.shim_cgroup,
             "watch_memory_bytes": applied.watch_memory_bytes,
+            "account": None if order.account is None else dataclasses.asdict(order.account) | {"home": ""},
         }
         write_atomically(folder.launch_file, json.dumps(document).encode())
         with open(folder.launcher_log, "ab", buffering=0) as log:
             log.write(f"[trainmaster] limits: {applied.sentence}\n".encode())
+            if order.account is not None:
+                give(folder, order.account)  # the last that touches the folder by path
             try:
                 child = subprocess.Popen(
                     [sys.executable, "-I", shim.__file__, str(folder.control)],

@@ -22,11 +22,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 
 PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
 TICK_SECONDS = 0.1
 MEMORY_TICK_SECONDS = 1.0
 LAST_KILL_SECONDS = 20.0  # for processes that even SIGKILL does not end (stuck in the kernel)
@@ -122,14 +123,21 @@ class Shim:
         self.lease_grace = grace
 
     def spawn(self) -> int:
-        cgroup = self.order["cgroup"]
+        cgroup, account = self.order["cgroup"], self.order["account"]
 
         def enter() -> None:  # between fork and exec
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             if cgroup:
                 Path(cgroup, "cgroup.procs").write_text("0")
+            if account:
+                os.setgroups(account["groups"])
+                os.setgid(account["gid"])
+                os.setuid(account["uid"])
+                ctypes.CDLL(None).prctl(
+                    PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0
+                )  # sudo and its like give nothing back
 
-        with open(self.order["output"], "ab", buffering=0) as output:
+        with open_as(account, self.order["output"]) as output:
             # A group of its own inside this session: the group gets SIGTERM, this process does not.
             child = subprocess.Popen(
                 self.order["argv"],
@@ -219,6 +227,19 @@ class Shim:
         """Into launcher.log, which the agent opened before the job could put a link in its place."""
         with contextlib.suppress(OSError):
             os.write(2, f"[trainmaster] {sentence}\n".encode())
+
+
+def open_as(account: dict[str, Any] | None, path: str) -> IO[bytes]:
+    """With the rights of who will write to it: another job of its team may have put a link there."""
+    if account is None:
+        return open(path, "ab", buffering=0)
+    os.setegid(account["gid"])
+    os.seteuid(account["uid"])
+    try:
+        return open(path, "ab", buffering=0)
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
 
 
 def boot_ms() -> int:

@@ -46,6 +46,7 @@ def test_the_token_is_in_no_repr() -> None:
         ({"RENDEZVOUS_PORTS": "9-3"}, "must be LOW-HIGH"),
         ({"LABEL": "rack"}, 'label "rack" must be KEY=VALUE'),
         ({"INSECURE": "perhaps"}, "must be 1 or 0"),
+        ({"ISOLATION": "yes"}, 'isolation is "yes"; it must be none, user or containers'),
         ({"CERTIFICATE": "node.pem"}, "needs all three"),
         ({"CACHE_HIGH": "101"}, "cache_high is 101; it must be 1 to 100"),
         ({"CACHE_HIGH": "70", "CACHE_LOW": "75"}, "must not be above cache_high, which is 70"),
@@ -57,14 +58,17 @@ def test_a_bad_setting_is_refused_with_the_remedy(change: dict[str, str], senten
         load({}, environment)
 
 
-def test_jobs_inherit_paths_but_no_credentials() -> None:
-    inherited = inherited_environment(
-        {
-            "PATH": "/bin",
-            "NCCL_DEBUG": "INFO",
-            "TRAINMASTER_AGENT_TOKEN": "t",
-            "DATABASE_URL": "postgres://",
-            "AWS_SECRET_ACCESS_KEY": "k",
-        }
-    )
-    assert inherited == {"PATH": "/bin", "NCCL_DEBUG": "INFO"}
+def test_jobs_inherit_what_is_listed_and_what_the_operator_names() -> None:
+    environment = {
+        "PATH": "/bin",
+        "NCCL_DEBUG": "INFO",
+        "TRAINMASTER_AGENT_TOKEN": "t",
+        "DATABASE_URL": "postgres://",
+        "AWS_SECRET_ACCESS_KEY": "k",
+        "HF_TOKEN": "hf",
+        "HTTPS_PROXY": "http://user:password@proxy",
+        "HF_HOME": "/cache",
+    }
+    assert inherited_environment((), environment) == {"PATH": "/bin", "NCCL_DEBUG": "INFO"}
+    named = load({}, {**NEEDED, "TRAINMASTER_AGENT_JOB_ENVIRONMENT": "HF_HOME, OTHER"}).job_environment
+    assert set(inherited_environment(named, environment)) == {"PATH", "NCCL_DEBUG", "HF_HOME"}

@@ -106,6 +106,7 @@ def _launch(member: MemberWanted, spec: JobSpec) -> session_pb2.Launch:
     launch = session_pb2.Launch(
         job_id=member.job_id,
         job_name=member.job_name,
+        team=member.team,
         attempt=member.attempt,
         command=list(spec.command),
         strategy=spec.strategy.value,

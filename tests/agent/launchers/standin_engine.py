@@ -26,6 +26,7 @@ STATE = Path(sys.argv[1])
 WITH_VALUE = {
     "--name", "--label", "--network", "--ipc", "--ulimit", "--volume", "--workdir", "--memory", "--cpus",
     "--gpus", "--device", "--user", "--userns", "--env", "--time", "--type", "--format",
+    "--security-opt", "--cap-drop",
 }  # fmt: skip
 
 

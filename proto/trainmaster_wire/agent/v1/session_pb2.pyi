@@ -616,6 +616,7 @@ class Launch(_message.Message):
     HYPERPARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     CHECKPOINT_UPLOAD_URL_FIELD_NUMBER: _builtins.int
+    TEAM_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     job_name: _builtins.str
     attempt: _builtins.int
@@ -635,6 +636,8 @@ class Launch(_message.Message):
     seed: _builtins.int
     checkpoint_upload_url: _builtins.str
     """store folder that takes this job's checkpoints"""
+    team: _builtins.str
+    """slug; a node may run each team's jobs as a system user of its own"""
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -679,10 +682,11 @@ class Launch(_message.Message):
         hyperparameters_json: _builtins.str = ...,
         seed: _builtins.int | None = ...,
         checkpoint_upload_url: _builtins.str = ...,
+        team: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "code", b"code", "dataset", b"dataset", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint_interval_seconds", b"checkpoint_interval_seconds", "checkpoint_interval_steps", b"checkpoint_interval_steps", "checkpoint_keep_last", b"checkpoint_keep_last", "checkpoint_path", b"checkpoint_path", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "cpus_per_slot", b"cpus_per_slot", "dataset", b"dataset", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_slot_bytes", b"memory_per_slot_bytes", "node_rank", b"node_rank", "nodes", b"nodes", "resume", b"resume", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint_interval_seconds", b"checkpoint_interval_seconds", "checkpoint_interval_steps", b"checkpoint_interval_steps", "checkpoint_keep_last", b"checkpoint_keep_last", "checkpoint_path", b"checkpoint_path", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "cpus_per_slot", b"cpus_per_slot", "dataset", b"dataset", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_slot_bytes", b"memory_per_slot_bytes", "node_rank", b"node_rank", "nodes", b"nodes", "resume", b"resume", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015

@@ -115,8 +115,16 @@ class WorkFolder:
         inside = self.path / "tmp"
         if len(os.fsencode(inside)) <= LONGEST_TMP:
             return inside
-        digest = hashlib.blake2b(os.fsencode(self.path), digest_size=8).hexdigest()
-        return SHORT_TMP / f"trainmaster-{digest}"
+        return SHORT_TMP / f"trainmaster-{self._digest}"
+
+    @property
+    def machine_id(self) -> str:
+        """Unlike the attempt's id not that of another agent's part of the same gang on this machine."""
+        return f"{self.attempt_id}-{self._digest}"
+
+    @property
+    def _digest(self) -> str:
+        return hashlib.blake2b(os.fsencode(self.path), digest_size=8).hexdigest()
 
     @property
     def launcher_log(self) -> Path:

@@ -21,18 +21,18 @@ class Limits:
     sentence: str = "no limits on CPU or memory"
 
 
-def apply(attempt_id: str, memory_bytes: int, cpus: int, root: Path = CGROUP_ROOT) -> Limits:
+def apply(name: str, memory_bytes: int, cpus: int, root: Path = CGROUP_ROOT) -> Limits:
     """Prepares what the system allows and says what that is."""
     try:
-        return _cgroup(attempt_id, memory_bytes, cpus, root)
+        return _cgroup(name, memory_bytes, cpus, root)
     except OSError as error:
         return _watch(memory_bytes, cpus, f"no cgroup v2 here: {error.strerror or error}")
 
 
-def kill(attempt_id: str) -> None:
+def kill(name: str) -> None:
     """SIGKILL to all that is left in its cgroup, if it has one."""
     with contextlib.suppress(OSError):
-        (CGROUP_ROOT / GROUP / attempt_id / "cgroup.kill").write_text("1")
+        (CGROUP_ROOT / GROUP / name / "cgroup.kill").write_text("1")
 
 
 def release(cgroup: str) -> None:
@@ -41,7 +41,7 @@ def release(cgroup: str) -> None:
             Path(cgroup).rmdir()
 
 
-def _cgroup(attempt_id: str, memory_bytes: int, cpus: int, root: Path) -> Limits:
+def _cgroup(name: str, memory_bytes: int, cpus: int, root: Path) -> Limits:
     controllers = (root / "cgroup.controllers").read_text().split()
     if "memory" not in controllers:
         raise OSError(0, "the memory controller is not in cgroup v2")
@@ -50,7 +50,7 @@ def _cgroup(attempt_id: str, memory_bytes: int, cpus: int, root: Path) -> Limits
     wanted = " ".join(f"+{name}" for name in ("memory", "cpu") if name in controllers)
     for folder in (root, parent):
         (folder / "cgroup.subtree_control").write_text(wanted)
-    shims, own = parent / "shims", parent / attempt_id
+    shims, own = parent / "shims", parent / name
     shims.mkdir(exist_ok=True)
     own.mkdir(exist_ok=True)
     applied: list[str] = []

@@ -36,7 +36,7 @@ class ProcessLauncher:
         folder = order.folder
         if not isinstance(self.poll(folder), NotStarted):
             return
-        applied = limits.apply(folder.attempt_id, order.memory_bytes, order.cpus)
+        applied = limits.apply(folder.machine_id, order.memory_bytes, order.cpus)
         document = {
             "folder": str(folder.path),
             "lease": str(self._lease or ""),
@@ -82,8 +82,8 @@ class ProcessLauncher:
     def _clear(self, folder: WorkFolder) -> None:
         """Once, before the slots are given away."""
         if folder.path not in self._cleared:
-            limits.kill(folder.attempt_id)
-            processes.kill_marked(folder.attempt_id)
+            limits.kill(folder.machine_id)
+            processes.kill_marked(folder.attempt_id, folder.path)
             self._cleared.add(folder.path)
 
     def _bury(self, folder: WorkFolder) -> Ended:

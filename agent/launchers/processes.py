@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from pathlib import Path
 
 import psutil
 
-MARK = "TRAINMASTER_ATTEMPT"  # in the environment of everything an attempt runs
+# In the environment of everything an attempt runs. Agents that share a machine may run parts of one gang.
+MARK, FOLDER = "TRAINMASTER_ATTEMPT", "TRAINMASTER_DIR"
 _CREATE_TIME_TOLERANCE = 2.0  # the kernel's boot time is rounded, and moves when the clock is set
 _KILL_SECONDS = 20.0
 
@@ -33,23 +35,26 @@ def tree(pid: int) -> list[psutil.Process]:
         return []
 
 
-def marked(attempt_id: str) -> list[psutil.Process]:
-    """Every living process that was started for this attempt, wherever it hangs now."""
+def marked(attempt_id: str, folder: Path | None = None) -> list[psutil.Process]:
+    """Every living process that was started for this attempt (in this folder), wherever it hangs now."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
                 continue
-            if process.environ().get(MARK) == attempt_id:
+            environment = process.environ()
+            if environment.get(MARK) == attempt_id and (
+                folder is None or environment.get(FOLDER) == str(folder)
+            ):
                 found.append(process)
     return found
 
 
-def kill_marked(attempt_id: str) -> int:
+def kill_marked(attempt_id: str, folder: Path) -> int:
     """SIGKILL until none is left; how many there were."""
     killed: set[int] = set()
     deadline = time.monotonic() + _KILL_SECONDS
-    while (left := marked(attempt_id)) and time.monotonic() < deadline:
+    while (left := marked(attempt_id, folder)) and time.monotonic() < deadline:
         for process in left:
             killed.add(process.pid)
             with contextlib.suppress(psutil.Error):

@@ -64,7 +64,9 @@ def refused_where_not_root() -> bool:
 def test_a_job_runs_as_its_teams_user_in_a_folder_that_is_its_own(data: Path) -> None:
     if refused_where_not_root():
         return
-    script = "id -u; id -G; sudo -n true 2>&- || echo no sudo; echo x > $TRAINMASTER_DIR/checkpoints/x; exit 3"
+    script = (
+        "id -u; id -G; sudo -n true 2>&- || echo no sudo; echo x > $TRAINMASTER_DIR/checkpoints/x; exit 3"
+    )
     launcher, folder = started(data, VISION, script)
     assert until_ended(launcher, folder).exit_code == 3
     assert folder.rank_log(0).read_text() == "64801\n64801\nno sudo\n"
@@ -127,7 +129,9 @@ def test_a_team_without_a_user_on_the_node_is_refused_with_the_command(tmp_path:
 def test_a_node_for_containers_only_refuses_a_process_job(tmp_path: Path) -> None:
     folder = WorkFolders(tmp_path).of("att-test-process")
     facts = replace(FACTS, isolation=Isolation.CONTAINERS)
-    with pytest.raises(PreparationError, match=r"containers only.* give the job a container_image") as refusal:
+    with pytest.raises(
+        PreparationError, match=r"containers only.* give the job a container_image"
+    ) as refusal:
         prepare(folder, LAUNCH, facts, lambda *_: None, Event())
     assert refusal.value.end is EndKind.SCRIPT
     image = replace(LAUNCH, container_image="pytorch:2")

@@ -15,7 +15,7 @@ import pytest
 from agent.launchers import limits, processes
 from agent.launchers.contract import Alive
 from agent.launchers.process import ProcessLauncher
-from agent.work_folder import WorkFolder
+from agent.work_folder import WorkFolder, WorkFolders
 from tests.agent.launchers.conftest import order, until_ended, until_logged
 
 
@@ -165,3 +165,18 @@ def test_a_job_that_forges_its_end_after_a_restart_of_the_agent_keeps_nothing_al
     launcher.poll(folder)  # reaps its child
     until_ended(later, folder)
     assert processes.marked(folder.attempt_id) == []
+
+
+def test_the_end_of_one_part_of_a_gang_leaves_another_part_on_this_machine_alone(
+    launcher: ProcessLauncher, folder: WorkFolder, tmp_path: Path
+) -> None:
+    """Several agents on one machine, as `trainmaster up` starts them."""
+    other = WorkFolders(tmp_path / "other").of(folder.attempt_id)
+    other.create()
+    launcher.start(order(launcher, other, "echo here; sleep 300"))
+    until_logged(other, "here")
+    launcher.start(order(launcher, folder, "exit 0"))
+    assert until_ended(launcher, folder).exit_code == 0
+    assert isinstance(launcher.poll(other), Alive)
+    launcher.stop(other, 0)
+    assert until_ended(launcher, other).killed_after_grace

@@ -111,6 +111,7 @@ class Node:
             receive_cap=config.receive_cap,
             send_cap=config.send_cap,
             versions=self._versions,
+            hardware_faults=self._slots.faults,
         )
 
     def certificate_request(self) -> bytes:
@@ -179,6 +180,8 @@ class Node:
                     temperature_celsius=slot.temperature_celsius,
                     ecc_corrected=slot.ecc_corrected,
                     ecc_uncorrected=slot.ecc_uncorrected,
+                    ecc_corrected_lifetime=slot.ecc_corrected_lifetime,
+                    ecc_uncorrected_lifetime=slot.ecc_uncorrected_lifetime,
                 )
                 for slot in self._sample.slots
             ],

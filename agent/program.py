@@ -126,6 +126,8 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     node.equip(supervisor, deployments, port, activations)
     await supervisor.adopt_all()
     log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
+    for fault in slots.faults:
+        log.error("%s", fault)
     duties = (session.run(), pusher.run(), node.sample(), lease.keep())
     tasks = [asyncio.create_task(work) for work in duties]
     if config.notice_url:

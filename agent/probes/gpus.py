@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -30,8 +30,16 @@ class GpuReading:
     utilisation: float | None = None  # 0..1
     memory_used_bytes: int | None = None
     temperature_celsius: float | None = None
-    ecc_corrected: int | None = None
+    ecc_corrected: int | None = None  # since the driver was loaded
     ecc_uncorrected: int | None = None
+    ecc_corrected_lifetime: int | None = None
+    ecc_uncorrected_lifetime: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    gpus: tuple[Gpu, ...]
+    faults: tuple[str, ...]  # a sentence for each GPU that is there but does not answer
 
 
 class Nvml:
@@ -57,23 +65,25 @@ class Nvml:
         version = self._ask(self._library.nvmlSystemGetDriverVersion)
         return "" if version is None else _text(version)
 
-    def gpus(self) -> tuple[Gpu, ...]:
+    def gpus(self) -> Gpus:
+        """A GPU that fell off the bus is a fault, and the others keep their numbers."""
+        gpus: dict[int, Gpu] = {}
+        handles: dict[int, Any] = {}
+        faults = []
+        for index in range(self._library.nvmlDeviceGetCount()):
+            try:
+                handles[index], gpus[index] = self._gpu(index)
+            except self._library.NVMLError as error:
+                faults.append(f"GPU {index} does not answer and is not offered: {error}.")
+        islands = self._islands(list(handles.values()))
+        found = (replace(gpu, island=island) for gpu, island in zip(gpus.values(), islands, strict=True))
+        return Gpus(tuple(found), tuple(faults))
+
+    def _gpu(self, index: int) -> tuple[Any, Gpu]:
         nvml = self._library
-        found = []
-        handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-        island = self._islands(handles)
-        for index, handle in enumerate(handles):
-            memory = nvml.nvmlDeviceGetMemoryInfo(handle).total
-            found.append(
-                Gpu(
-                    index,
-                    _text(nvml.nvmlDeviceGetName(handle)),
-                    _text(nvml.nvmlDeviceGetUUID(handle)),
-                    int(memory),
-                    island[index],
-                )
-            )
-        return tuple(found)
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        name, uuid = _text(nvml.nvmlDeviceGetName(handle)), _text(nvml.nvmlDeviceGetUUID(handle))
+        return handle, Gpu(index, name, uuid, int(nvml.nvmlDeviceGetMemoryInfo(handle).total))
 
     def _islands(self, handles: list[Any]) -> tuple[int, ...]:
         """By NVLink from GPU to GPU, over switches or not; what a driver does not tell counts as no link."""
@@ -96,18 +106,23 @@ class Nvml:
             return GpuReading()
         utilisation = self._ask(nvml.nvmlDeviceGetUtilizationRates, handle)
         memory = self._ask(nvml.nvmlDeviceGetMemoryInfo, handle)
+        corrected, uncorrected = (
+            nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED,
+            nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+        )
         temperature = self._ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
         return GpuReading(
             utilisation=None if utilisation is None else utilisation.gpu / 100,
             memory_used_bytes=None if memory is None else int(memory.used),
             temperature_celsius=None if temperature is None else float(temperature),
-            ecc_corrected=self._ecc(handle, nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED),
-            ecc_uncorrected=self._ecc(handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED),
+            ecc_corrected=self._ecc(handle, corrected, nvml.NVML_VOLATILE_ECC),
+            ecc_uncorrected=self._ecc(handle, uncorrected, nvml.NVML_VOLATILE_ECC),
+            ecc_corrected_lifetime=self._ecc(handle, corrected, nvml.NVML_AGGREGATE_ECC),
+            ecc_uncorrected_lifetime=self._ecc(handle, uncorrected, nvml.NVML_AGGREGATE_ECC),
         )
 
-    def _ecc(self, handle: Any, kind: int) -> int | None:
-        nvml = self._library
-        count = self._ask(nvml.nvmlDeviceGetTotalEccErrors, handle, kind, nvml.NVML_AGGREGATE_ECC)
+    def _ecc(self, handle: Any, kind: int, counter: int) -> int | None:
+        count = self._ask(self._library.nvmlDeviceGetTotalEccErrors, handle, kind, counter)
         return None if count is None else int(count)
 
     def _ask(self, question: Any, *arguments: Any) -> Any:

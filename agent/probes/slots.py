@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import psutil
 
-from agent.probes.gpus import Nvml, slug
+from agent.probes.gpus import Gpus, Nvml, slug
 
 CPU_TYPE = "cpu"
+UNKNOWN_TYPE = "gpu-failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,11 @@ class Slot:
 class Slots:
     gpu_type: str
     slots: tuple[Slot, ...]
+    faults: tuple[str, ...] = ()  # sentences
+
+    @property
+    def are_gpus(self) -> bool:
+        return bool(self.gpu_uuids or self.faults)
 
     @property
     def gpu_uuids(self) -> dict[int, str]:
@@ -51,10 +57,14 @@ def find_slots(nvml: Nvml | None, count: int, gpu_type: str, island_slots: int =
 
 
 def _find(nvml: Nvml | None, count: int, gpu_type: str) -> Slots:
-    gpus = nvml.gpus() if nvml is not None and count == 0 else ()
-    if gpus:
-        slots = tuple(Slot(gpu.index, gpu.name, gpu.uuid, gpu.memory_bytes, gpu.island) for gpu in gpus)
-        return Slots(gpu_type or slug(gpus[0].name, gpus[0].memory_bytes), slots)
+    found = nvml.gpus() if nvml is not None and count == 0 else Gpus((), ())
+    if found.gpus:
+        slots = tuple(Slot(gpu.index, gpu.name, gpu.uuid, gpu.memory_bytes, gpu.island) for gpu in found.gpus)
+        first = found.gpus[0]
+        return Slots(gpu_type or slug(first.name, first.memory_bytes), slots, found.faults)
+    if found.faults:
+        # A machine of GPUs whose every GPU is lost has nothing to offer; its CPUs are not what jobs expect of it.
+        return Slots(gpu_type or UNKNOWN_TYPE, (), found.faults)
     count = count or usable_cpus()
     share = psutil.virtual_memory().total // count
     return Slots(gpu_type or CPU_TYPE, tuple(Slot(index, "CPU slot", "", share) for index in range(count)))

@@ -20,8 +20,10 @@ class SlotReading:
     utilisation: float | None = None
     memory_used_bytes: int | None = None
     temperature_celsius: float | None = None
-    ecc_corrected: int | None = None
+    ecc_corrected: int | None = None  # since the driver was loaded
     ecc_uncorrected: int | None = None
+    ecc_corrected_lifetime: int | None = None
+    ecc_uncorrected_lifetime: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Probe:
         return Telemetry(
             disk_free_bytes=max(1, psutil.disk_usage(str(self._data)).free),  # 0 means that nobody has looked
             memory_used_bytes=memory.total - memory.available,
-            slots=self._gpu_slots() if self._slots.gpu_uuids else self._cpu_slots(occupants),
+            slots=self._gpu_slots() if self._slots.are_gpus else self._cpu_slots(occupants),
         )
 
     def _gpu_slots(self) -> tuple[SlotReading, ...]:
@@ -68,6 +70,8 @@ class Probe:
                     gpu.temperature_celsius,
                     gpu.ecc_corrected,
                     gpu.ecc_uncorrected,
+                    gpu.ecc_corrected_lifetime,
+                    gpu.ecc_uncorrected_lifetime,
                 )
             )
         return tuple(readings)

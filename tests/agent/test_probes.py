@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from agent.probes.gpus import GpuReading, Nvml, slug
 from agent.probes.network import interface_of
 from agent.probes.slots import find_slots, usable_cpus
+from agent.probes.telemetry import Probe
 
 GIB = 1 << 30
 
@@ -35,7 +37,7 @@ def test_a_gpu_type_is_named_by_model_and_memory(name: str, memory: int, expecte
 class Driver:
     """As much of pynvml as is asked for, with one GPU that has no ECC and one that fell off the bus."""
 
-    NVML_TEMPERATURE_GPU, NVML_AGGREGATE_ECC = 0, 1
+    NVML_TEMPERATURE_GPU, NVML_VOLATILE_ECC, NVML_AGGREGATE_ECC = 0, 0, 1
     NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK = 2, 0
     NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED = 0, 1
 
@@ -46,11 +48,11 @@ class Driver:
         return 2
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:
-        if index == 1 and self.lost:
+        if self.lost and index + self.first >= 1:
             raise self.NVMLError("GPU is lost")
         return index
 
-    lost = False
+    lost, first = False, 0
 
     def nvmlDeviceGetName(self, handle: int) -> str:
         return "NVIDIA A100-SXM4-80GB"
@@ -73,7 +75,11 @@ class Driver:
         return 61
 
     def nvmlDeviceGetTotalEccErrors(self, handle: int, kind: int, counter: int) -> int:
-        raise self.NVMLError("not supported")
+        if not self.ecc:
+            raise self.NVMLError("not supported")
+        return self.ecc[kind, counter]
+
+    ecc: dict[tuple[int, int], int] = {}  # by kind of error and counter
 
 
 def test_gpus_are_slots_and_what_they_do_not_measure_is_absent() -> None:
@@ -84,6 +90,40 @@ def test_gpus_are_slots_and_what_they_do_not_measure_is_absent() -> None:
     assert nvml.read(0) == GpuReading(0.5, 3 * GIB, 61.0, None, None)
     driver.lost = True
     assert nvml.read(1) == GpuReading()
+
+
+def test_memory_errors_are_told_by_kind_and_by_age() -> None:
+    driver = Driver()
+    corrected, uncorrected = (
+        driver.NVML_MEMORY_ERROR_TYPE_CORRECTED,
+        driver.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
+    )
+    driver.ecc = {
+        (corrected, driver.NVML_VOLATILE_ECC): 3,
+        (uncorrected, driver.NVML_VOLATILE_ECC): 1,
+        (corrected, driver.NVML_AGGREGATE_ECC): 700,
+        (uncorrected, driver.NVML_AGGREGATE_ECC): 20,
+    }
+    reading = Nvml(driver).read(0)
+    assert (reading.ecc_corrected, reading.ecc_uncorrected) == (3, 1)
+    assert (reading.ecc_corrected_lifetime, reading.ecc_uncorrected_lifetime) == (700, 20)
+
+
+def test_a_gpu_that_fell_off_the_bus_is_reported_and_the_others_are_offered() -> None:
+    driver = Driver()
+    driver.lost = True
+    found = find_slots(Nvml(driver), 0, "")
+    assert (found.gpu_type, found.gpu_uuids) == ("a100-80gb", {0: "GPU-0"})
+    assert found.faults == ("GPU 1 does not answer and is not offered: GPU is lost.",)
+
+
+def test_a_machine_whose_every_gpu_is_lost_does_not_offer_its_cpus_instead(tmp_path: Path) -> None:
+    driver = Driver()
+    driver.lost, driver.first = True, 1
+    nvml = Nvml(driver)
+    found = find_slots(nvml, 0, "")
+    assert (found.slots, len(found.faults)) == ((), 2)
+    assert Probe(found, nvml, tmp_path).read(()).slots == ()
 
 
 def test_gpus_that_nvlink_joins_are_of_one_island() -> None:
@@ -110,15 +150,3 @@ def test_a_machine_without_gpus_has_a_slot_for_each_core() -> None:
 def test_the_interface_is_the_one_that_has_the_address() -> None:
     assert interface_of("127.0.0.1") == "lo"
     assert interface_of("host.that.does.not.exist.invalid") == ""
-
-
-@pytest.mark.gpu
-def test_a_real_gpu_tells_what_it_is() -> None:
-    nvml = Nvml.open()
-    if nvml is None:
-        pytest.skip("no NVIDIA GPU here")
-    found = find_slots(nvml, 0, "")
-    assert all(slot.uuid.startswith("GPU-") and slot.memory_bytes > GIB for slot in found.slots)
-    reading = nvml.read(0)
-    assert reading.utilisation is not None
-    assert 0 <= reading.utilisation <= 1

@@ -46,6 +46,10 @@ class NodeOut(serializers.Serializer):
         child=serializers.CharField(),
         help_text="of what runs its jobs: python, torch, cuda, nccl, driver; absent where it has none",
     )
+    hardware_faults = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="sentences: GPUs that do not answer; they are not among the slots",
+    )
     last_seen_ms = serializers.IntegerField(source="seen_ms")
     jobs = NodeJob(many=True)
 

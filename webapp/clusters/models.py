@@ -16,7 +16,10 @@ class Node(models.Model):
     memory_bytes = models.BigIntegerField()
     disk_bytes = models.BigIntegerField()
     agent_version = models.CharField(max_length=40)
-    versions = models.JSONField(default=dict, help_text="of what runs jobs: python, torch, cuda, nccl, driver")
+    versions = models.JSONField(
+        default=dict, help_text="of what runs jobs: python, torch, cuda, nccl, driver"
+    )
+    hardware_faults = models.JSONField(default=list, help_text="sentences: GPUs that do not answer")
     address = models.CharField(max_length=255)
     transfer_port = models.PositiveIntegerField()
     rendezvous_port_low = models.PositiveIntegerField()

@@ -1,7 +1,7 @@
 """Nodes as their pages show them: rows, slots and telemetry brought together in a fixed number of queries."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,13 @@ from webapp.quotas.queries import Holder
 
 ANOTHER_TEAM = "another team"
 ATTENTION = [NodeState.LOST, NodeState.SUSPECT, NodeState.DRAINING, NodeState.DRAINED, NodeState.READY]
-VERSIONS = {"python": "Python", "torch": "PyTorch", "cuda": "CUDA of PyTorch", "nccl": "NCCL", "driver": "GPU driver"}
+VERSIONS = {
+    "python": "Python",
+    "torch": "PyTorch",
+    "cuda": "CUDA of PyTorch",
+    "nccl": "NCCL",
+    "driver": "GPU driver",
+}
 SILENT = Telemetry(disk_free_bytes=0, memory_used_bytes=0)
 
 
@@ -75,6 +81,7 @@ def row(actor: Actor, seen: Seen, node: Node) -> dict[str, Any]:
         "memory_total": node.memory_bytes,
         "agent_version": node.agent_version,
         "versions": node.versions,
+        "hardware_faults": node.hardware_faults,
         "seen_ms": seen.seen_ms.get(node.id),
         "joined_ms": node.joined_ms,
         "labels": [f"{name}={value}" for name, value in sorted(node.all_labels.items())],
@@ -113,21 +120,56 @@ def _measured(telemetry: Telemetry | None, busy_slots: set[int]) -> dict[str, An
     counted = [slot for slot in said.slots if slot.index in busy_slots] or list(said.slots)
     used = [slot.utilisation for slot in counted if slot.utilisation is not None]
     hottest = [slot.temperature_celsius for slot in said.slots if slot.temperature_celsius is not None]
-    ecc = [_ecc(slot) for slot in said.slots]
-    known = [errors for errors in ecc if errors is not None]
     return {
         "utilisation": 100 * sum(used) / len(used) if used else None,
         "temperature": round(max(hottest)) if hottest else None,
-        "ecc": sum(known) if known else None,
+        "ecc": _sum(_ecc(slot) for slot in said.slots),
         "memory_used": telemetry.memory_used_bytes if telemetry else None,
         "disk_free": telemetry.disk_free_bytes if telemetry else None,
     }
 
 
-def _ecc(slot: SlotTelemetry) -> int | None:
+@dataclass(frozen=True, slots=True)
+class EccErrors:
+    """Memory errors of one GPU or of several. Uncorrected ones cost a job its results; corrected ones are a warning."""
+
+    corrected: int
+    uncorrected: int
+    corrected_lifetime: int | None
+    uncorrected_lifetime: int | None
+
+    @property
+    def note(self) -> str:
+        if self.uncorrected_lifetime is None:
+            return "since the driver was loaded"
+        return (
+            f"since the driver was loaded; in its lifetime {self.uncorrected_lifetime:,} uncorrected,"
+            f" {self.corrected_lifetime or 0:,} corrected"
+        )
+
+
+def _ecc(slot: SlotTelemetry) -> EccErrors | None:
     if slot.ecc_corrected is None and slot.ecc_uncorrected is None:
         return None
-    return (slot.ecc_corrected or 0) + (slot.ecc_uncorrected or 0)
+    return EccErrors(
+        slot.ecc_corrected or 0,
+        slot.ecc_uncorrected or 0,
+        slot.ecc_corrected_lifetime,
+        slot.ecc_uncorrected_lifetime,
+    )
+
+
+def _sum(errors: Iterable[EccErrors | None]) -> EccErrors | None:
+    known = [each for each in errors if each is not None]
+    if not known:
+        return None
+    lifetimes = [each for each in known if each.uncorrected_lifetime is not None]
+    return EccErrors(
+        sum(each.corrected for each in known),
+        sum(each.uncorrected for each in known),
+        sum(each.corrected_lifetime or 0 for each in lifetimes) if lifetimes else None,
+        sum(each.uncorrected_lifetime or 0 for each in lifetimes) if lifetimes else None,
+    )
 
 
 def _jobs(actor: Actor, seen: Seen, slots: Sequence[SlotUse]) -> list[dict[str, str]]:
@@ -227,8 +269,14 @@ def node_kpis(node: Mapping[str, Any]) -> list[dict[str, Any]]:
             {"label": "Hottest slot", "value": f"{node['temperature']} °C", "note": "as its hardware says"}
         )
     if node["ecc"] is not None:
+        errors: EccErrors = node["ecc"]
         found.append(
-            {"label": "ECC errors", "value": f"{node['ecc']:,}", "note": "since the driver was loaded"}
+            {
+                "label": "ECC errors",
+                "value": f"{errors.uncorrected:,} uncorrected, {errors.corrected:,} corrected",
+                "note": errors.note,
+                "tone": "bad" if errors.uncorrected else "",
+            }
         )
     return found
 
@@ -247,6 +295,7 @@ def facts(node: Node) -> list[tuple[str, str]]:
         ("Disk", format_bytes(node.disk_bytes)),
         ("Agent", node.agent_version),
         *((label, node.versions[name]) for name, label in VERSIONS.items() if name in node.versions),
+        *(("Failed hardware", fault) for fault in node.hardware_faults),
         ("Credential", "revoked" if node.revoked_ms is not None else "valid"),
     ]
 

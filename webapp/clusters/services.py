@@ -256,9 +256,11 @@ _FIELDS = (
 
 def _describe(node: Node, description: NodeDescription) -> bool:
     """Put the description on the row; whether anything differed."""
-    differs = [name for name in _FIELDS if getattr(node, name) != getattr(description, name)]
+    said = {name: getattr(description, name) for name in _FIELDS}
+    said["hardware_faults"] = list(description.hardware_faults)
+    differs = [name for name, value in said.items() if getattr(node, name) != value]
     for name in differs:
-        setattr(node, name, getattr(description, name))
+        setattr(node, name, said[name])
     return bool(differs)
 
 

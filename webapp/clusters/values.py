@@ -31,6 +31,7 @@ class NodeDescription:
     receive_cap: int = 0  # bytes per second of models; 0 is no cap
     send_cap: int = 0
     versions: dict[str, str] = field(default_factory=dict)  # python, torch, cuda, nccl, driver
+    hardware_faults: tuple[str, ...] = ()  # sentences
 
 
 WORKER_LABEL = "worker_id"  # under which a node without the agent goes by the name it gave itself
@@ -73,8 +74,10 @@ class SlotTelemetry:
     utilisation: float | None = None  # 0..1
     memory_used_bytes: int | None = None
     temperature_celsius: float | None = None
-    ecc_corrected: int | None = None
+    ecc_corrected: int | None = None  # since the driver was loaded
     ecc_uncorrected: int | None = None
+    ecc_corrected_lifetime: int | None = None
+    ecc_uncorrected_lifetime: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

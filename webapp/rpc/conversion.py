@@ -25,6 +25,7 @@ def description(node: enrolment_pb2.NodeDescription) -> NodeDescription:
         receive_cap=node.receive_cap,
         send_cap=node.send_cap,
         versions=dict(node.versions),
+        hardware_faults=tuple(node.hardware_faults),
     )
 
 
@@ -40,6 +41,8 @@ def telemetry(heartbeat: session_pb2.Heartbeat) -> Telemetry:
                 temperature_celsius=_optional(slot, "temperature_celsius"),
                 ecc_corrected=_optional(slot, "ecc_corrected"),
                 ecc_uncorrected=_optional(slot, "ecc_uncorrected"),
+                ecc_corrected_lifetime=_optional(slot, "ecc_corrected_lifetime"),
+                ecc_uncorrected_lifetime=_optional(slot, "ecc_uncorrected_lifetime"),
             )
             for slot in heartbeat.slots
         ),

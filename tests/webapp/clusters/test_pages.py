@@ -18,13 +18,16 @@ Join = Callable[..., Node]
 Browser = Callable[[User], Client]
 
 
+ECC = {"ecc_corrected": 2, "ecc_uncorrected": 1, "ecc_corrected_lifetime": 900, "ecc_uncorrected_lifetime": 4}
+
+
 @pytest.fixture
 def busy(cast: Cast, node: Join, vision: Team) -> Node:
     """A node on which a job of alice holds one of two slots."""
     one = node("node-1", slots=2)
     services.assign_slots({"att-1": [(one.id, [0])]})
     quotas.open_entries([Holding("att-1", "job-secret", one.id, "vision", cast.owner.pk, "cpu", 1)], at_ms=0)
-    slots = (SlotTelemetry(0, 0.9, temperature_celsius=61.4, ecc_corrected=2), SlotTelemetry(1, 0.1))
+    slots = (SlotTelemetry(0, 0.9, temperature_celsius=61.4, **ECC), SlotTelemetry(1, 0.1))
     asyncio.run(services.heartbeat(one.id, Telemetry(5 * 2**30, 2**30, slots)))
     return one
 
@@ -54,6 +57,20 @@ def test_the_numbers_of_the_hardware_are_on_the_page(busy: Node, cast: Cast, bro
     assert "90 %" in page
     assert "61 °C" in page
     assert "5 GiB" in page
+    assert "1 uncorrected, 2 corrected" in page
+    assert "since the driver was loaded; in its lifetime 4 uncorrected, 900 corrected" in page
+
+
+def test_a_gpu_that_does_not_answer_is_named_on_the_pages_and_in_the_api(
+    node: Join, cast: Cast, browser: Browser, api: Callable[..., APIClient]
+) -> None:
+    fault = "GPU 3 does not answer and is not offered: GPU is lost."
+    one = node()
+    services.hello(one.id, replace(description(), hardware_faults=(fault,)))
+    for address in ("/nodes/", f"/nodes/{one.id}/"):
+        assert fault in browser(cast.member).get(address).content.decode()
+    (seen,) = api(cast.member).get("/api/v1/nodes").json()["results"]
+    assert seen["hardware_faults"] == [fault]
 
 
 def test_the_page_says_why_a_node_with_a_full_disk_takes_no_jobs(

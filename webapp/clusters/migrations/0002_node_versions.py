@@ -4,15 +4,16 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('clusters', '0001_initial'),
+        ("clusters", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='node',
-            name='versions',
-            field=models.JSONField(default=dict, help_text='of what runs jobs: python, torch, cuda, nccl, driver'),
+            model_name="node",
+            name="versions",
+            field=models.JSONField(
+                default=dict, help_text="of what runs jobs: python, torch, cuda, nccl, driver"
+            ),
         ),
     ]

@@ -131,6 +131,7 @@ class NodeDescription(_message.Message):
     RECEIVE_CAP_FIELD_NUMBER: _builtins.int
     SEND_CAP_FIELD_NUMBER: _builtins.int
     VERSIONS_FIELD_NUMBER: _builtins.int
+    HARDWARE_FAULTS_FIELD_NUMBER: _builtins.int
     hostname: _builtins.str
     rack: _builtins.str
     block: _builtins.str
@@ -158,6 +159,10 @@ class NodeDescription(_message.Message):
     def versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """python, torch, cuda and nccl of the Python that runs jobs, driver; absent: not there"""
 
+    @_builtins.property
+    def hardware_faults(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """sentences: a GPU that the driver no longer reaches; it is not among the slots"""
+
     def __init__(
         self,
         *,
@@ -178,10 +183,11 @@ class NodeDescription(_message.Message):
         receive_cap: _builtins.int = ...,
         send_cap: _builtins.int = ...,
         versions: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        hardware_faults: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agent_version", b"agent_version", "block", b"block", "cpus", b"cpus", "disk_bytes", b"disk_bytes", "gpu_type", b"gpu_type", "hostname", b"hostname", "labels", b"labels", "memory_bytes", b"memory_bytes", "rack", b"rack", "receive_cap", b"receive_cap", "rendezvous_port_high", b"rendezvous_port_high", "rendezvous_port_low", b"rendezvous_port_low", "send_cap", b"send_cap", "slots", b"slots", "transfer_port", b"transfer_port", "versions", b"versions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agent_version", b"agent_version", "block", b"block", "cpus", b"cpus", "disk_bytes", b"disk_bytes", "gpu_type", b"gpu_type", "hardware_faults", b"hardware_faults", "hostname", b"hostname", "labels", b"labels", "memory_bytes", b"memory_bytes", "rack", b"rack", "receive_cap", b"receive_cap", "rendezvous_port_high", b"rendezvous_port_high", "rendezvous_port_low", b"rendezvous_port_low", "send_cap", b"send_cap", "slots", b"slots", "transfer_port", b"transfer_port", "versions", b"versions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -133,6 +133,8 @@ class SlotTelemetry(_message.Message):
     TEMPERATURE_CELSIUS_FIELD_NUMBER: _builtins.int
     ECC_CORRECTED_FIELD_NUMBER: _builtins.int
     ECC_UNCORRECTED_FIELD_NUMBER: _builtins.int
+    ECC_CORRECTED_LIFETIME_FIELD_NUMBER: _builtins.int
+    ECC_UNCORRECTED_LIFETIME_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     utilisation: _builtins.float
     """Fields the hardware does not have are absent.
@@ -141,7 +143,11 @@ class SlotTelemetry(_message.Message):
     memory_used_bytes: _builtins.int
     temperature_celsius: _builtins.float
     ecc_corrected: _builtins.int
+    """memory errors since the driver was loaded"""
     ecc_uncorrected: _builtins.int
+    ecc_corrected_lifetime: _builtins.int
+    """since the GPU was made"""
+    ecc_uncorrected_lifetime: _builtins.int
     def __init__(
         self,
         *,
@@ -151,15 +157,21 @@ class SlotTelemetry(_message.Message):
         temperature_celsius: _builtins.float | None = ...,
         ecc_corrected: _builtins.int | None = ...,
         ecc_uncorrected: _builtins.int | None = ...,
+        ecc_corrected_lifetime: _builtins.int | None = ...,
+        ecc_uncorrected_lifetime: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ecc_corrected", b"_ecc_corrected", "_ecc_uncorrected", b"_ecc_uncorrected", "_memory_used_bytes", b"_memory_used_bytes", "_temperature_celsius", b"_temperature_celsius", "_utilisation", b"_utilisation", "ecc_corrected", b"ecc_corrected", "ecc_uncorrected", b"ecc_uncorrected", "memory_used_bytes", b"memory_used_bytes", "temperature_celsius", b"temperature_celsius", "utilisation", b"utilisation"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ecc_corrected", b"_ecc_corrected", "_ecc_corrected_lifetime", b"_ecc_corrected_lifetime", "_ecc_uncorrected", b"_ecc_uncorrected", "_ecc_uncorrected_lifetime", b"_ecc_uncorrected_lifetime", "_memory_used_bytes", b"_memory_used_bytes", "_temperature_celsius", b"_temperature_celsius", "_utilisation", b"_utilisation", "ecc_corrected", b"ecc_corrected", "ecc_corrected_lifetime", b"ecc_corrected_lifetime", "ecc_uncorrected", b"ecc_uncorrected", "ecc_uncorrected_lifetime", b"ecc_uncorrected_lifetime", "memory_used_bytes", b"memory_used_bytes", "temperature_celsius", b"temperature_celsius", "utilisation", b"utilisation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ecc_corrected", b"_ecc_corrected", "_ecc_uncorrected", b"_ecc_uncorrected", "_memory_used_bytes", b"_memory_used_bytes", "_temperature_celsius", b"_temperature_celsius", "_utilisation", b"_utilisation", "ecc_corrected", b"ecc_corrected", "ecc_uncorrected", b"ecc_uncorrected", "index", b"index", "memory_used_bytes", b"memory_used_bytes", "temperature_celsius", b"temperature_celsius", "utilisation", b"utilisation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ecc_corrected", b"_ecc_corrected", "_ecc_corrected_lifetime", b"_ecc_corrected_lifetime", "_ecc_uncorrected", b"_ecc_uncorrected", "_ecc_uncorrected_lifetime", b"_ecc_uncorrected_lifetime", "_memory_used_bytes", b"_memory_used_bytes", "_temperature_celsius", b"_temperature_celsius", "_utilisation", b"_utilisation", "ecc_corrected", b"ecc_corrected", "ecc_corrected_lifetime", b"ecc_corrected_lifetime", "ecc_uncorrected", b"ecc_uncorrected", "ecc_uncorrected_lifetime", b"ecc_uncorrected_lifetime", "index", b"index", "memory_used_bytes", b"memory_used_bytes", "temperature_celsius", b"temperature_celsius", "utilisation", b"utilisation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ecc_corrected: _TypeAlias = _typing.Literal["ecc_corrected"]  # noqa: Y015
     _WhichOneofArgType__ecc_corrected: _TypeAlias = _typing.Literal["_ecc_corrected", b"_ecc_corrected"]  # noqa: Y015
+    _WhichOneofReturnType__ecc_corrected_lifetime: _TypeAlias = _typing.Literal["ecc_corrected_lifetime"]  # noqa: Y015
+    _WhichOneofArgType__ecc_corrected_lifetime: _TypeAlias = _typing.Literal["_ecc_corrected_lifetime", b"_ecc_corrected_lifetime"]  # noqa: Y015
     _WhichOneofReturnType__ecc_uncorrected: _TypeAlias = _typing.Literal["ecc_uncorrected"]  # noqa: Y015
     _WhichOneofArgType__ecc_uncorrected: _TypeAlias = _typing.Literal["_ecc_uncorrected", b"_ecc_uncorrected"]  # noqa: Y015
+    _WhichOneofReturnType__ecc_uncorrected_lifetime: _TypeAlias = _typing.Literal["ecc_uncorrected_lifetime"]  # noqa: Y015
+    _WhichOneofArgType__ecc_uncorrected_lifetime: _TypeAlias = _typing.Literal["_ecc_uncorrected_lifetime", b"_ecc_uncorrected_lifetime"]  # noqa: Y015
     _WhichOneofReturnType__memory_used_bytes: _TypeAlias = _typing.Literal["memory_used_bytes"]  # noqa: Y015
     _WhichOneofArgType__memory_used_bytes: _TypeAlias = _typing.Literal["_memory_used_bytes", b"_memory_used_bytes"]  # noqa: Y015
     _WhichOneofReturnType__temperature_celsius: _TypeAlias = _typing.Literal["temperature_celsius"]  # noqa: Y015
@@ -169,7 +181,11 @@ class SlotTelemetry(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ecc_corrected) -> _WhichOneofReturnType__ecc_corrected | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ecc_corrected_lifetime) -> _WhichOneofReturnType__ecc_corrected_lifetime | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ecc_uncorrected) -> _WhichOneofReturnType__ecc_uncorrected | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ecc_uncorrected_lifetime) -> _WhichOneofReturnType__ecc_uncorrected_lifetime | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__memory_used_bytes) -> _WhichOneofReturnType__memory_used_bytes | None: ...
     @_typing.overload

@@ -26,6 +26,7 @@ CAST = (
 TEAMS = {"vision": ("Vision", "research"), "nlp": ("Language", "product")}
 # With their weights; each has one team, and so the page of shares shows what a weight comes to.
 DEPARTMENTS = {"research": ("Research", 2), "product": ("Product", 1)}
-# Of the slots of the demonstration's four nodes: guaranteed, and at most with borrowing.
+# Of the eight slots of the demonstration's four nodes: guaranteed, and at most with borrowing.
 QUOTAS = {"vision": (4, 8), "nlp": (2, 4)}
+SLOTS = 8
 DOLLARS_PER_HOUR = 0.04

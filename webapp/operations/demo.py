@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from webapp.operations import machine
 from webapp.operations.cast import CAST
 from webapp.operations.journey import JourneyFailedError, travel
 from webapp.operations.platform_process import PlatformError, PlatformProcess
@@ -23,24 +24,28 @@ from webapp.operations.platform_process import PlatformError, PlatformProcess
     "--port", default=0, type=click.IntRange(0, 65535), help="Of the web; else that of last time, or 8000."
 )
 def demo(once: bool, folder: Path, port: int) -> None:
-    """Start a cluster of four nodes on this machine and show the whole product at work in it.
+    """Start a cluster on this machine, with its GPUs or else four nodes, and show the whole product at work in it.
 
     Without --once the dashboard stays up afterwards, until Ctrl-C.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began = time.monotonic()
     try:
-        platform = PlatformProcess.start(
-            folder.absolute(), "--agents", "4", "--slots", "2", "--port", str(port)
-        )
+        platform = PlatformProcess.start(folder.absolute(), "--port", str(port))
     except PlatformError as error:
         raise click.ClickException(str(error)) from error
     try:
         click.echo(f"The dashboard answers after {time.monotonic() - began:.0f} s.")
-        platform.manage("seed_demo")
+        # Of GPUs the teams have their quotas when a node has told what they are.
+        platform.manage("seed_demo", *(("--slots", "0") if machine.gpus() else ()))
         print_logins(platform.url)
         token = platform.manage("token", "bob", "vision", "--name", "demo").strip()
-        travel(platform.url, token, click.echo, folder.absolute() / "scratch")
+        travel(
+            platform.url, token, click.echo, folder.absolute() / "scratch",
+            share=lambda gpu_type, slots: platform.manage(
+                "seed_demo", "--gpu-type", gpu_type, "--slots", str(slots)
+            ),
+        )  # fmt: skip
         click.echo(f"The journey succeeded after {time.monotonic() - began:.0f} s.")
         if not once:
             print_logins(platform.url)

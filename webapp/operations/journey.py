@@ -14,7 +14,7 @@ import httpx
 
 from platform_core.units import format_bytes, format_duration_ms
 from trainmaster import bundle
-from trainmaster.answers import Deployment, Job
+from trainmaster.answers import Deployment, Job, Node
 from trainmaster.client import Client, ClientError
 from webapp.operations.cast import CAST
 from webapp.operations.programs import ROOT
@@ -23,9 +23,10 @@ EXAMPLE = ROOT / "examples" / "bytelm"
 SUBMITTER = next(person for person in CAST if person.username == "bob")
 FORM = {
     "team": "vision", "project": "byte models", "experiment": "bytelm", "command": "train.py", "purpose": "training",
-    "gpu_type": "cpu", "num_gpus": "4", "strategy": "ddp", "max_runtime_hours": "1",
+    "strategy": "ddp", "max_runtime_hours": "1",
     "checkpoint_interval_steps": "20", "checkpoint_keep_last": "2", "tags": "demo",
 }  # fmt: skip
+CPU, RANKS = "cpu", 4
 STEPS = "steps=100"
 MINUTES = 10
 METRIC = "bits_per_byte"
@@ -62,20 +63,35 @@ class Traveller:
         return seen
 
 
-def travel(url: str, token: str, say: Callable[[str], None], scratch: Path) -> None:
-    """Submit, watch, compare, deploy; `say` gets a sentence for each step that succeeded."""
+def travel(
+    url: str, token: str, say: Callable[[str], None], scratch: Path, share: Callable[[str, int], object]
+) -> None:
+    """Submit, watch, compare, deploy; `say` gets a sentence for each step that succeeded.
+
+    `share` gives the teams their quotas of the slots of a type, where they have none yet.
+    """
     try:
         with Client(url, token) as client:
-            _travel(Traveller(url, client, say), scratch)
+            bob = Traveller(url, client, say)
+            node = bob.wait("The first node", lambda: _ready(client), bool)
+            ranks = RANKS
+            if node.gpu_type != CPU:
+                share(node.gpu_type, node.slots)
+                ranks = min(RANKS, node.slots)
+            _travel(bob, scratch, {"gpu_type": node.gpu_type, "num_gpus": str(ranks)})
     except ClientError as error:
         raise JourneyFailedError(str(error)) from error
 
 
-def _travel(bob: Traveller, scratch: Path) -> None:
+def _ready(client: Client) -> Node | None:
+    return next((node for node in client.nodes() if node.state == "ready" and node.slots), None)
+
+
+def _travel(bob: Traveller, scratch: Path, slots: dict[str, str]) -> None:
     code = bob.client.upload("code", "vision", "bytelm", bundle.code_files(EXAMPLE))
     data = _dataset(bob, scratch)
     first = _submit_in_the_browser(
-        bob, {**FORM, "name": "bytelm", "code": code, "dataset": data, "hyperparameters": STEPS}
+        bob, {**FORM, **slots, "name": "bytelm", "code": code, "dataset": data, "hyperparameters": STEPS}
     )
     _follow(bob, first)
     spec = dict(bob.client.job(first).spec)
@@ -132,7 +148,7 @@ def _follow(bob: Traveller, job_id: str) -> None:
     )
     job = bob.wait("The first step", look, lambda job: job.progress.get("step") or job.is_finished)
     bob.tell(
-        f"First step {time.monotonic() - submitted:.1f} s after the submission, {job.num_gpus} ranks on two nodes"
+        f"First step {time.monotonic() - submitted:.1f} s after the submission, {job.num_gpus} ranks on {job.gpu_type}"
     )
     job = bob.wait("The training", look, lambda job: job.is_finished)
     if job.state != "succeeded":

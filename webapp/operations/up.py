@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from webapp.operations import programs
+from webapp.operations import machine, programs
 from webapp.operations.certs import LOCAL_SERVER, ensure_certificates
 from webapp.operations.embedded import EmbeddedError, Postgres, Server, Valkey, running, tail
 from webapp.operations.programs import ROOT, Program, runnable
@@ -28,7 +28,7 @@ from webapp.operations.supervisor import LogPrinter, supervise
 @dataclass(frozen=True)
 class Options:
     agents: int
-    slots: int
+    slots: int  # 0: the GPUs of this machine
     port: int
     database_url: str
     redis_url: str
@@ -39,9 +39,13 @@ class Options:
 
 @click.command()
 @click.option(
-    "--agents", default=4, show_default=True, type=click.IntRange(0, MOST_AGENTS), help="Nodes to start."
-)
-@click.option("--slots", default=2, show_default=True, type=click.IntRange(1, 64), help="Slots of each node.")
+    "--agents", type=click.IntRange(0, MOST_AGENTS),
+    help="Nodes to start; by default one with the GPUs of this machine, four with CPU slots where it has none.",
+)  # fmt: skip
+@click.option(
+    "--slots", type=click.IntRange(1, 64),
+    help="CPU slots of each node; by default the GPUs of this machine, two where it has none or starts several nodes.",
+)  # fmt: skip
 @click.option(
     "--dir", "folder", default="var", show_default=True, type=Path, help="Where everything is kept."
 )
@@ -62,14 +66,15 @@ class Options:
     "--tls", is_flag=True, help="Encrypt between agents and gateway, with certificates made in DIR."
 )
 @click.option("--quiet", is_flag=True, help="Log lines only into the files, not onto the terminal.")
-def up(folder: Path, **options: object) -> None:
+def up(folder: Path, agents: int | None, slots: int | None, **options: object) -> None:
     """Start the whole platform on this machine and stay until Ctrl-C.
 
     A restart in the same folder finds everything as it was; training processes that ran on are adopted.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        sys.exit(run(StateFolder(folder.absolute()), Options(**options)))  # type: ignore[arg-type]
+        nodes = machine.nodes(agents, slots, machine.gpus())
+        sys.exit(run(StateFolder(folder.absolute()), Options(nodes.agents, nodes.slots, **options)))  # type: ignore[arg-type]
     except (StateFolderError, EmbeddedError) as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:

@@ -9,7 +9,7 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts import services as accounts
 from webapp.accounts.models import Role
 from webapp.accounts.permissions import SYSTEM
-from webapp.operations.cast import CAST, DEPARTMENTS, DOLLARS_PER_HOUR, QUOTAS, TEAMS
+from webapp.operations.cast import CAST, DEPARTMENTS, DOLLARS_PER_HOUR, QUOTAS, SLOTS, TEAMS
 from webapp.quotas import services as quotas
 
 
@@ -18,8 +18,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--gpu-type", default="cpu", help="the type of slot that the quotas are for")
+        parser.add_argument(
+            "--slots", type=int, default=SLOTS, help="of this type, which the teams share; 0: no quotas yet"
+        )
 
-    def handle(self, *args: Any, gpu_type: str, **options: Any) -> None:
+    def handle(self, *args: Any, gpu_type: str, slots: int, **options: Any) -> None:
         for slug, (name, weight) in DEPARTMENTS.items():
             unless_there(accounts.create_department, SYSTEM, slug, name, weight)
         for slug, (name, department) in TEAMS.items():
@@ -29,8 +32,12 @@ class Command(BaseCommand):
             unless_there(accounts.create_user, SYSTEM, person.username, person.password, **names)
             if person.team:
                 accounts.set_role(SYSTEM, person.team, person.username, Role(person.role))
-        for team, (guaranteed, maximum) in QUOTAS.items():
-            limits = {"guaranteed": guaranteed, "maximum": maximum, "queue_beyond": team != "vision"}
+        for team, (guaranteed, maximum) in QUOTAS.items() if slots else ():
+            limits = {
+                "guaranteed": guaranteed * slots // SLOTS,
+                "maximum": max(1, maximum * slots // SLOTS),
+                "queue_beyond": team != "vision",
+            }
             unless_there(
                 quotas.edit_quota, SYSTEM, team, gpu_type, **limits, version=0, cause="demonstration"
             )

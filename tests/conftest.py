@@ -14,7 +14,7 @@ settings.register_profile("values", deadline=None, suppress_health_check=[Health
 settings.load_profile("values")
 
 # A platform is started once for all the tests of such a folder: run side by side, they stay together.
-ONE_PLATFORM = ("tests/e2e/", "tests/operations/platform/")
+ONE_PLATFORM = ("tests/e2e/", "tests/operations/platform/", "tests/gpu/")
 # What takes longest begins first, so that in the end no worker has a long file left and the others nothing.
 FIRST = (*ONE_PLATFORM, "tests/agent/transfer/test_benchmarks.py", "tests/simulation/", "tests/agent/")
 

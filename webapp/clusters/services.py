@@ -250,17 +250,15 @@ def _locked(node_id: str) -> Node:
 _FIELDS = (
     "hostname", "rack", "block", "gpu_type", "cpus", "memory_bytes", "disk_bytes", "agent_version", "address",
     "transfer_port", "rendezvous_port_low", "rendezvous_port_high", "labels", "receive_cap", "send_cap",
-    "versions",
+    "versions", "hardware_faults",
 )  # fmt: skip
 
 
 def _describe(node: Node, description: NodeDescription) -> bool:
     """Put the description on the row; whether anything differed."""
-    said = {name: getattr(description, name) for name in _FIELDS}
-    said["hardware_faults"] = list(description.hardware_faults)
-    differs = [name for name, value in said.items() if getattr(node, name) != value]
+    differs = [name for name in _FIELDS if getattr(node, name) != getattr(description, name)]
     for name in differs:
-        setattr(node, name, said[name])
+        setattr(node, name, getattr(description, name))
     return bool(differs)
 
 

@@ -31,7 +31,7 @@ class NodeDescription:
     receive_cap: int = 0  # bytes per second of models; 0 is no cap
     send_cap: int = 0
     versions: dict[str, str] = field(default_factory=dict)  # python, torch, cuda, nccl, driver
-    hardware_faults: tuple[str, ...] = ()  # sentences
+    hardware_faults: list[str] = field(default_factory=list)  # sentences
 
 
 WORKER_LABEL = "worker_id"  # under which a node without the agent goes by the name it gave itself

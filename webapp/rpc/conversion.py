@@ -25,7 +25,7 @@ def description(node: enrolment_pb2.NodeDescription) -> NodeDescription:
         receive_cap=node.receive_cap,
         send_cap=node.send_cap,
         versions=dict(node.versions),
-        hardware_faults=tuple(node.hardware_faults),
+        hardware_faults=list(node.hardware_faults),
     )
 
 

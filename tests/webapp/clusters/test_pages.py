@@ -66,7 +66,7 @@ def test_a_gpu_that_does_not_answer_is_named_on_the_pages_and_in_the_api(
 ) -> None:
     fault = "GPU 3 does not answer and is not offered: GPU is lost."
     one = node()
-    services.hello(one.id, replace(description(), hardware_faults=(fault,)))
+    services.hello(one.id, replace(description(), hardware_faults=[fault]))
     for address in ("/nodes/", f"/nodes/{one.id}/"):
         assert fault in browser(cast.member).get(address).content.decode()
     (seen,) = api(cast.member).get("/api/v1/nodes").json()["results"]

@@ -48,6 +48,7 @@ class Shim:
         self.silent_ms = 0  # of the agent, when its lease ran out
         self.next_lease_look = 0.0
         self.exit_code: int | None = None
+        self.asked = False  # to stop
         self.stop_began = 0.0
         self.stop_at: float | None = None  # when the grace ends
         self.killed_after_grace = False
@@ -93,6 +94,7 @@ class Shim:
 
     def ask_stop(self, grace_seconds: float) -> None:
         """O_EXCL: the folder is the job's, which may have put a link there."""
+        self.asked = True
         # Its own file is there, or the disk is full: then it is empty, which also means stop.
         with contextlib.suppress(OSError):
             descriptor = os.open(self.folder / "stop", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
@@ -100,27 +102,17 @@ class Shim:
             os.close(descriptor)
 
     def watch_lease(self) -> None:
-        """The platform starts the attempt elsewhere when this node is lost: before that, nothing may run here.
-
-        SIGTERM comes when two thirds of the lease have passed without a renewal, SIGKILL when all of it has.
-        """
+        """The platform starts the attempt elsewhere when this node is lost: before that, nothing may run here."""
         now = time.monotonic()
         if not self.order["lease"] or self.silent_ms or now < self.next_lease_look:
             return
         self.next_lease_look = now + LEASE_TICK_SECONDS
-        lease = read_lease(self.order["lease"])
-        if lease is None:
+        loss = lease_loss(self.order["lease"], self.began_ms)
+        if loss is None:
             return
-        renewed_ms, since_ms, length_ms = lease
-        silent_ms = boot_ms() - renewed_ms
-        # A lease that began after this process was lost in between, as by a machine that was suspended.
-        if silent_ms * 3 < length_ms * 2 and since_ms <= self.began_ms:
-            return
-        self.silent_ms = max(silent_ms, 1)
-        grace = max(0.0, (length_ms - silent_ms) / 1000) if since_ms <= self.began_ms else 0.0
-        self.say(f"the agent was silent for {silent_ms // 1000} s: this ends before it starts elsewhere")
-        self.ask_stop(grace)
-        self.lease_grace = grace
+        self.silent_ms, self.lease_grace = loss
+        self.say(f"the agent was silent for {self.silent_ms // 1000} s: this ends before it starts elsewhere")
+        self.ask_stop(self.lease_grace)
 
     def spawn(self) -> int:
         cgroup, account = self.order["cgroup"], self.order["account"]
@@ -133,9 +125,8 @@ class Shim:
                 os.setgroups(account["groups"])
                 os.setgid(account["gid"])
                 os.setuid(account["uid"])
-                ctypes.CDLL(None).prctl(
-                    PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0
-                )  # sudo and its like give nothing back
+                # sudo and its like give nothing back
+                ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
         with open_as(account, self.order["output"]) as output:
             # A group of its own inside this session: the group gets SIGTERM, this process does not.
@@ -168,10 +159,13 @@ class Shim:
         if self.exit_code is not None:
             return
         grace = min(read_stop(self.folder), self.lease_grace)
-        if grace == NOT_ASKED:
+        if grace == NOT_ASKED and not self.asked:
             return
+        if grace == NOT_ASKED:  # the job has removed the file
+            grace = DEFAULT_GRACE_SECONDS if self.stop_at is None else self.stop_at - self.stop_began
         now = time.monotonic()
         if self.stop_at is None:
+            self.asked = True
             self.stop_began, self.stop_at = now, now + grace
             self.say(f"asked to stop; SIGTERM sent, SIGKILL in {grace:.0f} s")
             with contextlib.suppress(ProcessLookupError):
@@ -253,6 +247,23 @@ def read_lease(path: str) -> tuple[int, int, int] | None:
         return LEASE.unpack(Path(path).read_bytes())
     except (OSError, struct.error):
         return None
+
+
+def lease_loss(path: str, began_ms: int) -> tuple[int, float] | None:
+    """For how long the agent has been silent, and the seconds left to save; None while the lease holds.
+
+    SIGTERM comes when two thirds of the lease have passed without a renewal, SIGKILL when all of it has.
+    """
+    lease = read_lease(path)
+    if lease is None:
+        return None
+    renewed_ms, since_ms, length_ms = lease
+    silent_ms = max(boot_ms() - renewed_ms, 1)
+    if since_ms > began_ms:
+        return silent_ms, 0.0  # it was lost and began anew, as by a machine that was suspended
+    if silent_ms * 3 < length_ms * 2:
+        return None
+    return silent_ms, max(0.0, (length_ms - silent_ms) / 1000)
 
 
 def read_stop(folder: Path) -> float:

@@ -180,3 +180,14 @@ def test_the_end_of_one_part_of_a_gang_leaves_another_part_on_this_machine_alone
     assert isinstance(launcher.poll(other), Alive)
     launcher.stop(other, 0)
     assert until_ended(launcher, other).killed_after_grace
+
+
+def test_a_job_that_removes_the_order_to_stop_is_killed_all_the_same(
+    launcher: ProcessLauncher, folder: WorkFolder
+) -> None:
+    evades = "trap 'rm -f $TRAINMASTER_DIR/stop; echo removed' TERM; echo here; while :; do sleep 0.05; done"
+    launcher.start(order(launcher, folder, evades))
+    until_logged(folder, "here")
+    launcher.stop(folder, 1)
+    until_logged(folder, "removed")
+    assert until_ended(launcher, folder).killed_after_grace

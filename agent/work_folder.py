@@ -46,20 +46,16 @@ class WorkFolder:
         return self.path.parent.parent / "records" / self.path.name
 
     @property
-    def control(self) -> Path:
-        return self.records
-
-    @property
     def attempt_file(self) -> Path:
         return self.records / "attempt.json"
 
     @property
     def launch_file(self) -> Path:
-        return self.control / "launch.json"
+        return self.records / "launch.json"
 
     @property
     def process_file(self) -> Path:
-        return self.control / "process.json"
+        return self.records / "process.json"
 
     @property
     def stop_file(self) -> Path:
@@ -67,7 +63,7 @@ class WorkFolder:
 
     @property
     def exit_file(self) -> Path:
-        return self.control / "exit.json"
+        return self.records / "exit.json"
 
     @property
     def verdict_file(self) -> Path:
@@ -151,7 +147,7 @@ class WorkFolders:
     """All attempts that this node has on disk."""
 
     def __init__(self, data: Path) -> None:
-        self._root, self._control = data / "attempts", data / "records"
+        self._root, self._records = data / "attempts", data / "records"
 
     def of(self, attempt_id: str) -> WorkFolder:
         """Ids come from the network; one that could name another folder is refused with ValueError."""
@@ -160,7 +156,7 @@ class WorkFolders:
         return WorkFolder(self._root / attempt_id)
 
     def __iter__(self) -> Iterator[WorkFolder]:
-        for name in sorted({path.name for root in (self._root, self._control) for path in _folders(root)}):
+        for name in sorted({path.name for root in (self._root, self._records) for path in _folders(root)}):
             if _SAFE_ID.fullmatch(name):
                 yield WorkFolder(self._root / name)
 

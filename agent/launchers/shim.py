@@ -1,6 +1,6 @@
 """The small process that owns an attempt's processes, so that the agent may die.
 
-Run by path (`python -I shim.py CONTROL`); it reads nothing but the attempt's two folders and the agent's lease. It
+Run by path (`python -I shim.py RECORDS`); it reads nothing but the attempt's two folders and the agent's lease. It
 takes the attempt by creating process.json (once, by link: a second shim finds it and leaves), starts the command,
 adopts every orphan below it, obeys the `stop` file, ends the command when the agent no longer renews its lease, and
 writes exit.json when nothing is left alive.
@@ -307,7 +307,7 @@ def proportional(process: psutil.Process) -> int:
         return 0
 
 
-def take(control: Path, order: dict[str, Any]) -> bool:
+def take(records: Path, order: dict[str, Any]) -> bool:
     """True for exactly one process in the life of the attempt: the one that links process.json into place."""
     me = psutil.Process()
     document = {
@@ -316,10 +316,10 @@ def take(control: Path, order: dict[str, Any]) -> bool:
         "create_time": me.create_time(),
         "cgroup": order["cgroup"],
     }
-    mine = control / f".process.json.{me.pid}"
+    mine = records / f".process.json.{me.pid}"
     mine.write_text(json.dumps(document))
     try:
-        os.link(mine, control / "process.json")
+        os.link(mine, records / "process.json")
     except FileExistsError:
         return False
     finally:
@@ -327,22 +327,22 @@ def take(control: Path, order: dict[str, Any]) -> bool:
     return True
 
 
-def reserve_exit(folder: Path) -> None:
+def reserve_exit(records: Path) -> None:
     """Takes the blocks of exit.json while the disk has some: the command may fill it."""
-    write_over(folder / ".exit.json.new", b" " * EXIT_BYTES)
+    write_over(records / ".exit.json.new", b" " * EXIT_BYTES)
 
 
 def write_exit(
-    folder: Path, document: dict[str, Any], pause: Callable[[], None] = lambda: time.sleep(EXIT_AGAIN_SECONDS)
+    records: Path, document: dict[str, Any], pause: Callable[[], None] = lambda: time.sleep(EXIT_AGAIN_SECONDS)
 ) -> None:
     """Over the reserved blocks. Should the disk be too full even for that, again and again until there is room: an
     attempt without an end counts as killed from outside."""
     text = json.dumps({**document, "ended_at_ms": time.time_ns() // 1_000_000}).encode()
-    temporary = folder / ".exit.json.new"
-    while folder.is_dir():
+    temporary = records / ".exit.json.new"
+    while records.is_dir():
         try:
             write_over(temporary, text.ljust(EXIT_BYTES))
-            os.replace(temporary, folder / "exit.json")
+            os.replace(temporary, records / "exit.json")
             return
         except OSError:
             pause()
@@ -357,19 +357,19 @@ def write_over(path: Path, content: bytes) -> None:
 
 
 def main() -> None:
-    control = Path(sys.argv[1])
-    order = json.loads((control / "launch.json").read_text())
+    records = Path(sys.argv[1])
+    order = json.loads((records / "launch.json").read_text())
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if order["shim_cgroup"]:
         with contextlib.suppress(OSError):
             Path(order["shim_cgroup"], "cgroup.procs").write_text("0")
     try:
-        reserve_exit(control)
+        reserve_exit(records)
     except OSError as error:
         sys.exit(DISK_FULL_CODE if error.errno in (errno.ENOSPC, errno.EDQUOT) else f"{error}")
-    if take(control, order):
-        write_exit(control, Shim(order).run())
+    if take(records, order):
+        write_exit(records, Shim(order).run())
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class AgentProcess:
     def folder(self, attempt_id: str) -> Path:
         return self.data / "attempts" / attempt_id
 
-    def control(self, attempt_id: str) -> Path:
+    def records(self, attempt_id: str) -> Path:
         return self.data / "records" / attempt_id
 
     async def kill(self, number: signal.Signals = signal.SIGKILL) -> None:

@@ -34,7 +34,7 @@ async def test_an_engine_that_is_away_keeps_no_agent_from_starting_and_is_asked_
     await agent.start()
     await gateway.want(job)
     await gateway.until(lambda: "here" in gateway.log("att-test-away-1", 0))
-    await there(agent.control("att-test-away-1") / "process.json")
+    await there(agent.records("att-test-away-1") / "process.json")
     await agent.kill()
 
     away.touch()

@@ -71,7 +71,7 @@ async def test_an_attempt_that_ended_while_no_agent_lived_is_told_afterwards(
     await gateway.until_phase("att-test-3", RUNNING)
     await agent.kill()
     go_on.touch()
-    await there(agent.control("att-test-3") / "exit.json")
+    await there(agent.records("att-test-3") / "exit.json")
 
     await agent.start()
     ended = await gateway.until_drained("att-test-3")
@@ -286,7 +286,7 @@ async def test_an_agent_told_to_takes_its_jobs_with_it(gateway: Gateway, agent: 
     await gateway.want(wanted("att-test-14", "sh", "-c", script))
     await gateway.until(lambda: "ready" in gateway.log("att-test-14", 0))
     await agent.kill(signal.SIGTERM)
-    await there(agent.control("att-test-14") / "exit.json")
+    await there(agent.records("att-test-14") / "exit.json")
     await agent.start()
     ended = await gateway.until_drained("att-test-14")
     assert (ended.exit_code, ended.reason) == (0, "It was asked to stop, and did.")

@@ -10,10 +10,12 @@ import psutil
 from agent.launchers import processes
 from tests.agent.conftest import AgentProcess, wanted
 from tests.support.gateway import Gateway
+from trainmaster_wire.agent.v1 import session_pb2
 
 TRAINS = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 SHORT_MS = 6_000
+INFRASTRUCTURE = session_pb2.AttemptObserved.INFRASTRUCTURE
 
 
 async def running(gateway: Gateway, agent: AgentProcess, attempt_id: str, script: str) -> None:
@@ -36,7 +38,7 @@ async def test_a_killed_agent_that_does_not_come_back(gateway: Gateway, agent: A
     await agent.start()
     ended = await gateway.until_drained("att-test-lease-1")
     assert gateway.log("att-test-lease-1", 0).endswith("saved\n")
-    assert ended.infrastructure
+    assert ended.end == INFRASTRUCTURE
     assert ended.reason.startswith("The agent of its node was silent for ")
 
 
@@ -50,7 +52,7 @@ async def test_a_frozen_agent_that_wakes_up_later(gateway: Gateway, agent: Agent
     finally:
         frozen.resume()
     ended = await gateway.until_drained("att-test-lease-2")
-    assert (ended.exit_code, ended.infrastructure) == (137, True)
+    assert (ended.exit_code, ended.end) == (137, INFRASTRUCTURE)
     assert "silent" in ended.reason
 
 

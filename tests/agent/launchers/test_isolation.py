@@ -85,7 +85,7 @@ def test_a_job_reads_neither_the_credential_nor_another_teams_files_and_environm
         f"for file in {' '.join(tries)}; do cat $file 2>/dev/null && echo leaked $file; done;"
         f" for pid in {pids} $PPID; do cat /proc/$pid/environ >/dev/null 2>&1 && echo leaked $pid; done;"
         f" ls {data} 2>/dev/null; kill -9 {pids} $PPID 2>/dev/null && echo killed;"
-        f" echo '{{\"exit_code\": 9}}' > {secret.control}/exit.json; echo done"
+        f" echo '{{\"exit_code\": 9}}' > {secret.records}/exit.json; echo done"
     )
     launcher, folder = started(data, VISION, script)
     until_ended(launcher, folder)

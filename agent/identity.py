@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +28,5 @@ def load(data: Path) -> Identity | None:
 
 def save(data: Path, identity: Identity) -> None:
     data.mkdir(parents=True, exist_ok=True)
-    os.chmod(data, 0o700)  # logs, code and data of the jobs lie here too
     document = {"node_id": identity.node_id, "credential": identity.credential}
     write_atomically(data / FILE, json.dumps(document).encode(), mode=0o600, durable=True)

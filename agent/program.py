@@ -178,7 +178,7 @@ def _tools(
         pusher=pusher,
         executor=executor,
         process_launcher=ProcessLauncher(lease.path),
-        container_launcher=ContainerLauncher(Engine(config.engine, engine_environment())),
+        container_launcher=ContainerLauncher(Engine(config.engine, engine_environment()), lease.path),
         log_cap_bytes=config.log_cap_bytes,
         upload_limit_seconds=config.upload_limit_seconds,
         changed=changed,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from pathlib import Path, PurePosixPath
 import platform_core
 import trainmaster
 from agent.files import read_json, write_atomically
+from agent.launchers import shim
 from agent.launchers.accounts import give
 from agent.launchers.contract import (
     CONTAINER_FOLDER,
@@ -41,15 +44,23 @@ class ContainerLauncher:
 
     name = "container"
 
-    def __init__(self, engine: Engine, clock: Callable[[], float] = time.monotonic) -> None:
-        self._engine, self._clock = engine, clock
+    def __init__(
+        self, engine: Engine, lease: Path | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._engine, self._lease, self._clock = engine, lease, clock
         self._asked: dict[Path, tuple[float, Status]] = {}
         self._lock = threading.Lock()
 
     def start(self, order: LaunchOrder) -> None:
         if not isinstance(self._look(order.folder), NotStarted):
             return
-        remembered = {"image": order.image, "memory_bytes": order.memory_bytes}
+        remembered = {
+            "container": _name(order.folder),
+            "engine": self._engine.program,
+            "lease": str(self._lease or ""),
+            "began_ms": shim.boot_ms(),
+            "memory_bytes": order.memory_bytes,
+        }
         write_atomically(order.folder.launch_file, json.dumps(remembered).encode())
         if order.account is not None:
             give(order.folder, order.account)
@@ -59,6 +70,7 @@ class ContainerLauncher:
             if not is_name_taken(error):
                 raise
         write_atomically(order.folder.process_file, b'{"container": true}')
+        self._watch_lease(order.folder)
 
     def poll(self, folder: WorkFolder) -> Status:
         with self._lock:
@@ -68,7 +80,22 @@ class ContainerLauncher:
         return self._look(folder)
 
     def adopt(self, folder: WorkFolder) -> Status:
-        return self._look(folder)
+        status = self._look(folder)
+        if isinstance(status, Alive):
+            self._watch_lease(folder)
+        return status
+
+    def _watch_lease(self, folder: WorkFolder) -> None:
+        """By a process that outlives this agent; a second one leaves at once."""
+        if self._lease is not None:
+            subprocess.Popen(
+                [sys.executable, "-I", shim.__file__, str(folder.records)],
+                env=self._engine.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
     def stop(self, folder: WorkFolder, grace_seconds: int) -> None:
         if isinstance(self._look(folder), Alive):
@@ -162,6 +189,7 @@ def _inside(folder: WorkFolder, path: Path) -> PurePosixPath:
 
 def _ended(folder: WorkFolder, state: ContainerState) -> Ended:
     stopped = folder.stop_file.exists()
+    silent = read_json(folder.records / "silent.json") or {}
     limit = 0
     if state.oom_killed:
         order = read_json(folder.launch_file) or {}
@@ -171,5 +199,6 @@ def _ended(folder: WorkFolder, state: ContainerState) -> Ended:
         stopped=stopped,
         killed_after_grace=stopped and state.exit_code == 137,
         memory_limit_bytes=limit,
+        agent_silent_ms=int(silent.get("agent_silent_ms") or 0),
         trouble=state.error,
     )

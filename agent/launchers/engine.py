@@ -29,7 +29,7 @@ class Engine:
 
     def __init__(self, program: str, environment: Mapping[str, str]) -> None:
         self.program = program
-        self._environment = dict(environment)
+        self.environment = dict(environment)
 
     @property
     def is_podman(self) -> bool:
@@ -37,7 +37,7 @@ class Engine:
 
     def run(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         """`environment` is what `--env NAME` without a value refers to; the engine's own settings win."""
-        self._call(["run", *arguments], PULL_SECONDS, {**environment, **self._environment})
+        self._call(["run", *arguments], PULL_SECONDS, {**environment, **self.environment})
 
     def state(self, name: str) -> ContainerState | None:
         """None when there is no such container."""
@@ -62,7 +62,7 @@ class Engine:
         """Returns at once; the engine sends SIGTERM, waits, and sends SIGKILL."""
         subprocess.Popen(
             [self.program, "stop", "--time", str(grace_seconds), name],
-            env=self._environment,
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -91,7 +91,7 @@ class Engine:
         try:
             done = subprocess.run(
                 [self.program, *arguments],
-                env=dict(environment if environment is not None else self._environment),
+                env=dict(environment if environment is not None else self.environment),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import resource
@@ -356,9 +357,29 @@ def write_over(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def watch_container(records: Path, order: dict[str, Any]) -> None:
+    """An engine keeps a container alive and knows how it ended; of it only the lease is watched, once at a time."""
+    with open(records / "watcher.lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return
+        while (loss := lease_loss(order["lease"], order["began_ms"])) is None:
+            # The agent leaves exit.json when the container has ended, and deletes the folder afterwards.
+            if (records / "exit.json").exists() or not (records / "launch.json").exists():
+                return
+            time.sleep(LEASE_TICK_SECONDS)
+        silent_ms, grace = loss
+        (records / "silent.json").write_text(json.dumps({"agent_silent_ms": silent_ms}))
+        subprocess.run([order["engine"], "stop", "--time", str(int(grace)), order["container"]], check=False)
+
+
 def main() -> None:
     records = Path(sys.argv[1])
     order = json.loads((records / "launch.json").read_text())
+    if "container" in order:
+        watch_container(records, order)
+        return
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if order["shim_cgroup"]:

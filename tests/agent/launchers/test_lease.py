@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pytest
 
+from agent.launchers.container import ContainerLauncher
 from agent.launchers.contract import Alive
+from agent.launchers.engine import Engine
 from agent.launchers.process import ProcessLauncher
 from agent.launchers.shim import LEASE, boot_ms, read_lease
 from agent.lease import Lease
@@ -42,19 +45,26 @@ def test_a_lease_that_ran_out_begins_anew(tmp_path: Path) -> None:
     ("renewed_ago_ms", "length_ms", "ran_out_unseen"),
     [(1_000, 1_000, False), (0, HOUR_MS, True)],  # nobody renews it; somebody does, too late
 )
+@pytest.mark.parametrize("kind", ["process", "container"])
 def test_what_runs_ends_when_the_lease_is_lost(
-    tmp_path: Path, folder: WorkFolder, renewed_ago_ms: int, length_ms: int, ran_out_unseen: bool
+    tmp_path: Path,
+    folder: WorkFolder,
+    engine: Engine,
+    kind: str,
+    renewed_ago_ms: int,
+    length_ms: int,
+    ran_out_unseen: bool,
 ) -> None:
     path = tmp_path / "lease"
     Lease(path, 3600).close()
-    launcher = ProcessLauncher(path)
+    launcher = ProcessLauncher(path) if kind == "process" else ContainerLauncher(engine, path)
     launcher.start(order(launcher, folder, STUBBORN))
     until_logged(folder, "here")
     assert isinstance(launcher.poll(folder), Alive)
     now = boot_ms()
     path.write_bytes(LEASE.pack(now - renewed_ago_ms, now if ran_out_unseen else 0, length_ms))
     ended = until_ended(launcher, folder)
-    assert (ended.exit_code, ended.killed_after_grace) == (137, True)
+    assert ended.exit_code == 137
     assert ended.agent_silent_ms > 0
 
 
@@ -64,3 +74,15 @@ def test_a_lease_that_cannot_be_read_ends_nothing(tmp_path: Path, folder: WorkFo
     launcher = ProcessLauncher(path)
     launcher.start(order(launcher, folder, "sleep 1.2; exit 3"))
     assert until_ended(launcher, folder).exit_code == 3
+
+
+def test_the_watcher_of_a_container_leaves_with_it(
+    tmp_path: Path, folder: WorkFolder, engine: Engine
+) -> None:
+    path = tmp_path / "lease"
+    Lease(path, 3600).close()
+    launcher = ContainerLauncher(engine, path)
+    launcher.start(order(launcher, folder, "exit 0"))
+    assert until_ended(launcher, folder).agent_silent_ms == 0
+    with (folder.records / "watcher.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the test's time limit is the wait

@@ -334,7 +334,9 @@ def reserve_exit(records: Path) -> None:
 
 
 def write_exit(
-    records: Path, document: dict[str, Any], pause: Callable[[], None] = lambda: time.sleep(EXIT_AGAIN_SECONDS)
+    records: Path,
+    document: dict[str, Any],
+    pause: Callable[[], None] = lambda: time.sleep(EXIT_AGAIN_SECONDS),
 ) -> None:
     """Over the reserved blocks. Should the disk be too full even for that, again and again until there is room: an
     attempt without an end counts as killed from outside."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from platform_core.parallelism.fitting import fit
-from platform_core.parallelism.hardware import GPUS, Cluster
+from platform_core.parallelism.hardware import Cluster, gpu_of
 from platform_core.parallelism.layout import MEGATRON, MODERN, Kernels, Layout, Precision, Recipe, Recompute
 from platform_core.parallelism.model_shape import ModelShape, gpt
 from platform_core.parallelism.step_time import step_time
@@ -36,7 +36,7 @@ class Measurement:
 
 
 def published() -> Iterator[dict[str, object]]:
-    for case in (*_korthikanti(), *_torchtitan(), *_llama_3()):
+    for case in (*_korthikanti(), *_torchtitan(), *_torchtitan_a100(), *_llama_3()):
         seconds = step_time(case.shape, case.layout, case.cluster, case.recipe, case.global_batch).total
         predicted = {
             "s": seconds,
@@ -68,7 +68,7 @@ def _korthikanti() -> Iterator[Measurement]:
     )
     for name, layers, hidden, heads, stages, virtual, gpus, batch, micro, full, selective in rows:
         shape = gpt(layers, hidden, heads, 2_048, 51_200)
-        cluster = Cluster(GPUS["a100-80gb"], gpus // 8, 8, 200e9)
+        cluster = Cluster(gpu_of("a100-80gb"), gpus // 8, 8, 200e9)
         layout = Layout(
             tensor=8, pipeline=stages, virtual=virtual, micro_batch=micro, recompute=Recompute.FULL
         )
@@ -109,8 +109,16 @@ def _torchtitan() -> Iterator[Measurement]:
         yield Measurement(source, case, LLAMA_405B, layout, _meta(512), FLOAT8, 64, "tokens/s", speed, memory)
 
 
+def _torchtitan_a100() -> Iterator[Measurement]:
+    """docs/performance.md of torchtitan in 2024: FSDP on 64 A100. Its network is not stated: 800 Gb/s a node here."""
+    layout = Layout(data=64, zero=3, recompute=Recompute.FULL)
+    cluster = Cluster(gpu_of("a100-80gb"), 8)
+    for name, shape, speed in (("8 B, 64 A100", LLAMA_8B, 2_973), ("70 B, 64 A100", LLAMA_70B, 331)):
+        yield Measurement("torchtitan 2024", name, shape, layout, cluster, EAGER, 64, "tokens/s", speed)
+
+
 def _meta(gpus: int) -> Cluster:
-    return Cluster(GPUS["h100-96gb"], gpus // 8, 8, 400e9)
+    return Cluster(gpu_of("h100-96gb"), gpus // 8, 8, 400e9)
 
 
 def _llama_3() -> Iterator[Measurement]:
@@ -122,7 +130,7 @@ def _llama_3() -> Iterator[Measurement]:
     ):
         shape = replace(LLAMA_405B, sequence=sequence)
         layout = Layout(data, 8, context, 16, 4, zero=1, sequence_parallel=True)
-        cluster = Cluster(GPUS["h100-80gb"], layout.gpus // 8, 8, 400e9)
+        cluster = Cluster(gpu_of("h100-80gb"), layout.gpus // 8, 8, 400e9)
         yield Measurement(
             "Llama 3, table 4", f"405 B, {name}", shape, layout, cluster, MODERN, batch, "TFLOP/s", speed
         )

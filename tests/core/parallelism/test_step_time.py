@@ -85,11 +85,11 @@ def test_published_steps_of_megatron_are_met_within_four_per_cent() -> None:
     assert max(map(abs, errors)) < 4
 
 
-def test_published_speeds_on_h100_are_met_within_sixteen_per_cent() -> None:
+def test_other_published_speeds_are_met_within_fourteen_per_cent() -> None:
     """torchtitan and Llama 3."""
     errors = [float(str(line["error"])) for line in published() if "Korthikanti" not in str(line["source"])]
-    assert len(errors) == 12
-    assert max(map(abs, errors)) < 16
+    assert len(errors) == 14
+    assert max(map(abs, errors)) < 14
 
 
 def test_small_kernels_wait_for_the_host() -> None:

@@ -61,6 +61,7 @@ class PendingJob:
     # Nodes from which others were moved away for it, or to which it is moved itself.
     room_on: tuple[str, ...] = ()
     room_until_ms: int | None = None  # how long that counts; None is until it starts
+    not_before_ms: int = 0  # it has failed, and starts again from then on
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from platform_core.jobs import recovery
 from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, ReleaseSlots, Step, StopMembers
-from platform_core.jobs.job import EndKind, Job, Member, MemberPhase, NodeFailure, Stop
+from platform_core.jobs.job import EndKind, Failure, Job, Member, MemberPhase, Stop
 from platform_core.jobs.states import JobState
 
 SAVE_GRACE_MS = 60_000  # a preempted job, or one over its time limit, may save
@@ -55,29 +55,29 @@ def request_stop(job: Job, stop: Stop, reason: str, grace_ms: int) -> Step:
     return Step(replace(stopped, stop_grace_ms=grace_ms), (StopMembers(nodes, grace_ms),))
 
 
-def observe(job: Job, seen: Member, at_ms: int, max_restarts: int) -> Step:
+def observe(job: Job, seen: Member, at_ms: int) -> Step:
     """`seen` replaces the member on its node, and the job follows."""
     members = tuple(seen if member.node == seen.node else member for member in job.members)
     job = replace(job, members=members)
     if not seen.ended:
-        return Step(_follow(job))
+        return Step(_follow(job, at_ms))
     effects: tuple[Effect, ...] = (ReleaseSlots((seen.node,)), HintScheduler())
     if recovery.failed(seen):
         job, more = _count_failure(job, seen, at_ms)
         effects += more
     if job.living:
-        return Step(_follow(job), effects)
-    job = _end(job, at_ms, max_restarts)
+        return Step(_follow(job, at_ms), effects)
+    job = _end(job, at_ms)
     return Step(job, (*effects, GangEnded(job.state, job.reason or "all its ranks ended with exit code 0")))
 
 
-def _follow(job: Job) -> Job:
+def _follow(job: Job, at_ms: int) -> Job:
     """While nothing stops the job, its state is what its members have reached together."""
     if job.stop is not Stop.NONE or job.state not in (JobState.SCHEDULED, JobState.INITIALIZING):
         return job
     reached = [_ORDER[member.phase] for member in job.members]
     if min(reached) >= _ORDER[MemberPhase.RUNNING]:
-        return replace(job, state=JobState.RUNNING)
+        return replace(job, state=JobState.RUNNING, running_ms=at_ms)
     if max(reached) >= _ORDER[MemberPhase.PREPARING]:
         return replace(job, state=JobState.INITIALIZING)
     return job
@@ -95,7 +95,9 @@ def _count_failure(job: Job, seen: Member, at_ms: int) -> tuple[Job, tuple[Effec
     failures = job.failures
     if job.stop is Stop.RESTART:
         failures, reason = _without_consequences(job), recovery.told(seen)
-    job = replace(job, failures=(*failures, NodeFailure(seen.node, at_ms)), reason=reason)
+    ran_ms = at_ms - job.running_ms if job.running_ms is not None else 0
+    failure = Failure(seen.node, at_ms, job.attempt, seen.rank, seen.end, seen.exit_code, ran_ms)
+    job = replace(job, failures=(*failures, failure), reason=reason)
     if job.stop is not Stop.NONE:
         return job, ()
     if not job.living:
@@ -104,18 +106,16 @@ def _count_failure(job: Job, seen: Member, at_ms: int) -> tuple[Job, tuple[Effec
     return step.job, step.effects
 
 
-def _without_consequences(job: Job) -> tuple[NodeFailure, ...]:
+def _without_consequences(job: Job) -> tuple[Failure, ...]:
     """The failures without those of this attempt that rest on nothing but a script's exit code."""
-    exited = {
-        member.node
-        for member in job.members
-        if member.phase is MemberPhase.EXITED and member.end is not EndKind.INFRASTRUCTURE
-    }
-    started = job.started_ms or 0
-    return tuple(f for f in job.failures if f.at_ms < started or f.node not in exited)
+    return tuple(
+        failure
+        for failure in job.failures
+        if failure.attempt != job.attempt or failure.kind in (EndKind.INFRASTRUCTURE, EndKind.NODE_LOST)
+    )
 
 
-def _end(job: Job, at_ms: int, max_restarts: int) -> Job:
+def _end(job: Job, at_ms: int) -> Job:
     """All members have ended: the kind of stop says what that means."""
     match job.stop:
         case Stop.NONE:
@@ -125,12 +125,12 @@ def _end(job: Job, at_ms: int, max_restarts: int) -> Job:
         case Stop.TIME_LIMIT:
             return _finish(job, JobState.FAILED, at_ms, job.reason)
         case Stop.PREEMPT:
-            return replace(job, state=JobState.PREEMPTED, stop=Stop.NONE, started_ms=None)
+            return _wait(job, JobState.PREEMPTED, at_ms)
         case Stop.RESTART:
-            return _recover(job, at_ms, max_restarts)
+            return _recover(recovery.with_progress(job), at_ms)
         case Stop.RESTORE if job.latest_checkpoint:
             # No restart is counted: there are only so many checkpoints, and no node is to blame.
-            return replace(job, state=JobState.PENDING, stop=Stop.NONE, started_ms=None)
+            return _wait(job, JobState.PENDING, at_ms)
         case Stop.RESTORE:
             return _finish(job, JobState.FAILED, at_ms, job.reason)
 
@@ -139,8 +139,14 @@ def _finish(job: Job, state: JobState, at_ms: int, reason: str) -> Job:
     return replace(job, state=state, stop=Stop.NONE, finished_ms=at_ms, reason=reason)
 
 
-def _recover(job: Job, at_ms: int, max_restarts: int) -> Job:
-    decision = recovery.decide(job, max_restarts)
+def _wait(job: Job, state: JobState, at_ms: int) -> Job:
+    """It waits again, and has waited as long as before it started."""
+    since_ms = job.waiting_since_ms + at_ms - (job.started_ms or at_ms)
+    return replace(job, state=state, stop=Stop.NONE, started_ms=None, waiting_since_ms=since_ms)
+
+
+def _recover(job: Job, at_ms: int) -> Job:
+    decision = recovery.decide(job)
     if isinstance(decision, recovery.GiveUp):
         return _finish(job, JobState.FAILED, at_ms, decision.reason)
     source = (
@@ -148,13 +154,11 @@ def _recover(job: Job, at_ms: int, max_restarts: int) -> Job:
     )
     added = sorted(set(decision.excluded).difference(job.excluded_nodes))
     without = f", from now on without {' and '.join(added)}" if added else ""
-    restart = f"restart {job.restarts + 1} of {max_restarts} {source}{without}"
+    restart = f"restart {decision.number} of {decision.limit} {source}{without}"
     return replace(
-        job,
-        state=JobState.PENDING,
-        stop=Stop.NONE,
+        _wait(job, JobState.PENDING, at_ms),
         restarts=job.restarts + 1,
         excluded_nodes=decision.excluded,
-        started_ms=None,
         reason=f"{job.reason}; {restart}",
+        not_before_ms=at_ms + decision.pause_ms if decision.pause_ms else 0,
     )

@@ -56,11 +56,17 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFailure:
-    """An attempt failed and this node was the cause, as far as can be told."""
+class Failure:
+    """An attempt failed and this node's member was the cause, as far as can be told."""
 
     node: str
     at_ms: int
+    attempt: int = 0
+    rank: int = 0
+    kind: EndKind = EndKind.SCRIPT
+    exit_code: int | None = None
+    ran_ms: int = 0  # since all ranks ran; 0 where they never did
+    step: int = 0  # of the newest checkpoint at the end of the attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +83,12 @@ class Job:
     version: int
     attempt: int  # 0 before the first placement
     restarts: int
-    failures: tuple[NodeFailure, ...]
+    failures: tuple[Failure, ...]
     excluded_nodes: tuple[str, ...]
     stop: Stop
     latest_checkpoint: str
     submitted_ms: int
+    waiting_since_ms: int  # as if it had waited at a stretch: the time that its attempts took is left out
     started_ms: int | None
     finished_ms: int | None
     reason: str  # why it failed, waits again or ended: a sentence
@@ -90,6 +97,8 @@ class Job:
     latest_ms: int | None = None  # when it was saved
     latest_attempt: int = 0  # the attempt that saved it: an older notice that comes late must not win
     stop_grace_ms: int = 0  # what its members were given when they were told to stop
+    running_ms: int | None = None  # since when all ranks of the current attempt run
+    not_before_ms: int = 0  # after a failure, it starts again from then on
 
     @property
     def stopping(self) -> bool:

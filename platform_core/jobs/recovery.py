@@ -1,14 +1,20 @@
-"""What becomes of a gang that failed: another try from the last checkpoint, or the end."""
+"""What becomes of a gang that failed: another try from its newest checkpoint, perhaps after a pause, or the end."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from platform_core.jobs.job import EndKind, Job, Member, MemberPhase
+from platform_core.jobs.job import EndKind, Failure, Job, Member, MemberPhase
+from platform_core.units import MINUTE_MS, SECOND_MS, format_duration_ms
 
-MAX_RESTARTS = 3
 FAILURES_TO_EXCLUDE = 2
+INFRASTRUCTURE_RESTARTS = 10  # without progress; as many as `max_restarts` if that is more
+SOON_MS = MINUTE_MS  # a script that fails so soon after its start, in the same way again, does so each time
+FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 10 * SECOND_MS, 5 * MINUTE_MS
+_SCRIPT = (EndKind.SCRIPT, EndKind.OUT_OF_MEMORY)
+_FROM_OUTSIDE = (-15, -9, 137, 143)  # somebody killed it: another time perhaps not
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +23,9 @@ class Restart:
 
     from_checkpoint: str
     excluded: tuple[str, ...]
+    number: int
+    limit: int
+    pause_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +33,62 @@ class GiveUp:
     reason: str
 
 
-def decide(job: Job, max_restarts: int = MAX_RESTARTS) -> Restart | GiveUp:
-    """Every failure counts the same, the script's own and the cluster's: a broken script stops in the end."""
-    if job.restarts >= max_restarts:
-        return GiveUp(f"{job.reason}; it was restarted {job.restarts} times, and {max_restarts} is the limit")
-    return Restart(goes_on_from(job), excluded(job))
+def decide(job: Job) -> Restart | GiveUp:
+    """Of a job whose last attempt has failed, as `job.failures` has it with its progress."""
+    if not job.spec.max_restarts:
+        return GiveUp(f"{job.reason}; max_restarts is 0, so it is not restarted")
+    causes = _since_progress(job.failures)
+    last, platform = causes[-1], causes[-1].kind not in _SCRIPT
+    if len(causes) > 1 and _same_soon(causes[-2], last, job.members):
+        ran = format_duration_ms(max(last.ran_ms, SECOND_MS))
+        again = f"it failed in the same way the last time, {ran} after its start"
+        return GiveUp(f"{job.reason}; {again}: another restart would not help")
+    limit = max(INFRASTRUCTURE_RESTARTS, job.spec.max_restarts) if platform else job.spec.max_restarts
+    number = sum((cause.kind not in _SCRIPT) == platform for cause in causes)
+    if number > limit:
+        told = f"{job.reason}; it was restarted {limit} times without progress"
+        return GiveUp(f"{told}, and {limit} is the limit")
+    return Restart(goes_on_from(job), excluded(job), number, limit, _pause_ms(number - platform))
+
+
+def _pause_ms(number: int) -> int:
+    """Before the restart of this number, twice as long each time; none before number 0."""
+    return min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS << min(number - 1, 20)) if number else 0
+
+
+def _since_progress(failures: Sequence[Failure]) -> list[Failure]:
+    """The cause of each failed attempt, from the last one on that had a newer checkpoint than any before it."""
+    causes: dict[int, Failure] = {}
+    for failure in failures:  # several nodes may be lost in an attempt, beside ranks that failed for that
+        if failure.attempt not in causes or causes[failure.attempt].kind in _SCRIPT:
+            causes[failure.attempt] = failure
+    furthest, since = -1, 0
+    for number, cause in enumerate(causes.values()):
+        if cause.step > furthest:
+            furthest, since = cause.step, number
+    return list(causes.values())[since:]
+
+
+def _same_soon(before: Failure, last: Failure, members: Sequence[Member]) -> bool:
+    """Whether the script failed as the time before, soon after its start both times: the command is wrong."""
+    if last.kind not in _SCRIPT or max(before.ran_ms, last.ran_ms) > SOON_MS:
+        return False
+    if last.exit_code in _FROM_OUTSIDE and last.kind is EndKind.SCRIPT:
+        return False
+    # Which of several ranks that fail alike is heard of first is chance.
+    alike = {m.rank for m in members if m.end is last.kind and m.exit_code == last.exit_code}
+    return (before.kind, before.exit_code) == (last.kind, last.exit_code) and before.rank in alike
+
+
+def with_progress(job: Job) -> Job:
+    """The job at the end of an attempt: its failures say how far the newest checkpoint is."""
+    return replace(
+        job,
+        failures=tuple(
+            replace(failure, step=job.latest_step) if failure.attempt == job.attempt else failure
+            for failure in job.failures
+        ),
+    )
 
 
 def goes_on_from(job: Job) -> str:

@@ -19,6 +19,7 @@ __all__ = [
 MAX_GPUS = 10_000
 MAX_HOURS = 720
 MAX_STEPS = 10**9
+MAX_RESTARTS, MOST_RESTARTS = 3, 100
 
 
 class Strategy(StrEnum):
@@ -72,6 +73,7 @@ class JobSpec:
     seed: int | None
     experiment: str
     constraints: Constraints = ANYWHERE
+    max_restarts: int = MAX_RESTARTS  # after failures of its script, without progress; 0: never restarted
 
     @property
     def placing(self) -> Constraints:
@@ -133,6 +135,7 @@ def as_mapping(spec: JobSpec) -> dict[str, object]:
         "tolerations": list(spec.constraints.tolerations),
         "max_racks": spec.constraints.max_racks,
         "excluded_nodes": list(spec.constraints.excluded_nodes),
+        "max_restarts": spec.max_restarts,
     }
 
 
@@ -165,6 +168,7 @@ def _read_spec(read: Reader) -> JobSpec:
         seed=None if read.value("seed") is None else read.whole("seed", 0, 0, 2**63 - 1),
         experiment=read.text("experiment", fields.EXPERIMENT),
         constraints=read_constraints(read),
+        max_restarts=read.whole("max_restarts", MAX_RESTARTS, 0, MOST_RESTARTS),
     )
 
 

@@ -9,7 +9,7 @@ from platform_core.jobs import events as ev
 from platform_core.jobs import gang
 from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, ReleaseSlots, Step, StopMembers
 from platform_core.jobs.job import EndKind, Job, Member, MemberPhase, Stop
-from platform_core.jobs.recovery import MAX_RESTARTS, goes_on_from
+from platform_core.jobs.recovery import goes_on_from
 from platform_core.jobs.spec import JobSpec
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from platform_core.units import HOUR_MS, format_duration_ms
@@ -65,6 +65,7 @@ def submit(job_id: str, spec: JobSpec, event: ev.Submitted) -> Step:
         stop=Stop.NONE,
         latest_checkpoint="",
         submitted_ms=event.at_ms,
+        waiting_since_ms=event.at_ms,
         started_ms=None,
         finished_ms=None,
         reason="",
@@ -77,7 +78,6 @@ def advance(
     job: Job,
     event: ev.JobEvent,
     *,
-    max_restarts: int = MAX_RESTARTS,
     save_grace_ms: int = gang.SAVE_GRACE_MS,
 ) -> Step:
     """The job after the event, and what the shell has to do. No news: the same job and no effects."""
@@ -86,7 +86,7 @@ def advance(
     allowed = TRANSITIONS.get((job.state, type(event)))
     if allowed is None:
         raise IllegalTransition(job.id, job.state, type(event).__name__, _refusal(job, event))
-    step = _apply(job, event, max_restarts, save_grace_ms)
+    step = _apply(job, event, save_grace_ms)
     if step.job.state not in allowed:
         story = f"{type(event).__name__} led {job.id} from {job.state} to {step.job.state}, against the table"
         raise IllegalTransition(job.id, job.state, type(event).__name__, story)
@@ -122,7 +122,7 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
             return False
 
 
-def _apply(job: Job, event: ev.JobEvent, max_restarts: int, save_grace_ms: int) -> Step:
+def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
     match event:
         case ev.Placed():
             return Step(_placed(job, event))
@@ -131,10 +131,10 @@ def _apply(job: Job, event: ev.JobEvent, max_restarts: int, save_grace_ms: int) 
             seen = replace(_living(job, node), phase=phase, exit_code=code, reason=reason, end=event.end)
             if phase is MemberPhase.LOST:
                 seen = replace(seen, end=EndKind.NODE_LOST)
-            return gang.observe(job, seen, at_ms, max_restarts)
+            return gang.observe(job, seen, at_ms)
         case ev.NodeLost(node=node, cause=cause, at_ms=at_ms):
             seen = replace(_living(job, node), phase=MemberPhase.LOST, reason=cause, end=EndKind.NODE_LOST)
-            return gang.observe(job, seen, at_ms, max_restarts)
+            return gang.observe(job, seen, at_ms)
         case ev.CheckpointStarted():
             return Step(replace(job, state=_CHECKPOINTING) if job.state is _RUNNING else job)
         case ev.CheckpointSaved(step=step, checkpoint=checkpoint):
@@ -179,6 +179,8 @@ def _placed(job: Job, event: ev.Placed) -> Job:
     told = ""
     if event.attempt != job.attempt + 1:
         told = f"it names attempt {event.attempt}, but the next one is {job.attempt + 1}"
+    elif event.at_ms < job.not_before_ms:
+        told = f"it restarts in {format_duration_ms(job.not_before_ms - event.at_ms)}"
     elif not least <= slots <= most:
         told = f"it gives {slots} slots, but the job needs {least if least == most else f'{least} to {most}'}"
     elif [member.rank for member in members] != list(range(len(members))):
@@ -192,7 +194,7 @@ def _placed(job: Job, event: ev.Placed) -> Job:
         raise IllegalTransition(job.id, job.state, "Placed", story)
     return replace(
         job, state=_SCHEDULED, attempt=event.attempt, members=members, started_ms=event.at_ms,
-        stop=Stop.NONE, reason="",
+        stop=Stop.NONE, reason="", running_ms=None, not_before_ms=0,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ Number = int | float | str
 class WaitCode(StrEnum):
     """The one thing that holds a job back now. Checked in this order: the first that applies is told."""
 
+    RESTARTS_LATER = "restarts_later"
     GPU_TYPE_MISSING = "gpu_type_missing"
     CANNOT_EVER_FIT = "cannot_ever_fit"
     NODES_DRAINING = "nodes_draining"

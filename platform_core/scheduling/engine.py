@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.scheduling import elastic
@@ -63,6 +63,7 @@ def plan(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
 
 def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     """The decisions of a round without their explanations, for those who replay thousands of rounds."""
+    snapshot, paused = _without_the_paused(snapshot)
     board = Board(snapshot, spread=policy.spread)
     expect_the_leaving(board)
     ranked, turns, eviction = _ranked(board, policy)
@@ -104,7 +105,14 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     if policy.elastic:
         elastic.grow(board, waiting)
     ranked = [each for each in ranked if each[1].id not in board.moving]
-    return Decisions(started, waiting, ranked, tuple(board.stops), board, unkept)
+    return Decisions(started, [*waiting, *paused], ranked, tuple(board.stops), board, unkept)
+
+
+def _without_the_paused(snapshot: Snapshot) -> tuple[Snapshot, list[PendingJob]]:
+    """The jobs that have failed and restart later are neither given nor kept anything."""
+    paused = [job for job in snapshot.pending if job.not_before_ms > snapshot.now_ms]
+    due = [job for job in snapshot.pending if job.not_before_ms <= snapshot.now_ms] if paused else ()
+    return replace(snapshot, pending=tuple(due)) if paused else snapshot, paused
 
 
 def _ranked(board: Board, policy: Policy) -> tuple[list[Ranked], int, Eviction | None]:

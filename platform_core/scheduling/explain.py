@@ -45,6 +45,12 @@ class Explainer:
     def wait(self, job: PendingJob, held_back_by: str = "") -> Wait:
         """The answer for one job; asked in queue order, because it counts positions as it goes."""
         self._position[job.gpu_type] += 1
+        pause_ms = job.not_before_ms - self._now_ms
+        if pause_ms > 0:
+            position = ("position", self._position[job.gpu_type])
+            seconds = -(-pause_ms // SECOND_MS)
+            sentence = f"restarts in {format_duration_ms(seconds * SECOND_MS)}, after a failure"
+            return Wait(job.id, WaitCode.RESTARTS_LATER, (("in_ms", pause_ms), position), sentence)
         code, numbers, sentence = self._answer(job, held_back_by)
         if job.id in self._stopping:
             stopping = self._stopping[job.id]

@@ -90,6 +90,7 @@ class _Play:
         ends += [end_ms for end_ms in self._reopenings if end_ms > self._now_ms]
         if self._room_is_made:  # what was lent is back as soon as the borrowers have saved
             ends.append(self._now_ms + self._policy.stop_grace_ms)
+        ends += [job.not_before_ms for job in self._pending if job.not_before_ms > self._now_ms]
         if not self._pending or not ends:
             return False
         first_ms = min(ends)

@@ -13,10 +13,11 @@ class What(IntEnum):
     GOES_ON = 1  # its script saves, or ends
     LEAVES = 2  # it was told to stop, and has stopped
     LOOK = 3  # time alone has changed what a round would do with it
-    NOTICE = 4  # a node will go
-    GONE = 5
-    SWEEP = 6  # it has been silent for so long that a sweep makes something of it
-    BACK = 7
+    RESTARTS = 4  # it has failed, and may start again
+    NOTICE = 5  # a node will go
+    GONE = 6
+    SWEEP = 7  # it has been silent for so long that a sweep makes something of it
+    BACK = 8
 
 
 class Event(NamedTuple):

@@ -13,7 +13,6 @@ from dataclasses import replace
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.invariants import check
 from platform_core.cluster.snapshot import NodeView, Snapshot, TeamShare
-from platform_core.jobs.recovery import MAX_RESTARTS
 from platform_core.quotas.recent_use import UseBefore
 from platform_core.scheduling.elastic import LEAST_RUN_BEFORE_GROWING_MS
 from platform_core.scheduling.engine import Decisions, decide
@@ -45,7 +44,6 @@ class Cluster:
         shares: Sequence[TeamShare] = (),
         watch: Watcher | None = None,
         departures: Iterable[Departure] = (),
-        max_restarts: int = MAX_RESTARTS,
         before: UseBefore | None = None,
     ) -> None:
         """`shares`: what the teams may hold; without any, each may hold everything. `watch` hears of every round.
@@ -70,7 +68,7 @@ class Cluster:
         # By number, from when they are known until the node is back.
         self._expected: dict[int, Departure] = {}
         self._teams = Teams(each_may, before)
-        self._jobs = Jobs(self._nodes, self._teams, self._agenda, self.ledger, max_restarts)
+        self._jobs = Jobs(self._nodes, self._teams, self._agenda, self.ledger)
         self._expect_a_departure()
 
     def run(self) -> Ledger:
@@ -115,7 +113,9 @@ class Cluster:
         if not self._jobs.pending:
             return True
         whole = [replace(node, state=NodeState.READY) for node in self._nodes.all()]
-        snapshot = replace(self.snapshot(self._agenda.events[0].at_ms), nodes=tuple(whole))
+        rested = [replace(job, not_before_ms=0) for job in self._jobs.pending.values()]
+        snapshot = self.snapshot(self._agenda.events[0].at_ms)
+        snapshot = replace(snapshot, nodes=tuple(whole), pending=tuple(rested))
         return not decide(snapshot, self._policy).started
 
     def _happen(self, event: Event) -> bool:
@@ -125,6 +125,8 @@ class Cluster:
             job = self._to_come.pop(whom)
             self._jobs.submit(job, self._gpu_type, self._knowledge, now_ms)
             return True
+        if what is What.RESTARTS:
+            return whom in self._jobs.pending
         if what >= What.NOTICE:
             return self._node_event(event)
         record = self._jobs.record(whom, number)

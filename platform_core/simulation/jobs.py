@@ -32,7 +32,7 @@ _ATTEMPTS_FOR_NOTHING = 1_000  # one after the other: say so instead of going on
 
 
 class Jobs:
-    def __init__(self, nodes: Nodes, teams: Teams, agenda: Agenda, ledger: Ledger, max_restarts: int) -> None:
+    def __init__(self, nodes: Nodes, teams: Teams, agenda: Agenda, ledger: Ledger) -> None:
         self.pending: dict[str, PendingJob] = {}
         self.running: dict[str, RunningJob] = {}
         self.refused: list[str] = []
@@ -40,7 +40,7 @@ class Jobs:
         self._records: dict[str, Record] = {}
         self._on: dict[str, dict[str, None]] = {node: {} for node in nodes.views}
         self._nodes, self._teams, self._agenda, self._ledger = nodes, teams, agenda, ledger
-        self._max_restarts, self._starts = max_restarts, Starts(self.running)
+        self._starts = Starts(self.running)
 
     def record(self, job_id: str, attempt: int) -> Record | None:
         """Of a job in this attempt; None when that has ended."""
@@ -52,7 +52,7 @@ class Jobs:
             self.refused.append(trace.id)
             return
         job = submit(trace.id, spec_of(trace, gpu_type), ev.Submitted(at_ms=now_ms)).job
-        self._records[trace.id] = Record(trace, job, knowledge, now_ms)
+        self._records[trace.id] = Record(trace, job, knowledge)
         self._queue(self._records[trace.id])
 
     def place(self, placement: Placement, now_ms: int) -> Record:
@@ -182,7 +182,7 @@ class Jobs:
 
     def _step(self, record: Record, event: ev.JobEvent) -> None:
         """Let the machine advance the job, and carry out what follows."""
-        step = advance(record.job, event, max_restarts=self._max_restarts)
+        step = advance(record.job, event)
         record.job = step.job
         for effect in step.effects:
             match effect:
@@ -278,8 +278,9 @@ class Jobs:
         if (chosen.id if isinstance(chosen, Chosen) else "") != job.latest_checkpoint:
             raise RuntimeError(f"{job.id} goes on from {job.latest_checkpoint!r}, but {chosen.reason}")
         record.done_ms = chosen.step if isinstance(chosen, Chosen) else 0
-        record.waiting_since_ms = now_ms
         record.preemptions += outcome is JobState.PREEMPTED
+        if job.not_before_ms > now_ms:
+            self._agenda.add(job.not_before_ms, job.id, job.attempt, What.RESTARTS)
         self._queue(record)
 
     def _queue(self, record: Record) -> None:

@@ -19,7 +19,6 @@ class Record:
     trace: TraceJob
     job: Job
     knowledge: Knowledge  # what the scheduler is told of how long it takes
-    waiting_since_ms: int
     done_ms: int = 0
     attained_gpu_ms: int = 0  # in members that have ended
     preemptions: int = 0
@@ -92,7 +91,7 @@ def as_pending(record: Record) -> PendingJob:
         excluded_nodes=job.excluded_nodes,
         preemptible=spec.preemptible,
         max_runtime_ms=spec.max_runtime_ms,
-        waiting_since_ms=record.waiting_since_ms,
+        waiting_since_ms=job.waiting_since_ms,
         cpus_per_gpu=spec.cpus_per_gpu,
         memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
         strategy=spec.strategy,
@@ -103,6 +102,7 @@ def as_pending(record: Record) -> PendingJob:
         resize_on=tuple([member.node for member in job.members]) if record.resize_to else (),
         room_on=record.room_on,
         room_until_ms=record.room_until_ms,
+        not_before_ms=job.not_before_ms,
     )
 
 

@@ -14,6 +14,11 @@ def manifest_exists(manifest_id: str, team: str, kind: str) -> bool:
     return models.Manifest.objects.filter(id=manifest_id, teams=team, kind=kind).exists()
 
 
+def paths(manifest_id: str) -> frozenset[str]:
+    """Of its files."""
+    return frozenset(entry.path for entry in manifest(manifest_id).files)
+
+
 def snapshot_exists(snapshot_id: str, team: str) -> bool:
     return models.DatasetSnapshot.objects.filter(id=snapshot_id, team=team).exists()
 

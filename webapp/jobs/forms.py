@@ -9,7 +9,10 @@ from platform_core.units import format_bytes
 
 _WORDS = ("secrets", "tags", "tolerations", "excluded_nodes")
 _PAIRS = ("hyperparameters", "environment", "node_labels")
-_NUMBERS = ("num_gpus", "min_gpus", "priority", "cpus_per_gpu", "seed", "max_runtime_hours", "max_racks")
+_NUMBERS = (
+    "num_gpus", "min_gpus", "priority", "cpus_per_gpu", "seed", "max_runtime_hours", "max_racks",
+    "max_restarts",
+)  # fmt: skip
 _TEXTS = (
     "name", "team", "project", "experiment", "command", "code", "dataset", "purpose", "resume_from", "gpu_type",
     "strategy", "memory_per_gpu", "container_image",
@@ -24,7 +27,7 @@ CHANGEABLE = (
 DEFAULTS: dict[str, Any] = {
     "num_gpus": 1, "priority": 50, "strategy": "ddp", "max_runtime_hours": 2, "checkpoint_keep_last": 3,
     "checkpoint_interval_steps": "", "cpus_per_gpu": "", "memory_per_gpu": "", "seed": "", "min_gpus": "",
-    "max_racks": "", "preemptible": False,
+    "max_racks": "", "max_restarts": "", "preemptible": False,
 }  # fmt: skip
 
 

@@ -19,6 +19,10 @@ OBJECT_BYTES = 2**20  # of one object in the store, about
 PAGE_BYTES = 2**21  # of one answer, about
 SCANNED = 2000  # chunks looked through for one answer
 SILENCE_MS = 10_000  # of a transaction on a machine that is cut off or frozen: others wait for it no longer
+LAUNCHERS = 1_000_000  # ranks from here on are launchers, whose reports are not the script's
+RANKS_LOOKED_AT = 64  # for the one that failed
+LINES_AT_THE_END = 20
+TRACEBACK = "Traceback (most recent call last):"
 Line = dict[str, Any]  # rank, attempt, offset of its chunk, text, at_ms
 
 
@@ -156,6 +160,29 @@ def _lines(chunk: LogChunk, after: int) -> list[Line]:
         said = ((chunk.at_ms, text) for text in chunk.text.splitlines())
     where = {"rank": chunk.rank, "attempt": chunk.attempt.number, "offset": chunk.offset}
     return [{**where, "text": text, "at_ms": at_ms} for at_ms, text in said]
+
+
+def ending(job_id: str) -> list[str]:
+    """The last lines of the rank that failed in the newest attempt: from its traceback on where it has one."""
+    newest = Attempt.objects.filter(job=job_id).order_by("-number").first()
+    said = (
+        LogChunk.objects.filter(attempt=newest, rank__lt=LAUNCHERS).select_related("attempt").order_by("id")
+    )
+    lasts = dict(said.order_by("rank", "offset").values_list("rank", "id")) if newest else {}
+    ends = []
+    for last in LogChunk.objects.filter(id__in=list(lasts.values())[:RANKS_LOOKED_AT]).select_related(
+        "attempt"
+    ):
+        before = said.filter(rank=last.rank, offset__lt=last.offset).order_by("-offset").first()
+        lines = [line["text"] for chunk in (before, last) if chunk is not None for line in _lines(chunk, 0)]
+        ends.append((last.rank, lines))
+    ends.sort(key=lambda end: (TRACEBACK not in end[1], end[0]))
+    return _last_words(ends[0][1]) if ends else []
+
+
+def _last_words(lines: list[str]) -> list[str]:
+    begun = max((number for number, line in enumerate(lines) if line == TRACEBACK), default=0)
+    return lines[max(begun, len(lines) - LINES_AT_THE_END) :]
 
 
 def whole(job_id: str) -> Iterator[str]:

@@ -1,16 +1,17 @@
 """Between the job's rows and the core's value of it."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 from platform_core.jobs import spec as specification
-from platform_core.jobs.job import EndKind, Job, Member, MemberPhase, NodeFailure, Stop
+from platform_core.jobs.job import EndKind, Failure, Job, Member, MemberPhase, Stop
 from platform_core.jobs.states import JobState
 from webapp.jobs import models
 
 
-def job_value(row: models.Job, members: Iterable[models.Member]) -> Job:
-    """The core's view of a job; `members` are those of its current attempt."""
+def job_value(row: models.Job, attempt: models.Attempt | None, members: Iterable[models.Member]) -> Job:
+    """The core's view of a job, with its current attempt and the members of that."""
     return Job(
         id=row.id,
         spec=specification.parse(row.spec),
@@ -18,7 +19,7 @@ def job_value(row: models.Job, members: Iterable[models.Member]) -> Job:
         version=row.version,
         attempt=row.attempt,
         restarts=row.restarts,
-        failures=tuple(NodeFailure(**failure) for failure in row.failures),
+        failures=tuple(Failure(**failure | {"kind": EndKind(failure["kind"])}) for failure in row.failures),
         excluded_nodes=tuple(row.excluded_nodes),
         stop=Stop(row.stop),
         latest_checkpoint=row.latest_checkpoint,
@@ -26,7 +27,10 @@ def job_value(row: models.Job, members: Iterable[models.Member]) -> Job:
         latest_ms=row.latest_ms,
         latest_attempt=row.latest_attempt,
         stop_grace_ms=row.stop_grace_ms,
+        running_ms=attempt.running_ms if attempt else None,
+        not_before_ms=row.not_before_ms,
         submitted_ms=row.submitted_ms,
+        waiting_since_ms=row.waiting_since_ms,
         started_ms=row.started_ms,
         finished_ms=row.finished_ms,
         reason=row.reason,
@@ -46,7 +50,7 @@ def job_columns(job: Job) -> dict[str, Any]:
         "version": job.version,
         "attempt": job.attempt,
         "restarts": job.restarts,
-        "failures": [{"node": f.node, "at_ms": f.at_ms} for f in job.failures],
+        "failures": [asdict(failure) for failure in job.failures],
         "excluded_nodes": list(job.excluded_nodes),
         "stop": job.stop,
         "latest_checkpoint": job.latest_checkpoint,
@@ -54,6 +58,8 @@ def job_columns(job: Job) -> dict[str, Any]:
         "latest_ms": job.latest_ms,
         "latest_attempt": job.latest_attempt,
         "stop_grace_ms": job.stop_grace_ms,
+        "waiting_since_ms": job.waiting_since_ms,
+        "not_before_ms": job.not_before_ms,
         "started_ms": job.started_ms,
         "finished_ms": job.finished_ms,
         "reason": job.reason,

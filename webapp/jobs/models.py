@@ -33,7 +33,12 @@ class Job(models.Model):
     )
     reason = models.TextField(blank=True)
     submitted_ms = models.BigIntegerField()
-    waiting_since_ms = models.BigIntegerField()
+    waiting_since_ms = models.BigIntegerField(
+        help_text="as if it had waited at a stretch: the time that its attempts took is left out"
+    )
+    not_before_ms = models.BigIntegerField(
+        default=0, help_text="it has failed, and starts again from then on"
+    )
     started_ms = models.BigIntegerField(null=True)
     finished_ms = models.BigIntegerField(null=True)
 
@@ -106,6 +111,11 @@ class Attempt(models.Model):
     first_step_ms = models.BigIntegerField(null=True, help_text="when its script told its first step")
     ended_ms = models.BigIntegerField(null=True)
     outcome = models.CharField(max_length=200, blank=True)
+    last_step = models.BigIntegerField(
+        null=True, help_text="the last that its script told, once it has ended"
+    )
+    kept_step = models.BigIntegerField(null=True, help_text="of the checkpoint that was left when it ended")
+    lost_gpu_ms = models.BigIntegerField(default=0, help_text="slot time after that checkpoint")
     master_address = models.CharField(max_length=255)
     master_port = models.PositiveIntegerField()
     resume_checkpoint = models.CharField(max_length=40, blank=True)

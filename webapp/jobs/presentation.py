@@ -8,6 +8,7 @@ from platform_core.jobs import spec as specification
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
 from platform_core.quotas.cost import cost_micro_dollars
 from platform_core.units import format_duration_ms, format_micro_dollars, plural
+from webapp.jobs import history
 from webapp.jobs.models import Attempt, Job
 from webapp.quotas import queries as quotas
 
@@ -50,7 +51,7 @@ def answer(job: Job, now_ms: int) -> dict[str, str]:
         headline = "Waiting to start"
         if preempted:
             headline = f"Preempted, waits to {'resume' if job.latest_checkpoint else 'start again'}"
-        return {"tone": "wait", "headline": headline, "detail": f"{place}{why}{told}{_goes_on(job)}"}
+        return {"tone": "wait", "headline": headline, "detail": f"{place}{why}{told}{_goes_on(job, now_ms)}"}
     if job.state in TERMINAL:
         return _ended(job)
     if job.stop != "none":
@@ -70,11 +71,13 @@ def answer(job: Job, now_ms: int) -> dict[str, str]:
     return _going(job)
 
 
-def _goes_on(job: Job) -> str:
+def _goes_on(job: Job, now_ms: int) -> str:
     """From where the next attempt begins, and how many steps are lost; "" before the first step."""
     if not job.step:
         return ""
-    lost = plural(job.step - job.latest_step, "step")
+    spans = history.of(job, now_ms).spans
+    slot_time = f" ({format_duration_ms(spans[-1].lost_gpu_ms)} of slot time)" if spans else ""
+    lost = plural(job.step - job.latest_step, "step") + slot_time
     if not job.latest_checkpoint:
         return f" It has no checkpoint: {lost} lost, it begins again at step 1."
     return f" It resumes from the checkpoint of step {job.latest_step:,}; {lost} lost."
@@ -115,7 +118,9 @@ def _attempts(job: Job) -> str:
     if job.attempt < 2 or job.finished_ms is None:
         return ""
     total = format_duration_ms(job.finished_ms - job.submitted_ms)
-    return f"That was attempt {job.attempt}; with the earlier ones and all waiting it took {total}."
+    told = history.of(job, job.finished_ms)
+    waited = f", {format_duration_ms(told.waited_ms)} of it waiting" if told.spans else ""
+    return f"That was attempt {job.attempt}; with the earlier ones and all waiting it took {total}{waited}."
 
 
 def kpis(job: Job, now_ms: int, checkpoint_ms: int | None) -> list[dict[str, Any]]:

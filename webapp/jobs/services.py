@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from platform_core.errors import IllegalTransition, TrainmasterError
@@ -14,6 +13,7 @@ from platform_core.experiments import lineage as lineages
 from platform_core.jobs import events, purposes
 from platform_core.jobs import spec as specification
 from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.script import missing_script
 from platform_core.jobs.spec import LEAST_URGENT, MOST_URGENT, JobSpec
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from platform_core.jobs.transitions import submit as new_job
@@ -119,7 +119,6 @@ def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any
         idempotency_key=key,
         cloned_from=cloned_from,
         submitted_ms=value.submitted_ms,
-        waiting_since_ms=now,
         gpu_type=spec.gpu_type,
         num_gpus=spec.num_gpus,
         priority=spec.priority,
@@ -138,6 +137,8 @@ def check_references(spec: JobSpec) -> None:
         problems.append(
             specification.Problem("code", f"The team has no code bundle {spec.code}; upload it first.")
         )
+    elif spec.code and (missing := missing_script(spec.command, artifacts.paths(spec.code))):
+        problems.append(specification.Problem("command", missing))
     if spec.dataset:
         snapshot = artifacts.snapshot(spec.dataset)
         if snapshot is None or snapshot.team_id != spec.team:
@@ -324,7 +325,3 @@ def explain_waits(reasons: Sequence[WaitReason]) -> None:
         live.publish("cluster")  # the map marks the nodes that are kept
     for team in {known[job_id][0] for job_id in changed}:
         live.publish(f"jobs:{team}")
-
-
-def max_restarts() -> int:
-    return int(settings.MAX_RESTARTS)

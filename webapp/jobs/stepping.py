@@ -14,7 +14,7 @@ from django.db.models import F
 from platform_core.jobs import effects, events, transitions
 from platform_core.jobs.effects import Effect
 from platform_core.jobs.job import Job as JobValue
-from platform_core.jobs.states import TERMINAL, WAITING, JobState
+from platform_core.jobs.states import TERMINAL, JobState
 from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
 from webapp.jobs import hints, mails
@@ -85,7 +85,7 @@ class Batch:
         for row in locked.values():
             attempt = attempts.get(row.id)
             its = members[attempt.id] if attempt else []
-            value = job_value(row, its)
+            value = job_value(row, attempt, its)
             self.jobs[row.id] = Advancing(row, attempt, its, value, value)
 
     def advance(self, job_id: str, event: events.JobEvent) -> JobValue:
@@ -94,7 +94,6 @@ class Batch:
         result = transitions.advance(
             job.value,
             event,
-            max_restarts=settings.MAX_RESTARTS,
             save_grace_ms=settings.STOP_GRACE_SECONDS * 1000,
         )
         if result.job != job.value or result.effects:
@@ -130,23 +129,11 @@ def _write_jobs(changed: Sequence[Advancing]) -> None:
     rows = {}
     for job, reason in zip(changed, reasons, strict=True):
         columns: dict[str, Any] = job_columns(job.value) | {"reason": reason}
-        columns |= {name: getattr(job.row, name) for name in ("waiting_since_ms", *NO_WAIT)}
-        if (since := _waits_since(job)) is not None:
-            columns["waiting_since_ms"] = since
+        columns |= {name: getattr(job.row, name) for name in NO_WAIT}
         if job.value.state in TERMINAL:
             columns |= NO_WAIT
         rows[job.row.id] = columns
     update_each(Job, rows)
-
-
-def _waits_since(job: Advancing) -> int | None:
-    """When it came back into the queue, if these steps took it there."""
-    waited, since = job.before.state in WAITING, None
-    for event, state, _ in job.steps:
-        if state in WAITING and not waited:
-            since = event.at_ms
-        waited = state in WAITING
-    return since if waited else None
 
 
 def _write_members(changed: Sequence[Advancing]) -> None:
@@ -169,22 +156,40 @@ def _write_attempts(moved: Sequence[Advancing]) -> None:
     rows: dict[str, dict[str, Any]] = {}
     for job in moved:
         if job.attempt is not None:
-            rows[job.attempt.id] = _attempt_columns(job.attempt, job.steps)
+            rows[job.attempt.id] = _attempt_columns(job, job.attempt)
     outcomes = cluster_queries.all_with_hostnames([columns["outcome"] for columns in rows.values()])
     for columns, outcome in zip(rows.values(), outcomes, strict=True):
         columns["outcome"] = outcome[:200]
     update_each(Attempt, rows)
 
 
-def _attempt_columns(attempt: Attempt, steps: Sequence[Step]) -> dict[str, Any]:
-    running_ms, ended_ms, outcome = attempt.running_ms, attempt.ended_ms, attempt.outcome
-    for event, state, following in steps:
-        if running_ms is None and state == JobState.RUNNING:
-            running_ms = event.at_ms
+def _attempt_columns(job: Advancing, attempt: Attempt) -> dict[str, Any]:
+    names = ("running_ms", "ended_ms", "outcome", "last_step", "kept_step", "lost_gpu_ms")
+    columns = {name: getattr(attempt, name) for name in names}
+    for event, state, following in job.steps:
+        if columns["running_ms"] is None and state == JobState.RUNNING:
+            columns["running_ms"] = event.at_ms
         for effect in following:
             if isinstance(effect, effects.GangEnded):
-                ended_ms, outcome = event.at_ms, f"{effect.outcome}: {effect.sentence}"
-    return {"running_ms": running_ms, "ended_ms": ended_ms, "outcome": outcome}
+                columns |= {"ended_ms": event.at_ms, "outcome": f"{effect.outcome}: {effect.sentence}"}
+                columns |= _left_behind(job, attempt, effect.outcome, event.at_ms)
+    return columns
+
+
+def _left_behind(job: Advancing, attempt: Attempt, outcome: JobState, at_ms: int) -> dict[str, Any]:
+    """How far the attempt was, how far what it leaves goes on from, and the slot time between."""
+    value, row = job.value, job.row
+    columns = {"last_step": row.step if row.first_step is not None else None, "kept_step": None}
+    if value.latest_checkpoint:
+        columns["kept_step"] = value.latest_step
+    elif value.spec.resume_from and row.first_step is not None:
+        columns["kept_step"] = max(0, row.first_step - 1)
+    if outcome is JobState.SUCCEEDED:
+        return columns
+    saved_here = value.latest_ms is not None and value.latest_attempt == attempt.number
+    since_ms = value.latest_ms if saved_here else attempt.placed_ms
+    slots = sum(len(member.slots) for member in job.members)
+    return columns | {"lost_gpu_ms": slots * max(0, at_ms - (since_ms or at_ms))}
 
 
 def keep(happened: Sequence[tuple[Job, events.JobEvent, JobState]]) -> None:

@@ -9,6 +9,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST
 
 from platform_core.errors import TrainmasterError
+from platform_core.jobs.script import missing_script
 from platform_core.jobs.spec import JobSpec, SpecError, Strategy, parse
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
@@ -148,6 +149,8 @@ def _forecast(actor: Actor, spec: JobSpec, form: dict[str, str]) -> dict[str, An
         waits = queries.calling_by_names([waits], actor.sees)(waits)
         headline = "It would wait" if waits else "It would start at once"
         judged = _judged(form, "wait" if waits else "ok", headline, {}, waits)
+    if missing := "" if spec.code else missing_script(spec.command, None):
+        judged |= {"state": "bad", "problems": judged["problems"] | {"command": missing}}
     judged["quota"] = _quota(spec, queued)
     judged["cost_hour"] = presentation.cost_per_hour(spec.gpu_type, spec.num_gpus)
     judged["cost_limit"] = judged["cost_hour"] * spec.max_runtime_ms // 3_600_000

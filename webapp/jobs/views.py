@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from platform_core.jobs.states import TERMINAL
+from platform_core.jobs.states import TERMINAL, JobState
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
@@ -139,10 +139,10 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
             "checkpoint_step": job.latest_step if job.latest_checkpoint else None,
             "attempt": job.attempt,
             "restarts": job.restarts,
-            "max_restarts": services.max_restarts(),
             "tags": job.spec["tags"],
         },
         "answer": _answer(job, now, actor),
+        "log_end": lambda: logs.ending(job.id) if job.state == JobState.FAILED else [],
         "idle": idling.warning(job, now),
         "kpis": lambda: presentation.kpis(job, now, extra["checkpoint_ms"]()),
         "members": lambda: presentation.members(_living(job)),

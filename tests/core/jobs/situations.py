@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from platform_core.jobs import events as ev
 from platform_core.jobs.effects import Effect
 from platform_core.jobs.job import EndKind, Job, Member, MemberPhase
-from platform_core.jobs.recovery import MAX_RESTARTS
 from platform_core.jobs.spec import JobSpec, parse
 from platform_core.jobs.transitions import advance, submit
 
@@ -31,19 +30,19 @@ class Story:
     """Plays events into a job and keeps what came of them. Time goes on by a second with each event."""
 
     job: Job
-    max_restarts: int = MAX_RESTARTS
     now_ms: int = 1_000
     effects: list[Effect] = field(default_factory=list)
 
     def tell(self, kind: type[ev.Event], **details: object) -> Story:
         self.now_ms += 1_000
         event = kind(**{"at_ms": self.now_ms, **details})  # type: ignore[arg-type]
-        step = advance(self.job, event, max_restarts=self.max_restarts)  # type: ignore[arg-type]
+        step = advance(self.job, event)  # type: ignore[arg-type]
         self.job = step.job
         self.effects = list(step.effects)
         return self
 
     def place(self, *nodes: str) -> Story:
+        self.now_ms = max(self.now_ms, self.job.not_before_ms)
         return self.tell(ev.Placed, attempt=self.job.attempt + 1, members=members(*nodes), actor="scheduler")
 
     def see(
@@ -59,11 +58,16 @@ class Story:
             attempt=self.job.attempt, node=node, phase=phase, exit_code=exit_code, reason=reason, end=end,
         )  # fmt: skip
 
-    def run(self, *nodes: str) -> Story:
+    def run(self, *nodes: str, for_ms: int = HOUR_MS) -> Story:
+        """It has run for so long: what fails soon after its start is judged otherwise."""
         self.place(*nodes)
         for node in nodes:
             self.see(node, PREPARING).see(node, RUNNING)
+        self.now_ms += for_ms
         return self
+
+    def save(self, step: int) -> Story:
+        return self.tell(ev.CheckpointSaved, attempt=self.job.attempt, step=step, checkpoint=f"ckpt-{step}")
 
     def fail(self, node: str, exit_code: int = 1) -> Story:
         """This node's part ends with the code, and the others are stopped."""
@@ -76,9 +80,9 @@ class Story:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
 
-def waiting(max_restarts: int = MAX_RESTARTS, **fields: object) -> Story:
+def waiting(**fields: object) -> Story:
     step = submit("job-1", spec(**fields), ev.Submitted(at_ms=1_000, actor="user:alice"))
-    return Story(step.job, max_restarts)
+    return Story(step.job)
 
 
 def running(*nodes: str, **fields: object) -> Story:

@@ -15,7 +15,7 @@ from platform_core.errors import TrainmasterError
 from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.spec import SpecError
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
-from tests.webapp.jobs.conftest import say, tick
+from tests.webapp.jobs.conftest import after_its_pause, say, tick
 from trainmaster.store import open_store
 from trainmaster.store.copying import copy_in, source_url
 from trainmaster_wire.agent.v1 import session_pb2
@@ -59,7 +59,7 @@ def job(submit: Callable[..., Job], store: Path) -> Job:
     for step in (10, 20, 30):
         save(job, step, saved_ms=1_000 - step)
     say(job, MemberPhase.EXITED, 1)
-    tick()
+    after_its_pause(job)
     return again(job)
 
 
@@ -169,7 +169,7 @@ def test_its_own_damaged_it_falls_back_on_the_one_it_was_submitted_with(
     say(other, MemberPhase.RUNNING)
     save(other, 5, content=b"its own")
     say(other, MemberPhase.EXITED, 1)
-    tick()
+    after_its_pause(other)
     assert begun_from(other) == 5
     cannot_restore(other)
     tick()

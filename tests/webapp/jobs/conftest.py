@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from platform_core.jobs.events import MemberObserved
-from platform_core.jobs.job import MemberPhase
+from platform_core.jobs.job import EndKind, MemberPhase
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node
@@ -48,7 +48,13 @@ def tick() -> None:
 
 
 def say(
-    job: Job, phase: MemberPhase, exit_code: int | None = None, *, only: int | None = None, reason: str = ""
+    job: Job,
+    phase: MemberPhase,
+    exit_code: int | None = None,
+    *,
+    only: int | None = None,
+    reason: str = "",
+    end: EndKind = EndKind.SCRIPT,
 ) -> None:
     """Every member (or the one of this rank) of the job's newest attempt reports this phase."""
     attempt = Attempt.objects.get(job=job, number=Job.objects.get(id=job.id).attempt)
@@ -58,9 +64,15 @@ def say(
                 job.id,
                 MemberObserved(
                     at_ms=now_ms(), actor=f"node:{member.node_id}", attempt=attempt.number, node=member.node_id,
-                    phase=phase, exit_code=exit_code, reason=reason,
+                    phase=phase, exit_code=exit_code, reason=reason, end=end,
                 ),
             )  # fmt: skip
+
+
+def after_its_pause(job: Job) -> None:
+    """The time until it restarts is over."""
+    Job.objects.filter(id=job.id).update(not_before_ms=0)
+    tick()
 
 
 def state(job: Job) -> str:

@@ -1,19 +1,21 @@
 """A job from submission to its end, through the services, on a real database. The agents' words are said by hand."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 
 from platform_core.errors import TrainmasterError
-from platform_core.jobs.job import MemberPhase
+from platform_core.jobs.job import EndKind, MemberPhase
 from platform_core.jobs.spec import SpecError
-from tests.webapp.jobs.conftest import SPEC, say, state, tick
+from tests.webapp.jobs.conftest import SPEC, after_its_pause, say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.clusters.models import Node, Slot
-from webapp.jobs import services
+from webapp.jobs import services, workload
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.services import Placing
+from webapp.live.identity import now_ms
 from webapp.live.queries import story
 from webapp.quotas.models import LedgerEntry, Quota
 
@@ -59,19 +61,53 @@ def test_a_failed_rank_brings_the_whole_gang_back(submit: Submit) -> None:
     assert state(job) == "pending"
     tick()
     row = Job.objects.get(id=job.id)
+    assert (row.state, row.wait_code) == ("pending", "restarts_later")
+    assert re.fullmatch("restarts in (9|10) s, after a failure", row.wait_sentence)
+    after_its_pause(job)
+    row = Job.objects.get(id=job.id)
     assert (row.state, row.attempt, row.restarts) == ("scheduled", 2, 1)
     assert set(Member.objects.filter(attempt__number=1).values_list("phase", flat=True)) == {"exited"}
 
 
 def test_a_script_that_always_fails_stops_after_three_restarts(submit: Submit) -> None:
     job = submit(num_gpus=1)
-    for _ in range(4):
-        tick()
+    for exit_code in (1, 2, 1, 2):
+        after_its_pause(job)
         say(job, MemberPhase.RUNNING)
-        say(job, MemberPhase.EXITED, 1)
+        say(job, MemberPhase.EXITED, exit_code)
     row = Job.objects.get(id=job.id)
     assert (row.state, row.restarts) == ("failed", 3)
-    assert "exit code 1" in row.reason
+    assert "exit code 2" in row.reason
+
+
+def test_a_wrong_command_is_not_tried_a_third_time(submit: Submit) -> None:
+    job = submit(num_gpus=1)
+    for _ in range(2):
+        after_its_pause(job)
+        say(job, MemberPhase.RUNNING)
+        say(job, MemberPhase.EXITED, 2)
+    row = Job.objects.get(id=job.id)
+    assert (row.state, row.restarts) == ("failed", 1)
+    assert row.reason.endswith("another restart would not help")
+
+
+def test_a_job_says_how_often_it_may_be_restarted(submit: Submit) -> None:
+    job = submit(num_gpus=1, max_restarts=0)
+    tick()
+    say(job, MemberPhase.EXITED, 1, end=EndKind.INFRASTRUCTURE)
+    row = Job.objects.get(id=job.id)
+    assert (row.state, row.reason.split("; ")[1]) == ("failed", "max_restarts is 0, so it is not restarted")
+
+
+def test_a_restarted_job_keeps_the_time_that_it_waited(submit: Submit) -> None:
+    job = submit(num_gpus=1)
+    Job.objects.filter(id=job.id).update(waiting_since_ms=now_ms() - 3_600_000)
+    tick()
+    say(job, MemberPhase.RUNNING)
+    say(job, MemberPhase.EXITED, 1)
+    [waiting] = workload.pending()
+    assert waiting.not_before_ms > now_ms()
+    assert now_ms() - waiting.waiting_since_ms >= 3_600_000
 
 
 def test_words_that_arrive_twice_or_late_change_nothing(submit: Submit) -> None:

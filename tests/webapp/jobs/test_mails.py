@@ -9,7 +9,7 @@ from django.core import mail
 
 from platform_core.jobs.job import MemberPhase
 from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
-from tests.webapp.jobs.conftest import say, state, tick
+from tests.webapp.jobs.conftest import after_its_pause, say, state, tick
 from webapp.accounts import mailing
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
@@ -85,11 +85,10 @@ def test_being_taken_off_idle_slots_is_told_with_the_team_that_waits_for_them(
     assert not re.search(f"secretive|{waits.id}", taken[0] + taken[1])
 
 
-def test_a_job_that_failed_for_good_is_told_without_what_its_script_said(running: Job, settings: Any) -> None:
-    settings.MAX_RESTARTS = 1
+def test_a_job_that_failed_for_good_is_told_without_what_its_script_said(running: Job) -> None:
     for _ in range(2):
         say(running, MemberPhase.EXITED, 1, reason="rank 0: KeyError: 'password=hunter2'")
-        tick()
+        after_its_pause(running)
         if state(running) == "scheduled":
             say(running, MemberPhase.RUNNING)
     assert state(running) == "failed"
@@ -115,8 +114,8 @@ def test_one_that_is_restarted_cancelled_or_done_is_no_news(
     assert sent() == []
 
 
-def test_one_kind_is_switched_off_without_the_other(running: Job, owner: User, settings: Any) -> None:
-    settings.MAX_RESTARTS = 0
+def test_one_kind_is_switched_off_without_the_other(running: Job, owner: User) -> None:
+    Job.objects.filter(id=running.id).update(spec=running.spec | {"max_restarts": 0})
     User.objects.filter(pk=owner.pk).update(mail_idle=False)
     idle_again(running, now_ms(), now_ms() + HOUR_MS)
     say(running, MemberPhase.EXITED, 1)

@@ -50,7 +50,7 @@ def nothing_is_kept_from_other_tests() -> None:
 
 def a_manifest(kind: str, content: bytes = b"bytes") -> Manifest:
     builder = ManifestBuilder(kind)
-    builder.feed("file", content)
+    builder.feed("train.py", content)
     return builder.finish()
 
 

@@ -127,7 +127,8 @@ def test_the_team_finds_it_beside_its_costs_and_nobody_is_said_to_have_caused_it
     lost_gpu_ms = the_receipt().lost_gpu_ms
     page = browser(owner).get("/teams/vision/").content.decode()
     assert (
-        f"{lost_gpu_ms // 1000:,} GPU-seconds of work were lost because jobs of Vision were stopped" in page
+        f"{round(lost_gpu_ms / 1000):,} GPU-seconds of work were lost because jobs of Vision were stopped"
+        in page
     )
     assert "<td>node-0" in page
     assert f"by {admin.username}" in page

@@ -31,6 +31,11 @@ _KINDS = (
         "would exceed quota: {wanted}/{maximum} GPUs of {gpu_type}",
     ),
     ErrorKind(
+        "guarantee_too_large", 409, "FAILED_PRECONDITION", "The cluster cannot guarantee this",
+        "{team} cannot be guaranteed {wanted} {gpu_type} slots: the cluster has {slots}, {others} of them guaranteed "
+        "to other teams; at most {most}",
+    ),
+    ErrorKind(
         "cannot_ever_fit", 422, "FAILED_PRECONDITION", "The cluster can never run this",
         "needs {wanted} GPUs of {gpu_type}; the whole cluster has {total}",
     ),
@@ -41,6 +46,10 @@ _KINDS = (
     ErrorKind(
         "not_allowed", 403, "PERMISSION_DENIED", "Not allowed",
         "You may not {what}; ask {whom}",
+    ),
+    ErrorKind(
+        "priority_too_urgent", 403, "PERMISSION_DENIED", "The priority is too urgent",
+        "priority {priority} is more urgent than {limit}, the most urgent that {who} may use; ask {whom}",
     ),
     ErrorKind(
         "not_authenticated", 401, "UNAUTHENTICATED", "Log in first",

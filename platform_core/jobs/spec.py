@@ -30,7 +30,7 @@ class Strategy(StrEnum):
     CUSTOM = "custom"
 
 
-MOST_URGENT, LEAST_URGENT = 0, 100  # priorities
+MOST_URGENT, DEFAULT_PRIORITY, LEAST_URGENT = 0, 50, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def _read_spec(read: Reader) -> JobSpec:
         gpu_type=read.text("gpu_type", fields.GPU_TYPE),
         cpus_per_gpu=read.whole("cpus_per_gpu", 1, 1, 256),
         memory_per_gpu_bytes=fields.memory(read),
-        priority=read.whole("priority", 50, MOST_URGENT, LEAST_URGENT),
+        priority=read.whole("priority", DEFAULT_PRIORITY, MOST_URGENT, LEAST_URGENT),
         preemptible=read.truth("preemptible", False),
         max_runtime_ms=read.scaled("max_runtime_hours", 24 * HOUR_MS, HOUR_MS, MAX_HOURS, positive=True),
         strategy=_strategy(read),

@@ -80,7 +80,6 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
         try:
             site = Site(platform, scratch)
             site.sign_up()
-            until("four ready nodes", lambda: sum(node.state == "ready" for node in site.bob.nodes()) == 4)
             yield site
         finally:
             platform.stop(training_too=True)

@@ -59,16 +59,20 @@ class Site:
         return self.clients["bob"]
 
     def sign_up(self) -> None:
-        """People, quotas, and a token for those who use the API: the commands of an operator, in one process."""
-        commands = [
-            *(("seed_demo", "--gpu-type", gpu_type) for gpu_type in GPU_TYPES),
-            *(("token", *pair, "--name", "e2e") for pair in TOKENS.items()),
-        ]
+        """People, a token for those who use the API, and quotas of the four nodes when they have joined."""
+        tokens = self._operate(
+            ("seed_demo", "--slots", "0"), *(("token", *pair, "--name", "e2e") for pair in TOKENS.items())
+        )
+        self.clients = {name: Client(self.url, token) for name, token in zip(TOKENS, tokens, strict=True)}
+        until("four ready nodes", lambda: sum(node.state == "ready" for node in self.bob.nodes()) == 4)
+        self._operate(*(("seed_demo", "--gpu-type", gpu_type) for gpu_type in GPU_TYPES))
+
+    def _operate(self, *commands: tuple[str, ...]) -> list[str]:
+        """The commands of an operator, in one process; the words that they print."""
         script = (
             f"from django.core.management import call_command as call\nfor each in {commands}: call(*each)"
         )
-        tokens = self.platform.manage("shell", "--no-imports", "-c", script).split()
-        self.clients = {name: Client(self.url, token) for name, token in zip(TOKENS, tokens, strict=True)}
+        return self.platform.manage("shell", "--no-imports", "-c", script).split()
 
     @cached_property
     def code(self) -> str:

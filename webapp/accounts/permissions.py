@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+
+from django.conf import settings
 
 from platform_core.errors import TrainmasterError
+from platform_core.jobs import urgency
 from webapp.accounts.models import Role
 
 
@@ -101,3 +104,13 @@ def require(actor: Actor, action: str, team: str = "", owner: str | None = None,
         raise TrainmasterError("not_found", what=what or f"team {team}")
     whom = f"a lead of {team}" if RULES[action].roles else "a platform admin"
     raise TrainmasterError("not_allowed", what=RULES[action].words, whom=whom)
+
+
+def require_priority(actor: Actor, team: str, priority: int) -> None:
+    """Raise priority_too_urgent where the actor may not give jobs of this team so urgent a priority."""
+    lead = actor.roles.get(team) == Role.LEAD
+    rank = urgency.Rank.ADMIN if actor.is_admin else urgency.Rank.LEAD if lead else urgency.Rank.MEMBER
+    limits = urgency.UrgencyLimits(settings.PRIORITY_OF_MEMBERS, settings.PRIORITY_OF_LEADS)
+    refused = urgency.admit(priority, rank, team, limits)
+    if refused is not None:
+        raise TrainmasterError(refused.code, **asdict(refused))

@@ -18,5 +18,5 @@ class ClustersConfig(AppConfig):
 
         subjects.register("node", everybody)
         subjects.register("cluster", everybody)
-        books.register_capacity(queries.slots_by_type)
+        books.register_capacity(queries.slots_by_type, queries.registered_slots)
         contributions.count_in_frame("nodes", lambda actor: queries.count())

@@ -252,6 +252,11 @@ def slots_by_type() -> dict[str, int]:
     return dict(rows.order_by().values_list("node__gpu_type").annotate(slots=Count("id")))
 
 
+def registered_slots() -> dict[str, int]:
+    """GPU type → slots of all nodes that belong to the cluster, draining and lost ones too."""
+    return {gpu_type: each.slots for gpu_type, each in capacity().items()}
+
+
 def capacity() -> dict[str, Capacity]:
     """gpu type → how much of it there is, for the job form and "cannot ever fit"."""
     takes_work = Q(node__state=NodeState.READY, attempt_id=None)

@@ -51,6 +51,14 @@ def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
                 id="trainmaster.E004",
             )
         )
+    if settings.PRIORITY_OF_LEADS > settings.PRIORITY_OF_MEMBERS:
+        problems.append(
+            Error(
+                f"Members may use priority {settings.PRIORITY_OF_MEMBERS}, leads only {settings.PRIORITY_OF_LEADS} on.",
+                hint="Let TRAINMASTER_PRIORITY_OF_LEADS be at most TRAINMASTER_PRIORITY_OF_MEMBERS.",
+                id="trainmaster.E006",
+            )
+        )
     for name, urls in (
         ("TRAINMASTER_STORE_URL", [settings.STORE_URL]),
         ("TRAINMASTER_SOURCE_PREFIXES", settings.SOURCE_PREFIXES),

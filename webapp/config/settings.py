@@ -15,6 +15,7 @@ from celery.schedules import crontab
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
+from platform_core.jobs.spec import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT
 from platform_core.scheduling.policy import PRODUCTION
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
@@ -126,6 +127,9 @@ TICK_SECONDS = integer("TRAINMASTER_TICK_SECONDS", 2, 1, 60)
 LEASE_SECONDS = integer("TRAINMASTER_LEASE_SECONDS", 8, 3, 60)
 SCHEDULING_POLICY = text("TRAINMASTER_SCHEDULING_POLICY", PRODUCTION.order)
 SCHEDULING_RESERVATIONS = integer("TRAINMASTER_SCHEDULING_RESERVATIONS", PRODUCTION.reservations, 0, 100)
+# The most urgent priorities that people may use; admins may use all.
+PRIORITY_OF_MEMBERS = integer("TRAINMASTER_PRIORITY_OF_MEMBERS", DEFAULT_PRIORITY, MOST_URGENT, LEAST_URGENT)
+PRIORITY_OF_LEADS = integer("TRAINMASTER_PRIORITY_OF_LEADS", 10, MOST_URGENT, LEAST_URGENT)
 SCHEDULING_PREEMPTION = flag("TRAINMASTER_SCHEDULING_PREEMPTION", PRODUCTION.evicts)
 SCHEDULING_LEAST_RUN_SECONDS = integer(
     "TRAINMASTER_SCHEDULING_LEAST_RUN_SECONDS", PRODUCTION.least_run_ms // 1000, 0, 86_400

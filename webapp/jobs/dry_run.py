@@ -5,7 +5,6 @@ from typing import Any
 
 from platform_core.jobs.spec import JobSpec, parse
 from platform_core.quotas.admission import Refused
-from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.jobs import contributions, queries, services
 from webapp.quotas import queries as quotas
@@ -14,7 +13,7 @@ from webapp.quotas import queries as quotas
 def allowed(actor: Actor, mapping: Mapping[str, Any]) -> JobSpec:
     """Raises what a submission would, quotas apart."""
     spec = parse(mapping)
-    permissions.require(actor, "job.submit", spec.team)
+    services.check_permissions(actor, spec)
     services.check_references(spec)
     return spec
 

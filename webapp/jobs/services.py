@@ -73,15 +73,13 @@ def submit(
 
     The same idempotency key and content give the same job again.
 
-    Raises SpecError, and TrainmasterError of quota_exceeded, idempotency_conflict, not_allowed, not_found.
+    Raises SpecError, and TrainmasterError of quota_exceeded, idempotency_conflict and of what check_permissions raises.
     """
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         why = "it must be 1 to 200 printable ASCII characters"
         raise TrainmasterError("request_invalid", what="Idempotency-Key", why=why)
     spec = specification.parse(mapping)
-    permissions.require(actor, "job.submit", spec.team)
-    if spec.dataset:
-        permissions.require(actor, "dataset.view", spec.team)
+    check_permissions(actor, spec)
     if idempotency_key and (earlier := _same_submission(actor, spec, idempotency_key)):
         return earlier, False
     try:
@@ -91,6 +89,14 @@ def submit(
         if idempotency_key and (earlier := _same_submission(actor, spec, idempotency_key)):
             return earlier, False
         raise
+
+
+def check_permissions(actor: Actor, spec: JobSpec) -> None:
+    """Whether the actor may submit this. Raises TrainmasterError of not_allowed, not_found, priority_too_urgent."""
+    permissions.require(actor, "job.submit", spec.team)
+    if spec.dataset:
+        permissions.require(actor, "dataset.view", spec.team)
+    permissions.require_priority(actor, spec.team, spec.priority)
 
 
 def _same_submission(actor: Actor, spec: JobSpec, key: str) -> Job | None:
@@ -178,6 +184,8 @@ def change_priority(actor: Actor, job_id: str, priority: int) -> Job:
         if job is None:
             raise TrainmasterError("not_found", what=f"job {job_id}")
         permissions.require(actor, "job.prioritise", job.team_id)
+        if priority < job.priority:
+            permissions.require_priority(actor, job.team_id, priority)
         if JobState(job.state) in TERMINAL:
             why = f"the job has ended: {job.state}"
             raise TrainmasterError("request_invalid", what=f"a new priority for {job_id}", why=why)

@@ -36,12 +36,12 @@ def demo(once: bool, folder: Path, port: int) -> None:
         raise click.ClickException(str(error)) from error
     try:
         click.echo(f"The dashboard answers after {time.monotonic() - began:.0f} s.")
-        # Of GPUs the teams have their quotas when a node has told what they are.
-        platform.manage("seed_demo", *(("--slots", "0") if machine.gpus() else ()))
+        platform.manage("seed_demo", "--slots", "0")  # quotas follow when the nodes have joined
         print_logins(platform.url)
         token = platform.manage("token", "bob", "vision", "--name", "demo").strip()
         travel(
             platform.url, token, click.echo, folder.absolute() / "scratch",
+            nodes=machine.nodes(None, None, machine.gpus()).agents,
             share=lambda gpu_type, slots: platform.manage(
                 "seed_demo", "--gpu-type", gpu_type, "--slots", str(slots)
             ),

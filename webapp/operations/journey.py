@@ -26,7 +26,7 @@ FORM = {
     "strategy": "ddp", "max_runtime_hours": "1",
     "checkpoint_interval_steps": "20", "checkpoint_keep_last": "2", "tags": "demo",
 }  # fmt: skip
-CPU, RANKS = "cpu", 4
+RANKS = 4
 STEPS = "steps=100"
 MINUTES = 10
 METRIC = "bits_per_byte"
@@ -64,27 +64,32 @@ class Traveller:
 
 
 def travel(
-    url: str, token: str, say: Callable[[str], None], scratch: Path, share: Callable[[str, int], object]
+    url: str,
+    token: str,
+    say: Callable[[str], None],
+    scratch: Path,
+    nodes: int,
+    share: Callable[[str, int], object],
 ) -> None:
     """Submit, watch, compare, deploy; `say` gets a sentence for each step that succeeded.
 
-    `share` gives the teams their quotas of the slots of a type, where they have none yet.
+    `share` gives the teams their quotas of the slots that these nodes have, where they have none yet.
     """
     try:
         with Client(url, token) as client:
             bob = Traveller(url, client, say)
-            node = bob.wait("The first node", lambda: _ready(client), bool)
-            ranks = RANKS
-            if node.gpu_type != CPU:
-                share(node.gpu_type, node.slots)
-                ranks = min(RANKS, node.slots)
-            _travel(bob, scratch, {"gpu_type": node.gpu_type, "num_gpus": str(ranks)})
+            ready = bob.wait(
+                "The start of all nodes", lambda: _ready(client), lambda ready: len(ready) >= nodes
+            )
+            gpu_type, slots = ready[0].gpu_type, sum(node.slots for node in ready)
+            share(gpu_type, slots)
+            _travel(bob, scratch, {"gpu_type": gpu_type, "num_gpus": str(min(RANKS, slots))})
     except ClientError as error:
         raise JourneyFailedError(str(error)) from error
 
 
-def _ready(client: Client) -> Node | None:
-    return next((node for node in client.nodes() if node.state == "ready" and node.slots), None)
+def _ready(client: Client) -> list[Node]:
+    return [node for node in client.nodes() if node.state == "ready" and node.slots]
 
 
 def _travel(bob: Traveller, scratch: Path, slots: dict[str, str]) -> None:

@@ -28,6 +28,9 @@ class QuotaOut(serializers.Serializer[Any]):
     version = serializers.IntegerField(help_text="give it with a change, so that nobody undoes another's")
     held = serializers.IntegerField(help_text="slots now")
     borrowed = serializers.IntegerField(help_text="of them beyond the guarantee")
+    notice = serializers.CharField(
+        help_text="says where all guarantees together exceed the cluster; else empty"
+    )
 
 
 class QuotaIn(serializers.Serializer[Any]):

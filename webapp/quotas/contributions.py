@@ -13,7 +13,7 @@ class JobFact:
 Describe = Callable[[Iterable[str]], Mapping[str, JobFact]]  # job ids → name and state
 Queued = Callable[[str], Mapping[str, int]]  # team slug → {gpu type: GPUs its waiting jobs ask for}
 
-Capacity = Callable[[], Mapping[str, int]]  # gpu type → slots there are on nodes that take work
+Capacity = Callable[[], Mapping[str, int]]  # gpu type → slots
 
 _DESCRIBE: list[Describe] = []
 _QUEUED: list[Queued] = []
@@ -34,9 +34,15 @@ def queued(team: str) -> Mapping[str, int]:
     return _QUEUED[0](team) if _QUEUED else {}
 
 
-def register_capacity(capacity: Capacity) -> None:
-    _CAPACITY[:] = [capacity]
+def register_capacity(working: Capacity, registered: Capacity) -> None:
+    _CAPACITY[:] = [working, registered]
 
 
 def capacity() -> Mapping[str, int]:
+    """The slots of nodes that take work."""
     return _CAPACITY[0]() if _CAPACITY else {}
+
+
+def registered() -> Mapping[str, int]:
+    """The slots of all nodes, those that are lost or take no work included."""
+    return _CAPACITY[1]() if _CAPACITY else {}

@@ -53,6 +53,7 @@ def _limit(quota: QuotaView, queued: int) -> dict[str, Any]:
         word = f"{quota.borrowed} of them borrowed"
     else:
         word = f"{quota.maximum - quota.held} left"
+    in_use = f"{quota.held} of {plural(quota.maximum, quota.gpu_type + ' slot')} in use, {word}."
     return {
         "gpu_type": quota.gpu_type,
         "guaranteed": quota.guaranteed,
@@ -64,7 +65,7 @@ def _limit(quota: QuotaView, queued: int) -> dict[str, Any]:
         "borrowed": quota.borrowed,
         "percent": 100 * quota.held / quota.maximum if quota.maximum else 0,
         "price_hour": quota.price_hour,
-        "sentence": f"{quota.held} of {plural(quota.maximum, quota.gpu_type + ' slot')} in use, {word}.",
+        "sentence": f"{in_use} {quota.notice}".strip(),
     }
 
 

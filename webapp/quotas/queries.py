@@ -24,9 +24,10 @@ from platform_core.cluster.snapshot import TeamShare
 from platform_core.quotas.admission import Admitted, Refused, Request, admit
 from platform_core.quotas.cost import cost_micro_dollars
 from platform_core.quotas.fair_share import HALF_LIFE_MS, Use, decayed_by_team
+from platform_core.quotas.guarantees import overcommitted
 from platform_core.quotas.limits import Limits, Usage
 from platform_core.quotas.recent_use import UseBefore
-from webapp.quotas import mapping, tree
+from webapp.quotas import contributions, mapping, tree
 from webapp.quotas.models import LedgerEntry, Price, Quota
 from webapp.quotas.tree import Tree
 
@@ -45,6 +46,7 @@ class QuotaView:
     version: int
     held: int
     price_hour: int  # micro-dollars for one slot
+    notice: str  # that all teams together are guaranteed more slots than there are, or ""
 
     @property
     def borrowed(self) -> int:
@@ -87,6 +89,8 @@ def quotas(team: str) -> tuple[QuotaView, ...]:
     price_of = prices()
     open_entries = LedgerEntry.objects.filter(team=team, ended_ms=None)
     in_use = dict(open_entries.values_list("gpu_type").annotate(slots=Sum("slots")))
+    guaranteed = dict(Quota.objects.values_list("gpu_type").annotate(total=Sum("guaranteed")))
+    slots = contributions.registered()
     return tuple(
         QuotaView(
             team=team,
@@ -97,6 +101,7 @@ def quotas(team: str) -> tuple[QuotaView, ...]:
             version=row.version,
             held=in_use.get(row.gpu_type, 0),
             price_hour=price_of.get(row.gpu_type, 0),
+            notice=overcommitted(row.gpu_type, guaranteed[row.gpu_type], slots.get(row.gpu_type, 0)),
         )
         for row in Quota.objects.filter(team=team).order_by("gpu_type")
     )

@@ -5,9 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
+from django.db.models import Sum
 
 from platform_core.errors import TrainmasterError
+from platform_core.quotas import guarantees
 from platform_core.quotas.admission import Refused, Request
 from platform_core.quotas.admission import admit as decide
 from platform_core.quotas.limits import Usage
@@ -15,7 +17,7 @@ from platform_core.units import format_micro_dollars
 from webapp.accounts.permissions import Actor, require
 from webapp.live import services as live
 from webapp.live.rows import update_each
-from webapp.quotas import mapping, queries
+from webapp.quotas import contributions, mapping, queries
 from webapp.quotas.models import LedgerEntry, Price, Quota
 from webapp.quotas.signals import limits_changed
 
@@ -98,7 +100,10 @@ def edit_quota(
     version: int,
     cause: str = "",
 ) -> None:
-    """Set what the team may hold. `version` is what the editor saw, 0 for a type that had no quota yet."""
+    """Set what the team may hold. `version` is what the editor saw, 0 for a type that had no quota yet.
+
+    A guarantee beyond the cluster's slots is guarantee_too_large; before the first node of the type it passes.
+    """
     require(actor, "quota.edit", team)
     _refuse_bad_numbers(gpu_type, guaranteed, maximum)
     row = Quota.objects.select_for_update().filter(team=team, gpu_type=gpu_type).first()
@@ -107,6 +112,7 @@ def edit_quota(
         raise TrainmasterError("duplicate_name", what=f"A quota of {team} for", name=gpu_type)
     if (row.version if row else 0) != version:
         raise TrainmasterError("stale_version", what=f"The quota of {team} for {gpu_type}", seen=version)
+    _refuse_beyond_the_cluster(team, gpu_type, row.guaranteed if row else 0, guaranteed)
     if row is None:
         row = Quota(team_id=team, gpu_type=gpu_type, version=0)
     row.guaranteed, row.maximum, row.queue_beyond = guaranteed, maximum, queue_beyond
@@ -151,6 +157,17 @@ def _in_words(gpu_type: str, before: dict[str, Any] | None, after: dict[str, Any
     beyond = "queued" if after and after["queue_beyond"] else "refused"
     words = f"{gpu_type} {limits(before)} → {limits(after)}, beyond it {beyond}"
     return f"{words}: {cause}" if cause else words
+
+
+def _refuse_beyond_the_cluster(team: str, gpu_type: str, before: int, wanted: int) -> None:
+    with connection.cursor() as cursor:  # two guarantees raised at once are counted one by one
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"guarantees of {gpu_type}"])
+    others = Quota.objects.filter(gpu_type=gpu_type).exclude(team=team)
+    guaranteed = others.aggregate(total=Sum("guaranteed", default=0))["total"]
+    asked = guarantees.Raise(team, gpu_type, before, wanted)
+    refused = guarantees.admit(asked, guaranteed, contributions.registered().get(gpu_type, 0))
+    if refused is not None:
+        raise TrainmasterError(refused.code, refused.sentence, **dict(refused.numbers))
 
 
 def _refuse_bad_numbers(gpu_type: str, guaranteed: int, maximum: int) -> None:

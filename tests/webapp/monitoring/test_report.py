@@ -103,7 +103,7 @@ def test_what_was_lost_by_taking_idle_slots_back_and_for_whom_stands_in_a_receip
         spec={**running.spec, "preemptible": True}, started_ms=began, idle_since_ms=began, idle_told=True
     )
     submit(owner, "later", num_gpus=2, priority=60)
-    first = submit(owner, "first", num_gpus=2, priority=10)
+    first = submit(owner, "first", num_gpus=2, priority=50)
     tick()
     for _ in range(2):
         idling.deal_with_idle(began + HOUR_MS)

@@ -47,7 +47,7 @@ def background(owner: User) -> Job:
 
 @pytest.fixture
 def urgent(background: Job, member: User) -> Job:
-    return submit(member, "urgent", num_gpus=8, priority=0)
+    return submit(member, "urgent", num_gpus=8, priority=50)
 
 
 def test_a_less_urgent_job_makes_room_and_comes_back(background: Job, urgent: Job) -> None:
@@ -116,7 +116,7 @@ def test_one_that_has_made_way_often_enough_does_so_for_the_more_urgent_only(
         )  # fmt: skip
     tick()
     assert Receipt.objects.exists() is (before < 3)
-    submit(member, "urgent", num_gpus=8, priority=0)
+    submit(member, "urgent", num_gpus=8, priority=50)
     tick()
     assert Job.objects.get(id=background.id).stop == "preempt"
 
@@ -137,7 +137,7 @@ def test_nobody_is_stopped_where_the_operator_does_not_want_it(
 
 def test_a_job_that_may_not_be_preempted_is_left_alone(background: Job, member: User) -> None:
     Job.objects.filter(id=background.id).update(spec={**background.spec, "preemptible": False})
-    submit(member, "urgent", num_gpus=8, priority=0)
+    submit(member, "urgent", num_gpus=8, priority=50)
     tick()
     assert not Receipt.objects.exists()
 

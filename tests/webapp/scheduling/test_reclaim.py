@@ -29,13 +29,12 @@ def borrowed(cluster: list[Node], nlp: Team, quota: Callable[..., Quota], outsid
         "team": "nlp",
         "num_gpus": 8,
         "preemptible": True,
-        "priority": 0,
         "max_runtime_hours": 9,
     }
     job = jobs.submit(actor_of(outsider), mapping)[0]
     tick()
     say(job, MemberPhase.RUNNING)
-    Job.objects.filter(id=job.id).update(started_ms=now_ms() - HOUR_MS)
+    Job.objects.filter(id=job.id).update(started_ms=now_ms() - HOUR_MS, priority=0)
     return job
 
 

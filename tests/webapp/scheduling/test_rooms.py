@@ -114,9 +114,12 @@ def test_the_time_that_a_place_is_kept_goes_with_the_room_of_the_moved_one_only(
     assert (gang.room_until_ms, the_moved().room_until_ms is None) == (None, False)
 
 
-def test_one_more_urgent_may_still_take_it(gang: Job, submit: Submit) -> None:
+def test_one_more_urgent_may_still_take_it(gang: Job, lead: User) -> None:
     moved = the_moved()
-    urgent = [submit(name=f"urgent-{number}", num_gpus=1, priority=10) for number in range(4)]
+    urgent = [
+        jobs.submit(actor_of(lead), {**SPEC, "name": f"urgent-{number}", "num_gpus": 1, "priority": 10})[0]
+        for number in range(4)
+    ]
     say(moved, MemberPhase.EXITED, 143)
     tick()
     assert {state(job) for job in urgent} == {"scheduled"}

@@ -133,11 +133,11 @@ def test_one_that_waits_again_is_told_anew_and_only_its_first_start_is_judged(
     tick()
     first = Prediction.objects.get(job_id=waiting.id)
     say(waiting, MemberPhase.RUNNING)
-    Job.objects.filter(id=waiting.id).update(spec={**waiting.spec, "preemptible": True})
+    Job.objects.filter(id=waiting.id).update(spec={**waiting.spec, "preemptible": True}, priority=60)
     jobs.preempt(waiting.id, jobs.Preemption(StopKind.EVICTED, "others need it"), now_ms())
     say(waiting, MemberPhase.EXITED, 0)
     Quota.objects.update(guaranteed=0)
-    submit("other", 8, priority=0)
+    submit("other", 8)
     tick()
     assert state(waiting) == "preempted"
     assert queries.starts([waiting.id], now_ms()) == {}, "what was told before it started is over"
@@ -207,12 +207,12 @@ def test_a_lead_changes_the_order_and_it_is_written_down(
     urgent = submit("urgent", 8)
     tick()
     assert Job.objects.get(id=urgent.id).queue_position == 2
-    answer = browser(lead).post(f"/queue/{urgent.id}/priority/", {"priority": "10"})
+    answer = browser(lead).post(f"/queue/{urgent.id}/priority/", {"priority": "20"})
     assert answer.status_code == 302
     tick()
     assert Job.objects.get(id=urgent.id).queue_position == 1
     event = Event.objects.get(kind="PriorityChanged")
-    assert (event.actor, event.cause) == ("user:lena", "from 50 to 10")
+    assert (event.actor, event.cause) == ("user:lena", "from 50 to 20")
 
 
 @pytest.mark.parametrize("priority", ["101", "-1", "x", "", "9" * 12])
@@ -232,14 +232,14 @@ def test_over_rest_only_the_priority_can_be_changed(
 ) -> None:
     address = f"/api/v1/training-jobs/{full[1].id}"
     assert api(lead).patch(address, body, format="json").status_code == 400
-    assert api(lead).patch(address, {"priority": 5}, format="json").json()["priority"] == 5
+    assert api(lead).patch(address, {"priority": 20}, format="json").json()["priority"] == 20
 
 
 def test_a_job_that_has_ended_keeps_its_priority(
     full: tuple[Job, Job], api: Callable[..., APIClient], lead: User
 ) -> None:
     jobs.cancel(actor_of(lead), full[1].id)
-    answer = api(lead).patch(f"/api/v1/training-jobs/{full[1].id}", {"priority": 5}, format="json")
+    answer = api(lead).patch(f"/api/v1/training-jobs/{full[1].id}", {"priority": 20}, format="json")
     assert answer.status_code == 400
     assert "the job has ended: cancelled" in answer.content.decode()
 

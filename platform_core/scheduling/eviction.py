@@ -95,6 +95,8 @@ class Eviction:
     def make_room(self, job: PendingJob, key: OrderKey) -> bool:
         """Choose whom to stop for a deserving job and keep the rest of the place for it, if that can help."""
         board = self._board
+        if job.num_gpus > (board.quota.maximum(job.team, job.gpu_type) or 0):
+            return False
         if board.quota.kept_from(job) is not None:
             return False
         each, offers = self._room(job, key)
@@ -133,13 +135,17 @@ class Eviction:
         return self._board.quota.promises_anything or ways is _BEYOND_QUOTA
 
     def _keeps_quotas(self, job: PendingJob, offers: Sequence[Offer]) -> bool:
-        """Its team stays within its maximum, and other teams have what they are guaranteed."""
-        evicted = _evicted(offers)
+        """Its team stays within its maximum, and nobody is stopped who goes first again within a guarantee."""
+        quota, evicted = self._board.quota, _evicted(offers)
         own = sum([other.held for other in evicted if other.team == job.team])
-        if own < self._board.quota.short_of(job):
+        if own < quota.short_of(job):
             return False
-        others = [other for other in evicted if other.team != job.team]
-        return not self._board.quota.promises_anything or may_all_stop(self._board, others)
+        if not quota.promises_anything:
+            return True
+        # Within the guarantee of its own team it goes before those that it stops.
+        can_only_borrow = job.min_gpus > quota.guaranteed(job.team, job.gpu_type)
+        concerned = [other for other in evicted if can_only_borrow or other.team != job.team]
+        return may_all_stop(self._board, concerned)
 
     def _cheapest(
         self, areas: Areas, demand: Demand, job: PendingJob, key: OrderKey, way: Way

@@ -74,3 +74,17 @@ def test_what_is_more_than_its_maximum_allows_is_not_counted_as_deserved() -> No
     queue = [short("first"), short("second")]
     now = at_its_maximum(*queue, held=(long("own", "a"), long("other", "b", "nlp")), free=0)
     assert plan(now, OURS).preemptions == ("job-own",)
+
+
+def test_one_that_only_borrows_stops_nobody_who_goes_first_again_within_the_guarantee() -> None:
+    """Its team may hold four and is guaranteed one: whoever is stopped for the four takes that one again at once."""
+    nodes = [node("a", slots=4, free=3)]
+    now = snapshot(nodes, [short()], held=[long("own", "a", slots=1)], teams=[team(maximum=4, used=1)])
+    assert plan(now, OURS).preemptions == ("job-own",)
+    guaranteed = replace(now, teams=(team(maximum=4, used=1, guaranteed=1),))
+    assert plan(guaranteed, OURS).preemptions == ()
+
+
+def test_a_job_whose_team_has_no_quota_stops_nobody() -> None:
+    now = snapshot([node("a", slots=4, free=0)], [short()], held=[long("own", "a")], teams=[])
+    assert plan(replace(now, teams=()), OURS).preemptions == ()

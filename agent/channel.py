@@ -22,7 +22,7 @@ _OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.max_receive_message_length", 64 << 20),
 )
 
-# Trying again helps with these; every other status is an answer.
+# Trying again helps with these; every other status is an answer to what was asked.
 _PASSING = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
@@ -70,6 +70,11 @@ def authorisation(identity: Identity) -> Metadata:
     return (("authorization", f"Bearer {identity.credential}"),)
 
 
+def is_shut_out(error: grpc.aio.AioRpcError) -> bool:
+    """Whether the credential or token of this node is refused: only a person can change that, not the next try."""
+    return error.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
 def is_passing(error: grpc.aio.AioRpcError) -> bool:
     return error.code() in _PASSING
 
@@ -90,4 +95,6 @@ def trouble_of(server: str, error: grpc.aio.AioRpcError) -> str:
     if "failed to connect" in details.lower():
         cause = details.rpartition("Failed to connect to remote host: ")[2].split("[")[0].strip(" .")
         return f"{server} cannot be reached: {cause[:80].lower()}"
-    return f"{server} is away: {sentence_of(error)}"
+    if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+        return f"{server} is not a Trainmaster gateway: {sentence_of(error)}"
+    return f"{server} {'is away' if is_passing(error) else 'refuses this'}: {sentence_of(error)}"

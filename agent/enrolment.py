@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc.aio
 
 from agent import identity as identities
-from agent.channel import Refused, is_passing, sentence_of
+from agent.channel import Refused, is_shut_out, sentence_of
 from agent.config import AgentConfig
 from agent.identity import Identity
 from trainmaster_wire.agent.v1 import enrolment_pb2 as pb
@@ -29,7 +29,7 @@ async def join(channel: grpc.aio.Channel, config: AgentConfig, node: pb.NodeDesc
     try:
         reply = await stub.Join(request, timeout=JOIN_TIMEOUT_SECONDS)
     except grpc.aio.AioRpcError as error:
-        if is_passing(error):
+        if not is_shut_out(error):
             raise
         raise Refused(
             f"{config.server} did not take this node in: {sentence_of(error)}."

@@ -12,7 +12,7 @@ import grpc.aio
 
 from agent import identity as identities
 from agent import wire
-from agent.channel import Refused, authorisation, is_passing, sentence_of, trouble_of
+from agent.channel import Refused, authorisation, is_shut_out, sentence_of, trouble_of
 from agent.config import AgentConfig
 from agent.enrolment import join
 from agent.identity import Identity
@@ -95,7 +95,7 @@ class Session:
                 await self._converse(self._joined.result())
                 trouble = f"{self._config.server} closed the session"
             except grpc.aio.AioRpcError as error:
-                if not is_passing(error):
+                if is_shut_out(error):
                     raise Refused(self._refusal(error)) from error
                 trouble = trouble_of(self._config.server, error)
             except ConnectionError as error:
@@ -124,8 +124,6 @@ class Session:
         return joined
 
     def _refusal(self, error: grpc.aio.AioRpcError) -> str:
-        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-            return f"{self._config.server} is not a Trainmaster gateway: {sentence_of(error)}."
         return (
             f"{self._config.server} refuses this node: {sentence_of(error)}. Running jobs go on. To take the"
             " node in again, make a bootstrap token on the nodes page and start the agent with"

@@ -80,6 +80,10 @@ _KINDS = (
         "Team {team} has no secret {name}; a member adds it on the team's page",
     ),
     ErrorKind(
+        "secret_in_use", 409, "FAILED_PRECONDITION", "The secret is in use",
+        "Secret {name} is used by {jobs}; cancel them or let them end, or set the secret to another value",
+    ),
+    ErrorKind(
         "node_unknown", 404, "NOT_FOUND", "The node is not known",
         "Node {node} is not known here; join it with a bootstrap token",
     ),

@@ -98,6 +98,11 @@ def parse(mapping: object) -> JobSpec:
     return spec
 
 
+def restore(mapping: object) -> JobSpec:
+    """The spec of a job that was accepted once. A field that this version would refuse has its fallback."""
+    return _read_spec(Reader(mapping if isinstance(mapping, Mapping) else {}, []))
+
+
 def as_mapping(spec: JobSpec) -> dict[str, object]:
     """The spec under its REST and YAML names; `parse` of it gives the same spec."""
     return {

@@ -42,6 +42,7 @@ class Gateway:
         self.manifests: dict[str, str] = {}  # as JSON, by id
         self.asked: list[str] = []  # for which of them, in order
         self.revoked: set[str] = set()
+        self.refusal: grpc.StatusCode | None = None  # with which every session is answered
         self.acknowledges = True
         self.lost_after_ms = 30_000
         self.authority = NodeAuthority("secret of the tests")
@@ -180,6 +181,8 @@ class Gateway:
 
     async def admit(self, context: Any) -> str:
         """The node of this call; ends the call when the credential is wrong or revoked."""
+        if self.refusal is not None:
+            await context.abort(self.refusal, "Team vision has no secret TEMP_KEY")
         credential = self.credential_of(context)
         unauthenticated = grpc.StatusCode.UNAUTHENTICATED
         if credential in self.revoked:

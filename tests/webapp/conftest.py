@@ -14,7 +14,7 @@ from webapp.accounts import services as accounts
 from webapp.accounts import tokens
 from webapp.accounts.models import Role, Team, User
 from webapp.accounts.permissions import SYSTEM, Actor
-from webapp.clusters import liveness
+from webapp.clusters import enrolment, liveness
 from webapp.clusters import services as clusters
 from webapp.clusters.models import Node
 from webapp.clusters.values import NodeDescription, SlotDescription
@@ -205,6 +205,13 @@ def description(
         rendezvous_port_low=29400,
         rendezvous_port_high=29499,
     )
+
+
+def credential_of(node: Node) -> str:
+    """A credential that opens the node's sessions, as if its agent had kept it."""
+    credential, digest = enrolment.new_credential()
+    Node.objects.filter(id=node.id).update(credential_digest=digest)
+    return credential
 
 
 @pytest.fixture

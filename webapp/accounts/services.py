@@ -16,6 +16,7 @@ from webapp.accounts.mailing import Kind
 from webapp.accounts.models import ApiToken, Department, Membership, Role, Team, TeamSecret, User
 from webapp.accounts.permissions import Actor, require
 from webapp.accounts.sealing import seal
+from webapp.accounts.signals import secret_deleted
 from webapp.live import services as live
 from webapp.live.identity import now_ms
 
@@ -253,10 +254,12 @@ def set_secret(actor: Actor, team: str, name: str, value: str) -> None:
 
 @transaction.atomic
 def delete_secret(actor: Actor, team: str, name: str) -> None:
+    """Raises secret_in_use while a job that has not ended names it."""
     require(actor, "secret.manage", team)
     deleted, _ = TeamSecret.objects.filter(team=team, name=name).delete()
     if not deleted:
         raise TrainmasterError("not_found", what=f"secret {name}")
+    secret_deleted.send(TeamSecret, team=team, name=name)
     _record_secret("SecretDeleted", actor, team, name)
 
 

@@ -8,8 +8,9 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         from webapp.accounts.contributions import count_in_frame
         from webapp.accounts.queries import may_watch_team
+        from webapp.accounts.signals import secret_deleted
         from webapp.clusters.signals import capacity_changed, leaving
-        from webapp.jobs import hints, queries, services
+        from webapp.jobs import declaring, hints, queries, services
         from webapp.live import subjects
         from webapp.quotas import contributions as books
         from webapp.quotas.signals import limits_changed
@@ -19,6 +20,7 @@ class JobsConfig(AppConfig):
         subjects.register("jobs", may_watch_team("job.view"))
         subjects.register("job", queries.may_watch)
         books.register(queries.facts, queries.queued_by_type)
+        secret_deleted.connect(declaring.keep_secret_in_use, dispatch_uid="jobs.secret_deleted")
         limits_changed.connect(hints.asked_by_signal, dispatch_uid="jobs.limits_changed")
         leaving.connect(services.node_leaves, dispatch_uid="jobs.leaving")
         capacity_changed.connect(hints.asked_by_signal, dispatch_uid="jobs.capacity_changed")

@@ -14,7 +14,7 @@ def job_value(row: models.Job, attempt: models.Attempt | None, members: Iterable
     """The core's view of a job, with its current attempt and the members of that."""
     return Job(
         id=row.id,
-        spec=specification.parse(row.spec),
+        spec=specification.restore(row.spec),
         state=JobState(row.state),
         version=row.version,
         attempt=row.attempt,

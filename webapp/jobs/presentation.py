@@ -206,7 +206,7 @@ def spec_rows(job: Job) -> list[tuple[str, str]]:
 
 def _given(job: Job) -> dict[str, Any]:
     """What was asked for, in the order of a job file; the database keeps the fields in its own."""
-    names = [name for name in specification.as_mapping(specification.parse(job.spec)) if name in job.spec]
+    names = [name for name in specification.as_mapping(specification.restore(job.spec)) if name in job.spec]
     return {name: job.spec[name] for name in names if job.spec[name] not in ("", [], {}, None)}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Sum
 
 from platform_core import ids
+from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
@@ -27,6 +28,7 @@ class MemberWanted:
     attempt: int
     stopping: bool
     stop_grace_ms: int
+    begun: bool  # the agent has it already
     nodes: int
     node_rank: int
     slots: tuple[int, ...]
@@ -78,6 +80,7 @@ def wanted_on(node_ids: Collection[str]) -> dict[str, list[MemberWanted]]:
                 attempt=row.attempt.number,
                 stopping=_stopping(row),
                 stop_grace_ms=row.attempt.job.stop_grace_ms,
+                begun=row.phase != MemberPhase.ASSIGNED,
                 nodes=sizes[row.attempt_id],
                 node_rank=row.rank,
                 slots=tuple(row.slots),
@@ -190,6 +193,12 @@ def filtered(
             Q(name__icontains=search) | Q(id__startswith=search) | Q(project__icontains=search)
         )
     return jobs
+
+
+def using_secret(team: str, name: str) -> list[Job]:
+    """Jobs that have not ended and name this secret of their team."""
+    living = Job.objects.filter(team=team).exclude(state__in=list(TERMINAL))
+    return list(living.filter(spec__secrets__contains=[name]).order_by("submitted_ms", "id"))
 
 
 def queued_gpus(team: str, gpu_type: str) -> int:

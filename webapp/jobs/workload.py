@@ -32,7 +32,7 @@ def pending() -> tuple[PendingJob, ...]:
     for job_id, node in resized.order_by("node_id").values_list("attempt__job_id", "node_id"):
         ran_on.setdefault(job_id, []).append(node)
     return tuple(
-        _pending(row, specification.parse(row.spec), attained.get(row.id, 0), tuple(ran_on.get(row.id, ())))
+        _pending(row, specification.restore(row.spec), attained.get(row.id, 0), tuple(ran_on.get(row.id, ())))
         for row in rows
     )
 
@@ -138,7 +138,7 @@ def _running(
     restart_ms: int | None,
     preemptions: int,
 ) -> RunningJob:
-    spec = specification.parse(row.spec)
+    spec = specification.restore(row.spec)
     started = row.started_ms or row.submitted_ms
     stopping = row.stop != Stop.NONE
     comes_back = spec.preemptible and row.stop in (Stop.NONE, Stop.PREEMPT)

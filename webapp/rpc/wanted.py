@@ -1,6 +1,7 @@
 """A node's whole wanted state, put together from what jobs and deployments want of it."""
 
 import json
+import logging
 from collections.abc import Sequence
 from math import inf
 
@@ -8,6 +9,7 @@ from django.conf import settings
 from django.db import transaction
 
 from platform_core.distribution.sharing import Share
+from platform_core.errors import TrainmasterError
 from platform_core.jobs import spec as specification
 from platform_core.jobs.spec import JobSpec
 from platform_core.units import SECOND_MS
@@ -20,26 +22,35 @@ from webapp.clusters import queries as clusters
 from webapp.clusters import services as cluster_services
 from webapp.deployments import queries as deployments
 from webapp.deployments.values import ActivationWanted, WorkerWanted
+from webapp.jobs import declaring
 from webapp.jobs import queries as jobs
 from webapp.jobs.queries import MemberWanted
 
+log = logging.getLogger(__name__)
+
 
 def wanted_states(node_ids: Sequence[str]) -> list[session_pb2.Wanted]:
-    """In this order. Read in one transaction, so that the revisions belong to what is sent."""
+    """In this order. Read in one transaction, so that the revisions belong to what is sent.
+
+    An attempt whose order cannot be made is left out, and has ended with the reason; the others are not held up by it.
+    """
     with transaction.atomic():
         revisions = clusters.wanted_revisions(node_ids)
         members = jobs.wanted_on(node_ids)
         parts = deployments.wanted_on_all(node_ids)
         active = deployments.activations_on_all(node_ids)
-        return [
+        failures: list[declaring.Unstartable] = []
+        states = [
             session_pb2.Wanted(
                 revision=revisions[node],
-                attempts=[_attempt(each) for each in members[node]],
+                attempts=[order for each in members[node] if (order := _attempt(node, each, failures))],
                 deployments=[_deployment(each) for each in parts[node]],
                 activations=[_activation(each) for each in active[node]],
             )
             for node in node_ids
         ]
+    declaring.declare_unstartable(failures)
+    return states
 
 
 def manifests(asked: Sequence[tuple[str, str]]) -> list[bytes | None]:
@@ -91,13 +102,26 @@ def _activation(wanted: ActivationWanted) -> session_pb2.ActivationWanted:
     )
 
 
-def _attempt(member: MemberWanted) -> session_pb2.AttemptWanted:
+def _attempt(
+    node: str, member: MemberWanted, failures: list[declaring.Unstartable]
+) -> session_pb2.AttemptWanted | None:
+    """None for one that has not begun and cannot; what has begun goes on without its order being made again."""
     action = session_pb2.AttemptWanted.STOP if member.stopping else session_pb2.AttemptWanted.RUN
     wanted = session_pb2.AttemptWanted(
         attempt_id=member.attempt_id, action=action, grace_seconds=-(-member.stop_grace_ms // SECOND_MS)
     )
-    if not member.stopping:
+    if member.stopping:
+        return wanted
+    try:
         wanted.launch.CopyFrom(_launch(member, specification.parse(member.spec)))
+    except (TrainmasterError, ValueError, TypeError, KeyError) as error:
+        log.warning("the order for %s on %s cannot be made: %s", member.attempt_id, node, error)
+        if not member.begun:
+            why = error.sentence if isinstance(error, TrainmasterError) else "its description cannot be read"
+            failures.append(
+                declaring.Unstartable(node, member.job_id, member.attempt_id, member.attempt, why)
+            )
+            return None
     return wanted
 
 

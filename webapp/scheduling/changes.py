@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from platform_core.errors import TrainmasterError
-from platform_core.jobs.spec import parse
+from platform_core.jobs.spec import restore
 from platform_core.jobs.states import WAITING
 from platform_core.scheduling.changes import Change, changes
 from platform_core.units import HOUR_MS
@@ -31,7 +31,7 @@ def of_job(request: HttpRequest, job_id: str) -> HttpResponse:
         raise TrainmasterError("not_found", what=f"job {job_id}")
     waits = job.state in WAITING
     may_clone = may(actor, "job.submit", job.team_id)
-    tolerated = parse(job.spec).constraints.tolerations
+    tolerated = restore(job.spec).constraints.tolerations
     lines = [
         {"sentence": each.sentence, "clone": _clone(each, tolerated) if may_clone else ""}
         for each in (_found(job_id) if waits else ())

@@ -1,0 +1,62 @@
+"""What an agent says to the real gateway, said by hand."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import grpc.aio
+
+from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_grpc
+from webapp.clusters.models import Node
+
+PATIENCE = 20
+
+
+def authorised(credential: str) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {credential}"),)
+
+
+def itself(node: Node, slots: int = 2, **changes: Any) -> enrolment_pb2.NodeDescription:
+    """The description that the node's agent sends."""
+    offered = [enrolment_pb2.SlotDescription(index=index, name=f"slot {index}") for index in range(slots)]
+    fields = {
+        "hostname": node.hostname, "rack": node.rack, "gpu_type": "cpu", "slots": offered, "cpus": 8,
+        "memory_bytes": 64 << 30, "disk_bytes": 1 << 40, "agent_version": "0.1.0", "address": "127.0.0.1",
+        "transfer_port": 7700, "rendezvous_port_low": 29400, "rendezvous_port_high": 29499,
+    }  # fmt: skip
+    return enrolment_pb2.NodeDescription(**{**fields, **changes})
+
+
+def hello(node: Node, slots: int = 2, **changes: Any) -> session_pb2.FromAgent:
+    return session_pb2.FromAgent(hello=session_pb2.Hello(node=itself(node, slots, **changes)))
+
+
+def heartbeat(sequence: int) -> session_pb2.FromAgent:
+    return session_pb2.FromAgent(heartbeat=session_pb2.Heartbeat(sequence=sequence))
+
+
+def called(channel: grpc.aio.Channel, credential: str) -> Any:
+    return session_pb2_grpc.AgentSessionStub(channel).Connect(metadata=authorised(credential))
+
+
+async def connected(channel: grpc.aio.Channel, node: Node, credential: str, slots: int = 2) -> Any:
+    """A session that has said Hello and has been welcomed."""
+    call = called(channel, credential)
+    await call.write(hello(node, slots))
+    await message(call, "welcome")
+    return call
+
+
+async def message(call: Any, kind: str) -> Any:
+    """The next message of this kind."""
+    async with asyncio.timeout(PATIENCE):
+        while (received := await call.read()).WhichOneof("message") != kind:
+            pass
+    return getattr(received, kind)
+
+
+async def order(call: Any, wanted: Callable[[session_pb2.Wanted], bool]) -> session_pb2.Wanted:
+    """The first wanted state of which that is true."""
+    while not wanted(state := await message(call, "wanted")):
+        pass
+    return state

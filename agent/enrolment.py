@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc.aio
 
 from agent import identity as identities
-from agent.channel import Refused, is_shut_out, sentence_of
+from agent.channel import Refused, authorisation, is_shut_out, sentence_of
 from agent.config import AgentConfig
 from agent.identity import Identity
 from trainmaster_wire.agent.v1 import enrolment_pb2 as pb
@@ -27,7 +27,8 @@ async def join(channel: grpc.aio.Channel, config: AgentConfig, node: pb.NodeDesc
     )
     stub = enrolment_pb2_grpc.EnrolmentStub(channel)
     try:
-        reply = await stub.Join(request, timeout=JOIN_TIMEOUT_SECONDS)
+        shown = authorisation(earlier) if earlier else None
+        reply = await stub.Join(request, timeout=JOIN_TIMEOUT_SECONDS, metadata=shown)
     except grpc.aio.AioRpcError as error:
         if not is_shut_out(error):
             raise

@@ -89,6 +89,7 @@ class Session:
 
     async def run(self) -> None:
         while True:
+            rival = False  # whether another session ended this one
             try:
                 if not self._joined.done():
                     self._joined.set_result(await self._identify())
@@ -98,11 +99,12 @@ class Session:
                 if is_shut_out(error):
                     raise Refused(self._refusal(error)) from error
                 trouble = trouble_of(self._config.server, error)
+                rival = error.code() is grpc.StatusCode.ABORTED
             except ConnectionError as error:
                 trouble = f"{self._config.server} went away: {error}"
             except TimeoutError:
                 trouble = f"{self._config.server} did not answer in {WELCOME_TIMEOUT_SECONDS} s"
-            if self._welcome.is_set():
+            if self._welcome.is_set() and not rival:  # two with one credential would end each other without pause
                 self._backoff.reset()
             await self._wait(trouble)
 

@@ -96,6 +96,22 @@ _KINDS = (
         "The credential of node {node} was revoked; an operator can let it join again",
     ),
     ErrorKind(
+        "node_alive", 409, "FAILED_PRECONDITION", "The node is alive",
+        "{node} has joined already and its agent is alive; stop that agent, or begin with an empty data folder",
+    ),
+    ErrorKind(
+        "rejoin_refused", 409, "FAILED_PRECONDITION", "The node may not join again by a token alone",
+        "{node} joined before; show its earlier credential, or let an operator press \"Let it join again\" on its page",
+    ),
+    ErrorKind(
+        "node_lost", 409, "ABORTED", "The node is lost",
+        "{node} was silent for too long and is lost; its agent begins again with Hello",
+    ),
+    ErrorKind(
+        "session_replaced", 409, "ABORTED", "Another session has begun",
+        "A newer session of {node} has begun; this one has ended",
+    ),
+    ErrorKind(
         "bootstrap_token_invalid", 401, "UNAUTHENTICATED", "The bootstrap token is not valid",
         "The bootstrap token is unknown, used up or expired; an operator makes a new one",
     ),

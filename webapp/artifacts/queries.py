@@ -1,11 +1,13 @@
 from collections.abc import Iterable
 from functools import lru_cache
 
+from django.conf import settings
 from django.db.models import TextField
 from django.db.models.functions import Cast
 
 from platform_core.distribution.manifest import Manifest, from_document
 from platform_core.errors import TrainmasterError
+from trainmaster.store.address import located
 from webapp.artifacts import models
 from webapp.artifacts.values import ArtifactReference
 
@@ -57,6 +59,16 @@ def references(manifest_ids: Iterable[str]) -> dict[str, ArtifactReference]:
     """By id, of those that there are."""
     rows = models.Manifest.objects.filter(id__in=set(manifest_ids)).values_list("id", "source_url", "etags")
     return {key: ArtifactReference(key, url, tuple(etags)) for key, url, etags in rows}
+
+
+def path_in_store(url: str) -> str:
+    """Where below the platform's store this lies. Raises request_invalid for what lies elsewhere, links followed."""
+    place, store = located(url), located(settings.STORE_URL)
+    if place == store or not place.is_within(store):
+        raise TrainmasterError(
+            "request_invalid", what=str(place), why="it does not lie in the platform's store"
+        )
+    return "/".join(place.parts[len(store.parts) :])
 
 
 def snapshot_reference(snapshot_id: str) -> ArtifactReference:

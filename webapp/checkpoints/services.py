@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from django.db.models.functions import Cast, Greatest
 
 from platform_core.checkpointing.restore import Chosen, choose
 from platform_core.checkpointing.retention import Kept, to_delete
+from platform_core.errors import TrainmasterError
 from platform_core.jobs import events
 from platform_core.jobs import spec as specification
 from platform_core.json_values import storable
@@ -29,6 +31,8 @@ from webapp.live.identity import new_id, now_ms
 
 if TYPE_CHECKING:
     from webapp.artifacts.models import Manifest
+
+log = logging.getLogger(__name__)
 
 
 def register(
@@ -171,7 +175,12 @@ def _delete(row: Checkpoint) -> None:
 
 
 def _delete_files(url: str, manifest: Manifest) -> None:
+    """Those of a checkpoint that lies where agents put them; what is listed elsewhere is not ours to delete."""
+    try:
+        folder = artifact_queries.path_in_store(url)
+    except TrainmasterError as error:
+        log.warning("the files of %s are left where they are: %s", manifest.id, error)
+        return
     store = open_store(settings.STORE_URL)
-    folder = url.removeprefix(f"{settings.STORE_URL.rstrip('/')}/")
     for entry in manifest.document["files"]:
         store.delete(f"{folder}/{entry['path']}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.db import transaction
 
+from platform_core.cluster.health import NodeState
 from platform_core.errors import TrainmasterError
 from webapp.accounts.credentials import digest, new_text
 from webapp.accounts.permissions import Actor, require
@@ -52,6 +53,22 @@ def node_of(credential: str) -> str:
     if node.revoked_ms is not None:
         raise TrainmasterError("credential_revoked", node=node.hostname)
     return node.id
+
+
+def returning(hostname: str, node_id: str, earlier_credential: str) -> Node | None:
+    """The locked node that joins again; None for a new one. A token alone takes the place of no other node."""
+    node = Node.objects.select_for_update(no_key=True).filter(id=node_id, hostname=hostname).first()
+    if node is None:
+        return None
+    if node.revoked_ms is not None:
+        raise TrainmasterError("credential_revoked", node=hostname)
+    # A node without the agent is given neither jobs nor secrets, and goes by the name that it chose.
+    known = node.transfer_port == 0 or hmac.compare_digest(node.credential_digest, digest(earlier_credential))
+    if not (known or node.rejoin_allowed):
+        raise TrainmasterError(
+            "rejoin_refused" if node.state == NodeState.LOST else "node_alive", node=hostname
+        )
+    return node
 
 
 @transaction.atomic

@@ -108,6 +108,8 @@ def sweep(now_ms: int, fence: Fence = transaction.atomic) -> tuple[str, ...]:
 
 
 def _events(node: Node, seen_ms: int, since_ms: int | None, now_ms: int) -> Iterable[NodeEvent]:
+    if node.state == NodeState.LOST:
+        return  # it is back with its Hello, which tells what it still runs
     if now_ms - seen_ms < mapping.limits().suspect_ms:
         yield Heartbeat(at_ms=max(seen_ms, node.last_seen_ms))
     elif since_ms is not None:

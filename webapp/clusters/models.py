@@ -37,6 +37,7 @@ class Node(models.Model):
     wanted_revision = models.BigIntegerField(default=1)
     credential_digest = models.CharField(max_length=64, unique=True)
     revoked_ms = models.BigIntegerField(null=True)
+    rejoin_allowed = models.BooleanField(default=False, help_text="an operator let it join again by a token")
     joined_ms = models.BigIntegerField()
 
     class Meta:

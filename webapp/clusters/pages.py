@@ -94,9 +94,14 @@ def row(actor: Actor, seen: Seen, node: Node) -> dict[str, Any]:
         "may_drain": operator and not node.drain_requested,
         "may_resume": operator and node.drain_requested,
         "may_revoke": operator,
-        "may_readmit": may(actor, "node.operate") and node.revoked_ms is not None,
+        "may_readmit": may(actor, "node.operate") and _waits_outside(node),
         **_measured(telemetry, busy_slots={slot.index for slot in slots if slot.attempt_id}),
     }
+
+
+def _waits_outside(node: Node) -> bool:
+    """Whether it may join again only with an operator's word, which was not given yet."""
+    return node.revoked_ms is not None or (node.state == NodeState.LOST and not node.rejoin_allowed)
 
 
 def _note(node: Node, busy: int, telemetry: Telemetry | None) -> str:

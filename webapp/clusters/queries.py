@@ -125,16 +125,20 @@ def snapshot_nodes() -> tuple[NodeView, ...]:
 
 
 def wanted_revisions(node_ids: Collection[str]) -> dict[str, int]:
-    """By node the revision of what is wanted of it. Raises for one that is unknown or was revoked."""
+    """By node the revision of what is wanted of it. Raises for one that is unknown, lost or was revoked."""
     rows = {
         row.id: row
-        for row in Node.objects.filter(id__in=node_ids).only("hostname", "wanted_revision", "revoked_ms")
+        for row in Node.objects.filter(id__in=node_ids).only(
+            "hostname", "wanted_revision", "revoked_ms", "state"
+        )
     }
     for node_id in node_ids:
         if (node := rows.get(node_id)) is None:
             raise TrainmasterError("node_unknown", node=node_id)
         if node.revoked_ms is not None:
             raise TrainmasterError("credential_revoked", node=node.hostname)
+        if node.state == NodeState.LOST:
+            raise TrainmasterError("node_lost", node=node.hostname)
     return {node_id: node.wanted_revision for node_id, node in rows.items()}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
 from platform_core.cluster.health import DrainRequested, Heartbeat, NodeState, ResumeRequested
 from platform_core.errors import TrainmasterError
@@ -26,8 +26,8 @@ from webapp.live.rows import update_each
 __all__ = [
     "assign_slots", "authenticate", "book_maintenance", "cancel_maintenance",
     "create_bootstrap_token", "drain", "give_notice", "heard_notice", "heartbeat", "hello", "join",
-    "listening", "mark", "node_authority", "read_labels", "readmit", "register", "release_slots", "resume",
-    "revoke", "revoke_bootstrap_token", "sweep", "touch", "turn_maintenance", "worker_heard",
+    "listening", "mark", "node_authority", "note_replaced_session", "read_labels", "readmit", "register",
+    "release_slots", "resume", "revoke", "revoke_bootstrap_token", "sweep", "touch", "turn_maintenance", "worker_heard",
 ]  # fmt: skip
 
 
@@ -35,27 +35,23 @@ __all__ = [
 
 
 @transaction.atomic
-def join(bootstrap_token: str, description: NodeDescription, node_id: str = "") -> tuple[str, str]:
+def join(
+    bootstrap_token: str, description: NodeDescription, node_id: str = "", earlier_credential: str = ""
+) -> tuple[str, str]:
     """A machine becomes a node: its id, and the credential that is shown this once.
 
-    An agent that lost its credential but kept its id comes back as the same node, if its hostname is the same too:
-    a copied disk carries the id to another machine. The earlier credential ends.
+    An agent that kept its id comes back as the same node, if its hostname is the same too: a copied disk carries the id
+    to another machine. It shows its earlier credential, which ends, or an operator has let it join again.
     """
     enrolment.check_bootstrap_token(bootstrap_token)
     credential, digest = enrolment.new_credential()
     now = now_ms()
-    node = (
-        Node.objects.select_for_update(no_key=True).filter(id=node_id, hostname=description.hostname).first()
-        if node_id
-        else None
-    )
-    if node is not None and node.revoked_ms is not None:
-        raise TrainmasterError("credential_revoked", node=node.hostname)
+    node = enrolment.returning(description.hostname, node_id, earlier_credential)
     kind = "NodeRejoined" if node else "NodeJoined"
     if node is None:
         node = Node(id=new_id("node"), joined_ms=now, state=NodeState.LOST, state_since_ms=now)
         node.state_reason = "it has joined, its agent has not called yet"
-    node.credential_digest = digest
+    node.credential_digest, node.rejoin_allowed = digest, False
     _describe(node, description)
     node.save()
     _keep_slots(node, description)
@@ -94,6 +90,13 @@ def hello(node_id: str, description: NodeDescription) -> None:
     reason = "its agent has called for the first time" if first else ""
     health.step(node, Heartbeat(at_ms=now, actor=f"node:{node_id}"), reason)
     is_back(node, now)
+
+
+def note_replaced_session(node_id: str) -> None:
+    """Two programs with one credential: a machine that was cloned, or an agent whose connection broke unseen."""
+    cause = "a newer session of this node ended the older one"
+    with transaction.atomic():
+        live.record("SessionReplaced", f"node:{node_id}", actor=f"node:{node_id}", cause=cause)
 
 
 async def heartbeat(node_id: str, telemetry: Telemetry) -> None:
@@ -171,15 +174,12 @@ def revoke(actor: Actor, node_id: str) -> None:
 
 @transaction.atomic
 def readmit(actor: Actor, node_id: str) -> None:
-    """A revoked node may join again, with a bootstrap token. The credential that was revoked stays dead."""
+    """A revoked or lost node may join again, once, with a bootstrap token. Its earlier credential is dead."""
     require(actor, "node.operate")
     node = _locked(node_id)
     _, dead_digest = enrolment.new_credential()
-    if (
-        Node.objects.filter(id=node_id)
-        .exclude(revoked_ms=None)
-        .update(revoked_ms=None, credential_digest=dead_digest)
-    ):
+    away = Node.objects.filter(Q(state=NodeState.LOST) | ~Q(revoked_ms=None), id=node_id)
+    if away.update(revoked_ms=None, credential_digest=dead_digest, rejoin_allowed=True):
         live.record(
             "NodeReadmitted",
             f"node:{node_id}",
@@ -252,6 +252,7 @@ _FIELDS = (
     "transfer_port", "rendezvous_port_low", "rendezvous_port_high", "labels", "receive_cap", "send_cap",
     "versions", "hardware_faults",
 )  # fmt: skip
+_SLOT_FIELDS = ("name", "uuid", "memory_bytes", "island")
 
 
 def _describe(node: Node, description: NodeDescription) -> bool:
@@ -265,14 +266,14 @@ def _describe(node: Node, description: NodeDescription) -> bool:
 def _keep_slots(node: Node, description: NodeDescription) -> bool:
     """The rows follow the description. A slot that is gone but held stays until its attempt has let go."""
     rows = {row.index: row for row in Slot.objects.filter(node=node)}
-    changed = False
+    changed = []
     for slot in description.slots:
-        values = {
-            "name": slot.name, "uuid": slot.uuid, "memory_bytes": slot.memory_bytes, "island": slot.island,
-        }  # fmt: skip
         row = rows.pop(slot.index, None)
-        if row is None or any(getattr(row, name) != value for name, value in values.items()):
-            Slot.objects.update_or_create(node=node, index=slot.index, defaults=values)
-            changed = True
+        if row is None or any(getattr(row, name) != getattr(slot, name) for name in _SLOT_FIELDS):
+            values = {name: getattr(slot, name) for name in _SLOT_FIELDS}
+            changed.append(Slot(node=node, index=slot.index, **values))
+    Slot.objects.bulk_create(
+        changed, update_conflicts=True, unique_fields=["node", "index"], update_fields=_SLOT_FIELDS
+    )
     gone, _ = Slot.objects.filter(node=node, index__in=list(rows), attempt_id=None).delete()
-    return changed or bool(gone)
+    return bool(changed or gone)

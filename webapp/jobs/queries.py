@@ -244,8 +244,12 @@ def starts(job_id: str) -> Starts:
 
 
 def attempt_on(attempt_id: str, node_id: str) -> Attempt | None:
-    """The attempt, if it was placed on this node: an agent may speak only of what it was given."""
-    return Attempt.objects.select_related("job").filter(id=attempt_id, members__node=node_id).first()
+    """The attempt of which this node may still tell: it was placed there, and is neither lost nor drained.
+
+    An agent says that a part is drained once all of it has been acknowledged, so nothing true comes afterwards.
+    """
+    open_part = Member.objects.filter(node=node_id, drained=False).exclude(phase=MemberPhase.LOST)
+    return Attempt.objects.select_related("job").filter(id=attempt_id, members__in=open_part).first()
 
 
 def holders() -> dict[str, tuple[str, str, str]]:

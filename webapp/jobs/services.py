@@ -22,6 +22,7 @@ from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
+from webapp.clusters import services as clusters
 from webapp.jobs import hints, queries, stepping
 from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Attempt, Job, Member
@@ -260,7 +261,9 @@ def _gone(member: Member, at_ms: int) -> events.MemberObserved:
 
 
 def node_lost(node_id: str, at_ms: int, fence: Fence = transaction.atomic) -> None:
-    """Every gang with a member on the node loses that member."""
+    """Every gang with a member on the node loses that member, and nothing of them is wanted there any more."""
+    with fence():
+        clusters.touch([node_id])
     for job_id in stepping.jobs_on(node_id):
         with fence():
             stepping.step(job_id, events.NodeLost(at_ms=at_ms, actor="system", node=node_id))

@@ -10,17 +10,18 @@ import grpc
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
-from trainmaster_wire.agent.v1 import enrolment_pb2_grpc, session_pb2_grpc, uplink_pb2_grpc
-from webapp.rpc.enrolment import EnrolmentServicer
+from trainmaster_wire.agent.v1 import session_pb2_grpc, uplink_pb2_grpc
+from webapp.rpc.enrolment import add_enrolment
 from webapp.rpc.session import SessionServicer
 from webapp.rpc.uplink import UplinkServicer
 from webapp.rpc.watching import Watcher
 
 log = logging.getLogger(__name__)
 MESSAGE_LIMIT = 64 * 2**20  # the manifest of a 500 GB model has some MiB
+RECEIVE_LIMIT = 16 * 2**20  # that of a checkpoint, too
 
 _OPTIONS = [
-    ("grpc.max_receive_message_length", MESSAGE_LIMIT),
+    ("grpc.max_receive_message_length", RECEIVE_LIMIT),
     ("grpc.max_send_message_length", MESSAGE_LIMIT),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
@@ -34,10 +35,7 @@ def serve() -> None:
 
 async def _serve() -> None:
     watcher = Watcher()
-    server = grpc.aio.server(options=_OPTIONS)
-    enrolment_pb2_grpc.add_EnrolmentServicer_to_server(EnrolmentServicer(), server)
-    session_pb2_grpc.add_AgentSessionServicer_to_server(SessionServicer(watcher), server)
-    uplink_pb2_grpc.add_UplinkServicer_to_server(UplinkServicer(), server)
+    server = make_server(watcher)
     _bind(server)
     await server.start()
     log.info(
@@ -52,6 +50,15 @@ async def _serve() -> None:
     with contextlib.suppress(asyncio.CancelledError):
         await watching
     await server.stop(grace=1)  # agents reconnect by themselves
+
+
+def make_server(watcher: Watcher) -> grpc.aio.Server:
+    """With all that agents call, and no port yet."""
+    server = grpc.aio.server(options=_OPTIONS)
+    add_enrolment(server)
+    session_pb2_grpc.add_AgentSessionServicer_to_server(SessionServicer(watcher), server)
+    uplink_pb2_grpc.add_UplinkServicer_to_server(UplinkServicer(), server)
+    return server
 
 
 def _bind(server: grpc.aio.Server) -> None:

@@ -12,11 +12,11 @@ from trainmaster_wire.agent.v1 import session_pb2
 from webapp.checkpoints import services as checkpoints
 from webapp.clusters import services as clusters
 from webapp.deployments import services as deployments
-from webapp.deployments.values import ActivationReport, WorkerReport
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
 from webapp.jobs.queries import MemberSeen
 from webapp.live.identity import now_ms
+from webapp.rpc.conversion import activation_reports, attempts, worker_reports
 
 _PHASES = {
     session_pb2.AttemptObserved.PREPARING: MemberPhase.PREPARING,
@@ -44,15 +44,13 @@ def observe(batch: Sequence[Heard]) -> list[None]:
     """What nodes said, in this order."""
     _attempts(batch)
     deployments.report_all(
-        [(heard.node_id, _worker(each)) for heard in batch for each in heard.observed.deployments]
+        [(heard.node_id, report) for heard in batch for report in worker_reports(heard.observed)]
     )
-    switched = {heard.node_id: [_activation(each) for each in heard.observed.activations] for heard in batch}
-    deployments.observe_activations(switched)
+    deployments.observe_activations({heard.node_id: activation_reports(heard.observed) for heard in batch})
     for heard in batch:
         if heard.complete:
-            jobs.reconcile_node(
-                heard.node_id, {each.attempt_id for each in heard.observed.attempts}, now_ms()
-            )
+            has = {each.attempt_id for each in heard.observed.attempts}
+            jobs.reconcile_node(heard.node_id, has, now_ms())
     return [None for _ in batch]
 
 
@@ -62,7 +60,7 @@ def _attempts(batch: Sequence[Heard]) -> None:
     Before it the checkpoints that they could not restore, so that what ended for that goes on from another.
     """
     now = now_ms()
-    said = [(heard.node_id, attempt) for heard in batch for attempt in heard.observed.attempts]
+    said = [(heard.node_id, attempt) for heard in batch for attempt in attempts(heard.observed)]
     known = job_queries.members([(attempt.attempt_id, node_id) for node_id, attempt in said])
     news, ended, refused = [], set(), []
     for node_id, attempt in said:
@@ -109,39 +107,4 @@ def _news(
         exit_code=attempt.exit_code if exited else None,
         reason=attempt.reason if exited else "",
         end=_ENDS.get(attempt.end, EndKind.SCRIPT) if exited else EndKind.SCRIPT,
-    )
-
-
-def _worker(deployment: session_pb2.DeploymentObserved) -> WorkerReport:
-    return WorkerReport(
-        deployment_id=deployment.deployment_id,
-        state=session_pb2.DeploymentObserved.State.Name(deployment.state).lower(),
-        bytes_done=deployment.bytes_done,
-        bytes_total=deployment.bytes_total,
-        chunks_done=deployment.chunks_done,
-        rate_in=deployment.rate_in,
-        rate_out=deployment.rate_out,
-        source=deployment.source,
-        error_code=deployment.error_code,
-        error=deployment.error,
-        retries=deployment.retries,
-        distrusted=tuple(deployment.distrusted),
-        store_bytes=deployment.store_bytes,
-        held=tuple(deployment.held),
-        refused_bytes=deployment.refused_bytes,
-    )
-
-
-def _activation(observed: session_pb2.ActivationObserved) -> ActivationReport:
-    return ActivationReport(
-        model=observed.model,
-        version=observed.version,
-        deployment_id=observed.deployment_id,
-        revision=observed.revision,
-        state=session_pb2.ActivationObserved.State.Name(observed.state).lower(),
-        exit_code=observed.exit_code,
-        output=observed.output,
-        round=observed.round,
-        check_exit_code=observed.check_exit_code,
-        check_output=observed.check_output,
     )

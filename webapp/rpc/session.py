@@ -17,7 +17,7 @@ from webapp.rpc.database import in_database
 from webapp.rpc.observing import Heard
 from webapp.rpc.status import bearer, errors_become_status
 from webapp.rpc.together import Together
-from webapp.rpc.watching import Watcher
+from webapp.rpc.watching import Watch, Watcher
 
 log = logging.getLogger(__name__)
 MANIFESTS_AT_ONCE = 16  # on their way out: some megabytes each for a very large model
@@ -36,13 +36,14 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
     ) -> AsyncIterator[session_pb2.FromServer]:
         async with errors_become_status(context):
             node_id = await in_database(clusters.authenticate, bearer(context))
-            changed = self._watcher.watch(node_id)
+            watch = Watch()
             outgoing: asyncio.Queue[session_pb2.FromServer] = asyncio.Queue(maxsize=64)
             newest: asyncio.Queue[Heard] = asyncio.Queue(maxsize=1)
             tasks = [
-                asyncio.create_task(self._listen(node_id, request_iterator, outgoing, newest, changed)),
+                asyncio.create_task(self._listen(node_id, request_iterator, outgoing, newest, watch)),
                 asyncio.create_task(self._keep(newest)),
-                asyncio.create_task(self._tell(node_id, outgoing, changed)),
+                asyncio.create_task(self._tell(node_id, outgoing, watch)),
+                asyncio.create_task(_give_way(node_id, watch)),
             ]
             try:
                 while True:
@@ -51,7 +52,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
                         break
                     yield message
             finally:
-                self._watcher.forget(node_id, changed)
+                self._watcher.end(node_id, watch)
                 for task in tasks:
                     task.cancel()
                 for task in tasks:
@@ -78,16 +79,23 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
         messages: AsyncIterator[session_pb2.FromAgent],
         outgoing: asyncio.Queue[session_pb2.FromServer],
         newest: asyncio.Queue[Heard],
-        changed: asyncio.Event,
+        watch: Watch,
     ) -> None:
         """Never waits for what was observed to be kept: the heartbeats behind it would come too late."""
+        greeted = False
         async for message in messages:
-            match message.WhichOneof("message"):
+            kind = message.WhichOneof("message")
+            if not greeted and kind != "hello":
+                raise TrainmasterError("request_invalid", what="the session", why="it begins with Hello")
+            match kind:
                 case "hello":
+                    welcome = _welcome(node_id, message.hello)
                     await in_database(clusters.hello, node_id, description(message.hello.node))
                     await self._observe(Heard(node_id, message.hello.observed, complete=True))
-                    await outgoing.put(session_pb2.FromServer(welcome=_welcome(node_id, message.hello)))
-                    changed.set()
+                    await outgoing.put(session_pb2.FromServer(welcome=welcome))
+                    greeted = True
+                    if self._watcher.begin(node_id, watch):
+                        await in_database(clusters.note_replaced_session, node_id)
                 case "heartbeat":
                     heartbeat = message.heartbeat
                     await clusters.heartbeat(node_id, telemetry(heartbeat))
@@ -108,15 +116,20 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
             newest.task_done()
 
     async def _tell(
-        self, node_id: str, outgoing: asyncio.Queue[session_pb2.FromServer], changed: asyncio.Event
+        self, node_id: str, outgoing: asyncio.Queue[session_pb2.FromServer], watch: Watch
     ) -> None:
-        """Send the whole wanted state, again whenever it has changed. Waits for the Hello's place in the queue."""
+        """Send the whole wanted state, first after the Hello, again whenever it has changed."""
         while True:
-            await changed.wait()
-            changed.clear()
+            await watch.changed.wait()
+            watch.changed.clear()
             message = await self._wanted(node_id)
-            self._watcher.sent(node_id, message.revision)
+            watch.sent = message.revision
             await outgoing.put(session_pb2.FromServer(wanted=message))
+
+
+async def _give_way(node_id: str, watch: Watch) -> None:
+    await watch.replaced.wait()
+    raise TrainmasterError("session_replaced", node=node_id)
 
 
 def _welcome(node_id: str, hello: session_pb2.Hello) -> session_pb2.Welcome:

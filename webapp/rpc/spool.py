@@ -11,6 +11,7 @@ from platform_core.jobs.events import CheckpointStarted
 from platform_core.json_values import storable
 from webapp.experiments import services as experiments
 from webapp.jobs import services as jobs
+from webapp.rpc.conversion import UNREADABLE, moment, whole
 
 if TYPE_CHECKING:
     from webapp.jobs.models import Attempt
@@ -35,16 +36,16 @@ def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
                 progress |= {key: value for key, value in _progress(said).items() if value is not None}
             elif kind == "init":
                 experiments.describe_run(attempt.job_id, said)
-                progress["total_steps"] = _count(said["step_total"]) if said.get("step_total") else None
+                progress["total_steps"] = whole(int(said["step_total"])) if said.get("step_total") else None
             elif kind == "checkpoint_started":
                 event = CheckpointStarted(
-                    at_ms=_count(said["at_ms"]),
+                    at_ms=moment(int(said["at_ms"])),
                     actor=f"node:{node_id}",
                     attempt=attempt.number,
-                    step=_count(said["step"]),
+                    step=whole(int(said["step"])),
                 )
                 jobs.observe(attempt.job_id, event)
-        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
+        except UNREADABLE as error:
             log.warning("a line of %s is not understood (%s): %.200r", attempt.id, error, line)
     if points:
         experiments.ingest(attempt.job_id, attempt.number, points)
@@ -52,15 +53,8 @@ def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
         jobs.progress(attempt.job_id, attempt.number, progress)
 
 
-def _count(value: Any) -> int:
-    """A step or a time, as a column takes it."""
-    if abs(count := int(value)) >= 2**63:
-        raise ValueError(f"{value!r:.60} does not fit into 64 bits")
-    return count
-
-
 def _points(said: dict[str, Any]) -> list[experiments.Point]:
-    step, at_ms = _count(said["step"]), _count(said["at_ms"])
+    step, at_ms = whole(int(said["step"])), moment(int(said["at_ms"]))
     return [
         experiments.Point(str(key)[:120], step, float(value), at_ms) for key, value in said["values"].items()
     ]
@@ -69,8 +63,8 @@ def _points(said: dict[str, Any]) -> list[experiments.Point]:
 def _progress(said: dict[str, Any]) -> dict[str, Any]:
     values = said["values"]
     return {
-        "step": _count(said["step"]),
-        "progress_ms": _count(said["at_ms"]),
+        "step": whole(int(said["step"])),
+        "progress_ms": moment(int(said["at_ms"])),
         "loss": _first(values, _LOSS),
         "learning_rate": _first(values, _RATE),
     }

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 from django.db import DataError
 
 from platform_core.errors import TrainmasterError
+from trainmaster.store import shown
+from trainmaster.store.address import parse, url_of
 from trainmaster_wire.agent.v1 import uplink_pb2, uplink_pb2_grpc
+from webapp.artifacts import queries as artifacts
 from webapp.checkpoints import services as checkpoints
 from webapp.clusters import services as clusters
 from webapp.experiments import services as experiments
 from webapp.jobs import logs
 from webapp.jobs import queries as jobs
 from webapp.rpc import spool
+from webapp.rpc.conversion import MAX_BIGINT, MAX_INT, UNREADABLE, is_id, moment, whole
 from webapp.rpc.database import in_database
 from webapp.rpc.status import bearer, errors_become_status
 
@@ -25,15 +29,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_UPLOADS = ("checkpoint", "artifact")  # folders of the store in which agents write
+
 
 class UplinkServicer(uplink_pb2_grpc.UplinkServicer):
     async def Push(
         self, request_iterator: AsyncIterator[uplink_pb2.Batch], context: Any
     ) -> AsyncIterator[uplink_pb2.Ack]:
         async with errors_become_status(context):
-            node_id = await in_database(clusters.authenticate, bearer(context))
+            credential = bearer(context)
+            await in_database(clusters.authenticate, credential)
             async for batch in request_iterator:
-                yield await in_database(_take, node_id, batch)
+                yield await in_database(_receive, credential, batch)
+
+
+def _receive(credential: str, batch: uplink_pb2.Batch) -> uplink_pb2.Ack:
+    """A credential that has been revoked since the stream began brings nothing more."""
+    return _take(clusters.authenticate(credential), batch)
 
 
 def _take(node_id: str, batch: uplink_pb2.Batch) -> uplink_pb2.Ack:
@@ -41,26 +53,34 @@ def _take(node_id: str, batch: uplink_pb2.Batch) -> uplink_pb2.Ack:
     ack = uplink_pb2.Ack(
         attempt_id=batch.attempt_id, rank=batch.rank, source=batch.source, next_offset=batch.next_offset
     )
-    attempt = jobs.attempt_on(batch.attempt_id, node_id)
+    attempt = jobs.attempt_on(batch.attempt_id, node_id) if is_id(batch.attempt_id) else None
     if attempt is None:
-        ack.error = f"attempt {batch.attempt_id} was never placed on this node"
+        ack.error = (
+            f"attempt {batch.attempt_id!r:.60} is not, or no longer, one of this node: nothing of it is kept"
+        )
         return ack
     try:
         _keep(attempt, node_id, batch)
     except TrainmasterError as error:
         log.warning("batch of %s refused: %s", batch.attempt_id, error.sentence)
         ack.error = error.sentence
-    except DataError as error:  # it would be refused again and again, with all that waits behind it
-        log.exception("batch of %s cannot be kept", batch.attempt_id, exc_info=error)
-        ack.error = "the database cannot keep it"
+    except (
+        DataError,
+        *UNREADABLE,
+    ) as error:  # it would be refused again and again, with all that waits behind it
+        log.warning("batch of %s cannot be kept: %s: %.200s", batch.attempt_id, type(error).__name__, error)
+        ack.error = "it cannot be read, or the database cannot keep it"
     return ack
 
 
 def _keep(attempt: Attempt, node_id: str, batch: uplink_pb2.Batch) -> None:
+    if max(batch.rank, batch.offset, batch.next_offset) > MAX_BIGINT or batch.rank > MAX_INT:
+        why = f"rank {batch.rank} from byte {batch.offset} to {batch.next_offset} is not in any file"
+        raise TrainmasterError("request_invalid", what="the batch", why=why)
     match batch.source:
         case uplink_pb2.Batch.LOG:
             text = batch.data.decode(errors="replace")
-            logs.ingest(attempt, batch.rank, batch.offset, batch.next_offset, text, batch.at_ms)
+            logs.ingest(attempt, batch.rank, batch.offset, batch.next_offset, text, moment(batch.at_ms))
         case uplink_pb2.Batch.SPOOL:
             spool.ingest(attempt, node_id, batch.data)
         case uplink_pb2.Batch.CHECKPOINT:
@@ -68,12 +88,12 @@ def _keep(attempt: Attempt, node_id: str, batch: uplink_pb2.Batch) -> None:
             checkpoints.register(
                 job_id=attempt.job_id,
                 attempt=attempt.number,
-                step=uploaded.step,
+                step=whole(uploaded.step),
                 manifest_json=uploaded.manifest_json,
-                source_url=uploaded.source_url,
+                source_url=_own_place(attempt, uploaded.source_url),
                 etags=uploaded.etags,
-                metrics=json.loads(uploaded.metrics_json or "{}"),
-                saved_ms=uploaded.saved_at_ms,
+                metrics=_metrics(uploaded.metrics_json),
+                saved_ms=moment(uploaded.saved_at_ms),
                 actor=f"node:{node_id}",
             )
         case uplink_pb2.Batch.ARTIFACT:
@@ -82,6 +102,24 @@ def _keep(attempt: Attempt, node_id: str, batch: uplink_pb2.Batch) -> None:
                 attempt.job_id,
                 artifact.name,
                 manifest_json=artifact.manifest_json,
-                source_url=artifact.source_url,
+                source_url=_own_place(attempt, artifact.source_url),
                 etags=artifact.etags,
             )
+        case source:
+            raise TrainmasterError("request_invalid", what="the batch", why=f"source {source} is not known")
+
+
+def _own_place(attempt: Attempt, url: str) -> str:
+    """The URL in its one spelling: below the folder of this attempt in the platform's store, and nowhere else."""
+    parts = artifacts.path_in_store(url).split("/")
+    if len(parts) < 4 or parts[0] not in _UPLOADS or parts[1:3] != [attempt.job_id, attempt.id]:
+        why = f"it is not below the folder of {attempt.id} in the store"
+        raise TrainmasterError("request_invalid", what=shown(url), why=why)
+    return url_of(parse(url))
+
+
+def _metrics(text: str) -> dict[str, Any]:
+    metrics = json.loads(text or "{}")
+    if not isinstance(metrics, dict):
+        raise TrainmasterError("request_invalid", what="metrics_json", why="it is no JSON object")
+    return metrics

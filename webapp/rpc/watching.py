@@ -15,26 +15,34 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 5.0
 
 
+class Watch:
+    """What one session waits for."""
+
+    def __init__(self) -> None:
+        self.changed = asyncio.Event()  # the node should be sent its wanted state
+        self.replaced = asyncio.Event()  # a newer session speaks for the node
+        self.sent = -1  # the newest revision that was
+
+
 class Watcher:
     """One a gateway, whatever the number of sessions: one subscription and one query every few seconds."""
 
     def __init__(self) -> None:
-        self._changed: dict[str, asyncio.Event] = {}
-        self._sent: dict[str, int] = {}
+        self._watches: dict[str, Watch] = {}
 
-    def watch(self, node_id: str) -> asyncio.Event:
-        """An event that is set whenever the node should be sent its wanted state; the newest session owns it."""
-        self._changed[node_id] = asyncio.Event()
-        self._changed[node_id].set()
-        return self._changed[node_id]
+    def begin(self, node_id: str, watch: Watch) -> bool:
+        """This session speaks for the node from now on; whether it ended an older one."""
+        older = self._watches.get(node_id, watch)
+        self._watches[node_id] = watch
+        watch.changed.set()
+        if older is watch:
+            return False
+        older.replaced.set()
+        return True
 
-    def sent(self, node_id: str, revision: int) -> None:
-        self._sent[node_id] = revision
-
-    def forget(self, node_id: str, changed: asyncio.Event) -> None:
-        if self._changed.get(node_id) is changed:
-            del self._changed[node_id]
-            self._sent.pop(node_id, None)
+    def end(self, node_id: str, watch: Watch) -> None:
+        if self._watches.get(node_id) is watch:
+            del self._watches[node_id]
 
     async def run(self) -> None:
         await asyncio.gather(self._hints(), self._truth())
@@ -56,15 +64,16 @@ class Watcher:
         while True:
             try:
                 await in_database(cluster_services.listening)
-                revisions = await in_database(clusters.revisions, list(self._changed))
+                revisions = await in_database(clusters.revisions, list(self._watches))
             except Exception as error:  # the database is away: sessions stay, the next look comes
                 log.warning("cannot look at the wanted revisions: %s", error)
                 revisions = {}
             for node_id, (revision, revoked) in revisions.items():
-                if revoked or self._sent.get(node_id, -1) < revision:
-                    self._wake(node_id)
+                watch = self._watches.get(node_id)
+                if watch is not None and (revoked or watch.sent < revision):
+                    watch.changed.set()
             await asyncio.sleep(LOOK_EVERY_S)
 
     def _wake(self, node_id: str) -> None:
-        if node_id in self._changed:
-            self._changed[node_id].set()
+        if node_id in self._watches:
+            self._watches[node_id].changed.set()

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from django.test import Client
 
 from platform_core.errors import TrainmasterError
 from tests.webapp.conftest import BOOTSTRAP, Cast, description
@@ -53,9 +54,35 @@ def test_without_a_token_in_the_settings_the_empty_token_is_not_one(settings: ob
     assert refusal_of(lambda: services.join("", description())) == "bootstrap_token_invalid"
 
 
-def test_an_agent_that_lost_its_credential_comes_back_as_the_same_node() -> None:
+def test_a_bootstrap_token_alone_does_not_take_over_a_node_that_is_alive(node: Callable[..., Node]) -> None:
+    alive = node("node-1")
+    assert refusal_of(lambda: services.join(BOOTSTRAP, description("node-1"), alive.id)) == "node_alive"
+    assert Node.objects.get().credential_digest == alive.credential_digest
+
+
+def test_a_dead_node_joins_again_by_a_token_only_once_an_operator_lets_it(cast: Cast, actor: ActorOf) -> None:
     node_id, first = services.join(BOOTSTRAP, description())
-    again, second = services.join(BOOTSTRAP, description(slots=4), node_id)
+    assert refusal_of(lambda: services.join(BOOTSTRAP, description(), node_id)) == "rejoin_refused"
+    assert services.authenticate(first) == node_id
+    services.readmit(actor(cast.admin), node_id)
+    assert services.join(BOOTSTRAP, description(), node_id)[0] == node_id
+    assert refusal_of(lambda: services.join(BOOTSTRAP, description(), node_id)) == "rejoin_refused"
+
+
+def test_an_operator_sees_on_the_page_of_a_lost_node_that_it_may_be_let_in_again(
+    cast: Cast, browser: Callable[[User], Client]
+) -> None:
+    node_id, _ = services.join(BOOTSTRAP, description())
+    page = f"/nodes/{node_id}/"
+    assert "Let it join again" in browser(cast.admin).get(page).content.decode()
+    assert "Let it join again" not in browser(cast.lead).get(page).content.decode()
+    browser(cast.admin).post(f"{page}readmit/")
+    assert "Let it join again" not in browser(cast.admin).get(page).content.decode()
+
+
+def test_an_agent_that_kept_its_credential_gets_a_new_one_as_the_same_node() -> None:
+    node_id, first = services.join(BOOTSTRAP, description())
+    again, second = services.join(BOOTSTRAP, description(slots=4), node_id, first)
     assert again == node_id
     assert refusal_of(lambda: services.authenticate(first)) == "credential_invalid"
     assert services.authenticate(second) == node_id

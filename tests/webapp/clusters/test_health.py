@@ -62,12 +62,23 @@ def test_a_lost_node_that_still_holds_slots_is_named_until_it_was_dealt_with(nod
     assert services.sweep(last + 35 * SECOND) == ()
 
 
-def test_a_node_that_is_heard_again_is_ready_again(node: Join) -> None:
+def test_a_suspect_node_that_is_heard_again_is_ready_again(node: Join) -> None:
+    one = node()
+    last = heard(one)
+    services.sweep(last + 11 * SECOND)
+    liveness.saw(one.id, last + 20 * SECOND)
+    services.sweep(last + 21 * SECOND)
+    assert state(one) == "ready"
+
+
+def test_a_lost_node_takes_nothing_until_it_has_said_hello_again(node: Join) -> None:
     one = node()
     last = heard(one)
     services.sweep(last + 31 * SECOND)
     liveness.saw(one.id, last + 40 * SECOND)
     services.sweep(last + 41 * SECOND)
+    assert state(one) == "lost"
+    services.hello(one.id, description())
     assert state(one) == "ready"
 
 

@@ -1,13 +1,18 @@
 """What an agent says to the real gateway, said by hand."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import grpc
 import grpc.aio
+from django.db import connection
 
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_grpc
 from webapp.clusters.models import Node
+from webapp.rpc.gateway import make_server
+from webapp.rpc.watching import Watcher
 
 PATIENCE = 20
 
@@ -27,8 +32,12 @@ def itself(node: Node, slots: int = 2, **changes: Any) -> enrolment_pb2.NodeDesc
     return enrolment_pb2.NodeDescription(**{**fields, **changes})
 
 
-def hello(node: Node, slots: int = 2, **changes: Any) -> session_pb2.FromAgent:
-    return session_pb2.FromAgent(hello=session_pb2.Hello(node=itself(node, slots, **changes)))
+def hello(node: Node, slots: int = 2, runs: Sequence[str] = ()) -> session_pb2.FromAgent:
+    """`runs` are the attempts that it has."""
+    running = session_pb2.AttemptObserved.RUNNING
+    attempts = [session_pb2.AttemptObserved(attempt_id=each, phase=running) for each in runs]
+    observed = session_pb2.Observed(attempts=attempts)
+    return session_pb2.FromAgent(hello=session_pb2.Hello(node=itself(node, slots), observed=observed))
 
 
 def heartbeat(sequence: int) -> session_pb2.FromAgent:
@@ -39,10 +48,12 @@ def called(channel: grpc.aio.Channel, credential: str) -> Any:
     return session_pb2_grpc.AgentSessionStub(channel).Connect(metadata=authorised(credential))
 
 
-async def connected(channel: grpc.aio.Channel, node: Node, credential: str, slots: int = 2) -> Any:
+async def connected(
+    channel: grpc.aio.Channel, node: Node, credential: str, slots: int = 2, runs: Sequence[str] = ()
+) -> Any:
     """A session that has said Hello and has been welcomed."""
     call = called(channel, credential)
-    await call.write(hello(node, slots))
+    await call.write(hello(node, slots, runs))
     await message(call, "welcome")
     return call
 
@@ -60,3 +71,43 @@ async def order(call: Any, wanted: Callable[[session_pb2.Wanted], bool]) -> sess
     while not wanted(state := await message(call, "wanted")):
         pass
     return state
+
+
+@asynccontextmanager
+async def whole_gateway() -> AsyncIterator[str]:
+    """The gateway as production has it, with everything that agents call; its address."""
+    watcher = Watcher()
+    server = make_server(watcher)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    looking = asyncio.create_task(watcher.run())
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await looking
+        await server.stop(grace=None)
+
+
+async def end_of(call: Any) -> grpc.StatusCode:
+    """How the gateway ended this call."""
+    async with asyncio.timeout(PATIENCE):
+        try:
+            while await call.read() is not grpc.aio.EOF:
+                pass
+        except grpc.aio.AioRpcError:
+            pass
+        return grpc.StatusCode(await call.code())
+
+
+async def in_thread(do: Callable[[], Any]) -> Any:
+    """What the rest of the platform does meanwhile."""
+
+    def done() -> Any:
+        try:
+            return do()
+        finally:
+            connection.close()
+
+    return await asyncio.to_thread(done)

@@ -17,7 +17,7 @@ from platform_core.distribution.manifest import (
     from_json,
     to_json,
 )
-from tests.webapp.conftest import BOOTSTRAP, description
+from tests.webapp.conftest import credential_of
 from tests.webapp.deployments.conftest import *  # noqa: F403  a model on its way to four nodes
 from tests.webapp.jobs.conftest import SPEC, tick
 from tests.webapp.rpc.test_session import gateway, threads_that_leave
@@ -27,7 +27,6 @@ from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
 from webapp.checkpoints import services as checkpoints
-from webapp.clusters import services as clusters
 from webapp.clusters.models import Node
 from webapp.deployments import services
 from webapp.deployments.models import Deployment
@@ -67,7 +66,7 @@ def test_a_node_is_given_what_is_wanted_of_it_and_refused_what_is_not(
 ) -> None:
     services.create(actor_of(owner), "vision/bytelm", 1, target_workers=[nodes[0].id])
     other = artifacts.register(a_manifest("model"), "vision", "file:///elsewhere").id
-    credentials = [clusters.join(BOOTSTRAP, description(n.hostname, 2), n.id)[1] for n in nodes[:2]]
+    credentials = [credential_of(node) for node in nodes[:2]]
 
     async def ask(channel: grpc.aio.Channel, manifest_id: str, credential: str) -> str:
         request = manifest_pb2.ManifestRequest(manifest_id=manifest_id)

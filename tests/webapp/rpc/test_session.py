@@ -11,10 +11,9 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections, transaction
 
-from tests.webapp.conftest import BOOTSTRAP, description
+from tests.webapp.conftest import credential_of
 from tests.webapp.deployments.conftest import *  # noqa: F403  a model on its way to four nodes
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_grpc
-from webapp.clusters import services as clusters
 from webapp.clusters.models import Node
 from webapp.deployments.models import Deployment, Worker
 from webapp.rpc import session
@@ -83,7 +82,7 @@ def test_heartbeats_are_answered_while_the_database_waits_and_the_newest_word_is
     deployment: Deployment, nodes: list[Node], threads_that_leave: None
 ) -> None:
     node = nodes[0]
-    _, credential = clusters.join(BOOTSTRAP, description(node.hostname, 2), node.id)
+    credential = credential_of(node)
     slots = [enrolment_pb2.SlotDescription(index=index) for index in range(2)]
     itself = enrolment_pb2.NodeDescription(
         hostname=node.hostname, rack=node.rack, gpu_type="cpu", slots=slots

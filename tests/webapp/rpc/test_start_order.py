@@ -20,11 +20,10 @@ from django.db import connection, connections
 from rest_framework.test import APIClient
 
 from tests.support.replicas import another_process
-from tests.webapp.conftest import BOOTSTRAP, description
+from tests.webapp.conftest import credential_of
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_grpc
 from webapp.accounts.models import Team, User
 from webapp.clusters import liveness
-from webapp.clusters import services as clusters
 from webapp.clusters.models import Node
 from webapp.jobs.models import Job
 from webapp.quotas.models import Quota
@@ -93,7 +92,7 @@ async def gateway() -> AsyncIterator[str]:
 @asynccontextmanager
 async def agent(address: str, node: Node) -> AsyncIterator[Any]:
     """It has said Hello, and has been told that nothing is wanted of it."""
-    _, credential = await _in_thread(lambda: clusters.join(BOOTSTRAP, description(node.hostname, 2), node.id))
+    credential = await _in_thread(lambda: credential_of(node))
     slots = [enrolment_pb2.SlotDescription(index=index) for index in range(2)]
     itself = enrolment_pb2.NodeDescription(
         hostname=node.hostname, rack=node.rack, gpu_type="cpu", slots=slots, cpus=8, memory_bytes=64 << 30,

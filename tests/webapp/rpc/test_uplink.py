@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from django.conf import settings
 
 from platform_core.distribution.manifest import ManifestBuilder, to_json
 from platform_core.jobs.job import MemberPhase
@@ -25,6 +26,11 @@ def job(submit: Callable[..., Job]) -> Job:
     tick()
     say(job, MemberPhase.RUNNING)
     return job
+
+
+def place(job: Job, name: str = "checkpoint-0-step-5") -> str:
+    """Where the job's agent uploads to."""
+    return f"{settings.STORE_URL}/checkpoint/{job.id}/{Attempt.objects.get(job=job).id}/{name}"
 
 
 def batch(job: Job, source: int, data: bytes = b"", **parts: object) -> uplink_pb2.Ack:
@@ -69,7 +75,7 @@ def test_a_checkpoint_of_a_diverged_model_is_registered(job: Job) -> None:
     builder = ManifestBuilder("checkpoint")
     builder.feed("state.pt", b"weights")
     uploaded = uplink_pb2.CheckpointUploaded(
-        step=5, manifest_json=to_json(builder.finish()), source_url="file:///x",
+        step=5, manifest_json=to_json(builder.finish()), source_url=place(job),
         metrics_json=json.dumps({"loss": float("nan"), "lr": 0.1}), saved_at_ms=5, etags=["its-etag"],
     )  # fmt: skip
     assert batch(job, uplink_pb2.Batch.CHECKPOINT, checkpoint=uploaded).error == ""
@@ -78,7 +84,7 @@ def test_a_checkpoint_of_a_diverged_model_is_registered(job: Job) -> None:
 
 
 def test_what_the_database_refuses_is_answered_so_that_the_agent_goes_on(job: Job) -> None:
-    artifact = uplink_pb2.ArtifactUploaded(name="a\0b", manifest_json="{}", source_url="file:///x")
+    artifact = uplink_pb2.ArtifactUploaded(name="a\0b", manifest_json="{}", source_url=place(job))
     assert batch(job, uplink_pb2.Batch.ARTIFACT, artifact=artifact).error
 
 

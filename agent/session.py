@@ -104,7 +104,8 @@ class Session:
                 trouble = f"{self._config.server} went away: {error}"
             except TimeoutError:
                 trouble = f"{self._config.server} did not answer in {WELCOME_TIMEOUT_SECONDS} s"
-            if self._welcome.is_set() and not rival:  # two with one credential would end each other without pause
+            # Two agents with one credential would end each other without pause.
+            if self._welcome.is_set() and not rival:
                 self._backoff.reset()
             await self._wait(trouble)
 

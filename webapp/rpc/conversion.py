@@ -64,7 +64,7 @@ def description(node: enrolment_pb2.NodeDescription) -> NodeDescription:
         receive_cap=_whole("receive_cap", node.receive_cap, MAX_BIGINT),
         send_cap=_whole("send_cap", node.send_cap, MAX_BIGINT),
         versions=_texts("version", node.versions),
-        hardware_faults=[_text("hardware fault", fault, 500) for fault in node.hardware_faults],
+        hardware_faults=[_sentence(fault, 500) for fault in node.hardware_faults],
     )
 
 
@@ -95,7 +95,9 @@ def _text(field: str, text: str, longest: int, *, needed: bool = False) -> str:
 
 def _texts(field: str, texts: Mapping[str, str]) -> dict[str, str]:
     _require(len(texts) <= MAX_LABELS, f"it has {len(texts):,} {field}s, and {MAX_LABELS} is the limit")
-    return {_text(field, key, 120): _text(f"{field} {key[:40]!r}", value, 255) for key, value in texts.items()}
+    return {
+        _text(field, key, 120): _text(f"{field} {key[:40]!r}", value, 255) for key, value in texts.items()
+    }
 
 
 def _whole(field: str, number: int, most: int) -> int:

@@ -1,6 +1,7 @@
 """What an agent says to the real gateway, said by hand."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -11,6 +12,7 @@ from django.db import connection
 
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_grpc
 from webapp.clusters.models import Node
+from webapp.rpc.database import THREADS, in_database
 from webapp.rpc.gateway import make_server
 from webapp.rpc.watching import Watcher
 
@@ -88,6 +90,13 @@ async def whole_gateway() -> AsyncIterator[str]:
         with suppress(asyncio.CancelledError):
             await looking
         await server.stop(grace=None)
+        await _threads_at_rest()
+
+
+async def _threads_at_rest() -> None:
+    """A call that was cut off still writes: the rows would be there in the next test."""
+    all_of_them = threading.Barrier(THREADS, timeout=PATIENCE)
+    await asyncio.gather(*(in_database(all_of_them.wait) for _ in range(THREADS)))
 
 
 async def end_of(call: Any) -> grpc.StatusCode:

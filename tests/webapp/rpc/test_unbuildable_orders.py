@@ -12,8 +12,8 @@ from platform_core.jobs.recovery import MAX_RESTARTS
 from tests.webapp.conftest import credential_of
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import say, state, tick
-from tests.webapp.rpc.agents import connected, order
-from tests.webapp.rpc.test_session import gateway, threads_that_leave
+from tests.webapp.rpc.agents import connected, order, whole_gateway
+from tests.webapp.rpc.test_session import threads_that_leave
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.accounts import services as accounts
 from webapp.accounts.models import Team, TeamSecret, User
@@ -136,7 +136,7 @@ def test_a_node_whose_job_lost_its_secret_keeps_its_session_and_gets_other_work(
     wanted, credential = attempt_of(other), credential_of(alone)
 
     async def talk() -> None:
-        async with gateway() as address, grpc.aio.insecure_channel(address) as channel:
+        async with whole_gateway() as address, grpc.aio.insecure_channel(address) as channel:
             call = await connected(channel, alone, credential, slots=4)
             order_of_other = await order(
                 call, lambda state: [each.attempt_id for each in state.attempts] == [wanted]

@@ -1,20 +1,18 @@
-"""Ends of attempts that no node will ever report: its container engine is gone for good, its order cannot be made."""
+"""What no node will ever tell is told by an operator: an attempt whose container engine is gone for good has ended."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
 
 from platform_core.errors import TrainmasterError
 from platform_core.jobs import events
-from platform_core.jobs.job import MemberPhase, Stop
+from platform_core.jobs.job import Stop
 from platform_core.jobs.states import ACTIVE
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.clusters import queries as cluster_queries
 from webapp.clusters import services as clusters
-from webapp.jobs import queries, services
+from webapp.jobs import queries
 from webapp.jobs.models import Job
 from webapp.jobs.stepping import Batch
 from webapp.live.identity import now_ms
@@ -46,33 +44,6 @@ def declare_lost(actor: Actor, job_id: str, cause: str = "") -> tuple[str, ...]:
         clusters.drain(actor, node_id, f"{job_id} was {told}")
     clusters.touch(nodes)  # an agent whose engine comes back clears away what is no longer wanted
     return nodes
-
-
-@dataclass(frozen=True, slots=True)
-class Unstartable:
-    """One node's part of an attempt for which the platform cannot make the order, and why."""
-
-    node_id: str
-    job_id: str
-    attempt_id: str
-    attempt: int
-    why: str
-
-
-def declare_unstartable(failures: Sequence[Unstartable]) -> None:
-    """These parts end before they begin, with the reason, and nothing of them is wanted of their nodes."""
-    if not failures:
-        return
-    with transaction.atomic():
-        services.observe_all([(each.job_id, _never_started(each)) for each in failures])
-        clusters.touch(services.mark_drained({(each.attempt_id, each.node_id) for each in failures}))
-
-
-def _never_started(failure: Unstartable) -> events.MemberObserved:
-    return events.MemberObserved(
-        at_ms=now_ms(), actor="system", attempt=failure.attempt, node=failure.node_id,
-        phase=MemberPhase.EXITED, reason=f"it cannot be started there: {failure.why}",
-    )  # fmt: skip
 
 
 def keep_secret_in_use(sender: Any, team: str, name: str, **_: Any) -> None:

@@ -40,9 +40,11 @@ log = logging.getLogger(__name__)
 __all__ = [
     "Placing",
     "Preemption",
+    "Unstartable",
     "WaitReason",
     "cancel",
     "change_priority",
+    "declare_unstartable",
     "explain_waits",
     "keep_rooms",
     "mark_drained",
@@ -237,6 +239,33 @@ def mark_drained(ended: Collection[tuple[str, str]]) -> list[str]:
     }
     Member.objects.filter(id__in=members).update(drained=True)
     return list(members.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Unstartable:
+    """One node's part of an attempt for which the platform cannot make the order, and why."""
+
+    node_id: str
+    job_id: str
+    attempt_id: str
+    attempt: int
+    why: str
+
+
+def declare_unstartable(failures: Sequence[Unstartable]) -> None:
+    """These parts end before they begin, with the reason, and nothing of them is wanted of their nodes."""
+    if not failures:
+        return
+    with transaction.atomic():
+        observe_all([(each.job_id, _never_started(each)) for each in failures])
+        clusters.touch(mark_drained({(each.attempt_id, each.node_id) for each in failures}))
+
+
+def _never_started(failure: Unstartable) -> events.MemberObserved:
+    return events.MemberObserved(
+        at_ms=now_ms(), actor="system", attempt=failure.attempt, node=failure.node_id,
+        phase=MemberPhase.EXITED, reason=f"it cannot be started there: {failure.why}",
+    )  # fmt: skip
 
 
 def reconcile_node(node_id: str, has: set[str], at_ms: int) -> None:

@@ -22,8 +22,8 @@ from webapp.clusters import queries as clusters
 from webapp.clusters import services as cluster_services
 from webapp.deployments import queries as deployments
 from webapp.deployments.values import ActivationWanted, WorkerWanted
-from webapp.jobs import declaring
 from webapp.jobs import queries as jobs
+from webapp.jobs import services as job_services
 from webapp.jobs.queries import MemberWanted
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def wanted_states(node_ids: Sequence[str]) -> list[session_pb2.Wanted]:
         members = jobs.wanted_on(node_ids)
         parts = deployments.wanted_on_all(node_ids)
         active = deployments.activations_on_all(node_ids)
-        failures: list[declaring.Unstartable] = []
+        failures: list[job_services.Unstartable] = []
         states = [
             session_pb2.Wanted(
                 revision=revisions[node],
@@ -49,7 +49,7 @@ def wanted_states(node_ids: Sequence[str]) -> list[session_pb2.Wanted]:
             )
             for node in node_ids
         ]
-    declaring.declare_unstartable(failures)
+    job_services.declare_unstartable(failures)
     return states
 
 
@@ -103,7 +103,7 @@ def _activation(wanted: ActivationWanted) -> session_pb2.ActivationWanted:
 
 
 def _attempt(
-    node: str, member: MemberWanted, failures: list[declaring.Unstartable]
+    node: str, member: MemberWanted, failures: list[job_services.Unstartable]
 ) -> session_pb2.AttemptWanted | None:
     """None for one that has not begun and cannot; what has begun goes on without its order being made again."""
     action = session_pb2.AttemptWanted.STOP if member.stopping else session_pb2.AttemptWanted.RUN
@@ -119,7 +119,7 @@ def _attempt(
         if not member.begun:
             why = error.sentence if isinstance(error, TrainmasterError) else "its description cannot be read"
             failures.append(
-                declaring.Unstartable(node, member.job_id, member.attempt_id, member.attempt, why)
+                job_services.Unstartable(node, member.job_id, member.attempt_id, member.attempt, why)
             )
             return None
     return wanted

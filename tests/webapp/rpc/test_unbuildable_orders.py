@@ -8,10 +8,9 @@ import pytest
 from django.test import Client
 
 from platform_core.jobs.job import MemberPhase
-from platform_core.jobs.recovery import MAX_RESTARTS
 from tests.webapp.conftest import credential_of
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
-from tests.webapp.jobs.conftest import say, state, tick
+from tests.webapp.jobs.conftest import after_its_pause, say, state, tick
 from tests.webapp.rpc.agents import connected, order, whole_gateway
 from tests.webapp.rpc.test_session import threads_that_leave
 from trainmaster_wire.agent.v1 import session_pb2
@@ -83,7 +82,8 @@ def test_a_job_whose_orders_can_never_be_made_ends_with_the_reason_instead_of_st
 ) -> None:
     job = submit(num_gpus=1, secrets=[secret])
     lost_row()
-    for _ in range(MAX_RESTARTS + 1):
+    for _ in range(2):
+        after_its_pause(job)
         tick()
         orders(alone)
     assert state(job) == "failed"

@@ -14,14 +14,16 @@ from platform_core.cluster.snapshot import PendingJob
 from platform_core.scheduling.binding import binding
 from platform_core.scheduling.board import Board
 from platform_core.scheduling.decisions import Number, Placement, Stop, Wait, WaitCode
-from platform_core.scheduling.estimates import remaining_ms
+from platform_core.scheduling.estimates import remaining_ms, with_gpus
 from platform_core.scheduling.holders import Holders
+from platform_core.scheduling.lending import LEAST_RUN_BEFORE_RECLAIM_MS, reclaimable_later
 from platform_core.scheduling.node_index import Demand
 from platform_core.scheduling.quota_ledger import KeptQuota
 from platform_core.scheduling.wording import amount, are, listed
 from platform_core.units import SECOND_MS, format_duration_ms, plural
 
 _Numbers = tuple[tuple[str, Number], ...]
+_FOR_SLOTS = (WaitCode.NO_FREE_SLOTS, WaitCode.FRAGMENTED, WaitCode.BEHIND)
 _Answer = tuple[WaitCode, _Numbers, str]
 
 
@@ -29,6 +31,7 @@ class Explainer:
     def __init__(
         self, board: Board, started: Sequence[tuple[PendingJob, Placement]], stops: Sequence[Stop] = ()
     ) -> None:
+        self._board = board
         self._site, self._index, self._quota = board.site, board.index, board.quota
         self._at_start, self._at_end = board.at_start, board.counts
         self._holders = Holders(board.index, board.snapshot.running, started)
@@ -58,12 +61,29 @@ class Explainer:
             sentence = f"{sentence}; room is being made: {plural(stopping, 'job')} will save and stop"
         elif job.id in self._promised:
             sentence = f"{sentence}; others are giving up slots for it"
+        elif code in _FOR_SLOTS and (later := self._reclaimable(job)) is not None:
+            numbers, sentence = (*numbers, ("reclaim_ms", later[0])), f"{sentence}; {later[1]}"
         kept = self._reserved.get(job.id)
         if kept is not None:
             # Not in the sentence: whoever shows it has a forecast, and would tell two starts of one job.
             numbers = (*numbers, ("reserved_start_ms", kept.start_ms))
         place = tuple([self._index.nodes[number].id for number in kept.place.nodes]) if kept else ()
         return Wait(job.id, code, (*numbers, ("position", self._position[job.gpu_type])), sentence, place)
+
+    def _reclaimable(self, job: PendingJob) -> tuple[int, str] | None:
+        """When its team gets back what it has lent, where only the least run of the borrowers stands before that."""
+        least = with_gpus(job, job.min_gpus)
+        later = reclaimable_later(self._board, least) if self._quota.allows(least) else None
+        if later is None:
+            return None
+        at_ms, borrowers = later
+        hold, its = ("holds", "its") if len(borrowers) == 1 else ("hold", "their")
+        who = listed([borrower.id for borrower in borrowers])
+        first = format_duration_ms(LEAST_RUN_BEFORE_RECLAIM_MS)
+        return at_ms, (
+            f"{who} {hold} slots that team {job.team} is guaranteed and may be stopped for it "
+            f"in {self._in(at_ms)}, after {its} first {first}"
+        )
 
     def _answer(self, job: PendingJob, held_back_by: str) -> _Answer:
         demand = self._site.demand(job)

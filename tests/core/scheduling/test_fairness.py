@@ -87,6 +87,42 @@ def test_a_borrower_has_its_least_run() -> None:
     )
 
 
+def test_the_wait_says_when_the_least_run_of_the_borrower_ends() -> None:
+    """Of the two that borrowed the one that may go first is enough."""
+    held = [
+        theirs("younger", {"a": range(4)}, ran_ms=MINUTE_MS), theirs("older", {"a": range(4, 8)}, ran_ms=3 * MINUTE_MS)
+    ]  # fmt: skip
+    teams = shares(nlp=0, vision=4, nlp_used=8)
+    (wait,) = plan(snapshot([node("a", free=0)], [pending("x", 4)], held=held, teams=teams), RECLAIMS).waits
+    assert wait.sentence.endswith(
+        "; job-older holds slots that team vision is guaranteed and may be stopped for it in 2 min, "
+        "after its first 5 min"
+    )
+    assert dict(wait.numbers)["reclaim_ms"] == NOW_MS + 2 * MINUTE_MS
+
+
+def test_the_wait_names_all_borrowers_that_it_takes_and_the_last_of_them_counts() -> None:
+    held = [
+        theirs("younger", {"a": range(4)}, ran_ms=MINUTE_MS), theirs("older", {"a": range(4, 8)}, ran_ms=3 * MINUTE_MS)
+    ]  # fmt: skip
+    teams = shares(nlp=0, vision=8, nlp_used=8)
+    (wait,) = plan(snapshot([node("a", free=0)], [pending("x", 8)], held=held, teams=teams), RECLAIMS).waits
+    assert "; job-younger, job-older hold slots that team vision is guaranteed" in wait.sentence
+    assert wait.sentence.endswith("in 4 min, after their first 5 min")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "nlp", "policy"),
+    [(8, 8, RECLAIMS), (5, 0, RECLAIMS), (4, 0, Policy())],
+    ids=["nothing is borrowed", "beyond its guarantee", "switched off"],
+)
+def test_a_wait_that_ends_with_no_reclaim_says_nothing_of_it(gpus: int, nlp: int, policy: Policy) -> None:
+    held = [theirs("theirs", {"a": range(8)}, ran_ms=MINUTE_MS)]
+    teams = shares(nlp=nlp, vision=4, nlp_used=8)
+    (wait,) = plan(snapshot([node("a", free=0)], [pending("x", gpus)], held=held, teams=teams), policy).waits
+    assert "guaranteed" not in wait.sentence
+
+
 def test_a_team_loses_only_what_is_beyond_its_own() -> None:
     """Two jobs of four would have to go for a gang of eight; the team has borrowed only four."""
     held = [theirs(name, {name: range(4)}) for name in "abc"]

@@ -1,9 +1,11 @@
 """A team gets back the slots that it lent, from the jobs of those who borrowed them."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from platform_core.jobs.job import MemberPhase
 from platform_core.units import HOUR_MS
@@ -69,3 +71,18 @@ def test_an_operator_can_switch_it_off(borrowed: Job, owner: User, settings: Any
     submit(owner)
     tick()
     assert not Receipt.objects.exists()
+
+
+def test_the_page_says_when_the_borrower_may_be_stopped(
+    borrowed: Job, owner: User, browser: Callable[[User], Client]
+) -> None:
+    Job.objects.filter(id=borrowed.id).update(started_ms=now_ms() - HOUR_MS // 60)
+    mine = submit(owner)
+    tick()
+    assert not Receipt.objects.exists()
+    page = browser(owner).get(f"/jobs/{mine.id}/").content.decode()
+    assert re.search(
+        rf"{borrowed.id} holds slots that team vision is guaranteed and may be stopped for it in [34] min[^<]*, "
+        r"after its first 5 min",
+        page,
+    ), Job.objects.get(id=mine.id).wait_sentence

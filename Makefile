@@ -41,8 +41,8 @@ format: $(READY)  ## orders imports, formats
 	@$(BIN)/ruff check --quiet --fix-only $(wildcard $(CODE))
 	@$(BIN)/ruff format --quiet $(wildcard $(CODE))
 
-lock: $(READY)  ## resolves all dependencies afresh into requirements.lock
-	@$(BIN)/python -m tools.lock
+lock: $(READY)  ## resolves new dependencies into requirements.lock; UPGRADE=1 for the newest of all
+	@$(BIN)/python -m tools.lock $(if $(UPGRADE),--upgrade)
 
 proto: $(READY)  ## regenerates proto/trainmaster_wire from its .proto files
 	@$(BIN)/python -m tools.proto

@@ -1,4 +1,7 @@
-"""Resolves every extra of pyproject.toml afresh and writes requirements.lock: `make lock`.
+"""Resolves every extra of pyproject.toml and writes requirements.lock: `make lock`.
+
+Versions that the lock names already stay as they are, so that one new package moves no other; `make lock UPGRADE=1`
+takes the newest of all.
 
 Exact versions without local suffixes: which build of torch is taken (CPU or CUDA) is the machine's index's choice,
 and torch itself pins the CUDA packages of its build.
@@ -11,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+LOCK = ROOT / "requirements.lock"
 ALSO = [
     "setuptools>=77",  # builds the editable install without a download of its own
     "async-timeout",  # redis needs it on Python 3.11.0 to 3.11.2, which Debian 12 has
@@ -21,7 +25,7 @@ HEADER = """\
 """
 
 
-def resolve(extras: str) -> list[dict[str, dict[str, str]]]:
+def resolve(extras: str, *, upgrade: bool) -> list[dict[str, dict[str, str]]]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [
@@ -34,23 +38,25 @@ def resolve(extras: str) -> list[dict[str, dict[str, str]]]:
             "--report",
             str(report),
         ]
+        kept = [] if upgrade else ["--constraint", str(LOCK)]
         done = subprocess.run(
-            [*command, f"{ROOT}[{extras}]", *ALSO], capture_output=True, text=True, check=False
+            [*command, *kept, f"{ROOT}[{extras}]", *ALSO], capture_output=True, text=True, check=False
         )
         if done.returncode:
-            sys.exit(f"pip could not resolve the extras {extras}:\n{done.stderr[-3000:]}")
+            hint = "" if upgrade else "\nIf a locked version is in the way: make lock UPGRADE=1"
+            sys.exit(f"pip could not resolve the extras {extras}:\n{done.stderr[-3000:]}{hint}")
         return list(json.loads(report.read_text())["install"])
 
 
 def main() -> None:
     pins = {
         item["metadata"]["name"]: item["metadata"]["version"].partition("+")[0]
-        for item in resolve("server,agent,train,embedded,dev")
+        for item in resolve("server,agent,train,embedded,dev", upgrade="--upgrade" in sys.argv[1:])
         if item["metadata"]["name"] != "trainmaster"
     }
     python = ".".join(map(str, sys.version_info[:2]))
     lines = [f"{name}=={pins[name]}\n" for name in sorted(pins, key=str.lower)]
-    (ROOT / "requirements.lock").write_text(HEADER.format(python=python) + "".join(lines))
+    LOCK.write_text(HEADER.format(python=python) + "".join(lines))
     print(f"requirements.lock: {len(lines)} packages")
 
 

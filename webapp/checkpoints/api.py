@@ -1,7 +1,8 @@
 from dataclasses import asdict
+from typing import Any
 
-from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -13,8 +14,30 @@ from webapp.checkpoints import advice, queries
 from webapp.jobs import queries as jobs
 
 
+class CheckpointOut(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    step = serializers.IntegerField()
+    attempt = serializers.IntegerField()
+    metrics = serializers.DictField()
+    saved_ms = serializers.IntegerField()
+    manifest = serializers.CharField()
+    bytes = serializers.IntegerField()
+    kept = serializers.BooleanField(help_text="false: retention has deleted its bytes")
+    damaged = serializers.CharField(
+        allow_blank=True, help_text="why it cannot be restored; empty: nobody found fault"
+    )
+
+
+class CheckpointsOut(serializers.Serializer[Any]):
+    results = CheckpointOut(many=True)
+    saving = serializers.DictField(
+        allow_null=True,
+        help_text="how often it saves, what that costs and what is advised; null before the first save",
+    )
+
+
 class Checkpoints(APIView):
-    @extend_schema(responses={200: OpenApiTypes.OBJECT})
+    @extend_schema(responses={200: CheckpointsOut})
     def get(self, request: Request, job_id: str) -> Response:
         """The checkpoints of a job, highest step first; and how often it saves, what that costs, and what is advised.
 

@@ -1,6 +1,9 @@
+from typing import Any
+
 from django.http import HttpRequest
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -21,13 +24,32 @@ def run_for(request: Request | HttpRequest, run_id: str) -> Run:
     return run
 
 
+class MetricSummary(serializers.Serializer[Any]):
+    value = serializers.FloatField(help_text="the newest")
+    step = serializers.IntegerField()
+    min = serializers.FloatField()
+    max = serializers.FloatField()
+
+
+class MetricsOut(serializers.Serializer[Any]):
+    series = serializers.DictField(
+        child=serializers.ListField(
+            child=serializers.ListField(
+                child=serializers.FloatField(allow_null=True), help_text="step, value, at_ms"
+            )
+        )
+    )
+    summary = serializers.DictField(child=MetricSummary())
+    parameters = serializers.DictField()
+
+
 class Metrics(APIView):
     @extend_schema(
         parameters=[
             OpenApiParameter("key", description="one metric; without it, all"),
             OpenApiParameter("after_step", OpenApiTypes.INT),
         ],
-        responses={200: OpenApiTypes.OBJECT},
+        responses={200: MetricsOut},
     )
     def get(self, request: Request, job_id: str) -> Response:
         """Metric values by step: {key: [[step, value, at_ms], …]}, and the summary of each metric."""

@@ -16,7 +16,15 @@ from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.jobs import declaring, dry_run, logs, queries, services
 from webapp.jobs.models import Job
-from webapp.jobs.serializers import DryRunOut, JobListed, JobOut
+from webapp.jobs.serializers import (
+    DryRunOut,
+    JobEventOut,
+    JobListed,
+    JobOut,
+    LogOut,
+    Loss,
+    PriorityChange,
+)
 from webapp.live.openapi import listed
 from webapp.live.parsing import whole_number
 from webapp.live.queries import story
@@ -123,7 +131,7 @@ class JobDetail(APIView):
     def get(self, request: Request, job_id: str) -> Response:
         return Response(JobOut(job_for(request, job_id)).data)
 
-    @extend_schema(request=OpenApiTypes.OBJECT, responses={200: JobOut})
+    @extend_schema(request=PriorityChange, responses={200: JobOut})
     def patch(self, request: Request, job_id: str) -> Response:
         """Change the priority, `{"priority": 10}`; leads and admins may. Nothing else of a job can be changed."""
         job_for(request, job_id)
@@ -146,7 +154,7 @@ class JobCancel(APIView):
 
 
 class JobLost(APIView):
-    @extend_schema(request=OpenApiTypes.OBJECT, responses={200: JobOut})
+    @extend_schema(request=Loss, responses={200: JobOut})
     def post(self, request: Request, job_id: str) -> Response:
         """For platform admins: the nodes that do not answer to the stop of this job have lost it, `{"cause": "…"}`.
 
@@ -168,7 +176,7 @@ class JobLogs(APIView):
             OpenApiParameter("rank", OpenApiTypes.INT),
             OpenApiParameter("search"),
         ],
-        responses={200: OpenApiTypes.OBJECT},
+        responses={200: LogOut},
     )
     def get(self, request: Request, job_id: str) -> Response:
         """Log lines in the order they arrived; read on from `next` until `ended`."""
@@ -186,7 +194,7 @@ class JobLogs(APIView):
 
 
 class JobEvents(APIView):
-    @extend_schema(responses={200: OpenApiTypes.OBJECT})
+    @extend_schema(responses=listed(JobEventOut))
     def get(self, request: Request, job_id: str) -> Response:
         """Everything that happened to the job, oldest first."""
         job = job_for(request, job_id)

@@ -69,3 +69,35 @@ class JobListed(JobOut):
 
     class Meta(JobOut.Meta):
         fields = tuple(name for name in JobOut.Meta.fields if name != "lineage")  # type: ignore[assignment]
+
+
+class LogLineOut(serializers.Serializer[dict[str, Any]]):
+    attempt = serializers.IntegerField()
+    rank = serializers.IntegerField()
+    offset = serializers.IntegerField(help_text="in the rank's log, of the part that the line stands in")
+    text = serializers.CharField(allow_blank=True)
+    at_ms = serializers.IntegerField()
+
+
+class LogOut(serializers.Serializer[dict[str, Any]]):
+    lines = LogLineOut(many=True)
+    next = serializers.IntegerField(help_text="`after` of the next call")
+    ended = serializers.BooleanField(help_text="the job has ended and there is no more")
+
+
+class JobEventOut(serializers.Serializer[dict[str, Any]]):
+    kind = serializers.CharField()
+    at_ms = serializers.IntegerField()
+    actor = serializers.CharField()
+    cause = serializers.CharField(allow_blank=True)
+    data = serializers.DictField()
+
+
+class PriorityChange(serializers.Serializer[dict[str, Any]]):
+    priority = serializers.IntegerField(help_text="0 is the most urgent, 100 the least")
+
+
+class Loss(serializers.Serializer[dict[str, Any]]):
+    cause = serializers.CharField(
+        required=False, allow_blank=True, help_text="for the events and the audit log"
+    )

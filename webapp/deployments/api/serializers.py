@@ -213,8 +213,8 @@ class DeploymentOut(serializers.Serializer[Deployment]):
         help_text="why it failed or was cancelled, or its nodes gave it up"
     )
     created_ms = serializers.IntegerField()
-    started_ms = serializers.IntegerField()
-    finished_ms = serializers.IntegerField()
+    started_ms = serializers.IntegerField(allow_null=True)
+    finished_ms = serializers.IntegerField(allow_null=True)
 
     @extend_schema_field(RolloutOut(allow_null=True))
     def get_rollout(self, row: Deployment) -> dict[str, Any] | None:

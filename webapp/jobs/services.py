@@ -155,8 +155,8 @@ def check_references(spec: JobSpec) -> None:
                 specification.Problem("dataset", f"The team has no dataset snapshot {spec.dataset}.")
             )
         elif why := purposes.why_not(spec.purpose, snapshot.purpose):
-            told = f"{snapshot.name} version {snapshot.version} cannot be used: {why}."
-            problems.append(specification.Problem("purpose", told))
+            sentence = f"The snapshot {snapshot.name} version {snapshot.version} cannot be used: {why}."
+            problems.append(specification.Problem("purpose", sentence))
     problems += [
         specification.Problem(
             "secrets", f"The team has no secret {name}; a lead can add it on the team's page."

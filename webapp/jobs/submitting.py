@@ -94,6 +94,7 @@ def _start(request: HttpRequest, actor: Actor) -> tuple[dict[str, Any], Any]:
 def _page(request: HttpRequest, actor: Actor, values: dict[str, Any], cloned: Any) -> dict[str, Any]:
     teams = _teams(actor)
     problems = {} if teams else {"team": "There is no team yet. Make one in the administration first."}
+    snapshots = artifacts.snapshots(team for team in teams if permissions.may(actor, "dataset.view", team))
     secret_names = sorted({secret.name for team in teams for secret in accounts.secrets(team)})
     return {
         "values": values,
@@ -108,10 +109,8 @@ def _page(request: HttpRequest, actor: Actor, values: dict[str, Any], cloned: An
         "secret_names": secret_names,
         "codes": [{"id": row.manifest_id, "label": row.name or row.id} for row in artifacts.bundles(teams)],
         "datasets": [
-            {"id": row.id, "label": f"{row.name} v{row.version} ({row.purpose})"}
-            for row in artifacts.snapshots(teams)
+            {"id": row.id, "label": f"{row.name} v{row.version} ({row.purpose})"} for row in snapshots
         ],
-        "purposes": sorted({row.purpose for row in artifacts.snapshots(teams)}),
         "checkpoints": [],
         "key": new_id("key"),
         "check": None,

@@ -18,7 +18,8 @@ from webapp.clusters.models import Node
 from webapp.jobs.models import Job
 
 MISMATCH = (
-    "The snapshot stdlib version 1 cannot be used: it is approved for eval, report, and the job&#x27;s purpose is train."
+    "The snapshot stdlib version 1 cannot be used: "
+    "it is approved for eval, report, and the job&#x27;s purpose is train."
 )
 pytestmark = pytest.mark.usefixtures("cluster")
 

@@ -47,15 +47,15 @@ CHECKS = [
     response_schema_conformance,
 ]
 BOUNDED = settings(
-    max_examples=8,
+    max_examples=5,
     derandomize=True,
     database=None,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 HOSTILE = (
-    None, True, 0, -1, 2**31, 2**63, 10**30, 1e308, 0.5, "", " ", "\0", "²", "\ud800", "../..", "%2e%2e", "x" * 5000,
-    [], [None], [[]], {}, {"": None}, ["a", "a"],
+    None, True, 0, -1, 2**31, 2**63, -(2**63) - 1, 10**30, 0.5, "", " ", "\0", "²", "\ud800", "../..", "%2e%2e",
+    "x" * 5000, [], [None], [[]], {}, {"": None}, ["a", "a"], 1e400,
 )  # fmt: skip
 
 
@@ -104,7 +104,7 @@ def requests(operation: Any, row: Row, world: World) -> st.SearchStrategy[Case]:
     if query := dict(parse_qsl(address.query)):
         kinds.append(operation.as_strategy(**real, query=query))
     if good := row.data(world):
-        changed = st.tuples(st.sampled_from(sorted(good)), st.sampled_from(HOSTILE))
+        changed = st.tuples(st.sampled_from(sorted(good)), st.sampled_from(HOSTILE[:-1]))
         kinds.append(
             changed.flatmap(
                 lambda change: operation.as_strategy(
@@ -144,19 +144,26 @@ def test_every_documented_operation_is_attacked(schema: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [row for row in ROWS if row.body], ids=lambda row: f"{row.method} /{row.pattern}"
+    "row", [row for row in ROWS if row.method != "get"], ids=lambda row: f"{row.method} /{row.pattern}"
 )
-def test_a_number_too_large_for_a_float_is_no_error_of_ours(
-    row: Row, stage: tuple[World, dict[str, str]]
+def test_no_field_of_a_body_takes_a_value_that_breaks_us(
+    row: Row, schema: Any, stage: tuple[World, dict[str, str]]
 ) -> None:
-    """JSON that no generator writes: parsers make infinity of it."""
     world, texts = stage
+    operation = schema[documented_path(row)][row.method.upper()].definition.raw
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    reference = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
+    documented = schema.raw_schema["components"]["schemas"].get(reference, {}).get("properties", {})
     good = row.data(world)
-    for name in good:
-        body = json.dumps({**good, name: "INFINITE"}).replace('"INFINITE"', "1e400")
-        with transaction.atomic():
-            answer = Client(headers={"Authorization": f"Bearer {texts['admin']}"}).generic(
-                row.method.upper(), row.url(world), body, content_type="application/json"
-            )
-            transaction.set_rollback(True)
-        assert answer.status_code < 500, (name, answer.content)
+    client = Client(headers={"Authorization": f"Bearer {texts['admin']}"})
+    for field in {*good, *documented}:
+        for value in HOSTILE:
+            body = json.dumps({**good, field: value}).replace(
+                "Infinity", "1e400"
+            )  # a parser makes infinity of it
+            with transaction.atomic():
+                answer = client.generic(
+                    row.method.upper(), row.url(world), body, content_type="application/json"
+                )
+                transaction.set_rollback(True)
+            assert answer.status_code < 500, (field, value, answer.content)

@@ -1,5 +1,6 @@
 """Bodies of the REST API are JSON and nothing else, and have no field that nobody reads."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -40,6 +41,15 @@ def _is_nested_beyond(value: Any, depth: int) -> bool:
     return True
 
 
+def _has_lone_surrogate(value: Any) -> bool:
+    """Such text can neither be kept nor sent back in a sentence."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
 class JsonParser(JSONParser):
     def parse(
         self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
@@ -50,6 +60,10 @@ class JsonParser(JSONParser):
             raise ParseError("The JSON is nested too deeply.") from None
         if _is_nested_beyond(body, MAX_NESTING):
             raise ParseError(f"The JSON is nested too deeply; the limit is {MAX_NESTING} levels.")
+        if _has_lone_surrogate(body):
+            raise ParseError(
+                "The JSON has half a surrogate pair (such as \\ud800 alone), which is no character."
+            )
         return body
 
 

@@ -14,14 +14,17 @@ from webapp.live import services as live
 
 PRIORITIES = range(1, 101)
 
+MOST_RATE = 2**50  # bytes per second, a thousand times what any link has
+
 
 def check(priority: int, rate_cap: int) -> None:
     if priority not in PRIORITIES:
         raise TrainmasterError(
             "request_invalid", what="priority", why=f"it is {priority}; it must be 1 to 100"
         )
-    if rate_cap < 0:
-        raise TrainmasterError("request_invalid", what="rate_cap", why=f"it is {rate_cap}; 0 is no cap")
+    if not 0 <= rate_cap <= MOST_RATE:
+        why = f"it is {rate_cap}; it goes from 1 to {MOST_RATE} bytes per second, and 0 is no cap"
+        raise TrainmasterError("request_invalid", what="rate_cap", why=why)
 
 
 def share_of(row: Deployment) -> Share:

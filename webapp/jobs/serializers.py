@@ -90,7 +90,7 @@ class JobEventOut(serializers.Serializer[dict[str, Any]]):
     at_ms = serializers.IntegerField()
     actor = serializers.CharField()
     cause = serializers.CharField(allow_blank=True)
-    data = serializers.DictField()
+    data = serializers.DictField()  # type: ignore[assignment]  # a field named as an attribute of serializers
 
 
 class PriorityChange(serializers.Serializer[dict[str, Any]]):

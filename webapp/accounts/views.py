@@ -56,7 +56,7 @@ def login(request: HttpRequest) -> HttpResponse:
                 origin.remember_device(response, user.username)
                 return response
             form.add_error(
-                None, "No account has this username and password. Passwords tell capitals from small letters."
+                None, "No account has this username and password. Passwords are case-sensitive."
             )
             status = 422
     return render(request, "login.html", {"form": form, "next": onward}, status=status)

@@ -55,9 +55,7 @@ def login(request: HttpRequest) -> HttpResponse:
                 response = redirect(onward or resolve_url("monitoring:overview"))
                 origin.remember_device(response, user.username)
                 return response
-            form.add_error(
-                None, "No account has this username and password. Passwords are case-sensitive."
-            )
+            form.add_error(None, "No account has this username and password. Passwords are case-sensitive.")
             status = 422
     return render(request, "login.html", {"form": form, "next": onward}, status=status)
 

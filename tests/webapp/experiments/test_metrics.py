@@ -7,7 +7,7 @@ import pytest
 
 from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
-from tests.webapp.jobs.conftest import say, tick
+from tests.webapp.jobs.conftest import after_its_pause, say, tick
 from webapp.accounts.models import User
 from webapp.experiments import metric_store
 from webapp.experiments.models import Run
@@ -32,7 +32,7 @@ def test_steps_repeated_after_a_restart_are_those_of_the_later_attempt(submit: C
     first = Attempt.objects.get(number=1)
     spool.ingest(first, "node-x", lines(1, 2, 3, 4))
     say(job, MemberPhase.EXITED, 137)
-    tick()
+    after_its_pause(job)
     say(job, MemberPhase.RUNNING)
     spool.ingest(Attempt.objects.get(number=2), "node-x", lines(3, 4, 5, loss=1.0))
     spool.ingest(first, "node-x", lines(4, loss=9.0))

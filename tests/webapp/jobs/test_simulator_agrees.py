@@ -27,10 +27,12 @@ SECOND_MS, HOUR_MS = 1_000, 3_600_000
 History = list[tuple[str, ev.JobEvent, Step]]
 
 JOBS = [
-    TraceJob("gang", 0, 4, 900 * SECOND_MS, HOUR_MS, saving=Saving(every_ms=60 * SECOND_MS)),
-    TraceJob("slow", 1_000, 2, 600 * SECOND_MS, HOUR_MS, saving=Saving(takes_ms=90 * SECOND_MS)),
-    TraceJob("urgent", 100_000, 4, 50 * SECOND_MS, HOUR_MS, priority=10),
-    TraceJob("never saves", 2_000, 2, 500 * SECOND_MS, HOUR_MS, saving=Saving(when_stopped=False)),
+    TraceJob("gang", 0, 4, 900 * SECOND_MS, HOUR_MS, priority=60, saving=Saving(every_ms=60 * SECOND_MS)),
+    TraceJob("slow", 1_000, 2, 600 * SECOND_MS, HOUR_MS, priority=60, saving=Saving(takes_ms=90 * SECOND_MS)),
+    TraceJob("urgent", 100_000, 4, 50 * SECOND_MS, HOUR_MS, priority=50),
+    TraceJob(
+        "never saves", 2_000, 2, 500 * SECOND_MS, HOUR_MS, priority=60, saving=Saving(when_stopped=False)
+    ),
 ]
 GONE = [
     Departure("node-n0", 150 * SECOND_MS, 0, 160 * SECOND_MS),  # back before anybody noticed

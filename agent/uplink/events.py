@@ -67,6 +67,8 @@ def parse(line: bytes) -> Event | None:
             return _report(event, at_ms=_time(event), step=_step(event), values=_numbers(event, "values"))
         case "checkpoint_started":
             return _report(event, at_ms=_time(event), step=_step(event))
+        case "watches_stop":
+            return _report(event, at_ms=_time(event))
         case "init":
             return _init(event)
         case "checkpoint":

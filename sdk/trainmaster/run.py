@@ -79,6 +79,7 @@ class Run:
         self._stopping = Stopping(setting.stop_file)
         self._saved_at_ms = now_ms()
         self._refused: set[str] = set()
+        self._watches_stop = False
 
     @property
     def is_first(self) -> bool:
@@ -165,6 +166,9 @@ class Run:
         return collective.from_first(self._now_ms() - self._saved_at_ms >= policy.interval_seconds * 1000)
 
     def should_stop(self) -> bool:
+        if self.is_first and not self._watches_stop:
+            self._watches_stop = True
+            self._tell("watches_stop")
         return collective.any_true(self._stopping.asked())
 
     def log_artifact(self, path: Path) -> Path | None:

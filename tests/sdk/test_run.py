@@ -133,6 +133,13 @@ def test_the_stop_file_of_the_agent_asks_to_stop(on_a_node: Make, tmp_path: Path
     assert run.should_stop()
 
 
+def test_the_first_look_at_should_stop_is_reported_once(on_a_node: Make, tmp_path: Path) -> None:
+    run = on_a_node()
+    for _ in range(3):
+        run.should_stop()
+    assert [event["kind"] for event in events(spool(tmp_path))] == ["watches_stop"]
+
+
 def test_an_artifact_is_kept_as_it_was(on_a_node: Make, tmp_path: Path) -> None:
     source = tmp_path / "my plot.txt"
     source.write_text("first")

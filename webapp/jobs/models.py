@@ -78,6 +78,9 @@ class Job(models.Model):
         null=True, help_text="its slots have done next to nothing since then"
     )
     idle_told = models.BooleanField(default=False, help_text="its people were warned of that")
+    watches_stop = models.BooleanField(
+        default=False, help_text="its script looks at should_stop(), so it may save when it is told to stop"
+    )
     progress_ms = models.BigIntegerField(null=True, help_text="when step was last reported")
     first_step_ms = models.BigIntegerField(
         null=True, help_text="first step of the running attempt, for its rate"

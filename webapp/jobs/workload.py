@@ -158,8 +158,7 @@ def _running(
         submitted_ms=row.submitted_ms,
         attained_gpu_ms=attained_gpu_ms,
         max_runtime_ms=spec.max_runtime_ms,
-        # A script that has saved before and looks at should_stop() may save once more, but it need not.
-        saves_when_stopped=False,
+        saves_when_stopped=row.watches_stop and row.latest_checkpoint != "",
         asks=_pending(row, spec, attained_gpu_ms, nodes) if comes_back else None,
         stopping=stopping,
         restart_ms=restart_ms,

@@ -37,6 +37,8 @@ def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
             elif kind == "init":
                 experiments.describe_run(attempt.job_id, said)
                 progress["total_steps"] = whole(int(said["step_total"])) if said.get("step_total") else None
+            elif kind == "watches_stop":
+                progress["watches_stop"] = True
             elif kind == "checkpoint_started":
                 event = CheckpointStarted(
                     at_ms=moment(int(said["at_ms"])),

@@ -89,7 +89,9 @@ _ANY = st.recursive(
 
 
 @given(
-    st.sampled_from(["init", "metrics", "checkpoint", "checkpoint_started", "artifact", "rank_metrics"]),
+    st.sampled_from(
+        ["init", "metrics", "checkpoint", "checkpoint_started", "watches_stop", "artifact", "rank_metrics"]
+    ),
     st.dictionaries(
         st.sampled_from(["at_ms", "step", "path", "name", "values", "metrics", "params", "packages", "seed"]),
         _ANY,

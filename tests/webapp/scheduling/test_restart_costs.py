@@ -17,6 +17,7 @@ from webapp.jobs.models import Attempt, Job
 from webapp.jobs.services import Preemption
 from webapp.live.identity import now_ms
 from webapp.quotas.models import Quota
+from webapp.rpc import spool
 from webapp.scheduling.models import Receipt
 
 Submit = Callable[..., Job]
@@ -117,3 +118,16 @@ def test_measuring_takes_as_many_queries_for_many_jobs_as_for_one(gang: Job, sub
     with CaptureQueriesContext(connection) as many:
         assert len(workload.running()) == 4
     assert len(many) == len(one)
+
+
+def test_a_script_that_watches_for_a_stop_and_has_saved_is_expected_to_save_when_stopped(gang: Job) -> None:
+    def saves() -> bool:
+        (running,) = workload.running(gang.id)
+        return running.saves_when_stopped
+
+    attempt = Attempt.objects.get(job=gang)
+    assert not saves()
+    spool.ingest(attempt, "node-x", b'{"kind": "watches_stop", "at_ms": 1}\n')
+    assert not saves()  # it has never saved anything
+    Job.objects.filter(id=gang.id).update(latest_checkpoint="ckpt-0000000000000000", latest_attempt=1)
+    assert saves()

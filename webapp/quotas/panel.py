@@ -6,7 +6,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from platform_core.units import DAY_MS, HOUR_MS, format_micro_dollars, plural
-from webapp.accounts.permissions import Actor
+from webapp.accounts.permissions import Actor, may
 from webapp.live import queries as live
 from webapp.live.identity import now_ms
 from webapp.quotas import contributions as job_facts
@@ -24,7 +24,8 @@ Steps = tuple[tuple[int, int], ...]
 def of_team(request: HttpRequest, actor: Actor, team: str) -> dict[str, Any]:
     now = now_ms()
     since = now - PERIOD_DAYS * DAY_MS
-    quotas = cache(lambda: queries.quotas(team))
+    # Who may not change a guarantee needs no notice about all of them.
+    quotas = cache(lambda: queries.quotas(team, with_notices=may(actor, "quota.edit", team)))
     members = cache(lambda: queries.costs_by_member(team, since, now))
     limits = cache(lambda: _limits(team, quotas()))
     return {

@@ -85,12 +85,12 @@ def held(team: str, gpu_type: str) -> int:
     return entries.aggregate(slots=Sum("slots"))["slots"] or 0
 
 
-def quotas(team: str) -> tuple[QuotaView, ...]:
+def quotas(team: str, *, with_notices: bool = True) -> tuple[QuotaView, ...]:
+    """`with_notices` also compares all guarantees with the registered slots, which costs two more queries."""
     price_of = prices()
     open_entries = LedgerEntry.objects.filter(team=team, ended_ms=None)
     in_use = dict(open_entries.values_list("gpu_type").annotate(slots=Sum("slots")))
-    guaranteed = dict(Quota.objects.values_list("gpu_type").annotate(total=Sum("guaranteed")))
-    slots = contributions.registered()
+    notices = _notices() if with_notices else {}
     return tuple(
         QuotaView(
             team=team,
@@ -101,10 +101,20 @@ def quotas(team: str) -> tuple[QuotaView, ...]:
             version=row.version,
             held=in_use.get(row.gpu_type, 0),
             price_hour=price_of.get(row.gpu_type, 0),
-            notice=overcommitted(row.gpu_type, guaranteed[row.gpu_type], slots.get(row.gpu_type, 0)),
+            notice=notices.get(row.gpu_type, ""),
         )
         for row in Quota.objects.filter(team=team).order_by("gpu_type")
     )
+
+
+def _notices() -> dict[str, str]:
+    """GPU type → that all teams together are guaranteed more slots than there are, or ""."""
+    guaranteed = dict(Quota.objects.values_list("gpu_type").annotate(total=Sum("guaranteed")))
+    slots = contributions.registered()
+    return {
+        gpu_type: overcommitted(gpu_type, total, slots.get(gpu_type, 0))
+        for gpu_type, total in guaranteed.items()
+    }
 
 
 def limits(team: str, gpu_type: str) -> Limits | None:

@@ -34,7 +34,7 @@ COSTS = [
     ("/nodes/{node}/", "head", 9),
     ("/nodes/{node}/", "slots", 7),
     ("/nodes/{node}/", "events", 5),
-    ("/teams/vision/", "quota", 12),
+    ("/teams/vision/", "quota", 10),
     ("/experiments/", "list", 8),
     ("/experiments/{experiment}/", "runs", 7),
 ]

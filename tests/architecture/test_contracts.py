@@ -69,7 +69,7 @@ EMPTY = APPS | {
         ({"webapp/a.py": "import agent"}, "packages"),
         ({"sdk/trainmaster/a.py": "import agent"}, "packages"),
         ({"platform_core/a.py": "import trainmaster_wire"}, "packages"),
-        ({"webapp/live/a.py": "import webapp.jobs"}, "apps"),
+        ({"webapp/events/a.py": "import webapp.jobs"}, "apps"),
         ({"webapp/registry/a.py": "import webapp.deployments"}, "apps"),
         ({"webapp/payroll/__init__.py": ""}, "apps"),
         ({"platform_core/a.py": "import time"}, "core"),

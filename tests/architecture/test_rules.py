@@ -172,9 +172,9 @@ INNOCENT: list[tuple[str, Rule, dict[str, str]]] = [
         "services and the exceptions",
         borders.crossings,
         {
-            "webapp/live/identity.py": "",
-            "webapp/live/services.py": "",
-            "webapp/jobs/a.py": "from webapp.live import services\nfrom webapp.live.identity import new_id",
+            "webapp/base/identity.py": "",
+            "webapp/events/services.py": "",
+            "webapp/jobs/a.py": "from webapp.events import services\nfrom webapp.base.identity import new_id",
         },
     ),
     (

@@ -15,7 +15,7 @@ from agent.transfer.deployments import Deployments, Trust
 from agent.wanted import Artifact, DeploymentWanted, Peer
 from platform_core.errors import TrainmasterError
 from tests.agent.transfer.rig import QUICK, Library, manifest_of
-from webapp.clusters.certificates import NodeAuthority
+from webapp.nodes.certificates import NodeAuthority
 
 AUTHORITY = NodeAuthority("a secret of the platform")
 CONTENT = bytes(range(256)) * 4096
@@ -170,7 +170,7 @@ async def test_a_certificate_is_renewed_when_half_its_time_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = Node("node-0", tmp_path, enrolled=False)
-    monkeypatch.setattr("webapp.clusters.certificates.DAYS", 198)
+    monkeypatch.setattr("webapp.nodes.certificates.DAYS", 198)
     node.enrol("node-0")
     node.credentials.server()
     monkeypatch.undo()

@@ -9,8 +9,8 @@ from typing import TypeVar
 from django.apps import apps
 from django.db.models import Model
 
-from webapp.live.identity import now_ms
-from webapp.live.models import Event
+from webapp.base.identity import now_ms
+from webapp.events.models import Event
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from trainmaster_wire.agent.v1 import (
     uplink_pb2,
     uplink_pb2_grpc,
 )
-from webapp.clusters.certificates import NodeAuthority
+from webapp.nodes.certificates import NodeAuthority
 
 BOOTSTRAP_TOKEN = "boot-token"
 T = TypeVar("T")

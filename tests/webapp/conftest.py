@@ -14,11 +14,11 @@ from webapp.accounts import services as accounts
 from webapp.accounts import tokens
 from webapp.accounts.models import Role, Team, User
 from webapp.accounts.permissions import SYSTEM, Actor
-from webapp.clusters import enrolment, liveness
-from webapp.clusters import services as clusters
-from webapp.clusters.models import Node
-from webapp.clusters.values import NodeDescription, SlotDescription
 from webapp.jobs.books import books
+from webapp.nodes import enrolment, liveness
+from webapp.nodes import services as clusters
+from webapp.nodes.models import Node
+from webapp.nodes.values import NodeDescription, SlotDescription
 from webapp.quotas.models import Quota
 
 BOOTSTRAP = "bootstrap-of-the-tests"

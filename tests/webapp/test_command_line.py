@@ -14,7 +14,7 @@ from trainmaster.cli import main
 from trainmaster.client import ApiError, Client
 from webapp.accounts import queries as accounts
 from webapp.accounts import tokens
-from webapp.clusters import services as clusters
+from webapp.nodes import services as clusters
 from webapp.quotas.models import Quota
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "bytelm"

@@ -29,8 +29,8 @@ from tests.webapp.permission_rows import (
     Row,
 )
 from tests.webapp.world import World, build, job_mapping
-from webapp.live import subjects
-from webapp.live.identity import now_ms
+from webapp.base.identity import now_ms
+from webapp.sockets import subjects
 
 PEOPLE = ("anonymous", "outsider", "viewer", "member", "owner", "lead", "admin")
 METHODS = ("get", "post", "put", "patch", "delete")

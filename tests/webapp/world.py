@@ -12,14 +12,14 @@ from webapp.accounts import services as account_services
 from webapp.accounts import tokens
 from webapp.accounts.permissions import SYSTEM
 from webapp.artifacts import services as artifacts
+from webapp.base.identity import now_ms
 from webapp.checkpoints.models import Checkpoint
-from webapp.clusters import services as clusters
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
 from webapp.experiments import services as experiments
 from webapp.experiments.models import Run, RunArtifact
 from webapp.experiments.services import Point
 from webapp.jobs import services as jobs
-from webapp.live.identity import now_ms
+from webapp.nodes import services as clusters
 from webapp.quotas.models import Quota
 from webapp.registry import services as registry
 from webapp.scheduling.models import WhatIf

@@ -8,7 +8,7 @@ from django.db.models import Model
 from django.http import HttpRequest
 
 from webapp.accounts.models import ApiToken, Department, Membership, Team, TeamSecret, User
-from webapp.live import services as live
+from webapp.events import services as events
 
 
 class Audited(admin.ModelAdmin):
@@ -31,7 +31,7 @@ class Audited(admin.ModelAdmin):
 def _record(request: HttpRequest, obj: Model, what: str) -> None:
     name = type(obj).__name__
     team = getattr(obj, "team_id", None) or (obj.pk if isinstance(obj, Team) else "")
-    live.record(
+    events.record(
         f"{name}{what}",
         f"{name.lower()}:{obj.pk}",
         actor=f"user:{request.user.get_username()}",

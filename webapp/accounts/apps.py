@@ -6,8 +6,8 @@ class AccountsConfig(AppConfig):
     label = "accounts"
 
     def ready(self) -> None:
-        from webapp.accounts import authentication  # noqa: F401  registers how the OpenAPI document describes tokens
         from webapp.accounts.queries import may_watch_team
-        from webapp.live import subjects
+        from webapp.rest import authentication  # noqa: F401  registers how the OpenAPI document describes tokens
+        from webapp.sockets import subjects
 
         subjects.register("team", may_watch_team("team.view"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from django.core.cache import cache
 
 from platform_core.errors import TrainmasterError
-from webapp.live.identity import now_ms
+from webapp.base.identity import now_ms
 
 LIMIT = 10
 PERIOD_S = 600

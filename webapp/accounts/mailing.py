@@ -19,7 +19,7 @@ from django.db.models import F
 
 from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
 from webapp.accounts.models import Mail, Membership, User
-from webapp.live.identity import now_ms
+from webapp.base.identity import now_ms
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,9 @@ from webapp.accounts.models import ApiToken, Department, Membership, Role, Team,
 from webapp.accounts.permissions import Actor, require
 from webapp.accounts.sealing import seal
 from webapp.accounts.signals import secret_deleted
-from webapp.live import services as live
-from webapp.live.identity import now_ms
+from webapp.base.identity import now_ms
+from webapp.events import services as events
+from webapp.sockets import services as sockets
 
 SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}", re.ASCII)
 SECRET_BYTES = (4, 64 * 1024)  # what is shorter than four characters could not be masked in a log
@@ -55,7 +56,7 @@ def create_user(
     try:
         with transaction.atomic():
             user.save()
-            live.record(
+            events.record(
                 "UserCreated", f"user:{username}", actor=actor.name, cause=username, data={"admin": is_admin}
             )
     except IntegrityError as error:
@@ -77,7 +78,7 @@ def change_password(actor: Actor, username: str, password: str) -> User:
         ) from error
     user.set_password(password)
     user.save(update_fields=["password"])
-    live.record("PasswordChanged", f"user:{username}", actor=actor.name)
+    events.record("PasswordChanged", f"user:{username}", actor=actor.name)
     return user
 
 
@@ -87,7 +88,7 @@ def change_profile(actor: Actor, *, first_name: str, last_name: str, email: str)
     user = _user(actor.username)
     user.first_name, user.last_name, user.email = first_name, last_name, email
     user.save(update_fields=["first_name", "last_name", "email"])
-    live.record("ProfileChanged", f"user:{actor.username}", actor=actor.name)
+    events.record("ProfileChanged", f"user:{actor.username}", actor=actor.name)
 
 
 @transaction.atomic
@@ -97,7 +98,7 @@ def choose_mail(actor: Actor, **wanted: bool) -> None:
     for kind, on in wanted.items():
         setattr(user, Kind(kind), on)
     user.save(update_fields=list(wanted))
-    live.record("MailChosen", f"user:{actor.username}", actor=actor.name, data=wanted)
+    events.record("MailChosen", f"user:{actor.username}", actor=actor.name, data=wanted)
 
 
 def check_login(request: HttpRequest, username: str, password: str) -> User | None:
@@ -170,7 +171,7 @@ def create_team(actor: Actor, slug: str, name: str, weight: int = 1, department:
     _hold_department(department)
     team = Team(slug=slug, name=name, weight=weight, department_id=department)
     _insert(team)
-    live.record("TeamCreated", f"team:{slug}", actor=actor.name, team=slug, cause=name, data=_facts(team))
+    events.record("TeamCreated", f"team:{slug}", actor=actor.name, team=slug, cause=name, data=_facts(team))
     return team
 
 
@@ -182,7 +183,7 @@ def change_team(actor: Actor, slug: str, **changes: Unpack[TeamChanges]) -> None
     row = Team.objects.get(slug=slug)
     if told := _changed(row, changes, "department"):
         place = _place(row.name, row.weight, row.department_id)
-        live.record("TeamChanged", f"team:{slug}", actor=actor.name, team=slug, cause=place, data=told)
+        events.record("TeamChanged", f"team:{slug}", actor=actor.name, team=slug, cause=place, data=told)
 
 
 @transaction.atomic
@@ -198,8 +199,8 @@ def set_role(actor: Actor, team: str, username: str, role: Role) -> None:
     if before == Role.LEAD:
         _refuse_leaving_no_lead(team, username)
     Membership.objects.update_or_create(team_id=team, user=user, defaults={"role": role})
-    live.publish(f"person:{user.pk}")
-    live.record(
+    sockets.publish(f"person:{user.pk}")
+    events.record(
         "RoleChanged" if before else "MemberAdded",
         f"team:{team}",
         actor=actor.name,
@@ -220,11 +221,11 @@ def remove_member(actor: Actor, team: str, username: str) -> None:
     if membership.role == Role.LEAD:
         _refuse_leaving_no_lead(team, username)
     membership.delete()
-    live.publish(f"person:{membership.user_id}")
+    sockets.publish(f"person:{membership.user_id}")
     tokens = ApiToken.objects.filter(team=team, user__username=username, revoked_ms=None).update(
         revoked_ms=now_ms()
     )
-    live.record(
+    events.record(
         "MemberRemoved",
         f"team:{team}",
         actor=actor.name,
@@ -264,7 +265,7 @@ def delete_secret(actor: Actor, team: str, name: str) -> None:
 
 
 def _record_secret(kind: str, actor: Actor, team: str, name: str) -> None:
-    live.record(
+    events.record(
         kind, f"secret:{team}/{name}", actor=actor.name, team=team, cause=name, notify=(f"team:{team}",)
     )
 
@@ -338,7 +339,7 @@ def _place(name: str, weight: int, department: str | None) -> str:
 
 
 def _record_department(kind: str, actor: Actor, slug: str, cause: str, data: dict[str, Any]) -> None:
-    live.record(kind, f"department:{slug}", actor=actor.name, cause=cause, data=data)
+    events.record(kind, f"department:{slug}", actor=actor.name, cause=cause, data=data)
 
 
 def _lock(team: str) -> None:

@@ -9,8 +9,8 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts.credentials import digest, new_text
 from webapp.accounts.models import ApiToken, Scope, User
 from webapp.accounts.permissions import Actor, may, require
-from webapp.live import services as live
-from webapp.live.identity import now_ms
+from webapp.base.identity import now_ms
+from webapp.events import services as events
 
 DAY_MS = 86_400_000
 MAX_DAYS = 365
@@ -61,7 +61,7 @@ def _create(actor: Actor, scope: Scope, team: str | None, name: str, days: int, 
         created_ms=now,
         expires_ms=now + days * DAY_MS,
     )
-    live.record(
+    events.record(
         "AdminTokenCreated" if scope is Scope.ADMIN else "TokenCreated",
         f"token:{token.pk}",
         actor=actor.name,
@@ -80,7 +80,7 @@ def revoke_token(actor: Actor, token_id: int) -> None:
     token = tokens.first()
     if token is None or not tokens.update(revoked_ms=now_ms()):
         raise TrainmasterError("not_found", what="token of that number")
-    live.record(
+    events.record(
         "TokenRevoked",
         f"token:{token_id}",
         actor=actor.name,

@@ -24,8 +24,8 @@ from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import models
-from webapp.live import services as live
-from webapp.live.identity import new_id, now_ms
+from webapp.base.identity import new_id, now_ms
+from webapp.events import services as events
 
 log = logging.getLogger(__name__)
 UPLOAD_KINDS = ("code", "dataset", "model")
@@ -206,7 +206,7 @@ def add_snapshot(
             created_ms=now_ms(),
             created_by_id=accounts.user_key(actor.username),
         )
-        live.record(
+        events.record(
             "SnapshotRegistered", f"dataset:{snapshot.id}", actor=actor.name, team=team,
             cause=f"{name} version {snapshot.version} for {purpose}, {manifest.files} files",
         )  # fmt: skip

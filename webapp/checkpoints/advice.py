@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from platform_core.checkpointing.habit import Review, Save, review
 from platform_core.units import DAY_MS
-from webapp.clusters import queries as clusters
+from webapp.base.identity import now_ms
+from webapp.events import queries as events
 from webapp.jobs import queries as jobs
-from webapp.live import queries as live
-from webapp.live.identity import now_ms
+from webapp.nodes import queries as clusters
 
 if TYPE_CHECKING:
     from webapp.checkpoints.models import Checkpoint
@@ -28,7 +28,7 @@ def of_job(job: Job, rows: Iterable[Checkpoint]) -> Review | None:
         return None
     began = {
         (data.get("attempt"), data.get("step")): at_ms
-        for at_ms, data in live.moments("CheckpointStarted", f"job:{job.id}", NEWEST)
+        for at_ms, data in events.moments("CheckpointStarted", f"job:{job.id}", NEWEST)
     }
     saves = [Save(row.attempt, began.get((row.attempt, row.step)), row.saved_ms) for row in newest]
     starts, now = jobs.starts(job.id), now_ms()

@@ -6,9 +6,10 @@ class CheckpointsConfig(AppConfig):
     label = "checkpoints"
 
     def ready(self) -> None:
-        from webapp.checkpoints import panels, receivers
+        from webapp.checkpoints import receivers
         from webapp.jobs.contributions import choices_of_form, panel_of_job
         from webapp.jobs.signals import submitted
+        from webapp.pages.jobs import checkpoints as panels
 
         submitted.connect(receivers.check_resume, dispatch_uid="checkpoints.check_resume")
         panel_of_job(panels.of_job)

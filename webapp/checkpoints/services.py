@@ -15,19 +15,19 @@ from django.db.models.functions import Cast, Greatest
 from platform_core.checkpointing.restore import Chosen, choose
 from platform_core.checkpointing.retention import Kept, to_delete
 from platform_core.errors import TrainmasterError
-from platform_core.jobs import events
+from platform_core.jobs import events as ev
 from platform_core.jobs import spec as specification
 from platform_core.json_values import storable
 from trainmaster.store import open_store
 from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
+from webapp.base.identity import new_id, now_ms
 from webapp.checkpoints import queries
 from webapp.checkpoints.models import Checkpoint
-from webapp.clusters import queries as clusters
+from webapp.events import services as events
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
-from webapp.live import services as live
-from webapp.live.identity import new_id, now_ms
+from webapp.nodes import queries as clusters
 
 if TYPE_CHECKING:
     from webapp.artifacts.models import Manifest
@@ -61,7 +61,7 @@ def register(
             defaults={"id": new_id("ckpt"), "manifest": manifest, "metrics": metrics, "saved_ms": saved_ms},
         )  # fmt: skip
         if made:
-            event = events.CheckpointSaved(
+            event = ev.CheckpointSaved(
                 at_ms=now_ms(), actor=actor, attempt=attempt, step=step, checkpoint=row.id
             )
             jobs.observe(job_id, event)
@@ -93,15 +93,15 @@ def mark_damaged(checkpoint_id: str, *, job_id: str, attempt: int, why: str, act
         row = Checkpoint.objects.get(id=checkpoint_id)
         # The same bytes under another step or attempt are damaged as well.
         Checkpoint.objects.filter(manifest=known, damaged="").update(damaged=why)
-        event = events.CheckpointDamaged(
+        event = ev.CheckpointDamaged(
             at_ms=now_ms(), actor=actor, cause=why, attempt=attempt, checkpoint=row.id, step=row.step,
             instead=_instead(job_id),
         )  # fmt: skip
         jobs.observe(job_id, event)
         if row.job_id != job_id:
-            live.record(
+            events.record(
                 "CheckpointDamaged", f"job:{row.job_id}", actor=clusters.all_with_hostnames([actor])[0],
-                team=row.job.team_id, cause=events.describe(event),
+                team=row.job.team_id, cause=ev.describe(event),
             )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ caches["default"]
 http = get_asgi_application()  # loads the apps, so the consumers are imported after it
 
 from webapp.config.patience import Patience  # noqa: E402
-from webapp.live.consumers import LiveConsumer  # noqa: E402
+from webapp.sockets.consumers import LiveConsumer  # noqa: E402
 
 application = ProtocolTypeRouter(
     {

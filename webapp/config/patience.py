@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from platform_core.errors import TrainmasterError
-from webapp.live import problems
+from webapp.base import problems
 
 SECONDS = 30.0
 UPLOADS = "/api/v1/uploads/"  # a large file takes as long as it takes on its way into the store

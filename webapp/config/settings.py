@@ -159,10 +159,10 @@ TEAM_UPLOAD_LIMIT_BYTES = integer(
 )  # all of a team
 
 INSTALLED_APPS = [
-    "webapp.live",
+    "webapp.events",
     "webapp.accounts",
     "webapp.quotas",
-    "webapp.clusters",
+    "webapp.nodes",
     "webapp.artifacts",
     "webapp.jobs",
     "webapp.checkpoints",
@@ -199,7 +199,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "webapp.live.problems.ProblemMiddleware",  # a domain error anywhere becomes its page or its problem document
+    "webapp.base.problems.ProblemMiddleware",  # a domain error anywhere becomes its page or its problem document
 ]
 
 ROOT_URLCONF = "webapp.config.urls"
@@ -214,7 +214,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "webapp.accounts.context.frame",
+                "webapp.pages.frame.frame",
             ]
         },
     }
@@ -313,14 +313,14 @@ CELERY_BEAT_SCHEDULE = {
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "webapp.accounts.authentication.TokenAuthentication",
+        "webapp.rest.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["webapp.live.parsing.JsonParser"],
-    "DEFAULT_SCHEMA_CLASS": "webapp.live.openapi.Schema",
-    "EXCEPTION_HANDLER": "webapp.live.problems.rest_exception_handler",
+    "DEFAULT_PARSER_CLASSES": ["webapp.rest.parsing.JsonParser"],
+    "DEFAULT_SCHEMA_CLASS": "webapp.rest.openapi.Schema",
+    "EXCEPTION_HANDLER": "webapp.base.problems.rest_exception_handler",
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Trainmaster",

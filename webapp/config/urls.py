@@ -6,9 +6,9 @@ from django.views.decorators.http import require_safe
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView
 
-from webapp.accounts.views import admin_login
-from webapp.config.docs import api_docs
 from webapp.config.health import healthz, livez
+from webapp.pages.accounts.views import admin_login
+from webapp.pages.api_docs.views import api_docs
 
 PAGES = (
     "monitoring",
@@ -48,4 +48,4 @@ urlpatterns = [
     path("admin/", admin.site.urls),
 ]
 
-handler404 = "webapp.live.problems.page_not_found"
+handler404 = "webapp.base.problems.page_not_found"

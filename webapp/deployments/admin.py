@@ -7,8 +7,8 @@ from django.http import HttpRequest
 
 from platform_core.units import format_bytes
 from webapp.accounts.admin import Audited
-from webapp.clusters import services as clusters
 from webapp.deployments.models import TeamCap, Worker
+from webapp.nodes import services as clusters
 
 
 @admin.register(TeamCap)

@@ -9,10 +9,10 @@ class DeploymentsConfig(AppConfig):
         from webapp.accounts.contributions import count_in_frame
         from webapp.accounts.queries import may_watch_team
         from webapp.deployments import queries
-        from webapp.deployments.pages import panels
-        from webapp.deployments.pages.numbers import numbers
-        from webapp.live import subjects
+        from webapp.pages.deployments import panels
+        from webapp.pages.deployments.numbers import numbers
         from webapp.registry.contributions import deployed
+        from webapp.sockets import subjects
 
         deployed(panels.of_model)
         count_in_frame("deployments", lambda actor: queries.active_count(actor.sees))

@@ -11,13 +11,13 @@ from django.db import transaction
 
 from platform_core.distribution import deployment as core
 from platform_core.distribution.deployment import WorkerState
+from webapp.base import lease
+from webapp.base.identity import now_ms
+from webapp.base.lease import Leadership
 from webapp.deployments import services
 from webapp.deployments.delivery import pacing, seating
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.rollout import switching
-from webapp.live import lease
-from webapp.live.identity import now_ms
-from webapp.live.lease import Leadership
 
 log = logging.getLogger(__name__)
 PLANS_S = 60  # a plan for a thousand nodes is made within the transaction, on a machine that may be busy

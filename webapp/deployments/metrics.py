@@ -9,7 +9,7 @@ from django.db.models import Count, QuerySet, Sum
 from platform_core.distribution.deployment import DeploymentState
 from platform_core.monitoring.exposition import Family, Kind, Sample, histogram
 from webapp.deployments.models import Deployment
-from webapp.live import queries as live
+from webapp.events import queries as events
 
 RATIOS = (1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 _SUMS = {
@@ -77,7 +77,7 @@ def _sums(rows: QuerySet[Deployment]) -> list[Family]:
 
 
 def _events(teams: Collection[str] | None) -> list[Family]:
-    counts = live.counts(list(_EVENTS), None if teams is None else list(teams))
+    counts = events.counts(list(_EVENTS), None if teams is None else list(teams))
     return [
         _family(
             name,

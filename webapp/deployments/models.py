@@ -56,7 +56,7 @@ class Worker(models.Model):
     """One node's part of a deployment."""
 
     deployment = models.ForeignKey(Deployment, models.CASCADE, related_name="workers")
-    node = models.ForeignKey("clusters.Node", models.PROTECT)
+    node = models.ForeignKey("nodes.Node", models.PROTECT)
     position = models.PositiveIntegerField(help_text="in rack order")
     lanes = models.JSONField(
         default=list, help_text="by lane node ids in order of preference, '' is the store"
@@ -142,7 +142,7 @@ class RolloutMember(models.Model):
     """One node's part of a rollout."""
 
     rollout = models.ForeignKey(Rollout, models.CASCADE, related_name="members")
-    node = models.ForeignKey("clusters.Node", models.PROTECT)
+    node = models.ForeignKey("nodes.Node", models.PROTECT)
     position = models.PositiveIntegerField(help_text="in the order in which nodes become canaries")
     state = models.CharField(max_length=10, choices=[(s.value, s.value) for s in MemberState])
     canary = models.BooleanField(default=False)

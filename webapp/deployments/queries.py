@@ -16,13 +16,13 @@ from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
-from webapp.clusters import queries as clusters
 from webapp.deployments.delivery.keeping import kept
 from webapp.deployments.delivery.sharing import share_of
 from webapp.deployments.metrics import families
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.rollout import activity
 from webapp.deployments.values import ActivationWanted, Peer, WorkerWanted
+from webapp.nodes import queries as clusters
 
 
 def visible(teams: Iterable[str] | None, model: str = "") -> QuerySet[Deployment]:

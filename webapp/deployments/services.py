@@ -15,15 +15,15 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
-from webapp.clusters import queries as cluster_queries
-from webapp.clusters import services as clusters
+from webapp.base.identity import new_id, now_ms
 from webapp.deployments import mapping, stepping
 from webapp.deployments.delivery import planning, reporting, seating, sharing
 from webapp.deployments.delivery.planning import Plan
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.rollout import switching
 from webapp.deployments.values import ActivationReport, Manner, WorkerReport
-from webapp.live.identity import new_id, now_ms
+from webapp.nodes import queries as cluster_queries
+from webapp.nodes import services as clusters
 from webapp.registry import queries as registry
 from webapp.registry import services as registry_services
 

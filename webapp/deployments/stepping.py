@@ -13,15 +13,16 @@ from django.db.models import F
 from platform_core.distribution import deployment as core
 from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.errors import IllegalTransition
-from webapp.clusters import queries as cluster_queries
-from webapp.clusters import services as clusters
+from webapp.base.rows import update_each
 from webapp.deployments import mapping
 from webapp.deployments.delivery import seating
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.rollout import switching
-from webapp.live import services as live
-from webapp.live.rows import update_each
-from webapp.live.services import Happening
+from webapp.events import services as events
+from webapp.events.services import Happening
+from webapp.nodes import queries as cluster_queries
+from webapp.nodes import services as clusters
+from webapp.sockets import services as sockets
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def step(row: Deployment, events: Sequence[core.Event]) -> None:
     before = mapping.deployment_value(row, workers)
     turns = _turns(before, events)
     if not turns:
-        live.publish(f"progress:{row.id}")
+        sockets.publish(f"progress:{row.id}")
         return
     after = turns[-1].after
     _write(row, workers, before, after)
@@ -59,7 +60,7 @@ def step(row: Deployment, events: Sequence[core.Event]) -> None:
     told = [line for turn in turns for line in _story(row, turn)]
     _record(told)
     if not told:
-        live.publish(f"progress:{row.id}")
+        sockets.publish(f"progress:{row.id}")
     stand = dict.fromkeys(new.node for old, new in changed if _stands(old) != _stands(new))
     if stand or after.state is DeploymentState.CANCELLED:
         switching.follow(row, list(stand))
@@ -135,7 +136,7 @@ def _record(lines: Sequence[Happening]) -> None:
         return
     named = cluster_queries.all_with_hostnames([text for line in lines for text in (line.actor, line.cause)])
     pairs = zip(lines, named[::2], named[1::2], strict=True)
-    live.record_all([replace(line, actor=actor, cause=cause) for line, actor, cause in pairs])
+    events.record_all([replace(line, actor=actor, cause=cause) for line, actor, cause in pairs])
 
 
 def _stands(worker: core.Worker) -> tuple[WorkerState, bool]:

@@ -11,11 +11,12 @@ from django.db import transaction
 from platform_core.experiments import lineage
 from platform_core.jobs.spec import JobSpec
 from webapp.artifacts import services as artifacts
+from webapp.base.identity import now_ms
+from webapp.events import services as events
 from webapp.experiments import metric_store
 from webapp.experiments.metric_store import Point
 from webapp.experiments.models import Experiment, Run, RunArtifact
-from webapp.live import services as live
-from webapp.live.identity import now_ms
+from webapp.sockets import services as sockets
 
 if TYPE_CHECKING:
     from webapp.jobs.models import Job
@@ -69,7 +70,7 @@ def describe_run(run_id: str, said: Mapping[str, Any]) -> None:
 
 
 def _tell_left_out(run: Run, problems: Sequence[str]) -> None:
-    live.record("ReportLeftOut", f"job:{run.id}", actor="system", cause=f"Left out: {'; '.join(problems)}")
+    events.record("ReportLeftOut", f"job:{run.id}", actor="system", cause=f"Left out: {'; '.join(problems)}")
 
 
 def ingest(run_id: str, attempt: int, points: Sequence[Point]) -> None:
@@ -87,7 +88,7 @@ def ingest(run_id: str, attempt: int, points: Sequence[Point]) -> None:
         run.summary = _summary(run.summary, finite)
         run.ingested += 1
         run.save(update_fields=["summary", "ingested"])
-        live.publish(f"job:{run_id}", {"points": _by_step(finite)})
+        sockets.publish(f"job:{run_id}", {"points": _by_step(finite)})
 
 
 def _names_beyond_the_limit(run: Run, points: Sequence[Point]) -> set[str]:

@@ -9,11 +9,11 @@ class JobsConfig(AppConfig):
         from webapp.accounts.contributions import count_in_frame
         from webapp.accounts.queries import may_watch_team
         from webapp.accounts.signals import secret_deleted
-        from webapp.clusters.signals import capacity_changed, leaving
         from webapp.jobs import declaring, hints, queries, services
-        from webapp.live import subjects
+        from webapp.nodes.signals import capacity_changed, leaving
         from webapp.quotas import contributions as books
         from webapp.quotas.signals import limits_changed
+        from webapp.sockets import subjects
 
         count_in_frame("jobs", lambda actor: queries.active_count(actor.sees))
         count_in_frame("waiting", lambda actor: queries.waiting_count(None))  # as the queue counts

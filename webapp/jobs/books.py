@@ -3,8 +3,8 @@
 from django.db import transaction
 
 from platform_core.cluster.invariants import AttemptHolding, Books
-from webapp.clusters import queries as clusters
 from webapp.jobs.models import Attempt
+from webapp.nodes import queries as clusters
 from webapp.quotas import queries as quotas
 
 _LIVING = ("assigned", "preparing", "running")

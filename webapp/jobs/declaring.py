@@ -10,12 +10,12 @@ from platform_core.jobs.job import Stop
 from platform_core.jobs.states import ACTIVE
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
-from webapp.clusters import queries as cluster_queries
-from webapp.clusters import services as clusters
+from webapp.base.identity import now_ms
 from webapp.jobs import queries
 from webapp.jobs.models import Job
 from webapp.jobs.stepping import Batch
-from webapp.live.identity import now_ms
+from webapp.nodes import queries as cluster_queries
+from webapp.nodes import services as clusters
 
 SHOWN_JOBS = 5  # named in a sentence
 

@@ -10,10 +10,11 @@ from platform_core.jobs.states import WAITING, JobState
 from platform_core.scheduling.decisions import StopKind
 from platform_core.scheduling.wording import amount
 from platform_core.units import MINUTE_MS, format_duration_ms
+from webapp.events import services as events
 from webapp.jobs import mails, preempting, queries
 from webapp.jobs.models import Job
 from webapp.jobs.preempting import Preemption
-from webapp.live import services as live
+from webapp.sockets import services as sockets
 
 LEAST_MS = 5 * MINUTE_MS  # that a job is measured, before its mean says anything
 SAMPLE_MS = 15_000
@@ -30,8 +31,8 @@ def keep_utilisation(by_job: Mapping[str, float], at_ms: int) -> None:
         elif warned := list(mine.exclude(idle_since_ms=None).values_list("team_id", "idle_told")):
             mine.update(idle_since_ms=None, idle_told=False)
             for team in [team for team, told in warned if told]:  # the lists show the warning no more
-                live.publish(f"jobs:{team}")
-        live.publish(f"job:{job_id}")
+                sockets.publish(f"jobs:{team}")
+        sockets.publish(f"job:{job_id}")
 
 
 def idle(at_ms: int, teams: Iterable[str] | None = None) -> list[Job]:
@@ -127,7 +128,7 @@ def _warn(job: Job, sentence: str, at_ms: int) -> None:
     if not Job.objects.filter(id=job.id, idle_told=False).update(idle_told=True):
         return
     mails.idles(job, warning(job, at_ms), at_ms)
-    live.record(
+    events.record(
         "SlotsIdle",
         f"job:{job.id}",
         actor="system",

@@ -13,7 +13,7 @@ from django.db.models import Max, Q
 from platform_core.jobs.states import TERMINAL
 from trainmaster.store import open_store
 from webapp.jobs.models import Attempt, LogChunk
-from webapp.live import services as live
+from webapp.sockets import services as sockets
 
 OBJECT_BYTES = 2**20  # of one object in the store, about
 PAGE_BYTES = 2**21  # of one answer, about
@@ -48,7 +48,7 @@ def ingest(attempt: Attempt, rank: int, offset: int, next_offset: int, text: str
         LogChunk.objects.bulk_create([chunk], ignore_conflicts=True)
         if next_offset > settings.LOG_LIMIT_BYTES and offset // OBJECT_BYTES != next_offset // OBJECT_BYTES:
             transaction.on_commit(lambda: current_app.send_task("jobs.shorten_log", args=[attempt.id, rank]))
-        live.publish(f"job:{attempt.job_id}", {"lines": True})  # the page reads on from where it is
+        sockets.publish(f"job:{attempt.job_id}", {"lines": True})  # the page reads on from where it is
 
 
 def shorten(attempt_id: str, rank: int) -> None:

@@ -135,7 +135,7 @@ class Member(models.Model):
     """One node's part of an attempt."""
 
     attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="members")
-    node = models.ForeignKey("clusters.Node", models.PROTECT)
+    node = models.ForeignKey("nodes.Node", models.PROTECT)
     rank = models.PositiveIntegerField(
         help_text="rank of the node in the gang; global ranks follow from the slots"
     )

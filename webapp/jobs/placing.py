@@ -9,14 +9,14 @@ from platform_core.errors import IllegalTransition
 from platform_core.jobs import events
 from platform_core.jobs.job import Member as MemberValue
 from platform_core.jobs.recovery import goes_on_from
-from webapp.clusters import queries as cluster_queries
-from webapp.clusters import services as clusters
-from webapp.clusters.queries import Rendezvous
+from webapp.base.identity import new_id
+from webapp.base.rows import update_each
 from webapp.jobs import stepping
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.stepping import Batch
-from webapp.live.identity import new_id
-from webapp.live.rows import update_each
+from webapp.nodes import queries as cluster_queries
+from webapp.nodes import services as clusters
+from webapp.nodes.queries import Rendezvous
 from webapp.quotas import services as quotas
 from webapp.quotas.services import Holding
 

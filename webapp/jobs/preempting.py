@@ -9,11 +9,11 @@ from platform_core.jobs.events import PreemptRequested
 from platform_core.jobs.job import Stop
 from platform_core.jobs.states import ACTIVE, JobState
 from platform_core.scheduling.decisions import StopKind
-from webapp.clusters import queries as clusters
+from webapp.base.lease import Fence
 from webapp.jobs import stepping
 from webapp.jobs.models import Job
 from webapp.jobs.signals import preempted
-from webapp.live.lease import Fence
+from webapp.nodes import queries as clusters
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from django.db import IntegrityError, transaction
 
 from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.experiments import lineage as lineages
-from platform_core.jobs import events, purposes
+from platform_core.jobs import events as ev
+from platform_core.jobs import purposes
 from platform_core.jobs import spec as specification
 from platform_core.jobs.job import EndKind, MemberPhase
 from platform_core.jobs.script import missing_script
@@ -22,18 +23,19 @@ from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
-from webapp.clusters import services as clusters
+from webapp.base.identity import new_id, now_ms
+from webapp.base.lease import Fence
+from webapp.base.rows import update_each
+from webapp.events import services as events
 from webapp.jobs import hints, queries, stepping
 from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.placing import Placing, place
 from webapp.jobs.preempting import Preemption, node_leaves, preempt, vacate
 from webapp.jobs.signals import submitted
-from webapp.live import services as live
-from webapp.live.identity import new_id, now_ms
-from webapp.live.lease import Fence
-from webapp.live.rows import update_each
+from webapp.nodes import services as clusters
 from webapp.quotas import services as quotas
+from webapp.sockets import services as sockets
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +117,7 @@ def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any
         spec.team, spec.gpu_type, spec.num_gpus, lambda: queries.queued_gpus(spec.team, spec.gpu_type)
     )
     now = now_ms()
-    event = events.Submitted(at_ms=now, actor=f"user:{actor.username}")
+    event = ev.Submitted(at_ms=now, actor=f"user:{actor.username}")
     value = new_job(new_id("job"), spec, event).job
     job = Job.objects.create(
         id=value.id,
@@ -173,7 +175,7 @@ def cancel(actor: Actor, job_id: str, cause: str = "") -> None:
     if job is None:
         raise TrainmasterError("not_found", what=f"job {job_id}")
     permissions.require(actor, "job.cancel", job.team_id, owner=job.user.username)
-    event = events.CancelRequested(at_ms=now_ms(), actor=f"user:{actor.username}", cause=cause)
+    event = ev.CancelRequested(at_ms=now_ms(), actor=f"user:{actor.username}", cause=cause)
     stepping.step(job_id, event)
 
 
@@ -195,7 +197,7 @@ def change_priority(actor: Actor, job_id: str, priority: int) -> Job:
         before, job.priority = job.priority, priority
         if before != priority:
             job.save(update_fields=["priority"])
-            live.record(
+            events.record(
                 "PriorityChanged",
                 f"job:{job.id}",
                 actor=actor.name,
@@ -208,12 +210,12 @@ def change_priority(actor: Actor, job_id: str, priority: int) -> Job:
     return job
 
 
-def observe(job_id: str, event: events.JobEvent) -> None:
+def observe(job_id: str, event: ev.JobEvent) -> None:
     """A node or a script told something about an attempt; a repeated or late word changes nothing."""
     observe_all([(job_id, event)])
 
 
-def observe_all(told: Sequence[tuple[str, events.JobEvent]]) -> None:
+def observe_all(told: Sequence[tuple[str, ev.JobEvent]]) -> None:
     """What many nodes told, in this order, in one transaction."""
     if not told:
         return
@@ -261,8 +263,8 @@ def declare_unstartable(failures: Sequence[Unstartable]) -> None:
         clusters.touch(mark_drained({(each.attempt_id, each.node_id) for each in failures}))
 
 
-def _never_started(failure: Unstartable) -> events.MemberObserved:
-    return events.MemberObserved(
+def _never_started(failure: Unstartable) -> ev.MemberObserved:
+    return ev.MemberObserved(
         at_ms=now_ms(), actor="system", attempt=failure.attempt, node=failure.node_id,
         phase=MemberPhase.EXITED, reason=f"it cannot be started there: {failure.why}",
     )  # fmt: skip
@@ -276,8 +278,8 @@ def reconcile_node(node_id: str, has: set[str], at_ms: int) -> None:
     mark_drained({(member.attempt_id, node_id) for member in missing})
 
 
-def _gone(member: Member, at_ms: int) -> events.MemberObserved:
-    return events.MemberObserved(
+def _gone(member: Member, at_ms: int) -> ev.MemberObserved:
+    return ev.MemberObserved(
         at_ms=at_ms,
         actor=f"node:{member.node_id}",
         attempt=member.attempt.number,
@@ -295,7 +297,7 @@ def node_lost(node_id: str, at_ms: int, fence: Fence = transaction.atomic) -> No
         clusters.touch([node_id])
     for job_id in stepping.jobs_on(node_id):
         with fence():
-            stepping.step(job_id, events.NodeLost(at_ms=at_ms, actor="system", node=node_id))
+            stepping.step(job_id, ev.NodeLost(at_ms=at_ms, actor="system", node=node_id))
 
 
 def stop_overdue(at_ms: int, fence: Fence = transaction.atomic) -> None:
@@ -306,7 +308,7 @@ def stop_overdue(at_ms: int, fence: Fence = transaction.atomic) -> None:
     for job_id, started_ms, hours in active:
         if started_ms is not None and at_ms - started_ms > float(hours) * 3_600_000:
             with fence():
-                stepping.step(job_id, events.TimeLimitReached(at_ms=at_ms, actor="system"))
+                stepping.step(job_id, ev.TimeLimitReached(at_ms=at_ms, actor="system"))
 
 
 def progress(job_id: str, attempt: int, values: Mapping[str, Any]) -> None:
@@ -319,7 +321,7 @@ def progress(job_id: str, attempt: int, values: Mapping[str, Any]) -> None:
             if first.update(first_step=known["step"], first_step_ms=known["progress_ms"]):
                 begun = Attempt.objects.filter(job=job_id, number=attempt)
                 begun.update(first_step_ms=known["progress_ms"])
-        live.publish(f"job:{job_id}", known)
+        sockets.publish(f"job:{job_id}", known)
 
 
 def keep_rooms(rooms: Sequence[Room]) -> None:
@@ -360,8 +362,8 @@ def explain_waits(reasons: Sequence[WaitReason]) -> None:
     }  # fmt: skip
     update_each(Job, changed)
     for job_id in changed:
-        live.publish(f"job:{job_id}")
+        sockets.publish(f"job:{job_id}")
     if any(known[job_id][-1] != row["wait_place"] for job_id, row in changed.items()):
-        live.publish("cluster")  # the map marks the nodes that are kept
+        sockets.publish("cluster")  # the map marks the nodes that are kept
     for team in {known[job_id][0] for job_id in changed}:
-        live.publish(f"jobs:{team}")
+        sockets.publish(f"jobs:{team}")

@@ -11,18 +11,19 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
-from platform_core.jobs import effects, events, transitions
+from platform_core.jobs import effects, transitions
+from platform_core.jobs import events as ev
 from platform_core.jobs.effects import Effect
 from platform_core.jobs.job import Job as JobValue
 from platform_core.jobs.states import TERMINAL, JobState
-from webapp.clusters import queries as cluster_queries
-from webapp.clusters import services as clusters
+from webapp.base.rows import update_each
+from webapp.events import services as events
+from webapp.events.services import Happening
 from webapp.jobs import hints, mails
 from webapp.jobs.mapping import job_columns, job_value
 from webapp.jobs.models import Attempt, Job, Member
-from webapp.live import services as live
-from webapp.live.rows import update_each
-from webapp.live.services import Happening
+from webapp.nodes import queries as cluster_queries
+from webapp.nodes import services as clusters
 from webapp.quotas import services as quotas
 
 NO_WAIT: dict[str, Any] = {
@@ -30,7 +31,7 @@ NO_WAIT: dict[str, Any] = {
 }  # fmt: skip
 _KEPT_APART = {"at_ms", "actor", "cause"}
 
-Step = tuple[events.JobEvent, JobState, tuple[Effect, ...]]  # what happened, where it led, what follows
+Step = tuple[ev.JobEvent, JobState, tuple[Effect, ...]]  # what happened, where it led, what follows
 
 
 def job_of(attempt_id: str) -> str | None:
@@ -43,7 +44,7 @@ def jobs_on(node_id: str) -> list[str]:
     return list(living.order_by("attempt__job_id").values_list("attempt__job_id", flat=True).distinct())
 
 
-def step(job_id: str, event: events.JobEvent) -> JobValue | None:
+def step(job_id: str, event: ev.JobEvent) -> JobValue | None:
     """Advance one job by one event. None when there is no such job; raises IllegalTransition when it cannot."""
     with transaction.atomic():
         batch = Batch([job_id])
@@ -88,7 +89,7 @@ class Batch:
             value = job_value(row, attempt, its)
             self.jobs[row.id] = Advancing(row, attempt, its, value, value)
 
-    def advance(self, job_id: str, event: events.JobEvent) -> JobValue:
+    def advance(self, job_id: str, event: ev.JobEvent) -> JobValue:
         """The job after the event. Raises IllegalTransition, and then nothing has happened to it."""
         job = self.jobs[job_id]
         result = transitions.advance(
@@ -192,11 +193,11 @@ def _left_behind(job: Advancing, attempt: Attempt, outcome: JobState, at_ms: int
     return columns | {"lost_gpu_ms": slots * max(0, at_ms - (since_ms or at_ms))}
 
 
-def keep(happened: Sequence[tuple[Job, events.JobEvent, JobState]]) -> None:
+def keep(happened: Sequence[tuple[Job, ev.JobEvent, JobState]]) -> None:
     """The events' rows, in the same transaction as what they changed. People read hostnames, so these stand in them."""
     actors = cluster_queries.all_with_hostnames([event.actor for _, event, _ in happened])
-    causes = cluster_queries.all_with_hostnames([events.describe(event) for _, event, _ in happened])
-    live.record_all(
+    causes = cluster_queries.all_with_hostnames([ev.describe(event) for _, event, _ in happened])
+    events.record_all(
         [
             Happening(
                 _kind(event),
@@ -213,13 +214,13 @@ def keep(happened: Sequence[tuple[Job, events.JobEvent, JobState]]) -> None:
     )
 
 
-def _kind(event: events.JobEvent) -> str:
-    if isinstance(event, events.MemberObserved):
+def _kind(event: ev.JobEvent) -> str:
+    if isinstance(event, ev.MemberObserved):
         return f"Member{event.phase.title()}"
     return type(event).__name__
 
 
-def _particulars(event: events.JobEvent) -> dict[str, Any]:
+def _particulars(event: ev.JobEvent) -> dict[str, Any]:
     return {key: value for key, value in asdict(event).items() if key not in _KEPT_APART}
 
 
@@ -243,7 +244,7 @@ def _carry_out(moved: Sequence[Advancing]) -> None:
         hints.tick()
 
 
-def _effects(moved: Sequence[Advancing]) -> Iterator[tuple[str, events.JobEvent, Effect]]:
+def _effects(moved: Sequence[Advancing]) -> Iterator[tuple[str, ev.JobEvent, Effect]]:
     for job in moved:
         attempt_id = job.attempt.id if job.attempt else ""
         for event, _, following in job.steps:

@@ -1,7 +1,7 @@
 from celery import shared_task
 
+from webapp.base.identity import now_ms
 from webapp.jobs import logs
-from webapp.live.identity import now_ms
 
 FOLLOWERS_MS = 60_000  # whoever follows a log has read its end before it moves
 

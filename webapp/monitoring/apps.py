@@ -6,6 +6,6 @@ class MonitoringConfig(AppConfig):
     label = "monitoring"
 
     def ready(self) -> None:
-        from webapp.live import subjects
+        from webapp.sockets import subjects
 
         subjects.register("audit", lambda user, _: True)  # a bare hint: what the page then shows is filtered

@@ -7,6 +7,6 @@ class QuotasConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.accounts import contributions
-        from webapp.quotas import panel
+        from webapp.pages.teams import quota as panel
 
         contributions.panel_of_team("quota", panel.of_team)

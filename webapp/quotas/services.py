@@ -15,8 +15,8 @@ from platform_core.quotas.admission import admit as decide
 from platform_core.quotas.limits import Usage
 from platform_core.units import format_micro_dollars
 from webapp.accounts.permissions import Actor, require
-from webapp.live import services as live
-from webapp.live.rows import update_each
+from webapp.base.rows import update_each
+from webapp.events import services as events
 from webapp.quotas import contributions, mapping, queries
 from webapp.quotas.models import LedgerEntry, Price, Quota
 from webapp.quotas.signals import limits_changed
@@ -120,7 +120,7 @@ def edit_quota(
     row.save()
     after = mapping.as_data(row)
     if after != before:
-        live.record(
+        events.record(
             "QuotaChanged",
             f"quota:{team}/{gpu_type}",
             actor=actor.name,
@@ -145,7 +145,7 @@ def set_price(actor: Actor, gpu_type: str, micro_dollars_per_hour: int) -> None:
     )
     data = {"gpu_type": gpu_type, "micro_dollars_per_hour": micro_dollars_per_hour}
     cause = f"{gpu_type} costs {format_micro_dollars(micro_dollars_per_hour)} an hour"
-    live.record("PriceChanged", f"price:{gpu_type}", actor=actor.name, cause=cause, data=data)
+    events.record("PriceChanged", f"price:{gpu_type}", actor=actor.name, cause=cause, data=data)
 
 
 def _in_words(gpu_type: str, before: dict[str, Any] | None, after: dict[str, Any] | None, cause: str) -> str:

@@ -9,7 +9,7 @@ from django.db import transaction
 from platform_core.cluster.snapshot import TeamShare
 from platform_core.quotas.shares import Claim, Share, shares
 from platform_core.units import DAY_MS, HOUR_MS
-from webapp.live.identity import now_ms
+from webapp.base.identity import now_ms
 from webapp.quotas import contributions, queries, tree
 from webapp.quotas.models import ShareSample
 from webapp.quotas.tree import Tree

@@ -16,12 +16,13 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
+from webapp.base.identity import new_id, now_ms
 from webapp.checkpoints import queries as checkpoints
-from webapp.clusters import queries as clusters
-from webapp.live import services as live
-from webapp.live.identity import new_id, now_ms
+from webapp.events import services as events
+from webapp.nodes import queries as clusters
 from webapp.registry import hints
 from webapp.registry.models import Model, ModelVersion
+from webapp.sockets import services as sockets
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,119}")
 
@@ -60,7 +61,7 @@ def register(
         elif manifest:
             _from_manifest(version, team, manifest)
         version.save()
-        live.record(
+        events.record(
             "VersionRegistered", f"model:{team}/{name}", actor=actor.name, team=team,
             cause=f"{name} version {version.version} from {version.source}", notify=(f"models:{team}",),
         )  # fmt: skip
@@ -117,7 +118,7 @@ def read_source(version_id: str) -> None:
             ModelVersion.objects.filter(id=version_id, state="registering").update(
                 state="ready", manifest=manifest
             )
-    live.publish(f"model:{version.model.team_id}/{version.model.name}")
+    sockets.publish(f"model:{version.model.team_id}/{version.model.name}")
 
 
 def _sizes(version: ModelVersion) -> Callable[[int], Sizes]:

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from platform_core.errors import TrainmasterError
 from platform_core.json_values import storable
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
-from webapp.clusters.values import NodeDescription, SlotDescription, SlotTelemetry, Telemetry
 from webapp.deployments.values import ActivationReport, WorkerReport
+from webapp.nodes.values import NodeDescription, SlotDescription, SlotTelemetry, Telemetry
 
 T = TypeVar("T", int, float)
 

@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 
 from platform_core.errors import TrainmasterError
 from trainmaster_wire.agent.v1 import enrolment_pb2
-from webapp.clusters import services as clusters
+from webapp.nodes import services as clusters
 from webapp.rpc.conversion import description
 from webapp.rpc.database import in_database
 from webapp.rpc.status import bearer, errors_become_status

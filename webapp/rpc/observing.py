@@ -9,13 +9,13 @@ from django.db import transaction
 from platform_core.jobs.events import MemberObserved
 from platform_core.jobs.job import EndKind, MemberPhase
 from trainmaster_wire.agent.v1 import session_pb2
+from webapp.base.identity import now_ms
 from webapp.checkpoints import services as checkpoints
-from webapp.clusters import services as clusters
 from webapp.deployments import services as deployments
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
 from webapp.jobs.queries import MemberSeen
-from webapp.live.identity import now_ms
+from webapp.nodes import services as clusters
 from webapp.rpc.conversion import activation_reports, attempts, worker_reports
 
 _PHASES = {

@@ -10,7 +10,7 @@ from django.conf import settings
 
 from platform_core.errors import TrainmasterError
 from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2, session_pb2_grpc
-from webapp.clusters import services as clusters
+from webapp.nodes import services as clusters
 from webapp.rpc import observing, wanted
 from webapp.rpc.conversion import description, telemetry
 from webapp.rpc.database import in_database

@@ -15,10 +15,10 @@ from trainmaster.store.address import parse, url_of
 from trainmaster_wire.agent.v1 import uplink_pb2, uplink_pb2_grpc
 from webapp.artifacts import queries as artifacts
 from webapp.checkpoints import services as checkpoints
-from webapp.clusters import services as clusters
 from webapp.experiments import services as experiments
 from webapp.jobs import logs
 from webapp.jobs import queries as jobs
+from webapp.nodes import services as clusters
 from webapp.rpc import spool
 from webapp.rpc.conversion import MAX_BIGINT, MAX_INT, UNREADABLE, is_id, moment, whole
 from webapp.rpc.database import in_database

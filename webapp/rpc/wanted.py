@@ -18,13 +18,13 @@ from webapp.accounts import queries as accounts
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
 from webapp.checkpoints import queries as checkpoints
-from webapp.clusters import queries as clusters
-from webapp.clusters import services as cluster_services
 from webapp.deployments import queries as deployments
 from webapp.deployments.values import ActivationWanted, WorkerWanted
 from webapp.jobs import queries as jobs
 from webapp.jobs import services as job_services
 from webapp.jobs.queries import MemberWanted
+from webapp.nodes import queries as clusters
+from webapp.nodes import services as cluster_services
 
 log = logging.getLogger(__name__)
 

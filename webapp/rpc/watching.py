@@ -7,8 +7,8 @@ import redis.asyncio
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from webapp.clusters import queries as clusters
-from webapp.clusters import services as cluster_services
+from webapp.nodes import queries as clusters
+from webapp.nodes import services as cluster_services
 from webapp.rpc.database import in_database
 
 log = logging.getLogger(__name__)

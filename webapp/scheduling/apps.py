@@ -7,14 +7,14 @@ class SchedulingConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.accounts.contributions import panel_of_team
-        from webapp.clusters.contributions import register_kept_places
         from webapp.jobs.contributions import forecast_of_wait, outlook_of_wait, panel_of_job
         from webapp.jobs.signals import preempted
-        from webapp.live import subjects
+        from webapp.nodes.contributions import register_kept_places
+        from webapp.pages.queue.panels import kept_places, of_job, of_team
         from webapp.scheduling.dry_run import outlook, why_it_would_wait
-        from webapp.scheduling.panels import kept_places, of_job, of_team
         from webapp.scheduling.services import keep_receipt
         from webapp.scheduling.what_if import may_watch
+        from webapp.sockets import subjects
 
         preempted.connect(keep_receipt, dispatch_uid="scheduling.keep_receipt")
         subjects.register("whatif", may_watch)

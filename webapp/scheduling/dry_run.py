@@ -7,9 +7,9 @@ from platform_core.jobs.spec import JobSpec
 from platform_core.scheduling.changes import changes
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.forecast import forecast
+from webapp.base.identity import now_ms
 from webapp.jobs import workload
 from webapp.jobs.contributions import Outlook
-from webapp.live.identity import now_ms
 from webapp.scheduling import queries, situation
 
 _ASKED = "job-~asked"  # sorts after every real id, so that it never goes before an equal

@@ -9,11 +9,11 @@ from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 
 from platform_core.scheduling.forecast import forecast
+from webapp.base.identity import now_ms
 from webapp.jobs import workload
-from webapp.live import services as live
-from webapp.live.identity import now_ms
 from webapp.scheduling import situation
 from webapp.scheduling.models import Prediction
+from webapp.sockets import services as sockets
 
 KEPT_MS = 30 * 24 * 3_600_000
 # Held while forecasts are made and for a rest after it. With 5,000 waiting on 1,250 nodes they take most of a minute,
@@ -70,7 +70,7 @@ def _predict() -> None:
         )  # fmt: skip
         Prediction.objects.filter(made_ms__lt=now - KEPT_MS).exclude(job_id__in=waiting).delete()
     if changed or gone:
-        live.publish("cluster")
+        sockets.publish("cluster")
 
 
 def _alike(then_ms: int | None, now_told_ms: int, now: int) -> bool:

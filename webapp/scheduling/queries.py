@@ -9,7 +9,7 @@ from django.db.models import F, Q, Sum
 from platform_core.scheduling.calibration import TOLERANCE_MS, Start
 from platform_core.scheduling.wording import NAMES_SAID, listed
 from platform_core.units import HOUR_MS, MINUTE_MS, format_duration_ms
-from webapp.clusters import queries as clusters
+from webapp.nodes import queries as clusters
 from webapp.scheduling.models import Prediction, Receipt, Round
 
 JUDGED = 200  # the newest starts

@@ -12,13 +12,13 @@ from platform_core.scheduling.elastic import is_elastic
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.estimates import lost_by_stopping_ms
 from platform_core.units import plural
-from webapp.clusters import services as clusters
+from webapp.base import lease
+from webapp.base.identity import now_ms
+from webapp.base.lease import Leadership
 from webapp.jobs import hints, workload
 from webapp.jobs import services as jobs
 from webapp.jobs.services import Preemption
-from webapp.live import lease
-from webapp.live.identity import now_ms
-from webapp.live.lease import Leadership
+from webapp.nodes import services as clusters
 from webapp.scheduling import predictions, rounds, situation
 from webapp.scheduling.models import Receipt
 

@@ -5,8 +5,8 @@ from django.db import transaction
 
 from platform_core.cluster.snapshot import Snapshot
 from platform_core.scheduling.policy import Policy
-from webapp.clusters import queries as cluster_queries
 from webapp.jobs import workload
+from webapp.nodes import queries as cluster_queries
 from webapp.quotas import queries as quota_queries
 
 

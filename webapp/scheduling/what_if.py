@@ -11,13 +11,13 @@ from platform_core.cluster.snapshot import NodeView, TeamShare
 from platform_core.errors import TrainmasterError
 from platform_core.scheduling.ordering import ORDERS
 from platform_core.simulation.what_if import Circumstances, Course, History, play
-from webapp.clusters import queries as clusters
+from webapp.base.identity import now_ms
 from webapp.jobs import workload
-from webapp.live import services as live
-from webapp.live.identity import now_ms
+from webapp.nodes import queries as clusters
 from webapp.quotas import queries as quotas
 from webapp.scheduling import situation
 from webapp.scheduling.models import WhatIf
+from webapp.sockets import services as sockets
 
 DAY_MS = 24 * 3_600_000
 MOST_JOBS = 5_000
@@ -125,7 +125,7 @@ def answer(question_id: int) -> None:
         }
     with transaction.atomic():
         row.save(update_fields=["answer", "error"])
-        live.publish(f"whatif:{row.pk}")
+        sockets.publish(f"whatif:{row.pk}")
 
 
 def _now(gpu_type: str, begin_ms: int) -> Circumstances:

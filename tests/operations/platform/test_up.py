@@ -52,9 +52,9 @@ def test_the_pages_and_their_assets_answer(platform: PlatformProcess) -> None:
 
 
 NODES = """
-SELECT (SELECT count(*) FROM clusters_slot WHERE node_id = node.id), hostname, rack, state,
+SELECT (SELECT count(*) FROM nodes_slot WHERE node_id = node.id), hostname, rack, state,
   transfer_port, rendezvous_port_low, rendezvous_port_high
-FROM clusters_node AS node WHERE hostname LIKE 'node-%' ORDER BY hostname
+FROM nodes_node AS node WHERE hostname LIKE 'node-%' ORDER BY hostname
 """
 
 

@@ -18,7 +18,7 @@ from tests.webapp.conftest import Cast
 from webapp.accounts import mailing, tasks
 from webapp.accounts.mailing import Kind, Letter
 from webapp.accounts.models import Mail, Membership, User
-from webapp.live.identity import now_ms
+from webapp.base.identity import now_ms
 
 Browser = Callable[[User], Client]
 SMTP = "django.core.mail.backends.smtp.EmailBackend"

@@ -10,7 +10,7 @@ from tests.webapp.conftest import Cast
 from webapp.accounts import services
 from webapp.accounts.models import Membership, Role, Team, User
 from webapp.accounts.permissions import SYSTEM
-from webapp.live.models import Event
+from webapp.events.models import Event
 
 MEMBERS = "/api/v1/teams/vision/members"
 Api = Callable[..., APIClient]

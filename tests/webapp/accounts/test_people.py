@@ -7,7 +7,7 @@ from tests.webapp.conftest import Cast
 from webapp.accounts import queries, services, tokens
 from webapp.accounts.models import ApiToken, Role, User
 from webapp.accounts.permissions import SYSTEM, Actor
-from webapp.live.models import Event
+from webapp.events.models import Event
 
 ActorOf = Callable[[User], Actor]
 

@@ -9,7 +9,7 @@ from tests.webapp.conftest import Cast
 from webapp.accounts import queries, services
 from webapp.accounts.models import TeamSecret, User
 from webapp.accounts.permissions import Actor
-from webapp.live.models import Event
+from webapp.events.models import Event
 
 ActorOf = Callable[[User], Actor]
 VALUE = "hf_a-very-secret-value"

@@ -13,7 +13,7 @@ from tests.webapp.conftest import Cast
 from webapp.accounts import queries, services
 from webapp.accounts.models import Department, Team, User
 from webapp.accounts.permissions import SYSTEM
-from webapp.live.models import Event
+from webapp.events.models import Event
 
 DEPARTMENTS, TEAMS = "/api/v1/departments", "/api/v1/teams"
 Api = Callable[..., APIClient]

@@ -11,8 +11,8 @@ from tests.webapp.conftest import Cast
 from webapp.accounts import services, tokens
 from webapp.accounts.models import ApiToken, Role, Scope, User
 from webapp.accounts.permissions import SYSTEM, Actor
-from webapp.live.identity import now_ms
-from webapp.live.queries import story
+from webapp.base.identity import now_ms
+from webapp.events.queries import story
 
 ActorOf = Callable[[User], Actor]
 Api = Callable[..., APIClient]

@@ -15,13 +15,13 @@ from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.webapp.jobs.conftest import cluster, say, submit, tick
 from webapp.accounts.models import User
 from webapp.artifacts.models import Manifest
+from webapp.base.identity import now_ms
 from webapp.checkpoints.models import Checkpoint
-from webapp.clusters import queries as clusters
-from webapp.clusters.models import Node
+from webapp.events import services as events
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Attempt, Job
-from webapp.live import services as live
-from webapp.live.identity import now_ms
+from webapp.nodes import queries as clusters
+from webapp.nodes.models import Node
 
 __all__ = ["cluster", "submit"]
 Browser = Callable[[User], Client]
@@ -57,7 +57,7 @@ def saves(job: Job, *, every_ms: int, save_ms: int, count: int = 4) -> None:
 
 
 def lose(node: Node, *, days_ago: int, drained: bool = False) -> None:
-    live.record(
+    events.record(
         "NodeLost", f"node:{node.id}", actor="system", at_ms=now_ms() - days_ago * DAY_MS,
         data={"before": "suspect", "drain_requested": drained},
     )  # fmt: skip

@@ -24,8 +24,8 @@ from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.checkpoints import services
 from webapp.checkpoints.models import Checkpoint
+from webapp.events.models import Event
 from webapp.jobs.models import Attempt, Job, Member
-from webapp.live.models import Event
 from webapp.registry import services as registry
 from webapp.rpc.observing import Heard, observe
 

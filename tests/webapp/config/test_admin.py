@@ -7,7 +7,7 @@ from django.contrib import admin
 from django.test import Client
 from django.urls import reverse
 
-from tests.webapp.live.test_templates import INLINE
+from tests.webapp.pages.test_templates import INLINE
 from webapp.accounts.models import User
 
 PAGES = [

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from webapp.accounts.models import User
-from webapp.config.docs import groups
+from webapp.pages.api_docs.views import groups
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from django.test import Client
 from tests.support.databases import provide
 from tests.webapp.conftest import Cast
 from webapp.accounts.models import User
-from webapp.clusters import liveness
+from webapp.base import problems
 from webapp.config import health
 from webapp.config.patience import Patience
-from webapp.live import problems
+from webapp.nodes import liveness
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from platform_core.distribution.manifest import ManifestBuilder
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts
-from webapp.clusters.models import Node
 from webapp.deployments import services
 from webapp.deployments.models import Deployment
+from webapp.nodes.models import Node
 from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion
 

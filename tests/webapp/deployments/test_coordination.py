@@ -13,12 +13,12 @@ from tests.webapp.deployments.conftest import SIZE
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
+from webapp.base import lease
 from webapp.deployments import coordination, queries, services
 from webapp.deployments.delivery import pacing, seating
 from webapp.deployments.models import Deployment, Worker
-from webapp.live import lease
-from webapp.live.queries import story
+from webapp.events.queries import story
+from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
 from webapp.rpc.observing import Heard, observe
 

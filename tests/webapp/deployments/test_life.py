@@ -9,11 +9,11 @@ from platform_core.errors import TrainmasterError
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
 from webapp.deployments import coordination, queries, services
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.values import WorkerReport
-from webapp.live.queries import story
+from webapp.events.queries import story
+from webapp.nodes.models import Node
 from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion
 

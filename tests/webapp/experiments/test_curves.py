@@ -12,10 +12,11 @@ from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import say, tick
 from webapp.accounts.models import User
-from webapp.experiments import charts, metric_store, services
+from webapp.experiments import metric_store, services
 from webapp.experiments.metric_store import Curve, Point
 from webapp.experiments.models import MetricPoint
 from webapp.jobs.models import Job
+from webapp.pages.experiments import charts
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

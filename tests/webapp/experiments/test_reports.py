@@ -13,11 +13,11 @@ from tests.webapp.conftest import Cast
 from tests.webapp.world import job_mapping
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
+from webapp.events.queries import story
 from webapp.experiments import metric_store, services
 from webapp.experiments.metric_store import Point
 from webapp.experiments.models import Run
 from webapp.jobs import services as jobs
-from webapp.live.queries import story
 
 Api = Callable[..., APIClient]
 Browser = Callable[[User], Client]

@@ -9,10 +9,10 @@ from platform_core.jobs.events import MemberObserved
 from platform_core.jobs.job import EndKind, MemberPhase
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
+from webapp.base.identity import now_ms
 from webapp.jobs import services
 from webapp.jobs.models import Attempt, Job, Member
-from webapp.live.identity import now_ms
+from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
 from webapp.scheduling import services as scheduling
 

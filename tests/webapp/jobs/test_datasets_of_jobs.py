@@ -14,8 +14,8 @@ from webapp.accounts.models import Team, User
 from webapp.accounts.permissions import LEADS, Rule
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts
-from webapp.clusters.models import Node
 from webapp.jobs.models import Job
+from webapp.nodes.models import Node
 
 MISMATCH = (
     "The snapshot stdlib version 1 cannot be used: "

@@ -15,10 +15,10 @@ from tests.webapp.conftest import Cast
 from tests.webapp.jobs.conftest import say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node, Slot
+from webapp.events.queries import story
 from webapp.jobs import declaring, services
 from webapp.jobs.models import Job, Member
-from webapp.live.queries import story
+from webapp.nodes.models import Node, Slot
 from webapp.quotas.models import LedgerEntry
 
 pytestmark = pytest.mark.usefixtures("cluster")

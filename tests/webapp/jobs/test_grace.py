@@ -11,11 +11,11 @@ from tests.webapp.jobs.conftest import say, tick
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters import services as clusters
+from webapp.base.identity import now_ms
 from webapp.jobs import services
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.services import Preemption
-from webapp.live.identity import now_ms
+from webapp.nodes import services as clusters
 from webapp.rpc.observing import Heard, observe
 from webapp.rpc.wanted import wanted_states
 

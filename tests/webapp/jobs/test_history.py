@@ -8,11 +8,12 @@ from platform_core.jobs.events import CheckpointSaved
 from platform_core.jobs.job import EndKind, MemberPhase
 from platform_core.scheduling.decisions import StopKind
 from tests.webapp.jobs.conftest import after_its_pause, say, tick
-from webapp.jobs import history, presentation, services, stepping
+from webapp.base.identity import now_ms
+from webapp.jobs import history, services, stepping
 from webapp.jobs.history import History
 from webapp.jobs.models import Attempt, Job
 from webapp.jobs.services import Preemption
-from webapp.live.identity import now_ms
+from webapp.pages.jobs import presentation
 
 pytestmark = pytest.mark.usefixtures("cluster")
 Submit = Callable[..., Job]

@@ -11,12 +11,12 @@ from platform_core.jobs.spec import SpecError
 from tests.webapp.jobs.conftest import SPEC, after_its_pause, say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node, Slot
+from webapp.base.identity import now_ms
+from webapp.events.queries import story
 from webapp.jobs import services, workload
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.services import Placing
-from webapp.live.identity import now_ms
-from webapp.live.queries import story
+from webapp.nodes.models import Node, Slot
 from webapp.quotas.models import LedgerEntry, Quota
 
 pytestmark = pytest.mark.usefixtures("cluster")

@@ -15,9 +15,9 @@ from platform_core.errors import TrainmasterError
 from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import say, tick
 from webapp.accounts.models import User
+from webapp.base.identity import now_ms
 from webapp.jobs import logs, tasks
 from webapp.jobs.models import Attempt, Job, LogChunk
-from webapp.live.identity import now_ms
 
 pytestmark = pytest.mark.usefixtures("cluster")
 Submit = Callable[..., Job]

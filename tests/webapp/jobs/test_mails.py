@@ -13,10 +13,10 @@ from tests.webapp.jobs.conftest import after_its_pause, say, state, tick
 from webapp.accounts import mailing
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
+from webapp.base.identity import now_ms
 from webapp.jobs import idling, services
 from webapp.jobs.models import Job
-from webapp.live.identity import now_ms
+from webapp.nodes.models import Node
 
 HALF_HOUR_MS = 30 * MINUTE_MS
 Submit = Callable[..., Job]

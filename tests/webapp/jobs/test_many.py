@@ -10,11 +10,11 @@ from django.test.utils import CaptureQueriesContext
 from platform_core.jobs import events
 from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import state, tick
-from webapp.clusters.models import Node, Slot
+from webapp.events.queries import story
 from webapp.jobs import services
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.services import Placing
-from webapp.live.queries import story
+from webapp.nodes.models import Node, Slot
 from webapp.quotas.models import LedgerEntry
 from webapp.quotas.queries import RECENT_KEY
 from webapp.scheduling import situation

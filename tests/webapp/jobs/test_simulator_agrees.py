@@ -16,11 +16,11 @@ from platform_core.simulation import jobs as simulated
 from platform_core.simulation.cluster import Cluster
 from platform_core.simulation.workload import Departure, Saving, TraceJob
 from tests.core.scheduling.situations import node as node_view
-from webapp.clusters.models import Node, Slot
 from webapp.jobs import queries, services
 from webapp.jobs.mapping import job_value
 from webapp.jobs.models import Attempt, Job
 from webapp.jobs.services import Placing
+from webapp.nodes.models import Node, Slot
 from webapp.quotas.models import LedgerEntry
 
 SECOND_MS, HOUR_MS = 1_000, 3_600_000

@@ -11,8 +11,8 @@ from rest_framework.test import APIClient
 from tests.webapp.conftest import Cast
 from tests.webapp.jobs.conftest import SPEC
 from webapp.accounts.models import User
-from webapp.clusters.models import Node
 from webapp.jobs.models import Job
+from webapp.nodes.models import Node
 
 Api = Callable[[User], APIClient]
 Browser = Callable[[User], Client]

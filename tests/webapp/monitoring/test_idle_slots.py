@@ -12,12 +12,12 @@ from platform_core.units import HOUR_MS, MINUTE_MS
 from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
+from webapp.base.identity import now_ms
 from webapp.jobs import idling
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
-from webapp.live import services as live
-from webapp.live.identity import now_ms
+from webapp.nodes.models import Node
+from webapp.sockets import services as sockets
 
 Browser = Callable[[User], Client]
 HALF_HOUR_MS = 30 * MINUTE_MS
@@ -91,7 +91,7 @@ def test_one_that_stops_or_works_again_is_warned_of_no_more(
 
 def test_open_pages_hear_of_the_warning_and_of_its_end(running: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[str] = []
-    monkeypatch.setattr(live, "publish", lambda subject, data=None: heard.append(subject))
+    monkeypatch.setattr(sockets, "publish", lambda subject, data=None: heard.append(subject))
     now = now_ms()
     idling.keep_utilisation({running.id: 0.0}, now)
     idling.deal_with_idle(now + HALF_HOUR_MS)

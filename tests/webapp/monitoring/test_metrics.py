@@ -16,10 +16,10 @@ from tests.webapp.conftest import Cast
 from webapp.accounts.models import Team
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts
-from webapp.clusters.models import Node
 from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.values import WorkerReport
+from webapp.nodes.models import Node
 from webapp.registry import services as registry
 
 SIZE = 10 * 2**20

@@ -13,14 +13,14 @@ from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts import mailing
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
+from webapp.base.identity import now_ms
+from webapp.events.models import Event
 from webapp.jobs import idling
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
-from webapp.live.identity import now_ms
-from webapp.live.models import Event
-from webapp.monitoring import report
 from webapp.monitoring.models import UtilisationSample
+from webapp.nodes.models import Node
+from webapp.pages.report import report
 from webapp.quotas.models import LedgerEntry, Quota
 from webapp.scheduling.models import Receipt
 

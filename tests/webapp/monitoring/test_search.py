@@ -3,7 +3,7 @@ from collections.abc import Callable
 from django.test import Client
 
 from webapp.accounts.models import User
-from webapp.clusters.models import Node
+from webapp.nodes.models import Node
 
 Browse = Callable[[User], Client]
 

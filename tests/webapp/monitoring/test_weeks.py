@@ -15,14 +15,14 @@ from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts import mailing
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
+from webapp.base.identity import now_ms
 from webapp.jobs import queries
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Attempt, Job
-from webapp.live.identity import now_ms
-from webapp.monitoring import report, weeks
 from webapp.monitoring.models import UtilisationSample
-from webapp.monitoring.weeks import WEEK_MS, Week
+from webapp.nodes.models import Node
+from webapp.pages.report import report, weeks
+from webapp.pages.report.weeks import WEEK_MS, Week
 from webapp.quotas.models import LedgerEntry
 
 Browser = Callable[[User], Client]

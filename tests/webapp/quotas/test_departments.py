@@ -14,8 +14,8 @@ from webapp.accounts import queries as accounts
 from webapp.accounts import services
 from webapp.accounts.models import Department, Team, User
 from webapp.accounts.permissions import SYSTEM, Actor
-from webapp.clusters.models import Node
-from webapp.live.models import Event
+from webapp.events.models import Event
+from webapp.nodes.models import Node
 from webapp.quotas import queries, sharing, tree
 from webapp.quotas.models import Quota
 

@@ -7,8 +7,9 @@ from platform_core.errors import TrainmasterError
 from tests.webapp.conftest import Cast
 from webapp.accounts.models import Team, User
 from webapp.accounts.permissions import SYSTEM, Actor
-from webapp.live.models import Event
-from webapp.quotas import panel, services
+from webapp.events.models import Event
+from webapp.pages.teams import quota as panel
+from webapp.quotas import services
 from webapp.quotas.models import Quota
 
 ActorOf = Callable[[User], Actor]

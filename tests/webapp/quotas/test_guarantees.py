@@ -11,7 +11,7 @@ from platform_core.errors import TrainmasterError
 from tests.webapp.conftest import Cast
 from webapp.accounts.models import Team, User
 from webapp.accounts.permissions import SYSTEM
-from webapp.clusters.models import Node
+from webapp.nodes.models import Node
 from webapp.quotas import services
 from webapp.quotas.models import Quota
 

@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 from tests.webapp.conftest import Cast
 from tests.webapp.quotas.conftest import *  # noqa: F403  a quota, and slots that are held
 from webapp.accounts.models import Team, User
-from webapp.live.models import Event
+from webapp.events.models import Event
 from webapp.quotas.models import Quota
 
 QUOTAS = "/api/v1/teams/vision/quotas"

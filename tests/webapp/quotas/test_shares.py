@@ -9,7 +9,7 @@ from django.test import Client
 from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.webapp.conftest import Cast
 from webapp.accounts.models import Team, User
-from webapp.clusters.models import Node
+from webapp.nodes.models import Node
 from webapp.quotas import sharing
 from webapp.quotas.models import Quota, ShareSample
 

@@ -15,8 +15,8 @@ from trainmaster.store import open_store
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts
-from webapp.clusters.models import Node
 from webapp.deployments import services as deploying
+from webapp.nodes.models import Node
 from webapp.registry import services
 from webapp.registry.models import ModelVersion
 from webapp.rpc.wanted import wanted_states

@@ -10,7 +10,7 @@ from django.conf import LazySettings
 from platform_core.distribution.sizes import Sizes, advise, sizes_of
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
+from webapp.nodes.models import Node
 from webapp.registry import services
 from webapp.registry.models import ModelVersion
 

@@ -11,7 +11,7 @@ import grpc.aio
 from django.db import connection
 
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_grpc
-from webapp.clusters.models import Node
+from webapp.nodes.models import Node
 from webapp.rpc.database import THREADS, in_database
 from webapp.rpc.gateway import make_server
 from webapp.rpc.watching import Watcher

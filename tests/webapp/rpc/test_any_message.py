@@ -26,9 +26,9 @@ from trainmaster_wire.agent.v1 import (
     uplink_pb2_grpc,
 )
 from webapp.accounts.models import Team
-from webapp.clusters.models import Node
 from webapp.deployments.models import Deployment
 from webapp.jobs.models import Attempt, Job
+from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
 
 __all__ = ["submit", "threads_that_leave"]

@@ -35,14 +35,14 @@ from trainmaster_wire.agent.v1 import (
 )
 from webapp.accounts.models import Team, User
 from webapp.accounts.permissions import SYSTEM
-from webapp.clusters import liveness
-from webapp.clusters import services as clusters
-from webapp.clusters.models import Node, Slot
+from webapp.base.identity import now_ms
+from webapp.events.models import Event
 from webapp.experiments import metric_store
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Attempt, Job, LogChunk, Member
-from webapp.live.identity import now_ms
-from webapp.live.models import Event
+from webapp.nodes import liveness
+from webapp.nodes import services as clusters
+from webapp.nodes.models import Node, Slot
 from webapp.quotas.models import Quota
 
 __all__ = ["submit", "threads_that_leave"]

@@ -27,11 +27,11 @@ from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
 from webapp.checkpoints import services as checkpoints
-from webapp.clusters.models import Node
 from webapp.deployments import services
 from webapp.deployments.models import Deployment
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Member
+from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
 from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion

@@ -14,8 +14,8 @@ from django.db import connection, connections, transaction
 from tests.webapp.conftest import credential_of
 from tests.webapp.deployments.conftest import *  # noqa: F403  a model on its way to four nodes
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_grpc
-from webapp.clusters.models import Node
 from webapp.deployments.models import Deployment, Worker
+from webapp.nodes.models import Node
 from webapp.rpc import session
 from webapp.rpc.session import SessionServicer
 from webapp.rpc.watching import Watcher

@@ -23,9 +23,9 @@ from tests.support.replicas import another_process
 from tests.webapp.conftest import credential_of
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_grpc
 from webapp.accounts.models import Team, User
-from webapp.clusters import liveness
-from webapp.clusters.models import Node
 from webapp.jobs.models import Job
+from webapp.nodes import liveness
+from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
 from webapp.rpc import watching
 from webapp.rpc.session import SessionServicer

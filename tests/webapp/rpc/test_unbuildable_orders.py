@@ -17,9 +17,9 @@ from trainmaster_wire.agent.v1 import session_pb2
 from webapp.accounts import services as accounts
 from webapp.accounts.models import Team, TeamSecret, User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
 from webapp.jobs import services
 from webapp.jobs.models import Attempt, Job, Member
+from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
 from webapp.rpc.wanted import wanted_states
 

@@ -142,7 +142,7 @@ def test_all_of_a_dry_run_is_told_of_one_situation_that_is_loaded_and_planned_on
         with CaptureQueriesContext(connection) as made:
             told = client.post("/api/v1/training-jobs/dry-run", {**SPEC, "num_gpus": gpus}, format="json")
         assert told.json()["outcome"] == outcome
-        asked = Counter(re.sub(r"\d+", "0", one["sql"]) for one in made if "clusters_node" in one["sql"])
+        asked = Counter(re.sub(r"\d+", "0", one["sql"]) for one in made if "nodes_node" in one["sql"])
         assert asked, "the situation has nodes"
         assert max(asked.values()) == 1
         assert len(planned) == 1

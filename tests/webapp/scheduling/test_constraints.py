@@ -9,10 +9,10 @@ from tests.webapp.jobs.conftest import SPEC, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.permissions import SYSTEM
 from webapp.accounts.queries import actor_of
-from webapp.clusters import services as clusters
-from webapp.clusters.models import Node
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Attempt, Job, Member
+from webapp.nodes import services as clusters
+from webapp.nodes.models import Node
 
 Browser = Callable[[User], Client]
 

@@ -10,11 +10,11 @@ from platform_core.units import HOUR_MS
 from tests.webapp.jobs.conftest import SPEC, say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
+from webapp.base.identity import now_ms
+from webapp.events.models import Event
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Attempt, Job, Member
-from webapp.live.identity import now_ms
-from webapp.live.models import Event
+from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
 from webapp.scheduling import rounds
 from webapp.scheduling.models import Receipt, Round

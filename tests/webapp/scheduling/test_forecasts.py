@@ -15,9 +15,9 @@ from platform_core.units import HOUR_MS, MINUTE_MS
 from tests.webapp.jobs.conftest import SPEC, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
+from webapp.base.identity import now_ms
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
-from webapp.live.identity import now_ms
 from webapp.scheduling import queries as forecasts
 from webapp.scheduling.models import Prediction
 

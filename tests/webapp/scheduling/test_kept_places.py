@@ -10,11 +10,11 @@ from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
-from webapp.live import services as live
+from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
+from webapp.sockets import services as sockets
 
 Browser = Callable[[User], Client]
 Submit = Callable[..., Job]
@@ -115,7 +115,7 @@ def test_the_mark_goes_with_the_start_and_open_maps_hear_of_both(
     gang: Job, submit: Submit, browser: Browser, owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[str] = []
-    monkeypatch.setattr(live, "publish", lambda subject, data=None: heard.append(subject))
+    monkeypatch.setattr(sockets, "publish", lambda subject, data=None: heard.append(subject))
     Job.objects.filter(id=gang.id).update(wait_place=[])
     tick()
     assert "cluster" in heard

@@ -13,12 +13,12 @@ from tests.webapp.jobs.conftest import SPEC, say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.permissions import SYSTEM
 from webapp.accounts.queries import actor_of
-from webapp.clusters import services as clusters
-from webapp.clusters.models import MaintenanceWindow, Node
+from webapp.base.identity import now_ms
+from webapp.events.models import Event
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
-from webapp.live.identity import now_ms
-from webapp.live.models import Event
+from webapp.nodes import services as clusters
+from webapp.nodes.models import MaintenanceWindow, Node
 from webapp.quotas.models import Quota
 
 Browser = Callable[[User], Client]

@@ -13,10 +13,10 @@ from platform_core.units import HOUR_MS
 from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Slot
+from webapp.base.identity import now_ms
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Attempt, Job
-from webapp.live.identity import now_ms
+from webapp.nodes.models import Slot
 from webapp.quotas.models import Quota
 
 pytestmark = pytest.mark.usefixtures("cluster")

@@ -12,10 +12,10 @@ from platform_core.units import HOUR_MS
 from tests.webapp.jobs.conftest import SPEC, say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
+from webapp.base import lease
+from webapp.base.identity import now_ms
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Attempt, Job
-from webapp.live import lease
-from webapp.live.identity import now_ms
 from webapp.quotas.models import Quota
 from webapp.scheduling import rounds
 from webapp.scheduling import services as scheduling

@@ -20,11 +20,11 @@ from platform_core.jobs.job import MemberPhase
 from tests.support.databases import provide
 from tests.support.replicas import another_process
 from tests.webapp.jobs.conftest import say, state
-from webapp.clusters import liveness
-from webapp.clusters.models import Node, Slot
+from webapp.base.identity import now_ms
 from webapp.jobs.books import books
 from webapp.jobs.models import Attempt, Job, Member
-from webapp.live.identity import now_ms
+from webapp.nodes import liveness
+from webapp.nodes.models import Node, Slot
 from webapp.quotas.models import Quota
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("cluster")]

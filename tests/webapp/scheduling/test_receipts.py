@@ -15,12 +15,12 @@ from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts.models import User
 from webapp.accounts.permissions import SYSTEM
 from webapp.accounts.queries import actor_of
-from webapp.clusters import services as clusters
-from webapp.clusters.models import MaintenanceWindow, Node
+from webapp.base.identity import now_ms
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
 from webapp.jobs.services import Preemption
-from webapp.live.identity import now_ms
+from webapp.nodes import services as clusters
+from webapp.nodes.models import MaintenanceWindow, Node
 from webapp.scheduling import queries
 from webapp.scheduling.models import Receipt
 

@@ -10,12 +10,12 @@ from platform_core.jobs.job import MemberPhase
 from platform_core.scheduling.decisions import StopKind
 from platform_core.units import HOUR_MS, MINUTE_MS
 from tests.webapp.jobs.conftest import say, tick
-from webapp.clusters.models import Node
+from webapp.base.identity import now_ms
 from webapp.jobs import services as jobs
 from webapp.jobs import workload
 from webapp.jobs.models import Attempt, Job
 from webapp.jobs.services import Preemption
-from webapp.live.identity import now_ms
+from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
 from webapp.rpc import spool
 from webapp.scheduling.models import Receipt

@@ -10,15 +10,15 @@ from platform_core.units import DAY_MS, HOUR_MS
 from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts.permissions import SYSTEM
 from webapp.accounts.queries import actor_of
-from webapp.clusters import liveness
-from webapp.clusters import services as clusters
-from webapp.clusters.models import MaintenanceWindow, Node, Slot
+from webapp.base import lease
+from webapp.base.identity import now_ms
+from webapp.base.lease import Leadership
+from webapp.events.models import Event
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Attempt, Job, Member
-from webapp.live import lease
-from webapp.live.identity import now_ms
-from webapp.live.lease import Leadership
-from webapp.live.models import Event
+from webapp.nodes import liveness
+from webapp.nodes import services as clusters
+from webapp.nodes.models import MaintenanceWindow, Node, Slot
 from webapp.scheduling import services as scheduling
 from webapp.scheduling.models import Prediction, Receipt, Round
 

@@ -16,12 +16,12 @@ from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts.models import Team, User
 from webapp.accounts.permissions import SYSTEM
 from webapp.accounts.queries import actor_of
-from webapp.clusters import services as clusters
-from webapp.clusters.models import Node
+from webapp.base.identity import now_ms
 from webapp.jobs import services as jobs
 from webapp.jobs import workload
 from webapp.jobs.models import Attempt, Job
-from webapp.live.identity import now_ms
+from webapp.nodes import services as clusters
+from webapp.nodes.models import Node
 from webapp.quotas import queries as quotas
 from webapp.quotas.models import LedgerEntry, Quota
 from webapp.scheduling import what_if

@@ -8,9 +8,9 @@ from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
-from webapp.clusters import services as clusters
 from webapp.deployments.models import Deployment, Worker
-from webapp.live import services as live
+from webapp.events import services as events
+from webapp.nodes import services as clusters
 
 VERSIONS_KEPT = 2  # on a node, of each model: the newest, and the one before it to go back to
 
@@ -55,7 +55,7 @@ def pin(actor: Actor, deployment_id: str, pinned: bool) -> None:
     row.pinned = pinned
     row.save(update_fields=["pinned"])
     clusters.touch(Worker.objects.filter(deployment=row).values_list("node_id", flat=True))
-    live.record(
+    events.record(
         "DeploymentPinned" if pinned else "DeploymentUnpinned",
         f"deployment:{row.id}",
         actor=actor.name,

@@ -6,10 +6,10 @@ from platform_core.distribution.deployment import WorkerState
 from platform_core.distribution.forest import USUAL
 from platform_core.distribution.pace import Watch, look
 from platform_core.distribution.windows import Seen
-from webapp.clusters import queries as clusters
 from webapp.deployments.delivery import seating
 from webapp.deployments.models import Deployment, Worker
-from webapp.live import services as live
+from webapp.events import services as events
+from webapp.nodes import queries as clusters
 
 MEASURE_MS = 4_000  # over which rates are judged
 JITTER_MS = 250  # of what a lane gets may be missed by when it was counted
@@ -46,7 +46,7 @@ def judge(row: Deployment, now: int) -> None:
 
 
 def _tell(row: Deployment, node: str, kind: str, cause: str) -> None:
-    live.record(
+    events.record(
         kind, f"deployment:{row.id}", actor="system", team=row.team_id,
         cause=f"{clusters.with_hostnames(node)} {cause}", data={"name": str(row.model_version)},
         notify=(f"deployments:{row.team_id}",),

@@ -12,8 +12,8 @@ from platform_core.distribution.estimate import Conditions, Estimate
 from platform_core.distribution.forest import Forest
 from platform_core.distribution.planners.routes import Place
 from platform_core.errors import TrainmasterError
-from webapp.clusters import queries as clusters
 from webapp.deployments import queries
+from webapp.nodes import queries as clusters
 
 STRATEGIES = (strategies.AUTO, *strategies.NAMES)
 

@@ -11,13 +11,13 @@ from django.db import transaction
 from platform_core.distribution import deployment as core
 from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.distribution.presence import began_anew
-from webapp.clusters import queries as cluster_queries
+from webapp.base.identity import now_ms
+from webapp.base.rows import update_each
 from webapp.deployments import mapping, stepping
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.values import WorkerReport
-from webapp.live import services as live
-from webapp.live.identity import now_ms
-from webapp.live.rows import update_each
+from webapp.nodes import queries as cluster_queries
+from webapp.sockets import services as sockets
 
 _NUMBERS = (
     "bytes_done", "moved_bytes", "store_bytes", "refused_bytes", "chunks_done", "held", "rate_in", "rate_out",
@@ -44,7 +44,7 @@ def report_all(told: Sequence[tuple[str, WorkerReport]]) -> None:
             if (part := parts.get((said.deployment_id, node))) is None:
                 continue
             row, event = rows[said.deployment_id], _event(node, said, now)
-            live.publish(f"progress:{row.id}", _chunks(part, said))
+            sockets.publish(f"progress:{row.id}", _chunks(part, said))
             if said.state in _AT_WORK and began_anew(part.held, said.held):
                 _unseat(row, part.node_id, f"{part.node_id} has lost most of what it held")
             if said.retries > part.retries and said.error:

@@ -9,9 +9,9 @@ from platform_core.distribution.pace import Changes
 from platform_core.distribution.planners.routes import Place
 from platform_core.distribution.presence import silent
 from platform_core.distribution.repair import mend
-from webapp.clusters import services as cluster_services
+from webapp.base.identity import now_ms
 from webapp.deployments.models import Deployment, Worker
-from webapp.live.identity import now_ms
+from webapp.nodes import services as cluster_services
 
 GONE = frozenset({WorkerState.FAILED, WorkerState.EVICTED})  # they have nothing to pass on
 SILENT_MS = 3_000  # agents tell of a delivery under way twice a second

@@ -8,9 +8,9 @@ from platform_core.distribution.sharing import Share
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
-from webapp.clusters import services as clusters
 from webapp.deployments.models import Deployment, TeamCap, Worker
-from webapp.live import services as live
+from webapp.events import services as events
+from webapp.nodes import services as clusters
 
 PRIORITIES = range(1, 101)
 
@@ -58,7 +58,7 @@ def change(
     row.save(update_fields=["priority", "rate_cap"])
     clusters.touch(Worker.objects.filter(deployment=row).values_list("node_id", flat=True))
     cap = f"at most {row.rate_cap} bytes per second on each node" if row.rate_cap else "no cap"
-    live.record(
+    events.record(
         "DeploymentShareChanged", f"deployment:{row.id}", actor=actor.name, team=row.team_id,
         cause=f"priority {row.priority}, {cap}", data={"name": str(row.model_version)},
         notify=(f"deployments:{row.team_id}",),

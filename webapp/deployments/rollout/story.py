@@ -7,9 +7,9 @@ from platform_core.distribution.canaries import RolloutPlan
 from platform_core.distribution.rollout_checks import how_it_ended, how_the_switch_ended
 from platform_core.distribution.rollout_states import DESCRIPTION, Member, MemberState, Rollout, RolloutState
 from platform_core.units import format_duration_ms
-from webapp.clusters import queries as clusters
 from webapp.deployments.models import Deployment
-from webapp.live import services as live
+from webapp.events import services as events
+from webapp.nodes import queries as clusters
 
 _KINDS = {
     RolloutState.PROMOTING: "RolloutScheduled",
@@ -104,7 +104,7 @@ def _last_line(output: str) -> str:
 
 
 def _record(row: Deployment, kind: str, actor: str, cause: str, at_ms: int | None = None) -> None:
-    live.record(
+    events.record(
         kind, f"deployment:{row.id}", actor=clusters.with_hostnames(actor), team=row.team_id,
         cause=clusters.with_hostnames(cause), at_ms=at_ms, data={"name": str(row.model_version)},
         notify=(f"deployments:{row.team_id}",),

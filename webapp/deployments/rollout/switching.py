@@ -19,14 +19,14 @@ from platform_core.distribution.rollout_states import Member, MemberState, Rollo
 from platform_core.errors import IllegalTransition, TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
-from webapp.clusters import queries as cluster_queries
-from webapp.clusters import services as clusters
+from webapp.base.identity import now_ms
 from webapp.deployments import mapping
 from webapp.deployments.models import Deployment, Rollout, RolloutMember, Worker
 from webapp.deployments.rollout import story
 from webapp.deployments.values import ActivationReport, Manner
-from webapp.live import services as live
-from webapp.live.identity import now_ms
+from webapp.nodes import queries as cluster_queries
+from webapp.nodes import services as clusters
+from webapp.sockets import services as sockets
 
 LOST = "its node is lost"
 
@@ -307,7 +307,7 @@ def _advance(row: Deployment, events: Sequence[said.Event]) -> None:
     Rollout.objects.filter(pk=rollout.pk, version=first.version).update(**columns | {"reason": reason})
     _save([row.id for row in rows], first.members, value.members)
     clusters.touch(sorted(told))
-    live.publish(f"deployment:{row.id}")
+    sockets.publish(f"deployment:{row.id}")
 
 
 def _save(ids: Sequence[int], before: Sequence[Member], after: Sequence[Member]) -> None:

@@ -10,12 +10,12 @@ from tests.webapp.deployments.conftest import SIZE
 from tests.webapp.deployments.test_life import report
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
 from webapp.deployments import queries, services
 from webapp.deployments.delivery import keeping
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.values import Manner
-from webapp.live.queries import story
+from webapp.events.queries import story
+from webapp.nodes.models import Node
 from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion
 

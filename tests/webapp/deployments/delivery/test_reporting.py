@@ -10,11 +10,11 @@ from django.test.utils import CaptureQueriesContext
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
 from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.values import WorkerReport
-from webapp.live.queries import story
+from webapp.events.queries import story
+from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
 
 SAID = WorkerReport(

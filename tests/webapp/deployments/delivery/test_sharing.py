@@ -16,12 +16,12 @@ from tests.webapp.conftest import description
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters import services as clusters
-from webapp.clusters.models import Node
 from webapp.deployments import queries
 from webapp.deployments.delivery import sharing
 from webapp.deployments.models import Deployment, TeamCap
-from webapp.live.queries import story
+from webapp.events.queries import story
+from webapp.nodes import services as clusters
+from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
 from webapp.rpc.wanted import wanted_states
 

@@ -10,10 +10,10 @@ from tests.webapp.conftest import BOOTSTRAP, description
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters import services as clusters
-from webapp.clusters.models import Node
 from webapp.deployments import coordination, queries, services
 from webapp.deployments.models import Deployment, Worker
+from webapp.nodes import services as clusters
+from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
 
 CHUNKS = 3  # of the model: two of 4 MiB, one of 2

@@ -11,16 +11,16 @@ from django.test.utils import CaptureQueriesContext
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
+from webapp.base.identity import now_ms
 from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, TeamCap, Worker
-from webapp.deployments.pages import views
-from webapp.deployments.pages.numbers import numbers
-from webapp.deployments.pages.presentation import answer, counts
 from webapp.deployments.values import Manner, RolloutWish, WorkerReport
-from webapp.live import services as live
-from webapp.live.identity import now_ms
-from webapp.live.services import Happening
+from webapp.events import services as events
+from webapp.events.services import Happening
+from webapp.nodes.models import Node
+from webapp.pages.deployments import views
+from webapp.pages.deployments.numbers import numbers
+from webapp.pages.deployments.presentation import answer, counts
 from webapp.registry.models import ModelVersion
 
 Browser = Callable[[User], Client]
@@ -147,7 +147,7 @@ def test_of_many_nodes_the_story_keeps_what_is_not_routine(
     assert f"/audit/?subject={deployment.id}" in many
     monkeypatch.setattr(views, "WORKERS_SHOWN", 50)
     lines = [Happening("DeploymentPinned", f"deployment:{deployment.id}", "bob", "vision", "", None, {})] * 3
-    live.record_all(lines)
+    events.record_all(lines)
     monkeypatch.setattr(views, "EVENTS_SHOWN", 2)
     few = page_of(deployment, client).partition('id="events"')[2]
     assert (few.count('data-key="event-'), "All of it in the audit log" in few) == (2, True)
@@ -158,7 +158,7 @@ def test_the_waterfall_says_of_how_many_it_shows_the_last(
 ) -> None:
     client = browser(owner)
     assert "the last 4 of 4" not in page_of(all_complete, client)
-    monkeypatch.setattr("webapp.deployments.pages.movement.LINES", 3)
+    monkeypatch.setattr("webapp.pages.deployments.movement.LINES", 3)
     assert "the last 3 of 4" in page_of(all_complete, client)
 
 
@@ -184,8 +184,8 @@ def test_a_fragment_pays_for_what_it_shows(
         with CaptureQueriesContext(connection) as asked:
             client.get(f"/deployments/{row.id}/?block={block}", headers={"HX-Request": "true"})
         sql = " ".join(query["sql"] for query in asked.captured_queries)
-        return {table for table in ("live_event", "deployments_rolloutmember") if f'FROM "{table}"' in sql}
+        return {table for table in ("events_event", "deployments_rolloutmember") if f'FROM "{table}"' in sql}
 
     assert tables("workers") == set()
-    assert tables("events") == {"live_event"}
+    assert tables("events") == {"events_event"}
     assert tables("rollout") == {"deployments_rolloutmember"}

@@ -10,11 +10,11 @@ from rest_framework.test import APIClient
 
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import User
-from webapp.clusters import liveness
-from webapp.clusters.models import Node
-from webapp.clusters.values import Telemetry
+from webapp.base.identity import now_ms
 from webapp.deployments.models import Deployment
-from webapp.live.identity import now_ms
+from webapp.nodes import liveness
+from webapp.nodes.models import Node
+from webapp.nodes.values import Telemetry
 from webapp.registry.models import ModelVersion
 
 Browser = Callable[[User], Client]

@@ -12,12 +12,12 @@ from django.test.utils import CaptureQueriesContext
 
 from tests.webapp.conftest import Cast
 from webapp.accounts.models import User
-from webapp.clusters.models import Node
+from webapp.base.identity import now_ms
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.pages import history
-from webapp.deployments.pages.history import DAY_MS, Question
-from webapp.live import services as live
-from webapp.live.identity import now_ms
+from webapp.events import services as events
+from webapp.nodes.models import Node
+from webapp.pages.deployments import history
+from webapp.pages.deployments.history import DAY_MS, Question
 from webapp.registry.models import ModelVersion
 
 SIZE = 10 * 2**20
@@ -64,7 +64,7 @@ def test_it_tells_what_each_cost_and_all_together(
     ended(days=3)
     ended(days=2, took_ms=2000, store=2 * SIZE)
     failed = ended(days=1, state="failed")
-    live.record("WorkerFailed", f"deployment:{failed.id}", actor="system", team="vision")
+    events.record("WorkerFailed", f"deployment:{failed.id}", actor="system", team="vision")
     with CaptureQueriesContext(connection) as asked:
         text = page(browser, owner)
     assert not [query["sql"] for query in asked if "deployments_worker" in query["sql"]], (

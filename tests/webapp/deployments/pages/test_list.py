@@ -10,11 +10,11 @@ from django.test.utils import CaptureQueriesContext
 from platform_core.distribution.progress import progress
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
 from webapp.deployments import queries, services
 from webapp.deployments.mapping import deployment_value
 from webapp.deployments.models import Deployment, RolloutMember, Worker
 from webapp.deployments.values import Manner, RolloutWish
+from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
 
 STATES = ("complete", "failed", "evicted", "receiving")

@@ -12,14 +12,14 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
+from webapp.base.identity import now_ms
 from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.pages.numbers import numbers
 from webapp.deployments.values import Manner, WorkerReport
-from webapp.live import outbox
-from webapp.live.identity import now_ms
+from webapp.nodes.models import Node
+from webapp.pages.deployments.numbers import numbers
 from webapp.registry.models import ModelVersion
+from webapp.sockets import outbox
 
 SAID = WorkerReport(
     deployment_id="", state="receiving", bytes_done=10, bytes_total=SIZE, chunks_done=b"", rate_in=1e6, rate_out=0,

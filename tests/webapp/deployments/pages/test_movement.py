@@ -4,7 +4,7 @@ import base64
 from types import SimpleNamespace
 from typing import Any
 
-from webapp.deployments.pages import movement
+from webapp.pages.deployments import movement
 
 
 def worker(name: str, **changes: Any) -> Any:

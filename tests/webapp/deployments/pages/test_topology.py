@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.webapp.deployments.pages.test_movement import worker
-from webapp.deployments.pages import topology
+from webapp.pages.deployments import topology
 
 
 def three() -> list[Any]:

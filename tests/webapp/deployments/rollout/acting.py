@@ -6,10 +6,10 @@ from platform_core.distribution.manifest import ManifestBuilder
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts
-from webapp.clusters.models import Node
 from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, Rollout
 from webapp.deployments.values import ActivationReport, ActivationWanted, RolloutWish, WorkerReport
+from webapp.nodes.models import Node
 from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion
 

@@ -7,10 +7,10 @@ import pytest
 from tests.webapp.deployments.rollout.acting import CHECKED, Agents, new_version, rounds, state
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
 from webapp.deployments import services
 from webapp.deployments.models import Deployment
 from webapp.deployments.values import Manner, RolloutWish
+from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
 
 

@@ -9,9 +9,9 @@ from rest_framework.test import APIClient
 from tests.webapp.deployments.rollout.acting import Agents, rounds
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
 from webapp.deployments.models import Deployment, Rollout
 from webapp.deployments.rollout import switching
+from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
 
 

@@ -8,13 +8,13 @@ import pytest
 from tests.webapp.deployments.rollout.acting import SIZE, WATCHED, Agents, rounds, state
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
 from webapp.deployments import coordination, services
 from webapp.deployments.models import Deployment, Rollout, RolloutMember, Worker
 from webapp.deployments.rollout import switching
 from webapp.deployments.rollout.story import clock
 from webapp.deployments.values import RolloutWish, WorkerReport
-from webapp.live.queries import story
+from webapp.events.queries import story
+from webapp.nodes.models import Node
 
 
 @pytest.mark.parametrize("gone", [False, True])

@@ -10,13 +10,13 @@ from platform_core.errors import IllegalTransition, TrainmasterError
 from tests.webapp.deployments.rollout.acting import SIZE, WATCHED, Agents, new_version, rounds, state
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.clusters.models import Node
+from webapp.base import lease
 from webapp.deployments import coordination, queries, services
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
 from webapp.deployments.rollout import switching
 from webapp.deployments.values import Manner, RolloutWish, WorkerReport
-from webapp.live import lease
-from webapp.live.queries import story
+from webapp.events.queries import story
+from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
 
 

@@ -1,0 +1,65 @@
+"""Events are written here and nowhere else; whoever watches their subject hears of them after the commit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from webapp.base.identity import now_ms
+from webapp.events.models import Event
+from webapp.sockets import services as sockets
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """What `record` takes, as a value, for those who append many."""
+
+    kind: str
+    subject: str
+    actor: str
+    team: str = ""
+    cause: str = ""
+    at_ms: int | None = None  # now
+    data: Mapping[str, Any] = field(default_factory=dict)
+    notify: tuple[str, ...] = ()
+
+
+def record(
+    kind: str,
+    subject: str,
+    *,
+    actor: str,
+    team: str = "",
+    cause: str = "",
+    at_ms: int | None = None,
+    data: Mapping[str, Any] | None = None,
+    notify: tuple[str, ...] = (),
+) -> Event:
+    """Append one event to the story of `subject` ("job:<id>") inside the caller's transaction.
+
+    After the commit the subject itself, the audit log and every subject in `notify` are told that something changed.
+    """
+    return record_all([Happening(kind, subject, actor, team, cause, at_ms, data or {}, notify)])[0]
+
+
+def record_all(happenings: Sequence[Happening]) -> list[Event]:
+    """Append many in this order, in one statement."""
+    now = now_ms()
+    events = Event.objects.bulk_create([_event(each, now) for each in happenings])
+    subjects = (name for each in happenings for name in (each.subject, "audit", *each.notify))
+    for name in dict.fromkeys(subjects):
+        sockets.publish(name)
+    return events
+
+
+def _event(happening: Happening, now: int) -> Event:
+    kind, _, subject_id = happening.subject.partition(":")
+    return Event(
+        subject_kind=kind,
+        subject_id=subject_id,
+        kind=happening.kind,
+        at_ms=now if happening.at_ms is None else happening.at_ms,
+        actor=happening.actor,
+        cause=happening.cause,
+        team=happening.team,
+        data=dict(happening.data),
+    )

@@ -1,0 +1,165 @@
+"""Who was heard when, in Redis: a heartbeat costs one round trip there and nothing in the database.
+
+Keys: `cluster:seen` (sorted set, node → ms), `cluster:telemetry:<node>` (JSON, expires), `cluster:full` (set of nodes
+whose disk is full), `cluster:ear` (since when, and when last, a gateway was there to hear anybody). Channel
+`wanted:<node>` carries hints to the node's gateway.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import redis
+import redis.asyncio
+from django.conf import settings
+
+from platform_core.cluster.health import is_disk_full
+from webapp.base.identity import now_ms
+from webapp.nodes.values import SlotTelemetry, Telemetry
+
+SEEN = "cluster:seen"
+EAR = "cluster:ear"
+FULL = "cluster:full"
+TELEMETRY_SECONDS = 120  # older numbers say nothing about now
+EAR_GAP_MS = 15_000  # a gateway that did not say it listens for this long was away
+
+
+def channel(node_id: str) -> str:
+    return f"wanted:{node_id}"
+
+
+def _telemetry_key(node_id: str) -> str:
+    return f"cluster:telemetry:{node_id}"
+
+
+@cache
+def client() -> "redis.Redis":
+    return redis.Redis.from_url(settings.REDIS_URL)
+
+
+class Recorder:
+    """Writes heartbeats as they come. What arrives while one write is under way goes together into the next.
+
+    One for each event loop; not for threads.
+    """
+
+    def __init__(self) -> None:
+        self._redis = redis.asyncio.from_url(settings.REDIS_URL)
+        self._waiting: dict[str, Telemetry] = {}
+        self._next: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()
+
+    async def heard(self, node_id: str, telemetry: Telemetry) -> None:
+        """Returns when it is kept; raises what Redis raised."""
+        self._waiting[node_id] = telemetry
+        if self._next is None:
+            self._next = asyncio.create_task(self._write())
+        # Shielded: a session that ends must not cancel the write of all the others.
+        await asyncio.shield(self._next)
+
+    async def _write(self) -> None:
+        async with self._writing:
+            beats, self._waiting, self._next = self._waiting, {}, None
+            pipe = self._redis.pipeline(transaction=False)
+            moment = now_ms()
+            pipe.zadd(SEEN, dict.fromkeys(beats, moment))
+            for node_id, telemetry in beats.items():
+                pipe.set(_telemetry_key(node_id), _to_json(telemetry), ex=TELEMETRY_SECONDS)
+            _note_disks(pipe, beats)
+            await pipe.execute()
+
+
+_RECORDERS: WeakKeyDictionary[asyncio.AbstractEventLoop, Recorder] = WeakKeyDictionary()
+
+
+def recorder() -> Recorder:
+    loop = asyncio.get_running_loop()
+    if loop not in _RECORDERS:
+        _RECORDERS[loop] = Recorder()
+    return _RECORDERS[loop]
+
+
+def saw(node_id: str, moment_ms: int) -> None:
+    client().zadd(SEEN, {node_id: moment_ms})
+
+
+def heard(node_id: str, telemetry: Telemetry, moment_ms: int) -> None:
+    """One heartbeat, for those who have no event loop."""
+    pipe = client().pipeline(transaction=False)
+    pipe.zadd(SEEN, {node_id: moment_ms})
+    pipe.set(_telemetry_key(node_id), _to_json(telemetry), ex=TELEMETRY_SECONDS)
+    _note_disks(pipe, {node_id: telemetry})
+    pipe.execute()
+
+
+def _note_disks(pipe: Any, beats: Mapping[str, Telemetry]) -> None:
+    """Two commands for all: the scheduler asks for the full ones alone, not for the telemetry of every node."""
+    full = [node_id for node_id, telemetry in beats.items() if is_disk_full(telemetry.disk_free_bytes)]
+    roomy = [node_id for node_id in beats if node_id not in full]
+    if full:
+        pipe.sadd(FULL, *full)
+    if roomy:
+        pipe.srem(FULL, *roomy)
+
+
+def full_disks() -> frozenset[str]:
+    names: Any = client().smembers(FULL)
+    return frozenset(name.decode() for name in names)
+
+
+def last_seen() -> dict[str, int]:
+    pairs: Any = client().zrange(SEEN, 0, -1, withscores=True)
+    return {name.decode(): int(at_ms) for name, at_ms in pairs}
+
+
+def seen(node_ids: Sequence[str]) -> dict[str, int]:
+    if not node_ids:
+        return {}
+    scores = client().zmscore(SEEN, list(node_ids))
+    return {node: int(at_ms) for node, at_ms in zip(node_ids, scores, strict=True) if at_ms is not None}
+
+
+def telemetry(node_ids: Sequence[str]) -> dict[str, Telemetry]:
+    if not node_ids:
+        return {}
+    texts: Any = client().mget([_telemetry_key(node) for node in node_ids])
+    return {node: _from_json(text) for node, text in zip(node_ids, texts, strict=True) if text}
+
+
+def listening(moment_ms: int) -> None:
+    """Said by every gateway every few seconds. After a gap, silence counts from now: nobody was heard."""
+    last = client().hget(EAR, "last")
+    values: Any = {"last": moment_ms}
+    if last is None or moment_ms - int(last) > EAR_GAP_MS:
+        values["since"] = moment_ms
+    client().hset(EAR, mapping=values)  # both at once: a sweep in between would count the silence of the gap
+
+
+def heard_since(moment_ms: int) -> int | None:
+    """Since when nodes could be heard without a gap; None while no gateway listens; 0 if none ever said so."""
+    values = client().hgetall(EAR)
+    if not values:
+        return 0
+    if moment_ms - int(values[b"last"]) > EAR_GAP_MS:
+        return None
+    return int(values[b"since"])
+
+
+def hint(node_ids: Iterable[str]) -> None:
+    pipe = client().pipeline(transaction=False)
+    for node_id in node_ids:
+        pipe.publish(channel(node_id), "")
+    pipe.execute()
+
+
+def _to_json(telemetry: Telemetry) -> str:
+    return json.dumps(asdict(telemetry), separators=(",", ":"))
+
+
+def _from_json(text: bytes) -> Telemetry:
+    values: dict[str, Any] = json.loads(text)
+    return Telemetry(**{**values, "slots": tuple(SlotTelemetry(**slot) for slot in values["slots"])})

@@ -1,0 +1,266 @@
+"""Signing in and out, the settings of a person, and the forms of the team page."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings as platform
+from django.contrib import messages
+from django.contrib.auth import login as begin_session
+from django.contrib.auth import logout as end_session
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.forms import PasswordChangeForm
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render, resolve_url
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from platform_core.errors import TrainmasterError
+from webapp.accounts import origin, permissions, queries, services, tokens
+from webapp.accounts.models import Role, Scope
+from webapp.base.identity import now_ms
+from webapp.pages.accounts.forms import (
+    LoginForm,
+    MailForm,
+    MemberForm,
+    ProfileForm,
+    RoleForm,
+    SecretForm,
+    TokenForm,
+    problems,
+)
+from webapp.pages.teams import detail as team_page
+from webapp.sockets import services as sockets
+
+
+@never_cache
+@sensitive_post_parameters()
+@require_http_methods(["GET", "HEAD", "POST"])
+def login(request: HttpRequest) -> HttpResponse:
+    onward = _safe_next(request)
+    if request.user.is_authenticated:
+        return redirect(onward or resolve_url("monitoring:overview"))
+    form = LoginForm(request.POST or None)
+    status = 200
+    if request.method == "POST" and form.is_valid():
+        try:
+            user = services.check_login(request, form.cleaned_data["username"], form.cleaned_data["password"])
+        except TrainmasterError as error:
+            form.add_error(None, error.sentence)
+            status = error.kind.http
+        else:
+            if user is not None:
+                begin_session(request, user)
+                response = redirect(onward or resolve_url("monitoring:overview"))
+                origin.remember_device(response, user.username)
+                return response
+            form.add_error(None, "No account has this username and password. Passwords are case-sensitive.")
+            status = 422
+    return render(request, "login.html", {"form": form, "next": onward}, status=status)
+
+
+def _safe_next(request: HttpRequest) -> str:
+    onward = request.POST.get("next") or request.GET.get("next") or ""
+    safe = url_has_allowed_host_and_scheme(onward, {request.get_host()}, require_https=request.is_secure())
+    return onward if safe else ""
+
+
+@login_required
+@require_safe
+def admin_login(request: HttpRequest) -> HttpResponse:
+    """The operators' admin has no login of its own: there is one place to guess, and it counts."""
+    permissions.require(queries.actor_of(request), "platform.manage")
+    return redirect(_safe_next(request) or "admin:index")
+
+
+@require_POST
+def logout(request: HttpRequest) -> HttpResponse:
+    person = request.user.pk
+    end_session(request)
+    sockets.publish(f"person:{person}")
+    return redirect("accounts:login")
+
+
+@never_cache
+@login_required
+@require_safe
+def settings(request: HttpRequest) -> HttpResponse:
+    return _settings(request)
+
+
+def _settings(
+    request: HttpRequest,
+    *,
+    new_token: str = "",
+    refused: Mapping[str, str] | None = None,
+    opened: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    actor = queries.actor_of(request)
+    user = queries.user(actor.username)
+    teams = queries.teams(None if actor.is_admin else actor.teams)
+    now = now_ms()
+    context = {
+        "profile": {name: getattr(user, name) for name in ("username", "first_name", "last_name", "email")},
+        "mail": {"wanted": MailForm(instance=user).initial, "server": bool(platform.MAIL_URL)},
+        "teams": [
+            {"slug": team.slug, "name": team.name, "role": str(actor.roles.get(team.slug, "admin"))}
+            for team in teams
+        ],
+        "tokens": [
+            {
+                "id": token.id,
+                "name": token.name,
+                "prefix": token.prefix,
+                "team": token.team,
+                "scope": token.scope,
+                "created_ms": token.created_ms,
+                "expires_ms": token.expires_ms,
+                "used_ms": token.last_used_ms,
+                "state": "active" if token.expires_ms > now else "expired",
+            }
+            for token in queries.tokens(actor.username)
+        ],
+        "may_make_admin_tokens": permissions.may(actor, "token.create_admin"),
+        "new_token": new_token,
+        "problems": dict(refused or {}),
+        "values": request.POST,
+        "opened": opened,
+    }
+    return render(request, "settings.html", context, status=status)
+
+
+@login_required
+@require_POST
+def profile(request: HttpRequest) -> HttpResponse:
+    form = ProfileForm(request.POST)
+    if not form.is_valid():
+        return _settings(request, refused=problems(form), opened="profile", status=422)
+    services.change_profile(queries.actor_of(request), **form.cleaned_data)
+    messages.success(request, "Profile saved.")
+    return redirect("accounts:settings")
+
+
+@login_required
+@require_POST
+def mail(request: HttpRequest) -> HttpResponse:
+    form = MailForm(request.POST)
+    form.full_clean()  # a box that is not ticked is not sent: nothing can be wrong with it
+    services.choose_mail(queries.actor_of(request), **form.cleaned_data)
+    messages.success(request, "Your choice of mail is saved.")
+    return redirect("accounts:settings")
+
+
+@sensitive_post_parameters()
+@login_required
+@require_POST
+def password(request: HttpRequest) -> HttpResponse:
+    actor = queries.actor_of(request)
+    form = PasswordChangeForm(queries.user(actor.username), request.POST)
+    try:
+        services.check_password(actor, request.POST.get("old_password", ""))
+    except TrainmasterError as error:
+        return _settings(
+            request, refused={"old_password": error.sentence}, opened="password", status=error.kind.http
+        )
+    if not form.is_valid():
+        return _settings(request, refused=problems(form), opened="password", status=422)
+    user = services.change_password(actor, actor.username, form.cleaned_data["new_password1"])
+    update_session_auth_hash(request, user)
+    messages.success(request, "Password changed. Your other sessions have ended.")
+    return redirect("accounts:settings")
+
+
+@never_cache
+@login_required
+@require_POST
+def token_create(request: HttpRequest) -> HttpResponse:
+    """Answers with the page itself, not a redirect: the token's text is shown this once and kept nowhere."""
+    form = TokenForm(request.POST)
+    if not form.is_valid():
+        return _settings(request, refused=problems(form), opened="token", status=422)
+    actor, name, days = queries.actor_of(request), form.cleaned_data["name"], form.cleaned_data["days"]
+    if form.cleaned_data["scope"] == Scope.ADMIN:
+        made = tokens.create_admin_token(actor, name, days)
+    else:
+        made = tokens.create_token(actor, form.cleaned_data["team"], name, days)
+    return _settings(request, new_token=made.text)
+
+
+@login_required
+@require_POST
+def token_revoke(request: HttpRequest, token_id: int) -> HttpResponse:
+    tokens.revoke_token(queries.actor_of(request), token_id)
+    messages.success(request, "Token revoked.")
+    return redirect("accounts:settings")
+
+
+@login_required
+@require_safe
+def team(request: HttpRequest, slug: str) -> HttpResponse:
+    return team_page.show(request, slug)
+
+
+@login_required
+@require_POST
+def member_add(request: HttpRequest, slug: str) -> HttpResponse:
+    def add() -> None:
+        form = _checked(MemberForm(request.POST))
+        services.set_role(queries.actor_of(request), slug, form["username"], Role(form["role"]))
+
+    return team_page.act(request, slug, add, f"{request.POST.get('username', '')} is in the team.")
+
+
+@login_required
+@require_POST
+def member_role(request: HttpRequest, slug: str, user_id: int) -> HttpResponse:
+    def change() -> None:
+        form = _checked(RoleForm(request.POST))
+        services.set_role(queries.actor_of(request), slug, _member(slug, user_id), Role(form["role"]))
+
+    return team_page.act(request, slug, change, "Role changed.")
+
+
+@login_required
+@require_POST
+def member_remove(request: HttpRequest, slug: str, user_id: int) -> HttpResponse:
+    def remove() -> None:
+        services.remove_member(queries.actor_of(request), slug, _member(slug, user_id))
+
+    return team_page.act(request, slug, remove, "Removed from the team.")
+
+
+@sensitive_post_parameters("value")
+@login_required
+@require_POST
+def secret_set(request: HttpRequest, slug: str) -> HttpResponse:
+    def keep() -> None:
+        form = _checked(SecretForm(request.POST))
+        services.set_secret(queries.actor_of(request), slug, form["name"], form["value"])
+
+    return team_page.act(request, slug, keep, f"Secret {request.POST.get('name', '')} is set.")
+
+
+@login_required
+@require_POST
+def secret_delete(request: HttpRequest, slug: str, name: str) -> HttpResponse:
+    def delete() -> None:
+        services.delete_secret(queries.actor_of(request), slug, name)
+
+    return team_page.act(request, slug, delete, f"Secret {name} is deleted.")
+
+
+def _checked(form: Any) -> dict[str, Any]:
+    if not form.is_valid():
+        raise TrainmasterError("request_invalid", " ".join(problems(form).values()))
+    return dict(form.cleaned_data)
+
+
+def _member(slug: str, user_id: int) -> str:
+    """The username of the person of that number. Whoever may change the team's members sees them all."""
+    for member in queries.members(slug):
+        if member.user_id == user_id:
+            return member.username
+    raise TrainmasterError("not_found", what=f"member of {slug} of that number")

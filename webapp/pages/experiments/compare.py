@@ -1,0 +1,245 @@
+"""Runs side by side: what differs, how it went, what it cost."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from platform_core.experiments.comparison import (
+    MISSING,
+    Reported,
+    best_of,
+    compared_metrics,
+    differences,
+    direction,
+    flatten,
+    headline,
+    judged,
+    rule_of,
+)
+from platform_core.jobs.states import WAITING
+from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars, format_number
+from webapp.experiments import queries
+from webapp.experiments.models import Run
+from webapp.pages.experiments import charts
+from webapp.quotas import queries as quotas
+from webapp.quotas.queries import JobCost
+
+# lineage that says how a run was made; what only tells runs apart by accident stays out
+_LINEAGE = (
+    "code", "dataset", "purpose", "seed", "command", "git_commit", "hardware", "resume_from", "reported_packages",
+    "reported_hardware", "reported_python",
+)  # fmt: skip
+
+
+def config(run: Run) -> dict[str, Any]:
+    lineage = {
+        name.removeprefix("reported_"): run.lineage[name] for name in _LINEAGE if run.lineage.get(name)
+    }
+    spec = run.job.spec
+    resources = {name: spec[name] for name in ("gpu_type", "priority", "preemptible", "environment")}
+    return {**run.parameters, **lineage, **resources}
+
+
+def differing_names(runs: Sequence[Run]) -> list[str]:
+    """A run that never told a setting, having failed before it could, does not make the setting differ."""
+    told = (
+        (difference.name, [value for value in difference.values if value is not MISSING])
+        for difference in differences([config(run) for run in runs])
+    )
+    names = [name for name, values in told if any(value != values[0] for value in values)]
+    parameters = {name for run in runs for name in flatten(run.parameters)}
+    return sorted(names, key=lambda name: (name not in parameters, name))
+
+
+def _text(value: object) -> str:
+    if value is MISSING:
+        return "–"
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def run_lines(
+    runs: Sequence[Run], params: Sequence[str], metrics: Sequence[str], now_ms: int
+) -> list[dict[str, Any]]:
+    """An experiment's table, in the order of the runs."""
+    costs = quotas.costs_of_jobs([run.id for run in runs], now_ms)
+    losses = charts.sparks(runs)
+    columns = [_column(runs, key) for key in metrics]
+    return [
+        {
+            **_line(run, params, costs.get(run.id)),
+            "metrics": [column[place] for column in columns],
+            "losses": losses.get(run.id, []),
+        }
+        for place, run in enumerate(runs)
+    ]
+
+
+def _line(run: Run, params: Sequence[str], cost: JobCost | None) -> dict[str, Any]:
+    flat = flatten(config(run))
+    ended = run.job.finished_ms
+    return {
+        "id": run.id,
+        "name": run.job.name,
+        "state": run.job.state,
+        "user": run.job.user.username,
+        "started_ms": run.job.started_ms,
+        "elapsed_ms": ended - run.job.started_ms if ended and run.job.started_ms else None,
+        "params": [_text(flat.get(name, MISSING)) for name in params],
+        "gpu_ms": cost.gpu_ms if cost else 0,
+        "micro_dollars": cost.micro_dollars if cost else 0,
+        "tags": run.tags,
+    }
+
+
+def _column(runs: Sequence[Run], key: str) -> list[dict[str, Any]]:
+    values = [value_of(run, key) for run in runs]
+    best = best_of(key, values)
+    return [{"value": value, "best": best is not None and value == values[best]} for value in values]
+
+
+def reported(run: Run) -> dict[str, Reported]:
+    return {key: Reported(told["value"], told["min"], told["max"]) for key, told in run.summary.items()}
+
+
+def value_of(run: Run, key: str) -> float | None:
+    """The value by which the run is judged, see `rule_of`."""
+    found = reported(run).get(key)
+    return None if found is None else judged(key, found)
+
+
+def sort_key(metric: str, value: float | None) -> tuple[bool, float]:
+    """Best first, or the greatest where the name does not say; runs without the metric last."""
+    return (value is None, 0.0 if value is None else value if direction(metric) < 0 else -value)
+
+
+def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    """The context of the compare page; the query says how the curves are drawn."""
+    metrics = charts.names(runs)
+    drawing = charts.Drawing(
+        x="time" if query.get("x") == "time" else "step",
+        weight=_weight(query.get("smooth", "")),
+        scale="log" if query.get("scale") == "log" else "linear",
+    )
+    chosen = query.get("metric", "") if query.get("metric") in metrics else ""
+    shown = [chosen] if chosen else _hero_first(metrics)[: charts.MOST_CHARTS]
+    configs = [config(run) for run in runs]
+    found = differences(configs)
+    every = query.get("all") == "1"
+    names = sorted({name for one in configs for name in flatten(one)})
+    rows = {difference.name: difference.values for difference in found}
+    flat = [flatten(one) for one in configs]
+    listed = names if every else [name for name in names if name in rows]
+    rank_by = chosen or headline(metrics)
+    return {
+        "runs": [
+            {
+                "id": run.id,
+                "name": run.job.name,
+                "mark": f"c{index % 5 + 1}",
+                "state": run.job.state,
+                "user": run.job.user.username,
+            }
+            for index, run in enumerate(runs)
+        ],
+        "sentence": _sentence(runs, [difference.name for difference in found]),
+        "options": {"x": drawing.x, "smooth": drawing.weight, "scale": drawing.scale, "metric": chosen},
+        "metrics": metrics,
+        "choices": _choices(runs),
+        "charts": charts.of_runs(runs, shown, drawing),
+        "not_drawn": charts.elsewhere(runs, [key for key in metrics if key not in shown]),
+        "differences": [
+            {
+                "name": name,
+                "values": [{"text": _text(one.get(name, MISSING)), "differs": name in rows} for one in flat],
+            }
+            for name in listed
+        ],
+        "same": len(names) - len(rows),
+        "finals": [
+            {
+                "name": metric.name,
+                "rule": metric.rule,
+                "values": [
+                    {"value": value, "best": index == metric.best}
+                    for index, value in enumerate(metric.values)
+                ],
+            }
+            for metric in compared_metrics([reported(run) for run in runs])
+        ],
+        "totals": _totals(runs, now_ms),
+        "ranking": _ranking(runs, rank_by, now_ms),
+        "ranked_by": f"{rule_of(rank_by)} {rank_by}" if rank_by else "",
+    }
+
+
+def _hero_first(metrics: Sequence[str]) -> list[str]:
+    """The metric that the runs are judged by is the large chart."""
+    hero = headline(metrics)
+    return sorted(metrics, key=lambda key: key != hero)
+
+
+def _weight(text: str) -> float:
+    try:
+        return min(0.99, max(0.0, float(text)))
+    except ValueError:
+        return 0.0
+
+
+def _sentence(runs: Sequence[Run], names: Sequence[str]) -> str:
+    if len(runs) < 2:
+        return "Choose two runs or more; what differs between them then stands here."
+    if not names:
+        return "These runs were made alike in everything that is recorded."
+    rest = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return f"What differs: {', '.join(name.replace('_', ' ') for name in names[:6])}{rest}. All else is the same."
+
+
+def _choices(runs: Sequence[Run]) -> list[dict[str, str]]:
+    """Other runs of the same experiments, to add."""
+    chosen = {run.id for run in runs}
+    others = [
+        run for experiment in sorted({run.experiment_id for run in runs}) for run in queries.runs(experiment)
+    ]
+    return [{"id": run.id, "name": run.job.name} for run in others if run.id not in chosen][:50]
+
+
+def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
+    costs = quotas.costs_of_jobs([run.id for run in runs], now_ms)
+    held = [
+        (costs[run.id].gpu_ms, costs[run.id].micro_dollars) if run.id in costs else (0, 0) for run in runs
+    ]
+    walls = [
+        (run.job.finished_ms or now_ms) - run.job.started_ms
+        if run.job.started_ms and run.job.state not in WAITING
+        else None
+        for run in runs
+    ]
+    return [
+        {
+            "name": "wall time",
+            "values": ["–" if wall is None else format_duration_ms(wall) for wall in walls],
+        },
+        {"name": "GPU-hours", "values": [format_number(gpu_ms / HOUR_MS) for gpu_ms, _ in held]},
+        {"name": "cost", "values": [format_micro_dollars(dollars) for _, dollars in held]},
+    ]
+
+
+def ranked(runs: Sequence[Run], key: str) -> list[tuple[float, Run]]:
+    """The runs that have reported this metric with the value that counts, best first."""
+    having = [(value, run) for run in runs if (value := value_of(run, key)) is not None]
+    return sorted(having, key=lambda each: (sort_key(key, each[0]), each[1].id))
+
+
+def _ranking(runs: Sequence[Run], key: str, now_ms: int) -> list[dict[str, str]]:
+    """Best result first, with what it took."""
+    having = ranked(runs, key)
+    costs = quotas.costs_of_jobs([run.id for _, run in having], now_ms)
+    lines = []
+    for value, run in having:
+        told = f"{value:.4g}"
+        if run.id in costs:
+            cost = costs[run.id]
+            told += f" · {cost.gpu_ms / HOUR_MS:.3g} GPU-h · {format_micro_dollars(cost.micro_dollars)}"
+        lines.append({"name": run.job.name, "value": told})
+    return lines

@@ -1,0 +1,164 @@
+"""The pages of experiments: the list, one experiment's runs, and the comparison of any runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils.cache import get_conditional_response
+from django.views.decorators.gzip import gzip_page
+from django.views.decorators.http import require_GET
+
+from platform_core.errors import TrainmasterError
+from platform_core.experiments.comparison import headline, rule_of
+from platform_core.jobs.states import ACTIVE, WAITING
+from platform_core.units import plural
+from webapp.accounts import permissions
+from webapp.accounts.queries import actor_of
+from webapp.accounts.queries import teams as team_views
+from webapp.base.identity import now_ms
+from webapp.experiments import queries
+from webapp.experiments.models import Experiment, Run
+from webapp.pages import fragments
+from webapp.pages.experiments import charts
+from webapp.pages.experiments import compare as comparing
+from webapp.quotas import queries as quotas
+from webapp.quotas.queries import JobCost
+
+PAGE = 30
+MOST_RUNS = 20  # compared at once
+
+
+@login_required
+@require_GET
+def experiment_list(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    filters = {name: request.GET.get(name, "") for name in ("q", "team")}
+    found = queries.visible(actor.sees)
+    if filters["q"]:
+        found = found.filter(name__icontains=filters["q"])
+    if filters["team"]:
+        found = found.filter(team=filters["team"])
+    page = Paginator(found, PAGE).get_page(request.GET.get("after") or request.GET.get("before") or "1")
+    teams = [view.slug for view in team_views(actor.sees)]
+    context = {
+        "subjects": " ".join(f"jobs:{slug}" for slug in teams),
+        "filters": filters,
+        "filtered": any(filters.values()),
+        "teams": teams,
+        "experiments": _lines(list(page)),
+        "pager": {
+            "next": page.next_page_number() if page.has_next() else "",
+            "previous": page.previous_page_number() if page.has_previous() else "",
+        },
+    }
+    return fragments.render(request, "experiments.html", context)
+
+
+def _lines(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
+    runs = queries.outcomes([experiment.id for experiment in experiments])
+    costs = quotas.costs_of_jobs([run.id for of_one in runs.values() for run in of_one], now_ms())
+    return [_line(experiment, runs.get(experiment.id, []), costs) for experiment in experiments]
+
+
+def _line(experiment: Experiment, runs: Sequence[Run], all_costs: Mapping[str, JobCost]) -> dict[str, Any]:
+    costs = [all_costs[run.id] for run in runs if run.id in all_costs]
+    return {
+        "id": experiment.id,
+        "name": experiment.name,
+        "team": experiment.team_id,
+        "runs": len(runs),
+        "running": sum(run.job.state in ACTIVE for run in runs),
+        "best": _best(runs),
+        "micro_dollars": sum(cost.micro_dollars for cost in costs),
+        "gpu_ms": sum(cost.gpu_ms for cost in costs),
+        "changed_ms": max(
+            (run.job.finished_ms or run.job.progress_ms or run.created_ms for run in runs),
+            default=experiment.created_ms,
+        ),
+        "tags": sorted({tag for run in runs for tag in run.tags})[:6],
+    }
+
+
+def _best(runs: Sequence[Run]) -> dict[str, Any] | None:
+    key = headline(charts.names(runs))
+    best = next(iter(comparing.ranked(runs, key)), None)
+    if best is None:
+        return None
+    value, run = best
+    return {"metric": key, "rule": rule_of(key), "value": value, "run_id": run.id, "run": run.job.name}
+
+
+@login_required
+@require_GET
+def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
+    experiment = queries.find(experiment_id)
+    if experiment is None:
+        raise TrainmasterError("not_found", what=f"experiment {experiment_id}")
+    permissions.require(
+        actor_of(request), "experiment.view", experiment.team_id, what=f"experiment {experiment_id}"
+    )
+    runs = queries.runs(experiment.id)
+    params = comparing.differing_names(runs)[:8]
+    metrics = charts.names(runs)[:5]
+    lines = comparing.run_lines(runs, params, metrics, now_ms())
+    sort = request.GET.get("sort", "started")
+    if sort in metrics:
+        place = metrics.index(sort)
+        lines.sort(key=lambda line: comparing.sort_key(sort, line["metrics"][place]["value"]))
+    best = _best(runs)
+    waiting = sum(run.job.state in WAITING for run in runs)
+    sentence = plural(len(runs), "run") + (f", {waiting} waiting" if waiting else "")
+    if best:
+        metric = best["metric"].replace("_", " ")
+        sentence += f"; best: {best['rule']} {metric} {best['value']:.4g} by {best['run']}"
+    context = {
+        "experiment": {
+            "id": experiment.id,
+            "name": experiment.name,
+            "team": experiment.team_id,
+            "sentence": f"{sentence}.",
+        },
+        "subjects": f"jobs:{experiment.team_id}",
+        "params": params,
+        "metrics": [{"name": name, "rule": rule_of(name)} for name in metrics],
+        "runs": lines,
+    }
+    return fragments.render(request, "experiment.html", context)
+
+
+@login_required
+@require_GET
+def compare(request: HttpRequest) -> HttpResponse:
+    runs = _runs_asked_for(request)
+    return fragments.render(request, "compare.html", comparing.page(runs, request.GET, now_ms()))
+
+
+@login_required
+@require_GET
+@gzip_page
+def curves(request: HttpRequest) -> HttpResponse:
+    """The values of one chart. A browser that has them already is told so before a point is read."""
+    runs, key = _runs_asked_for(request), request.GET.get("key", "")
+    x = "time" if request.GET.get("x") == "time" else "step"
+    if key not in charts.names(runs):
+        raise TrainmasterError("not_found", what=f"metric {key} of these runs")
+    etag = charts.etag(runs, key, x)
+    response = get_conditional_response(request, etag=etag) or JsonResponse(charts.values(runs, key, x))
+    response["ETag"] = etag
+    response["Cache-Control"] = "private, no-cache"
+    return response
+
+
+def _runs_asked_for(request: HttpRequest) -> list[Run]:
+    actor = actor_of(request)
+    ids = [run_id for value in request.GET.getlist("runs") for run_id in value.split(",") if run_id]
+    runs = [
+        run
+        for run in queries.chosen(ids[:MOST_RUNS])
+        if permissions.may(actor, "experiment.view", run.experiment.team_id)
+    ]
+    if ids and not runs:
+        raise TrainmasterError("not_found", what="run among those asked for")
+    return runs

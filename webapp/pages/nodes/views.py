@@ -1,0 +1,156 @@
+"""The pages of nodes, and what operators do to them."""
+
+from collections.abc import Callable
+from functools import cache
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from platform_core.errors import TrainmasterError
+from webapp.accounts.permissions import Actor, may, require
+from webapp.accounts.queries import actor_of
+from webapp.events import queries as events
+from webapp.nodes import contributions, enrolment, queries, services
+from webapp.nodes.join_command import join_command
+from webapp.nodes.models import Node
+from webapp.pages import fragments
+from webapp.pages.nodes import presentation as pages
+from webapp.pages.nodes.forms import BootstrapTokenForm
+
+EVENTS_SHOWN = 50
+NOTICE_SECONDS = 120  # what clouds give
+
+
+@login_required
+@require_safe
+def nodes(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    require(actor, "node.view")
+    found = Node.objects.all()
+    state, search = request.GET.get("state", ""), request.GET.get("q", "").strip()
+    if state:
+        found = found.filter(state=state)
+    if search:
+        found = found.filter(Q(hostname__icontains=search) | Q(rack__icontains=search) | Q(id=search))
+    rows = pages.rows(actor, pages.look(list(found)))
+    operator = may(actor, "node.operate")
+    context = {
+        "sentence": pages.sentence(rows) if rows or not (state or search) else "No node is like that.",
+        "kpis": pages.kpis(rows) if rows else [],
+        "nodes": rows,
+        "filtered": bool(state or search),
+        "join_command": join_command(),
+        "may": {"drain": operator, "join": operator},
+    }
+    return fragments.render(request, "nodes.html", context)
+
+
+@login_required
+@require_safe
+def node(request: HttpRequest, node_id: str) -> HttpResponse:
+    actor = actor_of(request)
+    require(actor, "node.view")
+    row = Node.objects.filter(id=node_id).first()
+    if row is None:
+        raise TrainmasterError("not_found", what=f"node {node_id}")
+    seen = cache(lambda: pages.look([row]))
+    shown = cache(lambda: pages.row(actor, seen(), row))
+    context = {
+        "node_id": node_id,
+        "node": shown,
+        "kpis": lambda: pages.node_kpis(shown()),
+        "facts": pages.facts(row),
+        "slots": lambda: pages.slot_rows(actor, seen(), row),
+        "charts": [],
+        "events": lambda: events.story(f"node:{node_id}", EVENTS_SHOWN)[::-1],
+        "windows": lambda: queries.maintenance(node_id),
+        "kept": lambda: [place for place in contributions.kept_places(actor) if node_id in place.nodes],
+    }
+    return fragments.render(request, "node.html", context)
+
+
+def _operate(request: HttpRequest, node_id: str, do: Callable[[Actor, str], None], done: str) -> HttpResponse:
+    do(actor_of(request), node_id)
+    messages.success(request, f"{queries.hostname(node_id)} {done}.")
+    return redirect("nodes:node", node_id)
+
+
+@login_required
+@require_POST
+def drain(request: HttpRequest, node_id: str) -> HttpResponse:
+    return _operate(request, node_id, services.drain, "takes no new jobs")
+
+
+@login_required
+@require_POST
+def resume(request: HttpRequest, node_id: str) -> HttpResponse:
+    return _operate(request, node_id, services.resume, "takes jobs again")
+
+
+@login_required
+@require_POST
+def mark(request: HttpRequest, node_id: str) -> HttpResponse:
+    labels = services.read_labels(request.POST.get("labels", ""))
+    taints = request.POST.get("taints", "").replace(",", " ").split()
+
+    def do(actor: Actor, node: str) -> None:
+        services.mark(actor, node, labels=labels, taints=taints)
+
+    return _operate(request, node_id, do, "has these labels and taints from the next round on")
+
+
+@login_required
+@require_POST
+def notice(request: HttpRequest, node_id: str) -> HttpResponse:
+    def do(actor: Actor, node: str) -> None:
+        services.give_notice(actor, node, NOTICE_SECONDS)
+
+    return _operate(request, node_id, do, "takes nothing new, and its jobs save and move")
+
+
+@login_required
+@require_POST
+def revoke(request: HttpRequest, node_id: str) -> HttpResponse:
+    return _operate(request, node_id, services.revoke, "is shut out")
+
+
+@login_required
+@require_POST
+def readmit(request: HttpRequest, node_id: str) -> HttpResponse:
+    return _operate(request, node_id, services.readmit, "may join again with a bootstrap token")
+
+
+@never_cache
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def tokens(request: HttpRequest) -> HttpResponse:
+    """Bootstrap tokens. A new one is shown on the answer itself, this once."""
+    actor = actor_of(request)
+    require(actor, "node.operate")
+    form = BootstrapTokenForm(request.POST or None)
+    new_token, status = "", 200
+    if request.method == "POST":
+        if form.is_valid():
+            new_token = enrolment.create_bootstrap_token(actor, **form.cleaned_data).text
+        else:
+            status = 422
+    context = {
+        "tokens": queries.bootstrap_tokens(),
+        "new_token": new_token,
+        "problems": {field: f"{field.capitalize()}: {errors[0]}" for field, errors in form.errors.items()},
+        "join_command": join_command(new_token) if new_token else "",
+    }
+    return render(request, "node_tokens.html", context, status=status)
+
+
+@login_required
+@require_POST
+def token_revoke(request: HttpRequest, token_id: int) -> HttpResponse:
+    enrolment.revoke_bootstrap_token(actor_of(request), token_id)
+    messages.success(request, "Bootstrap token revoked. Nodes that joined with it stay.")
+    return redirect("nodes:tokens")

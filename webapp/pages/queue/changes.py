@@ -1,0 +1,63 @@
+"""What would start a waiting job now: asked of the planner while somebody looks at the job."""
+
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.core.cache import cache
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+
+from platform_core.errors import TrainmasterError
+from platform_core.jobs.spec import restore
+from platform_core.jobs.states import WAITING
+from platform_core.scheduling.changes import Change, changes
+from platform_core.units import HOUR_MS
+from webapp.accounts.permissions import may
+from webapp.accounts.queries import actor_of
+from webapp.base.identity import now_ms
+from webapp.jobs import queries as jobs
+from webapp.pages import fragments
+from webapp.scheduling import situation
+
+# A dozen rounds or two, each a tenth of a second over a large cluster: not once for everybody who looks.
+KEPT_SECONDS = 10
+
+
+@login_required
+@require_safe
+def of_job(request: HttpRequest, job_id: str) -> HttpResponse:
+    actor, job = actor_of(request), jobs.find(job_id)
+    if job is None or not may(actor, "job.view", job.team_id):
+        raise TrainmasterError("not_found", what=f"job {job_id}")
+    waits = job.state in WAITING
+    may_clone = may(actor, "job.submit", job.team_id)
+    tolerated = restore(job.spec).constraints.tolerations
+    lines = [
+        {"sentence": each.sentence, "clone": _clone(each, tolerated) if may_clone else ""}
+        for each in (_found(job_id) if waits else ())
+    ]
+    context = {"job": {"id": job.id, "name": job.name}, "waits": waits, "lines": lines}
+    return fragments.render(request, "changes.html", context)
+
+
+def _found(job_id: str) -> tuple[Change, ...]:
+    key = f"scheduling:changes:{job_id}"
+    found: tuple[Change, ...] | None = cache.get(key)
+    if found is None:
+        found = changes(situation.load(now_ms()), situation.policy(), job_id)
+        cache.set(key, found, KEPT_SECONDS)
+    return found
+
+
+def _clone(change: Change, tolerated: tuple[str, ...]) -> str:
+    """What the form of a clone is filled in with; "" for what is not the job's own to change."""
+    match change.field, change.value:
+        case "num_gpus", gpus:
+            return urlencode({"num_gpus": gpus, "min_gpus": ""})
+        case "max_runtime_ms", int(limit_ms):
+            return urlencode({"max_runtime_hours": f"{limit_ms / HOUR_MS:g}"})
+        case "tolerations", missing:
+            return urlencode({"tolerations": " ".join([*tolerated, str(missing)])})
+        case "priority" | "maximum" | "more_nodes", _:
+            return ""
+    return urlencode({change.field: change.value})

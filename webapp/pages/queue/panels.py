@@ -1,0 +1,88 @@
+"""What the scheduler adds to the pages of a job, of a team and of nodes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.http import HttpRequest
+
+from platform_core.jobs.states import WAITING
+from platform_core.units import DAY_MS
+from webapp.accounts.permissions import Actor, may
+from webapp.base.identity import now_ms
+from webapp.jobs import queries as jobs
+from webapp.nodes.contributions import KeptPlace
+from webapp.scheduling import queries
+from webapp.scheduling.models import Receipt
+
+PERIOD_MS = 30 * DAY_MS  # as the other costs on the page of a team
+RECEIPTS_SHOWN = 20
+
+
+def of_job(request: HttpRequest, job: Any) -> dict[str, Any]:
+    if job.state not in WAITING:
+        return {}
+    return {
+        "should_start": lambda: _start(job),
+        "kept": "reserved_start_ms" in job.wait_numbers,
+        "kept_on": lambda: queries.kept_places([job.wait_place])(job.wait_place),
+        "waits": True,
+    }
+
+
+def _start(job: Any) -> str:
+    now = now_ms()
+    return queries.start(queries.starts([job.id], now).get(job.id, ""), job.wait_numbers, now)
+
+
+def kept_places(actor: Actor) -> tuple[KeptPlace, ...]:
+    """As the queue tells them, and with the nodes: each of these is marked on the map."""
+    waiting = list(jobs.in_queue_order(jobs.visible(None)).exclude(wait_place=[]))
+    now = now_ms()
+    told = queries.starts([job.id for job in waiting], now) if waiting else {}
+    return tuple(
+        KeptPlace(
+            job_id=job.id if (seen := may(actor, "job.view", job.team_id)) else "",
+            name=job.name if seen else f"a job of {job.team_id}",
+            team=job.team_id,
+            gpus=job.num_gpus,
+            gpu_type=job.gpu_type,
+            starts=queries.start(told.get(job.id, ""), job.wait_numbers, now),
+            nodes=tuple(job.wait_place),
+        )
+        for job in waiting
+    )
+
+
+def of_team(request: HttpRequest, actor: Actor, team: str) -> dict[str, Any]:
+    """What being stopped by the platform has cost, and what it cost others that they were stopped for this team."""
+    now = now_ms()
+    return {
+        "receipts": lambda: receipts(queries.receipts_of_team(team, now - PERIOD_MS, RECEIPTS_SHOWN), actor),
+        "losses": lambda: _sum(team, queries.losses(now - PERIOD_MS, now)),
+    }
+
+
+def _sum(team: str, losses: Mapping[tuple[str, str], queries.Losses]) -> queries.Losses:
+    mine = [each for (whose, _), each in losses.items() if whose == team]
+    return queries.Losses(sum(each.lost_gpu_ms for each in mine), sum(each.caused_gpu_ms for each in mine))
+
+
+def receipts(rows: Sequence[Receipt], actor: Actor) -> list[dict[str, Any]]:
+    """Whom it concerns may follow them to the jobs; the others see the teams."""
+    names = jobs.names([job for row in rows for job in (row.job_id, row.for_job)])
+    return [
+        {
+            "at_ms": row.at_ms,
+            "kind": row.kind,
+            "job": row.job_id if may(actor, "job.view", row.team) else "",
+            "name": names.get(row.job_id, row.job_id),
+            "team": row.team,
+            "for_job": row.for_job if may(actor, "job.view", row.for_team) else "",
+            "for_name": names.get(row.for_job, row.for_job),
+            "for_team": row.for_team,
+            "node": row.node,
+            "by": row.by,
+            "lost_gpu_ms": row.lost_gpu_ms,
+        }
+        for row in rows
+    ]

@@ -1,0 +1,137 @@
+"""The main figures of a period, and how they have changed against the period before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import F, FloatField, Min, Q, Sum
+from django.db.models.functions import Cast
+
+from platform_core.scheduling.waits import percentile
+from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars
+from webapp.base.identity import now_ms
+from webapp.jobs import queries as jobs
+from webapp.jobs.utilisation import KEPT_MS
+from webapp.monitoring.models import UtilisationSample
+from webapp.quotas import queries as quotas
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Of one GPU type: shares in percent; None where nothing was measured."""
+
+    gpu_type: str
+    slots: float  # summed over the samples, as is what follows
+    held_slots: float
+    measured: float  # held slots of which somebody told how busy they were
+    used: float
+
+    @property
+    def held(self) -> float | None:
+        return _percent(self.held_slots, self.slots)
+
+    @property
+    def busy(self) -> float | None:
+        return _percent(self.used, self.measured)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    held: float | None
+    busy: float | None
+    wait_p50_ms: int | None
+    wait_p95_ms: int | None
+    gpu_ms: int
+    micro_dollars: int
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """As parts/kpis.html shows it; `note` says what it was before."""
+
+    label: str
+    value: str
+    note: str
+
+
+def first_sample_ms() -> int | None:
+    return UtilisationSample.objects.aggregate(first=Min("at_ms"))["first"]
+
+
+def use_by_type(from_ms: int, to_ms: int) -> tuple[Use, ...]:
+    """Nothing of a period of which some samples are not kept any more: the others would say something else."""
+    if from_ms < now_ms() - KEPT_MS:
+        return ()
+    rows = UtilisationSample.objects.filter(at_ms__gte=from_ms, at_ms__lt=to_ms)
+    held = Cast("held", FloatField())
+    measured = Q(utilisation__isnull=False)
+    # A moment counts by the slots that were held in it, as it does on the overview.
+    summed = (
+        rows.values("gpu_type")
+        .order_by("gpu_type")
+        .annotate(
+            all=Sum(Cast("slots", FloatField())),
+            all_held=Sum(held),
+            all_measured=Sum(held, filter=measured),
+            all_used=Sum(held * F("utilisation"), filter=measured),
+        )
+    )
+    return tuple(
+        Use(row["gpu_type"], row["all"], row["all_held"], row["all_measured"] or 0.0, row["all_used"] or 0.0)
+        for row in summed
+    )
+
+
+def of(from_ms: int, to_ms: int, seen: Collection[str] | None) -> Figures:
+    """Hours and costs are those of the teams that are seen; None means all."""
+    uses = use_by_type(from_ms, to_ms)
+    waits = sorted(ms for _, ms in jobs.first_waits(from_ms, to_ms))
+    costs = [
+        cost for (team, _), cost in quotas.use_by_team(from_ms, to_ms).items() if seen is None or team in seen
+    ]
+    return Figures(
+        held=_percent(sum(each.held_slots for each in uses), sum(each.slots for each in uses)),
+        busy=_percent(sum(each.used for each in uses), sum(each.measured for each in uses)),
+        wait_p50_ms=percentile(waits, 50) if waits else None,
+        wait_p95_ms=percentile(waits, 95) if waits else None,
+        gpu_ms=sum(gpu_ms for gpu_ms, _ in costs),
+        micro_dollars=sum(dollars for _, dollars in costs),
+        failures=sum(jobs.failures_by_node(from_ms, to_ms).values()),
+    )
+
+
+def compared(now: Figures, before: Figures) -> tuple[Figure, ...]:
+    return (
+        _figure("Slots held", now.held, before.held, _share),
+        _figure("Held slots busy", now.busy, before.busy, _share),
+        _figure("Half waited up to", now.wait_p50_ms, before.wait_p50_ms, format_duration_ms),
+        _figure("95 % waited up to", now.wait_p95_ms, before.wait_p95_ms, format_duration_ms),
+        _figure("GPU-hours", now.gpu_ms, before.gpu_ms, _hours),
+        _figure("Cost", now.micro_dollars, before.micro_dollars, format_micro_dollars),
+        _figure("Failed attempts", now.failures, before.failures, str),
+    )
+
+
+def _figure(label: str, now: float | None, before: float | None, say: Callable[[Any], str]) -> Figure:
+    value = "–" if now is None else say(now)
+    if before is None or now is None:
+        return Figure(label, value, "" if before is None else f"{say(before)} before")
+    said = say(before)
+    if said == value:
+        return Figure(label, value, "as before")
+    return Figure(label, value, f"{'up' if now > before else 'down'} from {said}")
+
+
+def _percent(part: float, whole: float) -> float | None:
+    return 100 * part / whole if whole else None
+
+
+def _share(percent: float) -> str:
+    return f"{percent:.0f} %"
+
+
+def _hours(ms: int) -> str:
+    return f"{ms / HOUR_MS:,.1f}"

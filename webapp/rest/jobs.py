@@ -1,0 +1,209 @@
+"""Training jobs over REST."""
+
+import re
+from typing import Any, ClassVar
+
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.exceptions import NotFound
+from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from platform_core.errors import TrainmasterError
+from webapp.accounts import permissions
+from webapp.accounts.queries import actor_of
+from webapp.events.queries import story
+from webapp.jobs import declaring, dry_run, logs, queries, services
+from webapp.jobs.models import Job
+from webapp.rest.job_serializers import (
+    DryRunOut,
+    JobEventOut,
+    JobListed,
+    JobOut,
+    LogOut,
+    Loss,
+    PriorityChange,
+)
+from webapp.rest.openapi import listed
+from webapp.rest.parsing import whole_number
+
+_COUNT = re.compile(r"[0-9]{1,18}", re.ASCII)
+
+
+def job_for(request: Any, job_id: str, action: str = "job.view") -> Job:
+    """The job, if this person may do this to it; outsiders learn nothing of its existence."""
+    job = queries.find(job_id)
+    if job is None:
+        raise TrainmasterError("not_found", what=f"job {job_id}")
+    permissions.require(actor_of(request), action, job.team_id, owner=job.user.username, what=f"job {job_id}")
+    return job
+
+
+class JobPages(CursorPagination):
+    page_size = 50
+    page_size_query_param = "limit"
+    max_page_size = 500
+    ordering = ("-submitted_ms", "-id")
+
+    def get_paginated_response(self, data: Any) -> Response:
+        return Response({"results": data, "next": self._cursor(self.get_next_link())})
+
+    def _cursor(self, link: str | None) -> str | None:
+        """Only the cursor: a client that was given a URL of ours would send its token wherever that points."""
+        return link.split("cursor=")[1].split("&")[0] if link else None
+
+    def decode_cursor(self, request: Request) -> Any:
+        unknown = TrainmasterError("request_invalid", what="cursor", why="it is none that was given out here")
+        try:
+            cursor = super().decode_cursor(request)
+        except NotFound as error:
+            raise unknown from error
+        if cursor is not None and cursor.position is not None and not _COUNT.fullmatch(str(cursor.position)):
+            raise unknown
+        return cursor
+
+
+_FILTERS = [
+    OpenApiParameter("state", OpenApiTypes.STR, description="a state, or active, waiting, finished"),
+    OpenApiParameter("team"),
+    OpenApiParameter("user"),
+    OpenApiParameter("search", description="part of the name or project, or the beginning of the id"),
+    OpenApiParameter("cursor"),
+    OpenApiParameter("limit", OpenApiTypes.INT),
+]
+
+
+class Jobs(APIView):
+    pagination_class: ClassVar = JobPages
+
+    @extend_schema(parameters=_FILTERS, responses=listed(JobListed, paged=True))
+    def get(self, request: Request) -> Response:
+        """Jobs you may see, newest first."""
+        wanted = {name: request.query_params.get(name, "") for name in ("state", "team", "user", "search")}
+        if wanted["state"] not in ("", *queries.STATE_NAMES):
+            why = f"{wanted['state']!r} is none of {', '.join(queries.STATE_NAMES)}"
+            raise TrainmasterError("request_invalid", what="state", why=why)
+        jobs = queries.filtered(queries.visible(actor_of(request).sees), **wanted)
+        pages = JobPages()
+        return pages.get_paginated_response(
+            JobListed(pages.paginate_queryset(jobs.defer("lineage"), request, view=self), many=True).data
+        )
+
+    @extend_schema(
+        request=OpenApiTypes.OBJECT,
+        responses={201: JobOut, 200: JobOut},
+        parameters=[
+            OpenApiParameter(
+                "Idempotency-Key", location="header", description="the same key gives the same job"
+            )
+        ],
+    )
+    def post(self, request: Request) -> Response:
+        """Submit a job: the fields of a job file, and optionally `lineage` (git commit, diff, folder)."""
+        if not isinstance(request.data, dict):
+            raise TrainmasterError(
+                "request_invalid", what="the body", why="it must be a JSON object with the job's fields"
+            )
+        mapping = dict(request.data)
+        lineage = mapping.pop("lineage", None)
+        if lineage is not None and not isinstance(lineage, dict):
+            raise TrainmasterError("request_invalid", what="lineage", why="it must be an object")
+        key = request.headers.get("Idempotency-Key")
+        job, new = services.submit(actor_of(request), mapping, idempotency_key=key, lineage=lineage)
+        return Response(JobOut(job).data, status=201 if new else 200)
+
+
+class JobDryRun(APIView):
+    @extend_schema(request=OpenApiTypes.OBJECT, responses={200: DryRunOut})
+    def post(self, request: Request) -> Response:
+        """What a job would meet if it were submitted now: when it would start, and what would start it at once."""
+        if not isinstance(request.data, dict):
+            raise TrainmasterError(
+                "request_invalid", what="the body", why="it must be a JSON object with the job's fields"
+            )
+        return Response(DryRunOut(dry_run.dry_run(actor_of(request), request.data)).data)
+
+
+class JobDetail(APIView):
+    @extend_schema(responses={200: JobOut})
+    def get(self, request: Request, job_id: str) -> Response:
+        return Response(JobOut(job_for(request, job_id)).data)
+
+    @extend_schema(request=PriorityChange, responses={200: JobOut})
+    def patch(self, request: Request, job_id: str) -> Response:
+        """Change the priority, `{"priority": 10}`; leads and admins may. Nothing else of a job can be changed."""
+        job_for(request, job_id)
+        given = request.data if isinstance(request.data, dict) else {}
+        priority = given.get("priority")
+        if set(given) != {"priority"} or not isinstance(priority, int) or isinstance(priority, bool):
+            why = 'it must be {"priority": N} with a whole number'
+            raise TrainmasterError("request_invalid", what="the body", why=why)
+        services.change_priority(actor_of(request), job_id, priority)
+        return Response(JobOut(queries.find(job_id)).data)
+
+
+class JobCancel(APIView):
+    @extend_schema(request=None, responses={202: JobOut})
+    def post(self, request: Request, job_id: str) -> Response:
+        """Cancel a waiting job at once, a running one as soon as its processes have stopped."""
+        job_for(request, job_id)
+        services.cancel(actor_of(request), job_id)
+        return Response(JobOut(queries.find(job_id)).data, status=202)
+
+
+class JobLost(APIView):
+    @extend_schema(request=Loss, responses={200: JobOut})
+    def post(self, request: Request, job_id: str) -> Response:
+        """For platform admins: the nodes that do not answer to the stop of this job have lost it, `{"cause": "…"}`.
+
+        Its slots there are free and these nodes are drained.
+        """
+        job_for(request, job_id)
+        given = request.data if isinstance(request.data, dict) else {}
+        cause = given.get("cause", "")
+        if not isinstance(cause, str):
+            raise TrainmasterError("request_invalid", what="cause", why="it must be a sentence")
+        declaring.declare_lost(actor_of(request), job_id, cause)
+        return Response(JobOut(queries.find(job_id)).data)
+
+
+class JobLogs(APIView):
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("after", OpenApiTypes.INT, description="cursor of an earlier answer"),
+            OpenApiParameter("rank", OpenApiTypes.INT),
+            OpenApiParameter("search"),
+        ],
+        responses={200: LogOut},
+    )
+    def get(self, request: Request, job_id: str) -> Response:
+        """Log lines in the order they arrived; read on from `next` until `ended`."""
+        job = job_for(request, job_id)
+        rank = request.query_params.get("rank")
+        after = _number(request, "after")
+        found = logs.read(
+            job.id,
+            after=after,
+            rank=_number(request, "rank") if rank else None,
+            search=request.query_params.get("search", ""),
+        )
+        ended = job.finished_ms is not None and found.after == after
+        return Response({"lines": found.lines, "next": found.after, "ended": ended})
+
+
+class JobEvents(APIView):
+    @extend_schema(responses=listed(JobEventOut))
+    def get(self, request: Request, job_id: str) -> Response:
+        """Everything that happened to the job, oldest first."""
+        job = job_for(request, job_id)
+        events = [
+            {"kind": e.kind, "at_ms": e.at_ms, "actor": e.actor, "cause": e.cause, "data": e.data}
+            for e in story(f"job:{job.id}")
+        ]
+        return Response({"results": events})
+
+
+def _number(request: Request, name: str) -> int:
+    return whole_number(request.query_params.get(name, "") or "0", name)

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class SocketsConfig(AppConfig):
+    name = "webapp.sockets"
+    label = "sockets"

@@ -85,9 +85,9 @@ def test_a_function_is_asked_once_and_only_by_what_shows_it(rf: RequestFactory) 
         return ["JobSubmitted"]
 
     context = {"events": [], "filters": {}, "kinds": kinds, "pager": {}}
-    page = fragments.render(rf.get("/"), "audit.html", context)
+    page = fragments.render(rf.get("/"), "overview/audit.html", context)
     assert b"JobSubmitted" in page.content
     assert asked == ["kinds"]
     request = rf.get("/", {"block": "list"}, headers={"HX-Request": "true"})
-    fragments.render(request, "audit.html", context)
+    fragments.render(request, "overview/audit.html", context)
     assert asked == ["kinds"]

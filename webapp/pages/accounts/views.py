@@ -58,7 +58,7 @@ def login(request: HttpRequest) -> HttpResponse:
                 return response
             form.add_error(None, "No account has this username and password. Passwords are case-sensitive.")
             status = 422
-    return render(request, "login.html", {"form": form, "next": onward}, status=status)
+    return render(request, "accounts/login.html", {"form": form, "next": onward}, status=status)
 
 
 def _safe_next(request: HttpRequest) -> str:
@@ -129,7 +129,7 @@ def _settings(
         "values": request.POST,
         "opened": opened,
     }
-    return render(request, "settings.html", context, status=status)
+    return render(request, "accounts/settings.html", context, status=status)
 
 
 @login_required

@@ -19,7 +19,9 @@ _REFERENCE = "#/components/schemas/"
 @login_required
 @require_GET
 def api_docs(request: HttpRequest) -> HttpResponse:
-    return fragments.render(request, "api_docs.html", {"groups": groups(), "server": settings.PUBLIC_URL})
+    return fragments.render(
+        request, "api_docs/reference.html", {"groups": groups(), "server": settings.PUBLIC_URL}
+    )
 
 
 @cache

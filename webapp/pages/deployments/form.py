@@ -74,7 +74,9 @@ def create(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"The deployment of {model} version {version.version} was created.")
             return redirect("deployments:detail", deployment_id=row.id)
-    return render(request, "deploy.html", _page(version, given, problems), status=422 if problems else 200)
+    return render(
+        request, "deployments/create.html", _page(version, given, problems), status=422 if problems else 200
+    )
 
 
 @login_required

@@ -50,7 +50,7 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
             "previous": page.previous_page_number() if page.has_previous() else "",
         },
     }
-    return fragments.render(request, "deployments.html", context)
+    return fragments.render(request, "deployments/list.html", context)
 
 
 @login_required
@@ -87,7 +87,7 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
             and permissions.may(actor, "deployment.create", row.team_id),
         },
     }
-    return fragments.render(request, "deployment.html", context)
+    return fragments.render(request, "deployments/detail.html", context)
 
 
 @login_required
@@ -122,4 +122,4 @@ def past(request: HttpRequest) -> HttpResponse:
         "total": len(found),
         "most": history.MOST,
     }
-    return render(request, "deployment_history.html", context)
+    return render(request, "deployments/history.html", context)

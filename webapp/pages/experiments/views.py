@@ -53,7 +53,7 @@ def experiment_list(request: HttpRequest) -> HttpResponse:
             "previous": page.previous_page_number() if page.has_previous() else "",
         },
     }
-    return fragments.render(request, "experiments.html", context)
+    return fragments.render(request, "experiments/list.html", context)
 
 
 def _lines(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
@@ -125,14 +125,14 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
         "metrics": [{"name": name, "rule": rule_of(name)} for name in metrics],
         "runs": lines,
     }
-    return fragments.render(request, "experiment.html", context)
+    return fragments.render(request, "experiments/detail.html", context)
 
 
 @login_required
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
     runs = _runs_asked_for(request)
-    return fragments.render(request, "compare.html", comparing.page(runs, request.GET, now_ms()))
+    return fragments.render(request, "experiments/compare.html", comparing.page(runs, request.GET, now_ms()))
 
 
 @login_required

@@ -29,7 +29,7 @@ from webapp.rest.jobs import job_for
 def submit(request: HttpRequest) -> HttpResponse:
     actor = _submitter(request)
     if request.method == "GET":
-        return fragments.render(request, "submit.html", _page(request, actor, *_start(request, actor)))
+        return fragments.render(request, "jobs/submit.html", _page(request, actor, *_start(request, actor)))
     form = request.POST.dict()
     clone = form.get("clone", "")
     cloned = job_for(request, clone) if clone else None
@@ -49,7 +49,7 @@ def submit(request: HttpRequest) -> HttpResponse:
         "problems": _named(problems),
         "check": _check(actor, form),
     }
-    return fragments.render(request, "submit.html", context, status=422)
+    return fragments.render(request, "jobs/submit.html", context, status=422)
 
 
 @login_required
@@ -58,7 +58,7 @@ def check(request: HttpRequest) -> HttpResponse:
     """The panel beside the form: quota left, cost, and why it would wait; then when it would start."""
     actor, form = accounts.actor_of(request), request.POST.dict()
     context = {"check": lambda: _check(actor, form), "outlook": lambda: _outlook(actor, form)}
-    return fragments.render(request, "submit.html", context)
+    return fragments.render(request, "jobs/submit.html", context)
 
 
 def _submitter(request: HttpRequest) -> Actor:

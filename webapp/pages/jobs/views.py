@@ -63,7 +63,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
             "previous": page.previous_page_number() if page.has_previous() else "",
         },
     }
-    return fragments.render(request, "jobs.html", context)
+    return fragments.render(request, "jobs/list.html", context)
 
 
 def _named(rows: list[dict[str, Any]], actor: permissions.Actor) -> list[dict[str, Any]]:
@@ -163,7 +163,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
         },
         **extra,
     }
-    return fragments.render(request, "job.html", context)
+    return fragments.render(request, "jobs/detail.html", context)
 
 
 def _answer(job: Job, now: int, actor: permissions.Actor) -> dict[str, str]:

@@ -36,7 +36,7 @@ def maintenance(request: HttpRequest) -> HttpResponse:
         "values": {"hours": "1", "begins": "0", **request.POST.dict(), "node": request.GET.get("node", "")},
         "problems": {"window": problem} if problem else {},
     }
-    return fragments.render(request, "maintenance.html", context, status=status)
+    return fragments.render(request, "nodes/maintenance.html", context, status=status)
 
 
 @login_required

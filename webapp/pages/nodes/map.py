@@ -61,7 +61,7 @@ def cluster_map(request: HttpRequest) -> HttpResponse:
         "kept": _kept(places, shown),
         "map": _blocks(shown, chosen.order, _Marks(now, _said_of_places(places))),
     }
-    return fragments.render(request, "map.html", context)
+    return fragments.render(request, "nodes/map.html", context)
 
 
 def word(node: NodeView, now: int) -> str:

@@ -47,7 +47,7 @@ def nodes(request: HttpRequest) -> HttpResponse:
         "join_command": join_command(),
         "may": {"drain": operator, "join": operator},
     }
-    return fragments.render(request, "nodes.html", context)
+    return fragments.render(request, "nodes/list.html", context)
 
 
 @login_required
@@ -71,7 +71,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "windows": lambda: queries.maintenance(node_id),
         "kept": lambda: [place for place in contributions.kept_places(actor) if node_id in place.nodes],
     }
-    return fragments.render(request, "node.html", context)
+    return fragments.render(request, "nodes/detail.html", context)
 
 
 def _operate(request: HttpRequest, node_id: str, do: Callable[[Actor, str], None], done: str) -> HttpResponse:
@@ -145,7 +145,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
         "problems": {field: f"{field.capitalize()}: {errors[0]}" for field, errors in form.errors.items()},
         "join_command": join_command(new_token) if new_token else "",
     }
-    return render(request, "node_tokens.html", context, status=status)
+    return render(request, "nodes/tokens.html", context, status=status)
 
 
 @login_required

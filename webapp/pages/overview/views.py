@@ -73,7 +73,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "busy": lambda: busy(now_ms()),
         "events": lambda: _news(actor),
     }
-    return fragments.render(request, "overview.html", context)
+    return fragments.render(request, "overview/overview.html", context)
 
 
 def _idle(actor: Actor, now: int) -> list[dict[str, Any]]:
@@ -223,7 +223,7 @@ def report(request: HttpRequest) -> HttpResponse:
         "idle_percent": settings.IDLE_PERCENT,
         "reclaims": settings.IDLE_RECLAIM,
     }
-    return fragments.render(request, "report.html", context)
+    return fragments.render(request, "report/report.html", context)
 
 
 def _weeks_beside(week: weeks.Week | None, now: int) -> dict[str, str]:
@@ -255,7 +255,7 @@ def audit(request: HttpRequest) -> HttpResponse:
         "kinds": kinds,
         "pager": {"next": events[AUDIT_PAGE - 1].id if more else "", "previous": ""},
     }
-    return fragments.render(request, "audit.html", context)
+    return fragments.render(request, "overview/audit.html", context)
 
 
 @login_required
@@ -265,7 +265,7 @@ def search(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     words = request.GET.get("q", "").strip()
     found = [group for group in _found(actor, words) if group["items"]] if words else []
-    return fragments.render(request, "search.html", {"q": words, "found": found})
+    return fragments.render(request, "overview/search.html", {"q": words, "found": found})
 
 
 def _found(actor: Actor, words: str) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ def of_job(request: HttpRequest, job_id: str) -> HttpResponse:
         for each in (_found(job_id) if waits else ())
     ]
     context = {"job": {"id": job.id, "name": job.name}, "waits": waits, "lines": lines}
-    return fragments.render(request, "changes.html", context)
+    return fragments.render(request, "queue/changes.html", context)
 
 
 def _found(job_id: str) -> tuple[Change, ...]:

@@ -41,7 +41,7 @@ def forecasts(request: HttpRequest) -> HttpResponse:
         "horizons": [_line(reach.value, told) for reach, told in by_horizon(starts).items()],
         "misses": _misses(judged, actor_of(request)),
     }
-    return fragments.render(request, "forecasts.html", context)
+    return fragments.render(request, "queue/forecasts.html", context)
 
 
 def share(part: int, whole: int) -> str:

@@ -37,7 +37,7 @@ def next_move(request: HttpRequest) -> HttpResponse:
         cache.set(KEY, found, KEPT_SECONDS)
     context = _told(actor, *found)
     return fragments.render(
-        request, "next_move.html", {"move": context, "allowed": settings.SCHEDULING_PREEMPTION}
+        request, "queue/next_move.html", {"move": context, "allowed": settings.SCHEDULING_PREEMPTION}
     )
 
 

@@ -70,7 +70,7 @@ def queue(request: HttpRequest) -> HttpResponse:
         "rounds": queries.newest_rounds(ROUNDS_SHOWN),
         "receipts": panels.receipts(queries.newest_receipts(RECEIPTS_SHOWN), actor),
     }
-    return fragments.render(request, "queue.html", context)
+    return fragments.render(request, "queue/queue.html", context)
 
 
 def _sentence(demand: jobs.Demand, free: Sequence[Fragmentation]) -> str:
@@ -185,7 +185,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
         "lines": _compared(found) if found and found.answer else [],
         "charts": _courses(found) if found and found.answer else [],
     }
-    return fragments.render(request, "what_if.html", context)
+    return fragments.render(request, "queue/what_if.html", context)
 
 
 _LINES = (

@@ -35,7 +35,7 @@ def _list(
         "models": [_line(model) for model in queries.models(actor.sees)],
         "register": {"teams": mine, "may": bool(mine), "values": values, "problems": problems},
     }
-    return fragments.render(request, "models.html", context, status=status)
+    return fragments.render(request, "registry/list.html", context, status=status)
 
 
 def _line(model: Model) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def detail(request: HttpRequest, team: str, name: str) -> HttpResponse:
         "versions": [_version(version, deployed.get(version.id, [])) for version in versions],
         "may": {"deploy": permissions.may(actor, "deployment.create", team)},
     }
-    return fragments.render(request, "model.html", context)
+    return fragments.render(request, "registry/detail.html", context)
 
 
 def _version(version: ModelVersion, deployments: list[dict[str, Any]]) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def mail() -> int:
         return 0
     now = now_ms()
     text = render_to_string(
-        "report.txt",
+        "report/mail.txt",
         {"report": make(None, now), "least_ms": idling.LEAST_MS, "url": f"{settings.PUBLIC_URL}/report/"},
     )
     key = f"report:{weeks.of(now).name}"

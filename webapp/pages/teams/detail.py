@@ -47,7 +47,7 @@ def show(
         "problems": dict(problems or {}),
         **contributions.panels(request, actor, slug),
     }
-    return fragments.render(request, "team.html", context, status=status)
+    return fragments.render(request, "teams/detail.html", context, status=status)
 
 
 def _standing(team: queries.TeamView) -> str:

@@ -86,7 +86,7 @@ def shares(request: HttpRequest) -> HttpResponse:
         "answer": _answer(shown) if shown else None,
         "charts": (lambda: _charts(chosen, now)) if shown else [],
     }
-    return fragments.render(request, "shares.html", context)
+    return fragments.render(request, "teams/shares.html", context)
 
 
 def _chosen(request: HttpRequest, own: dict[str, list[Standing]]) -> Chosen:

@@ -7,7 +7,6 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.accounts.queries import may_watch_team
-        from webapp.rest import authentication  # noqa: F401  registers how the OpenAPI document describes tokens
         from webapp.sockets import subjects
 
         subjects.register("team", may_watch_team("team.view"))

@@ -159,18 +159,21 @@ TEAM_UPLOAD_LIMIT_BYTES = integer(
 )  # all of a team
 
 INSTALLED_APPS = [
+    "webapp.base",
+    "webapp.sockets",
     "webapp.events",
     "webapp.accounts",
-    "webapp.quotas",
-    "webapp.nodes",
     "webapp.artifacts",
+    "webapp.nodes",
+    "webapp.quotas",
     "webapp.jobs",
     "webapp.checkpoints",
     "webapp.experiments",
     "webapp.registry",
     "webapp.deployments",
     "webapp.scheduling",
-    "webapp.monitoring",
+    "webapp.pages",
+    "webapp.rest",
     "webapp.rpc",
     "webapp.config",
     "webapp.operations",
@@ -227,7 +230,7 @@ AUTH_PASSWORD_VALIDATORS = [
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
 ]
 LOGIN_URL = "accounts:login"
-LOGIN_REDIRECT_URL = "monitoring:overview"
+LOGIN_REDIRECT_URL = "overview:overview"
 LOGOUT_REDIRECT_URL = "accounts:login"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
@@ -299,7 +302,7 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = {
     "tick": {"task": "scheduling.tick", "schedule": TICK_SECONDS, "options": {"expires": TICK_SECONDS}},
     "weekly-report": {
-        "task": "monitoring.mail_report",
+        "task": "pages.mail_report",
         "schedule": crontab(hour=6, minute=0, day_of_week="mon"),
     },
     "deliver-mail": {"task": "accounts.deliver_mail", "schedule": 30.0, "options": {"expires": 30}},
@@ -308,7 +311,7 @@ CELERY_BEAT_SCHEDULE = {
     "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},
     "retain-checkpoints": {"task": "checkpoints.retain", "schedule": 60.0, "options": {"expires": 60}},
     "sample-shares": {"task": "quotas.sample_shares", "schedule": 60.0, "options": {"expires": 60}},
-    "sample-utilisation": {"task": "monitoring.sample", "schedule": 15.0, "options": {"expires": 15}},
+    "sample-utilisation": {"task": "jobs.sample_utilisation", "schedule": 15.0, "options": {"expires": 15}},
 }
 
 REST_FRAMEWORK = {

@@ -1,4 +1,4 @@
-"""Pages at /, the REST API under /api/v1/; each app brings its own."""
+"""Pages at /, the REST API under /api/v1/."""
 
 from django.contrib import admin
 from django.urls import include, path
@@ -9,38 +9,16 @@ from drf_spectacular.views import SpectacularAPIView
 from webapp.config.health import healthz, livez
 from webapp.pages.accounts.views import admin_login
 from webapp.pages.api_docs.views import api_docs
-
-PAGES = (
-    "monitoring",
-    "accounts",
-    "quotas",
-    "clusters",
-    "jobs",
-    "scheduling",
-    "experiments",
-    "registry",
-    "deployments",
-)
-API = (
-    "accounts",
-    "quotas",
-    "clusters",
-    "artifacts",
-    "jobs",
-    "checkpoints",
-    "experiments",
-    "registry",
-    "deployments",
-)
-
+from webapp.rest.prometheus import Metrics
 
 admin.site.site_header = admin.site.site_title = "Trainmaster"
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("livez", livez, name="livez"),
-    *[path("", include(f"webapp.{app}.urls")) for app in PAGES],
-    *[path("api/v1/", include(f"webapp.{app}.api_urls")) for app in API],
+    path("", include("webapp.pages.urls")),
+    path("metrics", Metrics.as_view(), name="metrics"),
+    path("api/v1/", include("webapp.rest.urls")),
     path("api/v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", api_docs, name="api-docs"),
     path("admin/login/", admin_login),

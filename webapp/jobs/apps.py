@@ -6,20 +6,15 @@ class JobsConfig(AppConfig):
     label = "jobs"
 
     def ready(self) -> None:
-        from webapp.accounts.contributions import count_in_frame
         from webapp.accounts.queries import may_watch_team
         from webapp.accounts.signals import secret_deleted
         from webapp.jobs import declaring, hints, queries, services
         from webapp.nodes.signals import capacity_changed, leaving
-        from webapp.quotas import contributions as books
         from webapp.quotas.signals import limits_changed
         from webapp.sockets import subjects
 
-        count_in_frame("jobs", lambda actor: queries.active_count(actor.sees))
-        count_in_frame("waiting", lambda actor: queries.waiting_count(None))  # as the queue counts
         subjects.register("jobs", may_watch_team("job.view"))
         subjects.register("job", queries.may_watch)
-        books.register(queries.facts, queries.queued_by_type)
         secret_deleted.connect(declaring.keep_secret_in_use, dispatch_uid="jobs.secret_deleted")
         limits_changed.connect(hints.asked_by_signal, dispatch_uid="jobs.limits_changed")
         leaving.connect(services.node_leaves, dispatch_uid="jobs.leaving")

@@ -6,7 +6,7 @@ from typing import Any
 from platform_core.jobs.spec import JobSpec, parse
 from platform_core.quotas.admission import Refused
 from webapp.accounts.permissions import Actor
-from webapp.jobs import contributions, queries, services
+from webapp.jobs import services
 from webapp.quotas import queries as quotas
 
 
@@ -22,19 +22,3 @@ def refusal(spec: JobSpec, queued: int) -> str:
     """The quota's sentence, or "" where it would be let in."""
     decision = quotas.would_admit(spec.team, spec.gpu_type, spec.num_gpus, queued)
     return decision.sentence if isinstance(decision, Refused) else ""
-
-
-def dry_run(actor: Actor, mapping: Mapping[str, Any]) -> dict[str, Any]:
-    spec = allowed(actor, mapping)
-    refused = refusal(spec, queries.queued_gpus(spec.team, spec.gpu_type))
-    outlook = None if refused else contributions.outlook(spec, actor.username)
-    if outlook is None or not outlook.why:
-        outcome = "refused" if refused else "starts"
-        return {"outcome": outcome, "why": refused, "position": None, "should_start": "", "changes": []}
-    return {
-        "outcome": "waits",
-        "why": outlook.why,
-        "position": outlook.position,
-        "should_start": outlook.starts,
-        "changes": list(outlook.changes),
-    }

@@ -14,7 +14,7 @@ from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
 from webapp.jobs.models import Attempt, Job, Member
-from webapp.quotas.contributions import JobFact
+from webapp.jobs.values import JobFact
 
 
 @dataclass(frozen=True, slots=True)

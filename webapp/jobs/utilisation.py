@@ -7,7 +7,7 @@ from django.db import transaction
 from webapp.base.identity import now_ms
 from webapp.jobs import idling
 from webapp.jobs import queries as job_queries
-from webapp.monitoring.models import UtilisationSample
+from webapp.jobs.models import UtilisationSample
 from webapp.nodes import queries as clusters
 from webapp.sockets import services as sockets
 

@@ -27,7 +27,8 @@ from platform_core.quotas.fair_share import HALF_LIFE_MS, Use, decayed_by_team
 from platform_core.quotas.guarantees import overcommitted
 from platform_core.quotas.limits import Limits, Usage
 from platform_core.quotas.recent_use import UseBefore
-from webapp.quotas import contributions, mapping, tree
+from webapp.nodes import queries as nodes
+from webapp.quotas import mapping, tree
 from webapp.quotas.models import LedgerEntry, Price, Quota
 from webapp.quotas.tree import Tree
 
@@ -110,7 +111,7 @@ def quotas(team: str, *, with_notices: bool = True) -> tuple[QuotaView, ...]:
 def _notices() -> dict[str, str]:
     """GPU type → that all teams together are guaranteed more slots than there are, or ""."""
     guaranteed = dict(Quota.objects.values_list("gpu_type").annotate(total=Sum("guaranteed")))
-    slots = contributions.registered()
+    slots = nodes.registered_slots()
     return {
         gpu_type: overcommitted(gpu_type, total, slots.get(gpu_type, 0))
         for gpu_type, total in guaranteed.items()

@@ -17,7 +17,8 @@ from platform_core.units import format_micro_dollars
 from webapp.accounts.permissions import Actor, require
 from webapp.base.rows import update_each
 from webapp.events import services as events
-from webapp.quotas import contributions, mapping, queries
+from webapp.nodes import queries as nodes
+from webapp.quotas import mapping, queries
 from webapp.quotas.models import LedgerEntry, Price, Quota
 from webapp.quotas.signals import limits_changed
 
@@ -165,7 +166,7 @@ def _refuse_beyond_the_cluster(team: str, gpu_type: str, before: int, wanted: in
     others = Quota.objects.filter(gpu_type=gpu_type).exclude(team=team)
     guaranteed = others.aggregate(total=Sum("guaranteed", default=0))["total"]
     asked = guarantees.Raise(team, gpu_type, before, wanted)
-    refused = guarantees.admit(asked, guaranteed, contributions.registered().get(gpu_type, 0))
+    refused = guarantees.admit(asked, guaranteed, nodes.registered_slots().get(gpu_type, 0))
     if refused is not None:
         raise TrainmasterError(refused.code, refused.sentence, **dict(refused.numbers))
 

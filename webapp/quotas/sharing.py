@@ -10,7 +10,8 @@ from platform_core.cluster.snapshot import TeamShare
 from platform_core.quotas.shares import Claim, Share, shares
 from platform_core.units import DAY_MS, HOUR_MS
 from webapp.base.identity import now_ms
-from webapp.quotas import contributions, queries, tree
+from webapp.nodes import queries as nodes
+from webapp.quotas import queries, tree
 from webapp.quotas.models import ShareSample
 from webapp.quotas.tree import Tree
 
@@ -50,7 +51,7 @@ class Standings:
 
 def standings(at_ms: int) -> dict[str, Standings]:
     """GPU type → who shares it."""
-    capacity, recent, whole = contributions.capacity(), queries.recent_use(at_ms), tree.load()
+    capacity, recent, whole = nodes.slots_by_type(), queries.recent_use(at_ms), tree.load()
     by_type: dict[str, list[TeamShare]] = defaultdict(list)
     for quota in queries.team_shares(at_ms, whole):
         by_type[quota.gpu_type].append(quota)

@@ -15,7 +15,7 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.events.queries import story
-from webapp.jobs import declaring, dry_run, logs, queries, services
+from webapp.jobs import declaring, logs, queries, services
 from webapp.jobs.models import Job
 from webapp.rest.job_serializers import (
     DryRunOut,
@@ -28,6 +28,7 @@ from webapp.rest.job_serializers import (
 )
 from webapp.rest.openapi import listed
 from webapp.rest.parsing import whole_number
+from webapp.scheduling import dry_run
 
 _COUNT = re.compile(r"[0-9]{1,18}", re.ASCII)
 

@@ -1,16 +1,32 @@
 """What a job that has not been submitted yet would meet: the same engine, asked about one job more."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.jobs.spec import JobSpec
 from platform_core.scheduling.changes import changes
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.forecast import forecast
+from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
+from webapp.jobs import dry_run as jobs_dry_run
+from webapp.jobs import queries as job_queries
 from webapp.jobs import workload
-from webapp.jobs.contributions import Outlook
 from webapp.scheduling import queries, situation
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Why a job would wait ("": it would start at once), its place among those of its type, when it should start
+    ("": not in sight), and what one change would start it at once."""
+
+    why: str
+    position: int
+    starts: str
+    changes: tuple[str, ...]
+
 
 _ASKED = "job-~asked"  # sorts after every real id, so that it never goes before an equal
 # So far a forecast for a form is played: on a large cluster ten rounds, a few seconds of work.
@@ -46,6 +62,22 @@ def outlook(spec: JobSpec, username: str) -> Outlook:
         starts=starts[0] if starts else "",
         changes=tuple(each.sentence for each in changes(snapshot, policy, _ASKED)),
     )
+
+
+def dry_run(actor: Actor, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    spec = jobs_dry_run.allowed(actor, mapping)
+    refused = jobs_dry_run.refusal(spec, job_queries.queued_gpus(spec.team, spec.gpu_type))
+    expected = None if refused else outlook(spec, actor.username)
+    if expected is None or not expected.why:
+        outcome = "refused" if refused else "starts"
+        return {"outcome": outcome, "why": refused, "position": None, "should_start": "", "changes": []}
+    return {
+        "outcome": "waits",
+        "why": expected.why,
+        "position": expected.position,
+        "should_start": expected.starts,
+        "changes": list(expected.changes),
+    }
 
 
 def _with_it(spec: JobSpec, username: str) -> Snapshot:

@@ -18,7 +18,7 @@ from webapp.sockets import services as sockets
 KEPT_MS = 30 * 24 * 3_600_000
 # Held while forecasts are made and for a rest after it. With 5,000 waiting on 1,250 nodes they take most of a minute,
 # and rounds need the workers more.
-BUSY = "scheduling:forecasts"
+BUSY = "queue:forecasts"
 LONGEST_S = 600
 RESTS = 4  # times as long as they took: so they never use more than a fifth of a processor
 

@@ -10,7 +10,7 @@ from tests.webapp.jobs.conftest import SPEC, tick
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.jobs import services as jobs
-from webapp.monitoring.models import UtilisationSample
+from webapp.jobs.models import UtilisationSample
 from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
 

@@ -17,8 +17,7 @@ from webapp.base.identity import now_ms
 from webapp.events.models import Event
 from webapp.jobs import idling
 from webapp.jobs import services as jobs
-from webapp.jobs.models import Job
-from webapp.monitoring.models import UtilisationSample
+from webapp.jobs.models import Job, UtilisationSample
 from webapp.nodes.models import Node
 from webapp.pages.report import report
 from webapp.quotas.models import LedgerEntry, Quota

@@ -18,8 +18,7 @@ from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.jobs import queries
 from webapp.jobs import services as jobs
-from webapp.jobs.models import Attempt, Job
-from webapp.monitoring.models import UtilisationSample
+from webapp.jobs.models import Attempt, Job, UtilisationSample
 from webapp.nodes.models import Node
 from webapp.pages.report import report, weeks
 from webapp.pages.report.weeks import WEEK_MS, Week

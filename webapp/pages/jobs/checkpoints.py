@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from django.http import HttpRequest
-
 from platform_core.checkpointing.habit import Cost, Review, percent
 from platform_core.units import format_duration_ms, plural
 from webapp.checkpoints import advice, queries
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from webapp.jobs.models import Job
 
 
-def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:
+def of_job(job: Job) -> dict[str, Any]:
     rows = cache(lambda: queries.of_job(job.id))
     kept = cache(lambda: [row for row in rows() if row.deleted_ms is None and not row.damaged])
     return {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from django.http import HttpRequest
-
 from webapp.experiments import queries
 from webapp.pages.experiments import artifacts, charts
 
@@ -13,7 +11,7 @@ if TYPE_CHECKING:
     from webapp.jobs.models import Job
 
 
-def of_job(request: HttpRequest, job: Job) -> dict[str, Any]:
+def of_job(job: Job) -> dict[str, Any]:
     run = queries.run(job.id)
     if run is None:
         return {}

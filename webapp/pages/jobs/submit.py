@@ -16,12 +16,13 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import new_id
-from webapp.jobs import contributions, dry_run, queries, services
+from webapp.jobs import dry_run, queries, services
 from webapp.nodes import queries as clusters
 from webapp.pages import fragments
-from webapp.pages.jobs import forms, presentation
+from webapp.pages.jobs import checkpoints, forms, presentation
 from webapp.quotas import queries as quotas
 from webapp.rest.jobs import job_for
+from webapp.scheduling.dry_run import Outlook, outlook, why_it_would_wait
 
 
 @login_required
@@ -112,17 +113,16 @@ def _page(request: HttpRequest, actor: Actor, values: dict[str, Any], cloned: An
         "datasets": [
             {"id": row.id, "label": f"{row.name} v{row.version} ({row.purpose})"} for row in snapshots
         ],
-        "checkpoints": [],
         "key": new_id("key"),
         "check": None,
-        **contributions.choices(teams),
+        **checkpoints.choices(teams),
     }
 
 
-def _outlook(actor: Actor, form: dict[str, str]) -> contributions.Outlook | None:
+def _outlook(actor: Actor, form: dict[str, str]) -> Outlook | None:
     """None for what the panel refuses anyway."""
     try:
-        return contributions.outlook(dry_run.allowed(actor, forms.mapping_of(form)), actor.username)
+        return outlook(dry_run.allowed(actor, forms.mapping_of(form)), actor.username)
     except (SpecError, TrainmasterError):
         return None
 
@@ -145,7 +145,7 @@ def _forecast(actor: Actor, spec: JobSpec, form: dict[str, str]) -> dict[str, An
     if refused:
         judged = _judged(form, "bad", "It would be refused", {"gpu_type": refused})
     else:
-        waits = contributions.forecast(spec, actor.username)
+        waits = why_it_would_wait(spec, actor.username)
         waits = queries.calling_by_names([waits], actor.sees)(waits)
         headline = "It would wait" if waits else "It would start at once"
         judged = _judged(form, "wait" if waits else "ok", headline, {}, waits)

@@ -17,11 +17,13 @@ from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
 from webapp.events.queries import story
-from webapp.jobs import contributions, declaring, idling, logs, queries, services
+from webapp.jobs import declaring, idling, logs, queries, services
 from webapp.jobs.models import Attempt, Job
 from webapp.nodes import queries as cluster_queries
 from webapp.pages import fragments
-from webapp.pages.jobs import presentation
+from webapp.pages.jobs import checkpoints, presentation, run
+from webapp.pages.queue import panels as queue_panels
+from webapp.registry import queries as registry
 from webapp.rest.jobs import job_for
 from webapp.rest.parsing import whole_number
 
@@ -120,16 +122,11 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
     now = now_ms()
     owner = job.user.username
     extra = fragments.when_asked(
-        {
-            "charts": [],
-            "checkpoints": [],
-            "run": None,
-            "lineage": job.lineage,
-            "artifacts": [],
-            "models": [],
-            "checkpoint_ms": lambda: None,
-        }
-        | contributions.panels(request, job)
+        {"charts": [], "run": None, "lineage": job.lineage, "artifacts": []}
+        | checkpoints.of_job(job)
+        | run.of_job(job)
+        | queue_panels.of_job(job)
+        | {"models": lambda: registry.names(job.team_id)}
     )
     events = cache(lambda: story(f"job:{job.id}")[::-1])
     context = {

@@ -18,9 +18,9 @@ from platform_core.units import plural
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
-from webapp.nodes import contributions, queries
-from webapp.nodes.contributions import KeptPlace
+from webapp.nodes import queries
 from webapp.pages import fragments
+from webapp.pages.queue.panels import KeptPlace, kept_places
 
 ORDERS = {"place": "By place", "fragmented": "Most fragmented first"}
 EIGHTHS = 8  # a cell is filled in so many steps
@@ -49,7 +49,7 @@ def cluster_map(request: HttpRequest) -> HttpResponse:
     nodes = [node for node in everything if chosen.gpu_type in ("", node.gpu_type)]
     shown = [node for node in nodes if chosen.block in (None, node.block)]
     now = now_ms()
-    places = contributions.kept_places(actor)
+    places = kept_places(actor)
     context = {
         "chosen": chosen,
         "types": sorted({node.gpu_type for node in everything}),

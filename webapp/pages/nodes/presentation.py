@@ -8,13 +8,13 @@ from typing import Any
 from platform_core.cluster.health import LEAST_DISK_BYTES, NodeState, is_disk_full
 from platform_core.units import format_bytes, plural
 from webapp.accounts.permissions import Actor, may
+from webapp.jobs import queries as job_queries
+from webapp.jobs.values import JobFact
 from webapp.nodes import liveness, mapping, queries
 from webapp.nodes.models import Node
 from webapp.nodes.queries import SlotUse
 from webapp.nodes.values import SlotTelemetry, Telemetry
-from webapp.quotas import contributions as job_facts
 from webapp.quotas import queries as quotas
-from webapp.quotas.contributions import JobFact
 from webapp.quotas.queries import Holder
 
 ANOTHER_TEAM = "another team"
@@ -52,7 +52,7 @@ def look(nodes: Sequence[Node]) -> Seen:
         telemetry=liveness.telemetry(ids),
         seen_ms=queries.last_seen({node.id: node.last_seen_ms for node in nodes}),
         holders=holders,
-        jobs=job_facts.describe({holder.job_id for holder in holders.values()}),
+        jobs=job_queries.facts({holder.job_id for holder in holders.values()}),
     )
 
 

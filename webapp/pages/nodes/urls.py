@@ -4,7 +4,7 @@ from webapp.pages.nodes import maintenance as maintenance_page
 from webapp.pages.nodes import map as map_page
 from webapp.pages.nodes import views
 
-app_name = "clusters"
+app_name = "nodes"
 urlpatterns = [
     path("nodes/", views.nodes, name="nodes"),
     path("nodes/map/", map_page.cluster_map, name="map"),

@@ -15,12 +15,13 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.events import queries as events
-from webapp.nodes import contributions, enrolment, queries, services
+from webapp.nodes import enrolment, queries, services
 from webapp.nodes.join_command import join_command
 from webapp.nodes.models import Node
 from webapp.pages import fragments
 from webapp.pages.nodes import presentation as pages
 from webapp.pages.nodes.forms import BootstrapTokenForm
+from webapp.pages.queue.panels import kept_places
 
 EVENTS_SHOWN = 50
 NOTICE_SECONDS = 120  # what clouds give
@@ -69,7 +70,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         "charts": [],
         "events": lambda: events.story(f"node:{node_id}", EVENTS_SHOWN)[::-1],
         "windows": lambda: queries.maintenance(node_id),
-        "kept": lambda: [place for place in contributions.kept_places(actor) if node_id in place.nodes],
+        "kept": lambda: [place for place in kept_places(actor) if node_id in place.nodes],
     }
     return fragments.render(request, "nodes/detail.html", context)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -13,7 +12,7 @@ from django.views.decorators.http import require_GET
 
 from platform_core.cluster.health import NodeState
 from platform_core.jobs.states import ACTIVE
-from platform_core.units import DAY_MS, plural
+from platform_core.units import plural
 from webapp.accounts.permissions import Actor, may
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
@@ -22,13 +21,10 @@ from webapp.events.queries import kinds, recent
 from webapp.experiments import queries as experiments
 from webapp.jobs import idling
 from webapp.jobs import queries as job_queries
-from webapp.jobs.utilisation import KEPT_MS
-from webapp.monitoring.models import UtilisationSample
+from webapp.jobs.models import UtilisationSample
 from webapp.nodes import queries as clusters
 from webapp.pages import fragments
 from webapp.pages.overview import cluster_map
-from webapp.pages.report import report as reports
-from webapp.pages.report import weeks
 from webapp.registry import queries as registry
 from webapp.rest.parsing import whole_number
 from webapp.scheduling import queries as scheduling
@@ -203,37 +199,6 @@ def busy(now: int) -> dict[str, Any]:
 
 def _percent(part: float, whole: int) -> float:
     return round(100 * part / whole, 1) if whole else 0.0
-
-
-@login_required
-@require_GET
-def report(request: HttpRequest) -> HttpResponse:
-    now, asked = now_ms(), request.GET.get("week", "")
-    week = weeks.read(asked, now) if asked else None
-    context = {
-        "week": week,
-        "weeks": lambda: _weeks_beside(week, now),
-        "kept_days": KEPT_MS // DAY_MS,
-        "too_old": week is not None and week.from_ms < now - KEPT_MS,
-        "report": lambda: reports.make(
-            actor_of(request).sees, week.to_ms if week else now, is_over=bool(week)
-        ),
-        "least_ms": idling.LEAST_MS,
-        "idle_minutes": settings.IDLE_MINUTES,
-        "idle_percent": settings.IDLE_PERCENT,
-        "reclaims": settings.IDLE_RECLAIM,
-    }
-    return fragments.render(request, "report/report.html", context)
-
-
-def _weeks_beside(week: weeks.Week | None, now: int) -> dict[str, str]:
-    """The names of the weeks to go to. After the last that is over come the last seven days, which have none."""
-    newest, begun_ms = weeks.newest(now), job_queries.first_submitted_ms()
-    before = weeks.of(week.from_ms - 1) if week else newest
-    return {
-        "before": before.name if begun_ms is not None and begun_ms < before.to_ms else "",
-        "after": weeks.of(week.to_ms).name if week and week.to_ms <= newest.from_ms else "",
-    }
 
 
 @login_required

@@ -41,7 +41,7 @@ def of_job(request: HttpRequest, job_id: str) -> HttpResponse:
 
 
 def _found(job_id: str) -> tuple[Change, ...]:
-    key = f"scheduling:changes:{job_id}"
+    key = f"queue:changes:{job_id}"
     found: tuple[Change, ...] | None = cache.get(key)
     if found is None:
         found = changes(situation.load(now_ms()), situation.policy(), job_id)

@@ -23,7 +23,7 @@ from webapp.scheduling import situation
 
 # A round over a large cluster takes a quarter of a second: not once for everybody who looks.
 KEPT_SECONDS = 10
-KEY = "scheduling:next-move"
+KEY = "queue:next-move"
 
 
 @login_required

@@ -1,16 +1,14 @@
 """What the scheduler adds to the pages of a job, of a team and of nodes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from django.http import HttpRequest
 
 from platform_core.jobs.states import WAITING
 from platform_core.units import DAY_MS
 from webapp.accounts.permissions import Actor, may
 from webapp.base.identity import now_ms
 from webapp.jobs import queries as jobs
-from webapp.nodes.contributions import KeptPlace
 from webapp.scheduling import queries
 from webapp.scheduling.models import Receipt
 
@@ -18,7 +16,20 @@ PERIOD_MS = 30 * DAY_MS  # as the other costs on the page of a team
 RECEIPTS_SHOWN = 20
 
 
-def of_job(request: HttpRequest, job: Any) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class KeptPlace:
+    """Nodes that a waiting job is to get together. Who may not see the job is told its team alone."""
+
+    job_id: str  # "" for those
+    name: str  # "large-gang", or "a job of vision"
+    team: str
+    gpus: int
+    gpu_type: str
+    starts: str  # "in about 20 min"
+    nodes: tuple[str, ...]
+
+
+def of_job(job: Any) -> dict[str, Any]:
     if job.state not in WAITING:
         return {}
     return {
@@ -53,7 +64,7 @@ def kept_places(actor: Actor) -> tuple[KeptPlace, ...]:
     )
 
 
-def of_team(request: HttpRequest, actor: Actor, team: str) -> dict[str, Any]:
+def of_team(actor: Actor, team: str) -> dict[str, Any]:
     """What being stopped by the platform has cost, and what it cost others that they were stopped for this team."""
     now = now_ms()
     return {

@@ -4,7 +4,7 @@ from webapp.pages.queue import changes, views
 from webapp.pages.queue import forecasts as forecasts_page
 from webapp.pages.queue import next_move as moves
 
-app_name = "scheduling"
+app_name = "queue"
 urlpatterns = [
     path("queue/", views.queue, name="queue"),
     path("queue/forecasts/", forecasts_page.forecasts, name="forecasts"),

@@ -153,7 +153,7 @@ def change_priority(request: HttpRequest, job_id: str) -> HttpResponse:
         raise TrainmasterError("not_found", what=f"job {job_id}")
     job = services.change_priority(actor, job_id, int(given))
     messages.success(request, f"{job.name} has priority {job.priority}; it counts from the next round on.")
-    return redirect("scheduling:queue")
+    return redirect("queue:queue")
 
 
 @login_required
@@ -163,7 +163,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
     user_id = int(request.user.pk or 0)
     if request.method == "POST":
         row = questions.ask(user_id, questions.read(request.POST.dict()))
-        return redirect(f"{reverse('scheduling:what-if')}?asked={row.pk}")
+        return redirect(f"{reverse('queue:what-if')}?asked={row.pk}")
     asked = request.GET.get("asked", "")
     found = questions.of_user(user_id, int(asked) if asked.isdecimal() and len(asked) < 10 else None)
     types = quotas.gpu_types()

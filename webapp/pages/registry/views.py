@@ -15,7 +15,8 @@ from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.pages import fragments
-from webapp.registry import contributions, queries, services
+from webapp.pages.deployments.panels import of_model as deployments_of
+from webapp.registry import queries, services
 from webapp.registry.models import Model, ModelVersion
 
 
@@ -41,7 +42,7 @@ def _list(
 def _line(model: Model) -> dict[str, Any]:
     versions = queries.versions(model)
     newest = versions[0] if versions else None
-    deployments = [line for lines in contributions.deployments_of(model).values() for line in lines]
+    deployments = [line for lines in deployments_of(model).values() for line in lines]
     return {
         "team": model.team_id,
         "name": model.name,
@@ -70,7 +71,7 @@ def detail(request: HttpRequest, team: str, name: str) -> HttpResponse:
     if model is None:
         raise TrainmasterError("not_found", what=f"model {team}/{name}")
     versions = queries.versions(model)
-    deployed = contributions.deployments_of(model)
+    deployed = deployments_of(model)
     count = f"{len(versions)} version{'s' if len(versions) != 1 else ''}"
     where = next(
         (f"; v{v.version} is on {deployed[v.id][0]['label']}" for v in versions if deployed.get(v.id)), ""

@@ -13,8 +13,8 @@ from platform_core.scheduling.waits import percentile
 from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars
 from webapp.base.identity import now_ms
 from webapp.jobs import queries as jobs
+from webapp.jobs.models import UtilisationSample
 from webapp.jobs.utilisation import KEPT_MS
-from webapp.monitoring.models import UtilisationSample
 from webapp.quotas import queries as quotas
 
 

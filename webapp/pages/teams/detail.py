@@ -1,4 +1,4 @@
-"""The page of one team. Apps above fill their panels of it, and show it again when they refuse a form."""
+"""The page of one team: members, secrets, quota, costs and receipts."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,11 +7,13 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from platform_core.errors import TrainmasterError
-from webapp.accounts import contributions, queries
+from webapp.accounts import queries
 from webapp.accounts.models import Role
 from webapp.accounts.permissions import may, require
 from webapp.events import queries as events
 from webapp.pages import fragments
+from webapp.pages.queue import panels as queue_panels
+from webapp.pages.teams import quota
 
 CHANGES_SHOWN = 30
 CHANGE_SUBJECTS = ("team", "quota", "secret", "token")
@@ -45,7 +47,8 @@ def show(
         "secrets": lambda: queries.secrets(slug),
         "changes": lambda: events.of_team(slug, CHANGE_SUBJECTS, CHANGES_SHOWN),
         "problems": dict(problems or {}),
-        **contributions.panels(request, actor, slug),
+        **quota.of_team(actor, slug),
+        **queue_panels.of_team(actor, slug),
     }
     return fragments.render(request, "teams/detail.html", context, status=status)
 

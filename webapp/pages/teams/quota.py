@@ -3,13 +3,11 @@
 from functools import cache
 from typing import Any
 
-from django.http import HttpRequest
-
 from platform_core.units import DAY_MS, HOUR_MS, format_micro_dollars, plural
 from webapp.accounts.permissions import Actor, may
 from webapp.base.identity import now_ms
 from webapp.events import queries as events
-from webapp.quotas import contributions as job_facts
+from webapp.jobs import queries as jobs
 from webapp.quotas import queries
 from webapp.quotas.queries import QuotaView
 
@@ -21,7 +19,7 @@ MOST_STEPS = 1_000  # a plot shows no more than this; what is between is drawn a
 Steps = tuple[tuple[int, int], ...]
 
 
-def of_team(request: HttpRequest, actor: Actor, team: str) -> dict[str, Any]:
+def of_team(actor: Actor, team: str) -> dict[str, Any]:
     now = now_ms()
     since = now - PERIOD_DAYS * DAY_MS
     # Who may not change a guarantee needs no notice about all of them.
@@ -39,7 +37,7 @@ def of_team(request: HttpRequest, actor: Actor, team: str) -> dict[str, Any]:
 
 
 def _limits(team: str, quotas: tuple[QuotaView, ...]) -> list[dict[str, Any]]:
-    queued = job_facts.queued(team)
+    queued = jobs.queued_by_type(team)
     return [_limit(quota, queued.get(quota.gpu_type, 0)) for quota in quotas]
 
 
@@ -93,7 +91,7 @@ def _kpis(limits: list[dict[str, Any]], members: tuple[queries.MemberCost, ...])
 
 def _jobs(team: str, since: int, now: int) -> list[dict[str, Any]]:
     costs = queries.costs_by_job(team, since, now, JOBS_SHOWN)
-    facts = job_facts.describe(cost.id for cost in costs)
+    facts = jobs.facts(cost.id for cost in costs)
     return [
         {
             "id": cost.id,

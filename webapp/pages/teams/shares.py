@@ -13,8 +13,9 @@ from platform_core.units import DAY_MS
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
+from webapp.nodes import queries as nodes
 from webapp.pages import fragments
-from webapp.quotas import contributions, sharing
+from webapp.quotas import sharing
 from webapp.quotas.sharing import Branch, Standing, Standings
 
 PERIODS = {  # name: length, points of a plot, words
@@ -82,7 +83,7 @@ def shares(request: HttpRequest) -> HttpResponse:
         "rows": _rows(of_type, teams),
         "others": _sum([each for each in of_type.teams if each not in teams]),
         "all": _sum(of_type.teams),
-        "capacity": contributions.capacity().get(chosen.gpu_type, 0),
+        "capacity": nodes.slots_by_type().get(chosen.gpu_type, 0),
         "answer": _answer(shown) if shown else None,
         "charts": (lambda: _charts(chosen, now)) if shown else [],
     }

@@ -1,0 +1,18 @@
+"""The addresses of all pages, subject by subject."""
+
+from django.urls import include, path
+
+SUBJECTS = (
+    "overview",
+    "report",
+    "accounts",
+    "teams",
+    "nodes",
+    "jobs",
+    "queue",
+    "experiments",
+    "registry",
+    "deployments",
+)
+
+urlpatterns = [path("", include(f"webapp.pages.{subject}.urls")) for subject in SUBJECTS]

@@ -321,7 +321,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["webapp.rest.parsing.JsonParser"],
+    "DEFAULT_PARSER_CLASSES": ["webapp.rest.bodies.JsonParser"],
     "DEFAULT_SCHEMA_CLASS": "webapp.rest.openapi.Schema",
     "EXCEPTION_HANDLER": "webapp.base.problems.rest_exception_handler",
 }

@@ -1,8 +1,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from django.db.models import QuerySet
 
+from platform_core.errors import TrainmasterError
+from webapp.accounts.permissions import require
+from webapp.accounts.queries import actor_of
 from webapp.experiments.models import Experiment, Run
 
 _OUTCOME = (
@@ -43,3 +47,11 @@ def chosen(run_ids: Sequence[str]) -> list[Run]:
     rows = Run.objects.filter(id__in=run_ids).select_related("job__user", "experiment__team")
     found = {row.id: row for row in rows}
     return [found[run_id] for run_id in dict.fromkeys(run_ids) if run_id in found]
+
+
+def run_for(request: Any, run_id: str) -> Run:
+    found = run(run_id)
+    if found is None:
+        raise TrainmasterError("not_found", what=f"run {run_id}")
+    require(actor_of(request), "experiment.view", found.experiment.team_id, what=f"run {run_id}")
+    return found

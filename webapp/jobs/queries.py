@@ -9,9 +9,10 @@ from typing import Any
 from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Sum
 
 from platform_core import ids
+from platform_core.errors import TrainmasterError
 from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
-from webapp.accounts.permissions import may
+from webapp.accounts.permissions import may, require
 from webapp.accounts.queries import actor_of
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.values import JobFact
@@ -208,6 +209,15 @@ def queued_gpus(team: str, gpu_type: str) -> int:
 
 def find(job_id: str) -> Job | None:
     return Job.objects.select_related("user", "team").filter(id=job_id).first()
+
+
+def job_for(request: Any, job_id: str, action: str = "job.view") -> Job:
+    """The job, if this person may do this to it; outsiders learn nothing of its existence."""
+    job = find(job_id)
+    if job is None:
+        raise TrainmasterError("not_found", what=f"job {job_id}")
+    require(actor_of(request), action, job.team_id, owner=job.user.username, what=f"job {job_id}")
+    return job
 
 
 def names(job_ids: Iterable[str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from platform_core.errors import TrainmasterError
 from webapp.events import queries as events
 from webapp.nodes import liveness, mapping
 from webapp.nodes.join_command import join_command as join_command
+from webapp.nodes.mapping import is_spot as is_spot
 from webapp.nodes.models import BootstrapToken, MaintenanceWindow, Node, Slot
 from webapp.nodes.values import Telemetry
 

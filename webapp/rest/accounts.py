@@ -15,8 +15,8 @@ from webapp.accounts import queries, services
 from webapp.accounts.models import Role
 from webapp.accounts.permissions import Actor, require
 from webapp.accounts.queries import DepartmentView, actor_of
+from webapp.rest.bodies import sent
 from webapp.rest.openapi import listed
-from webapp.rest.parsing import sent
 
 
 class Me(serializers.Serializer):

@@ -1,6 +1,5 @@
 from typing import Any
 
-from django.http import HttpRequest
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
@@ -8,20 +7,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from platform_core.errors import TrainmasterError
-from webapp.accounts import permissions
-from webapp.accounts.queries import actor_of
+from webapp.base.parsing import whole_number
 from webapp.experiments import metric_store, queries
-from webapp.experiments.models import Run
-from webapp.rest.parsing import whole_number
-
-
-def run_for(request: Request | HttpRequest, run_id: str) -> Run:
-    run = queries.run(run_id)
-    if run is None:
-        raise TrainmasterError("not_found", what=f"run {run_id}")
-    permissions.require(actor_of(request), "experiment.view", run.experiment.team_id, what=f"run {run_id}")
-    return run
 
 
 class MetricSummary(serializers.Serializer[Any]):
@@ -53,7 +40,7 @@ class Metrics(APIView):
     )
     def get(self, request: Request, job_id: str) -> Response:
         """Metric values by step: {key: [[step, value, at_ms], …]}, and the summary of each metric."""
-        run = run_for(request, job_id)
+        run = queries.run_for(request, job_id)
         wanted = request.query_params.get("key")
         after = request.query_params.get("after_step", "")
         known = [wanted] if wanted else sorted(run.summary)

@@ -12,11 +12,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from platform_core.errors import TrainmasterError
-from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
+from webapp.base.parsing import whole_number
 from webapp.events.queries import story
 from webapp.jobs import declaring, logs, queries, services
-from webapp.jobs.models import Job
 from webapp.rest.job_serializers import (
     DryRunOut,
     JobEventOut,
@@ -27,19 +26,9 @@ from webapp.rest.job_serializers import (
     PriorityChange,
 )
 from webapp.rest.openapi import listed
-from webapp.rest.parsing import whole_number
 from webapp.scheduling import dry_run
 
 _COUNT = re.compile(r"[0-9]{1,18}", re.ASCII)
-
-
-def job_for(request: Any, job_id: str, action: str = "job.view") -> Job:
-    """The job, if this person may do this to it; outsiders learn nothing of its existence."""
-    job = queries.find(job_id)
-    if job is None:
-        raise TrainmasterError("not_found", what=f"job {job_id}")
-    permissions.require(actor_of(request), action, job.team_id, owner=job.user.username, what=f"job {job_id}")
-    return job
 
 
 class JobPages(CursorPagination):
@@ -130,12 +119,12 @@ class JobDryRun(APIView):
 class JobDetail(APIView):
     @extend_schema(responses={200: JobOut})
     def get(self, request: Request, job_id: str) -> Response:
-        return Response(JobOut(job_for(request, job_id)).data)
+        return Response(JobOut(queries.job_for(request, job_id)).data)
 
     @extend_schema(request=PriorityChange, responses={200: JobOut})
     def patch(self, request: Request, job_id: str) -> Response:
         """Change the priority, `{"priority": 10}`; leads and admins may. Nothing else of a job can be changed."""
-        job_for(request, job_id)
+        queries.job_for(request, job_id)
         given = request.data if isinstance(request.data, dict) else {}
         priority = given.get("priority")
         if set(given) != {"priority"} or not isinstance(priority, int) or isinstance(priority, bool):
@@ -149,7 +138,7 @@ class JobCancel(APIView):
     @extend_schema(request=None, responses={202: JobOut})
     def post(self, request: Request, job_id: str) -> Response:
         """Cancel a waiting job at once, a running one as soon as its processes have stopped."""
-        job_for(request, job_id)
+        queries.job_for(request, job_id)
         services.cancel(actor_of(request), job_id)
         return Response(JobOut(queries.find(job_id)).data, status=202)
 
@@ -161,7 +150,7 @@ class JobLost(APIView):
 
         Its slots there are free and these nodes are drained.
         """
-        job_for(request, job_id)
+        queries.job_for(request, job_id)
         given = request.data if isinstance(request.data, dict) else {}
         cause = given.get("cause", "")
         if not isinstance(cause, str):
@@ -181,7 +170,7 @@ class JobLogs(APIView):
     )
     def get(self, request: Request, job_id: str) -> Response:
         """Log lines in the order they arrived; read on from `next` until `ended`."""
-        job = job_for(request, job_id)
+        job = queries.job_for(request, job_id)
         rank = request.query_params.get("rank")
         after = _number(request, "after")
         found = logs.read(
@@ -198,7 +187,7 @@ class JobEvents(APIView):
     @extend_schema(responses=listed(JobEventOut))
     def get(self, request: Request, job_id: str) -> Response:
         """Everything that happened to the job, oldest first."""
-        job = job_for(request, job_id)
+        job = queries.job_for(request, job_id)
         events = [
             {"kind": e.kind, "at_ms": e.at_ms, "actor": e.actor, "cause": e.cause, "data": e.data}
             for e in story(f"job:{job.id}")

@@ -10,10 +10,10 @@ from rest_framework.views import APIView
 
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
+from webapp.jobs import occupancy
 from webapp.nodes import queries, services
 from webapp.nodes.models import Node
 from webapp.nodes.queries import Window
-from webapp.pages.nodes import presentation as pages
 from webapp.rest.openapi import listed
 
 
@@ -61,7 +61,7 @@ class Nodes(APIView):
         """All nodes, what needs attention first. Jobs of other teams have no name here."""
         actor = actor_of(request)
         require(actor, "node.view")
-        rows: list[dict[str, Any]] = pages.rows(actor, pages.look(list(Node.objects.all())))
+        rows: list[dict[str, Any]] = occupancy.rows(actor, occupancy.look(list(Node.objects.all())))
         return Response({"results": NodeOut(rows, many=True).data})
 
 
@@ -86,7 +86,7 @@ class OneNode(APIView):
             labels=marks.validated_data.get("labels"),
             taints=marks.validated_data.get("taints"),
         )
-        return Response(NodeOut(pages.row(actor, pages.look([node]), node)).data)
+        return Response(NodeOut(occupancy.row(actor, occupancy.look([node]), node)).data)
 
 
 class WindowOut(serializers.Serializer):

@@ -14,8 +14,8 @@ from webapp.accounts.permissions import Actor, require
 from webapp.accounts.queries import actor_of
 from webapp.quotas import queries, services
 from webapp.quotas.queries import QuotaView
+from webapp.rest.bodies import sent
 from webapp.rest.openapi import listed
-from webapp.rest.parsing import sent
 
 _BEYOND = "true: jobs beyond the maximum wait; false: they are refused"
 

@@ -5,15 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
-from platform_core.jobs.spec import JobSpec
+from platform_core.jobs.spec import JobSpec, parse
+from platform_core.quotas.admission import Refused
 from platform_core.scheduling.changes import changes
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.forecast import forecast
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
-from webapp.jobs import dry_run as jobs_dry_run
 from webapp.jobs import queries as job_queries
+from webapp.jobs import services as job_services
 from webapp.jobs import workload
+from webapp.quotas import queries as quotas
 from webapp.scheduling import queries, situation
 
 
@@ -65,8 +67,8 @@ def outlook(spec: JobSpec, username: str) -> Outlook:
 
 
 def dry_run(actor: Actor, mapping: Mapping[str, Any]) -> dict[str, Any]:
-    spec = jobs_dry_run.allowed(actor, mapping)
-    refused = jobs_dry_run.refusal(spec, job_queries.queued_gpus(spec.team, spec.gpu_type))
+    spec = allowed(actor, mapping)
+    refused = refusal(spec, job_queries.queued_gpus(spec.team, spec.gpu_type))
     expected = None if refused else outlook(spec, actor.username)
     if expected is None or not expected.why:
         outcome = "refused" if refused else "starts"
@@ -102,3 +104,17 @@ def _with_it(spec: JobSpec, username: str) -> Snapshot:
         constraints=spec.placing,
     )
     return replace(snapshot, pending=(*snapshot.pending, asked))
+
+
+def allowed(actor: Actor, mapping: Mapping[str, Any]) -> JobSpec:
+    """Raises what a submission would, quotas apart."""
+    spec = parse(mapping)
+    job_services.check_permissions(actor, spec)
+    job_services.check_references(spec)
+    return spec
+
+
+def refusal(spec: JobSpec, queued: int) -> str:
+    """The quota's sentence, or "" where it would be let in."""
+    decision = quotas.would_admit(spec.team, spec.gpu_type, spec.num_gpus, queued)
+    return decision.sentence if isinstance(decision, Refused) else ""

@@ -9,21 +9,17 @@ from pathlib import Path
 
 from tests.architecture.rules.sources import PRODUCT, Source, imports, only_for_types, sources
 
-# Verbs, reads, the values both speak in, what an app announces to those above it, and what they may add to its pages.
-PUBLIC = {"services", "queries", "values", "signals", "contributions"}
+# Verbs, reads, the values both speak in, and what an app announces to those above it.
+PUBLIC = {"services", "queries", "values", "signals"}
 # The exceptions, each with its reason.
 ALSO_PUBLIC = {
     "webapp.base.identity": "ids for new rows of every app",
     "webapp.base.lease": "leadership by a lease is the same for every coordinator",
     "webapp.base.rows": "many rows change in one statement, whatever app they belong to",
-    "webapp.pages.fragments": "every view renders its page or one block of it with this",
-    "webapp.rest.parsing": "bodies of the REST API are read the same way everywhere",
-    "webapp.rest.openapi": "lists are described the same way in every part of the REST API",
     "webapp.sockets.subjects": "every app registers who may watch its subjects",
     "webapp.accounts.permissions": "the one place that decides who may do what",
     "webapp.accounts.mailing": "mail of every app is written and sent in one way",
     "webapp.accounts.credentials": "tokens of people and of machines are made and kept the same way",
-    "webapp.pages.teams.detail": "the quota form stands on the team page and is answered with it",
     "webapp.jobs.logs": "log text streams past the verbs, which are for jobs",
     "webapp.jobs.idling": "samples of utilisation come from whoever samples the nodes",
     "webapp.jobs.workload": "what the scheduler is asked with: its reads, apart from those of pages and nodes",
@@ -31,7 +27,7 @@ ALSO_PUBLIC = {
     "webapp.accounts.admin": "what an operator changes in the admin of any app is audited",
 }
 # The top of the house may look into all of it: what puts the apps together, and the programs that bring them up.
-COMPOSES = {"webapp.config", "webapp.operations"}
+COMPOSES = {"webapp.config", "webapp.operations", "webapp.pages", "webapp.rest", "webapp.rpc"}
 HIDDEN = {
     "sdk/trainmaster/store/__init__.py": "each kind of store brings a library that an installation may lack",
 }

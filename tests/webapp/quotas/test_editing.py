@@ -99,7 +99,7 @@ def test_the_page_says_what_is_held_left_and_borrowed(
 def test_a_lowered_maximum_is_told_as_what_it_is(vision: Team, cast: Cast, quota: Give, hold: Hold) -> None:
     quota(vision, guaranteed=0, maximum=4)
     hold(vision, cast.owner, slots=6)
-    (limit,) = panel.of_team(None, SYSTEM, "vision")["limits"]()  # type: ignore[arg-type]
+    (limit,) = panel.of_team(SYSTEM, "vision")["limits"]()
     assert limit["sentence"].startswith("6 of 4 cpu slots in use, 2 over its maximum")
 
 

@@ -9,8 +9,8 @@ from platform_core.errors import TrainmasterError
 from tests.webapp.conftest import Cast
 from tests.webapp.world import build
 from webapp.accounts.models import User
+from webapp.base.parsing import whole_number
 from webapp.config import settings as shipped
-from webapp.rest.parsing import whole_number
 from webapp.sockets import subjects
 
 

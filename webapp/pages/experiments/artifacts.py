@@ -11,8 +11,8 @@ from django.views.decorators.http import require_GET
 from platform_core.errors import TrainmasterError
 from trainmaster.store import open_store
 from webapp.artifacts.queries import path_in_store
+from webapp.experiments import queries
 from webapp.experiments.models import Run, RunArtifact
-from webapp.rest.experiments import run_for
 
 MOST_FILES = 50  # listed of each
 
@@ -36,7 +36,7 @@ def listed(run: Run) -> list[dict[str, Any]]:
 @require_GET
 def download(request: HttpRequest, job_id: str, artifact_id: int, name: str) -> StreamingHttpResponse:
     """One file. Always to be saved: a script's HTML must not run as a page of ours."""
-    run = run_for(request, job_id)
+    run = queries.run_for(request, job_id)
     row = RunArtifact.objects.filter(run=run, id=artifact_id).select_related("manifest").first()
     files = row.manifest.document["files"] if row else []
     entry = next((entry for entry in files if entry["path"] == name), None)

@@ -16,13 +16,13 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import new_id
-from webapp.jobs import dry_run, queries, services
+from webapp.jobs import queries, services
 from webapp.nodes import queries as clusters
 from webapp.pages import fragments
 from webapp.pages.jobs import checkpoints, forms, presentation
 from webapp.quotas import queries as quotas
-from webapp.rest.jobs import job_for
-from webapp.scheduling.dry_run import Outlook, outlook, why_it_would_wait
+from webapp.scheduling import dry_run
+from webapp.scheduling.dry_run import Outlook
 
 
 @login_required
@@ -33,7 +33,7 @@ def submit(request: HttpRequest) -> HttpResponse:
         return fragments.render(request, "jobs/submit.html", _page(request, actor, *_start(request, actor)))
     form = request.POST.dict()
     clone = form.get("clone", "")
-    cloned = job_for(request, clone) if clone else None
+    cloned = queries.job_for(request, clone) if clone else None
     problems: dict[str, str]
     try:
         key = form.get("key") or None
@@ -84,7 +84,7 @@ def _start(request: HttpRequest, actor: Actor) -> tuple[dict[str, Any], Any]:
     if not clone:
         first = {"team": request.GET.get("team", ""), "gpu_type": request.GET.get("gpu_type", "")}
         return forms.DEFAULTS | first, None
-    job = job_for(request, clone)
+    job = queries.job_for(request, clone)
     values = forms.values_of(parse(job.spec)) | {
         name: request.GET[name] for name in forms.CHANGEABLE if name in request.GET
     }
@@ -122,7 +122,7 @@ def _page(request: HttpRequest, actor: Actor, values: dict[str, Any], cloned: An
 def _outlook(actor: Actor, form: dict[str, str]) -> Outlook | None:
     """None for what the panel refuses anyway."""
     try:
-        return outlook(dry_run.allowed(actor, forms.mapping_of(form)), actor.username)
+        return dry_run.outlook(dry_run.allowed(actor, forms.mapping_of(form)), actor.username)
     except (SpecError, TrainmasterError):
         return None
 
@@ -145,7 +145,7 @@ def _forecast(actor: Actor, spec: JobSpec, form: dict[str, str]) -> dict[str, An
     if refused:
         judged = _judged(form, "bad", "It would be refused", {"gpu_type": refused})
     else:
-        waits = why_it_would_wait(spec, actor.username)
+        waits = dry_run.why_it_would_wait(spec, actor.username)
         waits = queries.calling_by_names([waits], actor.sees)(waits)
         headline = "It would wait" if waits else "It would start at once"
         judged = _judged(form, "wait" if waits else "ok", headline, {}, waits)

@@ -16,6 +16,7 @@ from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
+from webapp.base.parsing import whole_number
 from webapp.events.queries import story
 from webapp.jobs import declaring, idling, logs, queries, services
 from webapp.jobs.models import Attempt, Job
@@ -24,8 +25,6 @@ from webapp.pages import fragments
 from webapp.pages.jobs import checkpoints, presentation, run
 from webapp.pages.queue import panels as queue_panels
 from webapp.registry import queries as registry
-from webapp.rest.jobs import job_for
-from webapp.rest.parsing import whole_number
 
 PAGE = 50
 _STATES = ("", "waiting", "active", "succeeded", "failed", "cancelled")
@@ -117,7 +116,7 @@ def row(job: Job, now: int) -> dict[str, Any]:
 @login_required
 @require_GET
 def detail(request: HttpRequest, job_id: str) -> HttpResponse:
-    job = job_for(request, job_id)
+    job = queries.job_for(request, job_id)
     actor = actor_of(request)
     now = now_ms()
     owner = job.user.username
@@ -180,7 +179,7 @@ def _living(job: Job) -> Attempt | None:
 @login_required
 @require_POST
 def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
-    job_for(request, job_id)
+    queries.job_for(request, job_id)
     services.cancel(actor_of(request), job_id)
     messages.success(request, "The job is being cancelled; what runs has time to save first.")
     return redirect("jobs:detail", job_id=job_id)
@@ -189,7 +188,7 @@ def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
 @login_required
 @require_POST
 def lost(request: HttpRequest, job_id: str) -> HttpResponse:
-    job_for(request, job_id)
+    queries.job_for(request, job_id)
     nodes = declaring.declare_lost(actor_of(request), job_id, request.POST.get("cause", ""))
     messages.success(request, declaring.in_words(nodes))
     return redirect("jobs:detail", job_id=job_id)
@@ -199,7 +198,7 @@ def lost(request: HttpRequest, job_id: str) -> HttpResponse:
 @require_GET
 def log_lines(request: HttpRequest, job_id: str) -> HttpResponse:
     """Lines after a cursor, for the log view."""
-    job = job_for(request, job_id)
+    job = queries.job_for(request, job_id)
     after = whole_number(request.GET.get("after", "") or "0", "after")
     found = logs.read(job.id, after=after)
     return JsonResponse({"lines": found.lines, "next": found.after, "more": found.after != after})
@@ -209,7 +208,7 @@ def log_lines(request: HttpRequest, job_id: str) -> HttpResponse:
 @require_GET
 def log_download(request: HttpRequest, job_id: str) -> StreamingHttpResponse:
     """The whole log as text, rank by rank."""
-    job = job_for(request, job_id)
+    job = queries.job_for(request, job_id)
     response = StreamingHttpResponse(logs.whole(job.id), content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{job.id}.log"'
     return response

@@ -15,6 +15,7 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.events import queries as events
+from webapp.jobs import occupancy
 from webapp.nodes import enrolment, queries, services
 from webapp.nodes.join_command import join_command
 from webapp.nodes.models import Node
@@ -38,7 +39,7 @@ def nodes(request: HttpRequest) -> HttpResponse:
         found = found.filter(state=state)
     if search:
         found = found.filter(Q(hostname__icontains=search) | Q(rack__icontains=search) | Q(id=search))
-    rows = pages.rows(actor, pages.look(list(found)))
+    rows = occupancy.rows(actor, occupancy.look(list(found)))
     operator = may(actor, "node.operate")
     context = {
         "sentence": pages.sentence(rows) if rows or not (state or search) else "No node is like that.",
@@ -59,8 +60,8 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
     row = Node.objects.filter(id=node_id).first()
     if row is None:
         raise TrainmasterError("not_found", what=f"node {node_id}")
-    seen = cache(lambda: pages.look([row]))
-    shown = cache(lambda: pages.row(actor, seen(), row))
+    seen = cache(lambda: occupancy.look([row]))
+    shown = cache(lambda: occupancy.row(actor, seen(), row))
     context = {
         "node_id": node_id,
         "node": shown,

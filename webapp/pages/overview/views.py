@@ -17,6 +17,7 @@ from webapp.accounts.permissions import Actor, may
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
+from webapp.base.parsing import whole_number
 from webapp.events.queries import kinds, recent
 from webapp.experiments import queries as experiments
 from webapp.jobs import idling
@@ -26,7 +27,6 @@ from webapp.nodes import queries as clusters
 from webapp.pages import fragments
 from webapp.pages.overview import cluster_map
 from webapp.registry import queries as registry
-from webapp.rest.parsing import whole_number
 from webapp.scheduling import queries as scheduling
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from platform_core.units import DAY_MS
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
+from webapp.base.parsing import whole_number
 from webapp.pages.teams import detail as team_page
 from webapp.pages.teams import quota as panel
 from webapp.pages.teams.forms import QuotaForm
 from webapp.quotas import services
-from webapp.rest.parsing import whole_number
 
 MAX_DAYS = 366
 

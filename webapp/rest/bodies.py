@@ -1,7 +1,6 @@
 """Bodies of the REST API are JSON and nothing else, and have no field that nobody reads."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,18 +11,7 @@ from rest_framework.serializers import Serializer
 
 from platform_core.errors import TrainmasterError
 
-_WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
 MAX_NESTING = 50
-
-
-def whole_number(text: str, name: str, most: int = 10**18, least: int = 0) -> int:
-    """A number in a query or a form, in the digits 0 to 9. Raises request_invalid."""
-    if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
-        bounds = f" from {least:,} to {most:,}" if most < 10**18 else ""
-        raise TrainmasterError(
-            "request_invalid", what=name, why=f"{text[:40]!r} is not a whole number{bounds}"
-        )
-    return int(text)
 
 
 def _is_nested_beyond(value: Any, depth: int) -> bool:

@@ -1,6 +1,6 @@
 """The agent's settings: the only place in this program that reads the environment. Flags override it.
 
-Every setting is TRAINMASTER_AGENT_<NAME>; each has its heading in docs/settings.md.
+Every setting is TRAINMASTER_AGENT_<NAME>; each has its heading in docs/reference/settings.md.
 """
 
 from __future__ import annotations

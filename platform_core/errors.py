@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ErrorKind:
-    """`sentence` is a template over the error's numbers; docs/errors.md has a heading for each code."""
+    """`sentence` is a template over the error's numbers; docs/reference/errors.md has a heading for each code."""
 
     code: str
     http: int

@@ -1,4 +1,4 @@
-"""Writes the reference pages that follow from the code: docs/states/*.md, docs/errors.md, docs/cli.md. `make docs`.
+"""Write the reference pages made from the code: states/*.md, errors.md and cli.md in docs/reference (`make docs`).
 
 What a person wrote above the marker in a page stays; what stands below it is made anew. The check compares.
 """
@@ -18,7 +18,7 @@ from platform_core.jobs import states as job_states
 from platform_core.jobs import transitions as job_transitions
 from trainmaster.cli import main as command_line
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
 WORKERS = {
     WorkerState.IDLE: "It has been told and waits for its first piece.",
     WorkerState.RECEIVING: "Pieces arrive, from the store or from another worker, and are verified one by one.",

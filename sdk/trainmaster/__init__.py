@@ -7,7 +7,7 @@
     ...
     trainmaster.log(step, loss=loss)
 
-docs/sdk.md tells the rest.
+docs/reference/sdk.md describes every call.
 """
 
 from trainmaster.api import (

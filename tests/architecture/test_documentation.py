@@ -15,7 +15,7 @@ from tests.architecture.rules.sources import ROOT, Source
 from tools import reference
 from trainmaster.cli import main as command_line
 
-DOCS = ROOT / "docs"
+DOCS = ROOT / "docs" / "reference"
 
 
 def source(name: str) -> Source:

@@ -54,7 +54,7 @@ def test_the_images_start_the_commands_of_up() -> None:
     [programs.MIGRATE, programs.WEB, programs.WORKER, programs.BEAT, programs.GATEWAY, programs.AGENT],
 )
 def test_the_operations_page_gives_the_commands_of_up(command: tuple[str, ...]) -> None:
-    assert f"`{shlex.join(command)}`" in (ROOT / "docs" / "operations.md").read_text()
+    assert f"`{shlex.join(command)}`" in (ROOT / "docs" / "how-to" / "operate.md").read_text()
 
 
 def test_every_variable_in_compose_is_a_setting() -> None:

@@ -1,7 +1,7 @@
 """Every setting of the control plane: read from the environment once, typed, refused with a sentence when bad.
 
 One of the two files that read the environment (the other is agent/config.py). A secret NAME may also come from the
-file that NAME_FILE points to. docs/settings.md has a heading for each variable.
+file that NAME_FILE points to. docs/reference/settings.md has a heading for each variable.
 """
 
 import ipaddress

@@ -13,7 +13,7 @@ PROBLEM = {
         "type": {"type": "string"},
         "title": {"type": "string"},
         "status": {"type": "integer"},
-        "code": {"type": "string", "description": "one of those in docs/errors.md"},
+        "code": {"type": "string", "description": "one of those in docs/reference/errors.md"},
         "detail": {"type": "string"},
         "problems": {
             "type": "array",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from platform_core.jobs.reading import Reader, shown
+from platform_core.jobs.reader import Reader, shown
 
 MAX_NAMES = 50  # labels, tolerations or nodes
 MAX_RACKS = 1_000

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from platform_core.jobs import spec_fields as fields
+from platform_core.jobs import field_readers as fields
 from platform_core.jobs.constraints import ANYWHERE, SPOT, Constraints, read_constraints
-from platform_core.jobs.reading import Problem, Reader, SpecError, shown
-from platform_core.jobs.spec_fields import Scalar
+from platform_core.jobs.field_readers import Scalar
+from platform_core.jobs.reader import Problem, Reader, SpecError, shown
 from platform_core.units import GIB, HOUR_MS, MIB, MINUTE_MS, format_duration_ms
 
 __all__ = [

@@ -27,11 +27,11 @@ from webapp.base.identity import new_id, now_ms
 from webapp.base.lease import Fence
 from webapp.base.rows import update_each
 from webapp.events import services as events
-from webapp.jobs import hints, queries, stepping
+from webapp.jobs import hints, queries, transitions
 from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Attempt, Job, Member
-from webapp.jobs.placing import Placing, place
-from webapp.jobs.preempting import Preemption, node_leaves, preempt, vacate
+from webapp.jobs.placement import Placing, place
+from webapp.jobs.preemption import Preemption, node_leaves, preempt, vacate
 from webapp.jobs.signals import submitted
 from webapp.nodes import services as clusters
 from webapp.quotas import services as quotas
@@ -135,7 +135,7 @@ def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any
         priority=spec.priority,
         **job_columns(value),
     )
-    stepping.keep([(job, event, value.state)])
+    transitions.keep([(job, event, value.state)])
     submitted.send(Job, job=job, spec=spec)
     hints.tick()
     return job
@@ -176,7 +176,7 @@ def cancel(actor: Actor, job_id: str, cause: str = "") -> None:
         raise TrainmasterError("not_found", what=f"job {job_id}")
     permissions.require(actor, "job.cancel", job.team_id, owner=job.user.username)
     event = ev.CancelRequested(at_ms=now_ms(), actor=f"user:{actor.username}", cause=cause)
-    stepping.step(job_id, event)
+    transitions.step(job_id, event)
 
 
 def change_priority(actor: Actor, job_id: str, priority: int) -> Job:
@@ -220,7 +220,7 @@ def observe_all(told: Sequence[tuple[str, ev.JobEvent]]) -> None:
     if not told:
         return
     with transaction.atomic():
-        batch = stepping.Batch(job_id for job_id, _ in told)
+        batch = transitions.Batch(job_id for job_id, _ in told)
         for job_id, event in told:
             if job_id not in batch.jobs:
                 continue
@@ -295,9 +295,9 @@ def node_lost(node_id: str, at_ms: int, fence: Fence = transaction.atomic) -> No
     """Every gang with a member on the node loses that member, and nothing of them is wanted there any more."""
     with fence():
         clusters.touch([node_id])
-    for job_id in stepping.jobs_on(node_id):
+    for job_id in transitions.jobs_on(node_id):
         with fence():
-            stepping.step(job_id, ev.NodeLost(at_ms=at_ms, actor="system", node=node_id))
+            transitions.step(job_id, ev.NodeLost(at_ms=at_ms, actor="system", node=node_id))
 
 
 def stop_overdue(at_ms: int, fence: Fence = transaction.atomic) -> None:
@@ -308,7 +308,7 @@ def stop_overdue(at_ms: int, fence: Fence = transaction.atomic) -> None:
     for job_id, started_ms, hours in active:
         if started_ms is not None and at_ms - started_ms > float(hours) * 3_600_000:
             with fence():
-                stepping.step(job_id, ev.TimeLimitReached(at_ms=at_ms, actor="system"))
+                transitions.step(job_id, ev.TimeLimitReached(at_ms=at_ms, actor="system"))
 
 
 def progress(job_id: str, attempt: int, values: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from django.db import transaction
 
 from webapp.base.identity import now_ms
-from webapp.jobs import idling
+from webapp.jobs import idle_policy
 from webapp.jobs import queries as job_queries
 from webapp.jobs.models import UtilisationSample
 from webapp.nodes import queries as clusters
@@ -47,8 +47,10 @@ def sample() -> None:
     for node in nodes:
         sockets.publish(f"node:{node.id}")  # its page shows the newest telemetry
     sockets.publish("cluster")
-    idling.keep_utilisation({job_id: sum(values) / len(values) for job_id, values in by_job.items()}, now)
-    idling.deal_with_idle(now)
+    idle_policy.keep_utilisation(
+        {job_id: sum(values) / len(values) for job_id, values in by_job.items()}, now
+    )
+    idle_policy.deal_with_idle(now)
 
 
 def _mean(values: list[float]) -> float | None:

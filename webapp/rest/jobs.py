@@ -15,7 +15,7 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts.queries import actor_of
 from webapp.base.parsing import whole_number
 from webapp.events.queries import story
-from webapp.jobs import declaring, logs, queries, services
+from webapp.jobs import logs, lost_members, queries, services
 from webapp.rest.job_serializers import (
     DryRunOut,
     JobEventOut,
@@ -155,7 +155,7 @@ class JobLost(APIView):
         cause = given.get("cause", "")
         if not isinstance(cause, str):
             raise TrainmasterError("request_invalid", what="cause", why="it must be a sentence")
-        declaring.declare_lost(actor_of(request), job_id, cause)
+        lost_members.declare_lost(actor_of(request), job_id, cause)
         return Response(JobOut(queries.find(job_id)).data)
 
 

@@ -21,7 +21,7 @@ ALSO_PUBLIC = {
     "webapp.accounts.mailing": "mail of every app is written and sent in one way",
     "webapp.accounts.credentials": "tokens of people and of machines are made and kept the same way",
     "webapp.jobs.logs": "log text streams past the verbs, which are for jobs",
-    "webapp.jobs.idling": "samples of utilisation come from whoever samples the nodes",
+    "webapp.jobs.idle_policy": "samples of utilisation come from whoever samples the nodes",
     "webapp.jobs.workload": "what the scheduler is asked with: its reads, apart from those of pages and nodes",
     "webapp.jobs.hints": "the scheduler says when a round begins, so that later changes ask for another",
     "webapp.accounts.admin": "what an operator changes in the admin of any app is audited",

@@ -9,7 +9,7 @@ from platform_core.jobs.job import EndKind, MemberPhase
 from platform_core.scheduling.decisions import StopKind
 from tests.webapp.jobs.conftest import after_its_pause, say, tick
 from webapp.base.identity import now_ms
-from webapp.jobs import history, services, stepping
+from webapp.jobs import history, services, transitions
 from webapp.jobs.history import History
 from webapp.jobs.models import Attempt, Job
 from webapp.jobs.services import Preemption
@@ -66,7 +66,7 @@ def test_a_preemption_without_a_checkpoint_says_what_is_lost(job: Job) -> None:
 
 def test_a_preemption_with_a_checkpoint_loses_what_came_after_it(job: Job) -> None:
     reach(job, 1_488, first=True)
-    stepping.step(job.id, CheckpointSaved(at_ms=now_ms(), attempt=1, step=1_400, checkpoint="ckpt-1"))
+    transitions.step(job.id, CheckpointSaved(at_ms=now_ms(), attempt=1, step=1_400, checkpoint="ckpt-1"))
     preempt(job)
     assert story(job).lost_steps == 88
     assert story(job).lost_gpu_ms < MINUTE_MS

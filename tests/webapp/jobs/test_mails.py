@@ -14,7 +14,7 @@ from webapp.accounts import mailing
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
-from webapp.jobs import idling, services
+from webapp.jobs import idle_policy, services
 from webapp.jobs.models import Job
 from webapp.nodes.models import Node
 
@@ -46,10 +46,10 @@ def sent() -> list[tuple[str, str]]:
 
 def idle_again(job: Job, since_ms: int, at_ms: int) -> None:
     """It works for a moment, idles from then on, and the sampler comes twice."""
-    idling.keep_utilisation({job.id: 0.9}, since_ms)
-    idling.keep_utilisation({job.id: 0.0}, since_ms)
+    idle_policy.keep_utilisation({job.id: 0.9}, since_ms)
+    idle_policy.keep_utilisation({job.id: 0.0}, since_ms)
     for _ in range(2):
-        idling.deal_with_idle(at_ms)
+        idle_policy.deal_with_idle(at_ms)
 
 
 def test_slots_that_idle_are_told_once_a_day(running: Job) -> None:
@@ -75,9 +75,9 @@ def test_being_taken_off_idle_slots_is_told_with_the_team_that_waits_for_them(
     settings.IDLE_RECLAIM = True
     waits = submit(name="secretive", num_gpus=2)
     began = now_ms()
-    idling.keep_utilisation({running.id: 0.0}, began)
+    idle_policy.keep_utilisation({running.id: 0.0}, began)
     for later in (HALF_HOUR_MS, HOUR_MS, HOUR_MS + MINUTE_MS):
-        idling.deal_with_idle(began + later)
+        idle_policy.deal_with_idle(began + later)
     warned, taken = sent()
     assert "it gives its slots up in 30 min, if others wait for them" in warned[1]
     assert taken[0] == "Trainmaster: sleeper is taken off its idle slots"

@@ -13,7 +13,7 @@ from tests.webapp.jobs.conftest import SPEC, say, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
-from webapp.jobs import idling
+from webapp.jobs import idle_policy
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
 from webapp.nodes.models import Node
@@ -82,7 +82,7 @@ def test_one_that_stops_or_works_again_is_warned_of_no_more(
     running: Job, browser: Browser, owner: User
 ) -> None:
     idles_for(running, HOUR_MS)
-    idling.keep_utilisation({running.id: 0.9}, now_ms())
+    idle_policy.keep_utilisation({running.id: 0.9}, now_ms())
     assert not any("slots idle" in part for part in look(browser(owner), running).values())
     idles_for(running, HOUR_MS)
     jobs.cancel(actor_of(owner), running.id)
@@ -93,11 +93,11 @@ def test_open_pages_hear_of_the_warning_and_of_its_end(running: Job, monkeypatch
     heard: list[str] = []
     monkeypatch.setattr(sockets, "publish", lambda subject, data=None: heard.append(subject))
     now = now_ms()
-    idling.keep_utilisation({running.id: 0.0}, now)
-    idling.deal_with_idle(now + HALF_HOUR_MS)
+    idle_policy.keep_utilisation({running.id: 0.0}, now)
+    idle_policy.deal_with_idle(now + HALF_HOUR_MS)
     assert {"jobs:vision", "cluster"} <= set(heard)
     heard.clear()
-    idling.keep_utilisation({running.id: 0.0}, now + HALF_HOUR_MS)
+    idle_policy.keep_utilisation({running.id: 0.0}, now + HALF_HOUR_MS)
     assert heard == [f"job:{running.id}"]
-    idling.keep_utilisation({running.id: 0.9}, now + HALF_HOUR_MS)
+    idle_policy.keep_utilisation({running.id: 0.9}, now + HALF_HOUR_MS)
     assert "jobs:vision" in heard

@@ -15,7 +15,7 @@ from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.events.models import Event
-from webapp.jobs import idling
+from webapp.jobs import idle_policy
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job, UtilisationSample
 from webapp.nodes.models import Node
@@ -46,21 +46,21 @@ def told(job: Job) -> list[str]:
 
 def test_a_job_that_idles_is_warned_of_once(running: Job) -> None:
     now = now_ms()
-    idling.keep_utilisation({running.id: 0.01}, now)
-    idling.deal_with_idle(now + HALF_HOUR_MS - 1)
+    idle_policy.keep_utilisation({running.id: 0.01}, now)
+    idle_policy.deal_with_idle(now + HALF_HOUR_MS - 1)
     assert told(running) == []
     for _ in range(2):
-        idling.deal_with_idle(now + HALF_HOUR_MS)
+        idle_policy.deal_with_idle(now + HALF_HOUR_MS)
     assert told(running) == ["its 8 slots of cpu have been below 5 % for 30 min"]
 
 
 def test_one_that_works_again_is_forgiven(running: Job) -> None:
     now = now_ms()
-    idling.keep_utilisation({running.id: 0.01}, now)
-    idling.keep_utilisation({running.id: 0.80}, now + MINUTE_MS)
-    idling.keep_utilisation({running.id: 0.02}, now + 2 * MINUTE_MS)
-    assert idling.idle(now + HALF_HOUR_MS) == []
-    assert [job.id for job in idling.idle(now + 2 * MINUTE_MS + HALF_HOUR_MS)] == [running.id]
+    idle_policy.keep_utilisation({running.id: 0.01}, now)
+    idle_policy.keep_utilisation({running.id: 0.80}, now + MINUTE_MS)
+    idle_policy.keep_utilisation({running.id: 0.02}, now + 2 * MINUTE_MS)
+    assert idle_policy.idle(now + HALF_HOUR_MS) == []
+    assert [job.id for job in idle_policy.idle(now + 2 * MINUTE_MS + HALF_HOUR_MS)] == [running.id]
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_idle_slots_are_taken_back_where_that_is_wanted_and_of_use(
     if somebody_waits:
         submit(owner, "next", num_gpus=2)
     now = now_ms()
-    idling.keep_utilisation({running.id: 0.0}, now)
+    idle_policy.keep_utilisation({running.id: 0.0}, now)
     for at_ms in (HALF_HOUR_MS, HALF_HOUR_MS + MINUTE_MS, 2 * HALF_HOUR_MS):
-        idling.deal_with_idle(now + at_ms)
+        idle_policy.deal_with_idle(now + at_ms)
     assert Job.objects.get(id=running.id).stop == stopped
     assert Receipt.objects.exists() == (stopped == "preempt")
 
@@ -105,7 +105,7 @@ def test_what_was_lost_by_taking_idle_slots_back_and_for_whom_stands_in_a_receip
     first = submit(owner, "first", num_gpus=2, priority=50)
     tick()
     for _ in range(2):
-        idling.deal_with_idle(began + HOUR_MS)
+        idle_policy.deal_with_idle(began + HOUR_MS)
     receipt = Receipt.objects.get()
     assert (receipt.job_id, receipt.for_job, receipt.kind) == (running.id, first.id, "idle")
     assert receipt.lost_gpu_ms == 8 * (HOUR_MS + MINUTE_MS)  # all since its start, and the resume
@@ -183,7 +183,7 @@ def week(running: Job, quota: Callable[..., Quota], nlp: Any) -> int:
     UtilisationSample.objects.create(
         at_ms=now - 4, gpu_type="cpu", slots=8, held=4, utilisation=0.3, queued_jobs=0
     )
-    idling.keep_utilisation({running.id: 0.0}, now - HALF_HOUR_MS)
+    idle_policy.keep_utilisation({running.id: 0.0}, now - HALF_HOUR_MS)
     failed = [{"node": Node.objects.get(hostname="node-0").id, "at_ms": now - 9}]
     Job.objects.filter(id=running.id).update(failures=failed)
     return now
@@ -218,8 +218,8 @@ def test_a_guarantee_is_measured_over_the_time_that_the_platform_has_run(
 
 
 def test_the_least_busy_jobs_say_which_are_left_out(running: Job, browser: Browser, owner: User) -> None:
-    for _ in range(idling.LEAST_SAMPLES - 1):
-        idling.keep_utilisation({running.id: 0.1}, now_ms())
+    for _ in range(idle_policy.LEAST_SAMPLES - 1):
+        idle_policy.keep_utilisation({running.id: 0.1}, now_ms())
     page = browser(owner).get("/report/").content.decode()
     assert "No job of yours that was measured for 5 min or longer" in page
     assert "Jobs measured for less than 5 min are left out" in page
@@ -241,8 +241,8 @@ def test_jobs_that_were_hardly_busy_are_told_with_what_they_held_without_use(
     running: Job, owner: User
 ) -> None:
     now = now_ms()
-    for number in range(2 * idling.LEAST_SAMPLES):
-        idling.keep_utilisation({running.id: 0.5 if number % 2 else 0.1}, now)
+    for number in range(2 * idle_policy.LEAST_SAMPLES):
+        idle_policy.keep_utilisation({running.id: 0.5 if number % 2 else 0.1}, now)
     LedgerEntry.objects.update(started_ms=now - HOUR_MS)
     (line,) = report.make(["vision"], now).hardly_busy
     assert (line["name"], round(line["percent"]), line["unused_gpu_ms"]) == (
@@ -251,8 +251,8 @@ def test_jobs_that_were_hardly_busy_are_told_with_what_they_held_without_use(
         round(8 * HOUR_MS * 0.7),
     )
     assert report.make(["nlp"], now).hardly_busy == ()
-    for _ in range(2 * idling.LEAST_SAMPLES):
-        idling.keep_utilisation({running.id: 0.9}, now)
+    for _ in range(2 * idle_policy.LEAST_SAMPLES):
+        idle_policy.keep_utilisation({running.id: 0.9}, now)
     assert report.make(None, now).hardly_busy == ()
 
 

@@ -117,7 +117,7 @@ def test_nothing_else_asks_for_slots_back() -> None:
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("PreemptRequested")
     ]
-    assert asks == ["webapp/jobs/preempting.py"]
+    assert asks == ["webapp/jobs/preemption.py"]
 
 
 def test_the_team_finds_it_beside_its_costs_and_nobody_is_said_to_have_caused_it(

@@ -18,7 +18,7 @@ from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
 from webapp.base.parsing import whole_number
 from webapp.events.queries import story
-from webapp.jobs import declaring, idling, logs, queries, services
+from webapp.jobs import idle_policy, logs, lost_members, queries, services
 from webapp.jobs.models import Attempt, Job
 from webapp.nodes import queries as cluster_queries
 from webapp.pages import fragments
@@ -108,7 +108,7 @@ def row(job: Job, now: int) -> dict[str, Any]:
         "percent": presentation.percent(job),
         "loss": job.loss,
         "losses": [],
-        "idle_since_ms": idling.since(job, now),
+        "idle_since_ms": idle_policy.since(job, now),
         "note": job.wait_sentence if job.state in queries.states_of("waiting") else job.reason,
     }
 
@@ -140,7 +140,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
         },
         "answer": _answer(job, now, actor),
         "log_end": lambda: logs.ending(job.id) if job.state == JobState.FAILED else [],
-        "idle": idling.warning(job, now),
+        "idle": idle_policy.warning(job, now),
         "kpis": lambda: presentation.kpis(job, now, extra["checkpoint_ms"]()),
         "members": lambda: presentation.members(_living(job)),
         "made_of": presentation.made_of(job, extra["lineage"]),
@@ -153,7 +153,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
         "spec_text": lambda: presentation.spec_text(job),
         "may": {
             "cancel": job.state not in TERMINAL and permissions.may(actor, "job.cancel", job.team_id, owner),
-            "declare_lost": lambda: declaring.can_be_lost(actor, job),
+            "declare_lost": lambda: lost_members.can_be_lost(actor, job),
             "clone": permissions.may(actor, "job.submit", job.team_id),
             "register": permissions.may(actor, "model.register", job.team_id),
         },
@@ -164,7 +164,7 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
 
 def _answer(job: Job, now: int, actor: permissions.Actor) -> dict[str, str]:
     answer = presentation.answer(job, now)
-    if idling.since(job, now) is not None:
+    if idle_policy.since(job, now) is not None:
         answer["tone"] = "wait"
     return answer | {"detail": queries.calling_by_names([answer["detail"]], actor.sees)(answer["detail"])}
 
@@ -189,8 +189,8 @@ def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
 @require_POST
 def lost(request: HttpRequest, job_id: str) -> HttpResponse:
     queries.job_for(request, job_id)
-    nodes = declaring.declare_lost(actor_of(request), job_id, request.POST.get("cause", ""))
-    messages.success(request, declaring.in_words(nodes))
+    nodes = lost_members.declare_lost(actor_of(request), job_id, request.POST.get("cause", ""))
+    messages.success(request, lost_members.in_words(nodes))
     return redirect("jobs:detail", job_id=job_id)
 
 

@@ -20,7 +20,7 @@ from webapp.base.identity import now_ms
 from webapp.base.parsing import whole_number
 from webapp.events.queries import kinds, recent
 from webapp.experiments import queries as experiments
-from webapp.jobs import idling
+from webapp.jobs import idle_policy
 from webapp.jobs import queries as job_queries
 from webapp.jobs.models import UtilisationSample
 from webapp.nodes import queries as clusters
@@ -78,9 +78,9 @@ def _idle(actor: Actor, now: int) -> list[dict[str, Any]]:
         {
             **_shown(job),
             "since_ms": job.idle_since_ms,
-            "follows": idling.follows(job, now),
+            "follows": idle_policy.follows(job, now),
         }
-        for job in idling.idle(now, actor.sees)
+        for job in idle_policy.idle(now, actor.sees)
     ]
 
 

@@ -9,7 +9,7 @@ from django.template.loader import render_to_string
 from platform_core.scheduling.waits import Waits, by_size
 from webapp.accounts import mailing
 from webapp.base.identity import now_ms
-from webapp.jobs import idling
+from webapp.jobs import idle_policy
 from webapp.jobs import queries as jobs
 from webapp.nodes import queries as clusters
 from webapp.pages.report import figures, weeks
@@ -83,9 +83,9 @@ def make(team_slugs: list[str] | None, to_ms: int, *, is_over: bool = False) -> 
         idle=tuple(
             {
                 "id": job.id, "name": job.name, "team": job.team_id, "user": job.user.username, "gpus": job.num_gpus,
-                "idle_ms": to_ms - (job.idle_since_ms or to_ms), "follows": idling.follows(job, to_ms),
+                "idle_ms": to_ms - (job.idle_since_ms or to_ms), "follows": idle_policy.follows(job, to_ms),
             }
-            for job in ([] if is_over else idling.idle(to_ms, seen))
+            for job in ([] if is_over else idle_policy.idle(to_ms, seen))
         ),
         hardly_busy=tuple(_hardly_busy(from_ms, to_ms, seen)[:HARDLY_BUSY_SHOWN]),
     )  # fmt: skip
@@ -94,7 +94,7 @@ def make(team_slugs: list[str] | None, to_ms: int, *, is_over: bool = False) -> 
 def _hardly_busy(from_ms: int, to_ms: int, seen: set[str] | None) -> list[dict[str, Any]]:
     found = [
         job
-        for job in idling.hardly_busy(from_ms, to_ms, HARDLY_BUSY_PERCENT / 100)
+        for job in idle_policy.hardly_busy(from_ms, to_ms, HARDLY_BUSY_PERCENT / 100)
         if seen is None or job.team_id in seen
     ]
     costs = quotas.costs_of_jobs([job.id for job in found], to_ms)
@@ -136,7 +136,11 @@ def mail() -> int:
     now = now_ms()
     text = render_to_string(
         "report/mail.txt",
-        {"report": make(None, now), "least_ms": idling.LEAST_MS, "url": f"{settings.PUBLIC_URL}/report/"},
+        {
+            "report": make(None, now),
+            "least_ms": idle_policy.LEAST_MS,
+            "url": f"{settings.PUBLIC_URL}/report/",
+        },
     )
     key = f"report:{weeks.of(now).name}"
     mailing.write_to(settings.REPORT_RECIPIENTS, key, "Trainmaster: the week of the cluster", text)

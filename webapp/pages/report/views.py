@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 from platform_core.units import DAY_MS
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
-from webapp.jobs import idling
+from webapp.jobs import idle_policy
 from webapp.jobs import queries as job_queries
 from webapp.jobs.utilisation import KEPT_MS
 from webapp.pages import fragments
@@ -49,7 +49,7 @@ def report(request: HttpRequest) -> HttpResponse:
         "report": lambda: reports.make(
             actor_of(request).sees, week.to_ms if week else now, is_over=bool(week)
         ),
-        "least_ms": idling.LEAST_MS,
+        "least_ms": idle_policy.LEAST_MS,
         "idle_minutes": settings.IDLE_MINUTES,
         "idle_percent": settings.IDLE_PERCENT,
         "reclaims": settings.IDLE_RECLAIM,

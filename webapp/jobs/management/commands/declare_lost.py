@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from platform_core.errors import TrainmasterError
 from webapp.accounts import queries as accounts
-from webapp.jobs import declaring
+from webapp.jobs import lost_members
 
 
 class Command(BaseCommand):
@@ -20,7 +20,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             actor = accounts.actor_of(accounts.user(options["by"]))
-            nodes = declaring.declare_lost(actor, options["job"], options["because"])
+            nodes = lost_members.declare_lost(actor, options["job"], options["because"])
         except TrainmasterError as error:
             raise CommandError(error.sentence) from error
-        self.stdout.write(declaring.in_words(nodes))
+        self.stdout.write(lost_members.in_words(nodes))

@@ -16,7 +16,7 @@ from tests.webapp.jobs.conftest import say, state, tick
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.events.queries import story
-from webapp.jobs import declaring, services
+from webapp.jobs import lost_members, services
 from webapp.jobs.models import Job, Member
 from webapp.nodes.models import Node, Slot
 from webapp.quotas.models import LedgerEntry
@@ -42,7 +42,7 @@ def silent_node() -> Node:
 
 
 def test_an_operator_ends_what_no_node_will_end(stuck: Job, cast: Cast) -> None:
-    nodes = declaring.declare_lost(actor_of(cast.admin), stuck.id, "its engine does not start any more")
+    nodes = lost_members.declare_lost(actor_of(cast.admin), stuck.id, "its engine does not start any more")
     assert nodes == (silent_node().id,)
     assert state(stuck) == "cancelled"
     assert not Slot.objects.exclude(attempt_id=None).exists()
@@ -51,13 +51,13 @@ def test_an_operator_ends_what_no_node_will_end(stuck: Job, cast: Cast) -> None:
 
 def test_the_node_takes_no_work_until_somebody_has_looked(stuck: Job, cast: Cast) -> None:
     before = silent_node().wanted_revision
-    declaring.declare_lost(actor_of(cast.admin), stuck.id)
+    lost_members.declare_lost(actor_of(cast.admin), stuck.id)
     assert silent_node().drain_requested
     assert silent_node().wanted_revision > before, "its agent learns that nothing of the attempt is wanted"
 
 
 def test_it_stands_in_the_story_who_said_so_and_why(stuck: Job, cast: Cast) -> None:
-    declaring.declare_lost(actor_of(cast.admin), stuck.id, "its engine is gone")
+    lost_members.declare_lost(actor_of(cast.admin), stuck.id, "its engine is gone")
     told = next(event for event in story(f"job:{stuck.id}") if event.kind == "NodeLost")
     assert told.actor == "user:root"
     assert told.cause == f"{silent_node().hostname} was lost: declared lost by root, its engine is gone"
@@ -68,14 +68,14 @@ def test_a_preempted_attempt_that_is_lost_lets_its_job_go_on_elsewhere(submit: S
     tick()
     say(job, MemberPhase.RUNNING)
     assert services.preempt(job.id, services.Preemption(StopKind.EVICTED, "its slots are wanted"), 10**13)
-    assert len(declaring.declare_lost(actor_of(cast.admin), job.id)) == 2
+    assert len(lost_members.declare_lost(actor_of(cast.admin), job.id)) == 2
     assert state(job) in ("pending", "preempted")
 
 
 @pytest.mark.parametrize("who", ["owner", "member", "lead", "outsider"])
 def test_nobody_but_an_admin_says_so(who: str, stuck: Job, cast: Cast) -> None:
     with pytest.raises(TrainmasterError) as refusal:
-        declaring.declare_lost(actor_of(getattr(cast, who)), stuck.id)
+        lost_members.declare_lost(actor_of(getattr(cast, who)), stuck.id)
     assert refusal.value.code == "not_allowed"
     assert Job.objects.get(id=stuck.id).stop == "cancel"
 
@@ -84,7 +84,7 @@ def test_a_job_that_nobody_stops_is_not_lost(submit: Submit, cast: Cast) -> None
     job = submit()
     tick()
     with pytest.raises(TrainmasterError, match="cancel it first"):
-        declaring.declare_lost(actor_of(cast.admin), job.id)
+        lost_members.declare_lost(actor_of(cast.admin), job.id)
 
 
 def test_the_button_is_there_for_an_admin_while_it_is_stopping(

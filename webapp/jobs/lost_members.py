@@ -13,7 +13,7 @@ from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
 from webapp.jobs import queries
 from webapp.jobs.models import Job
-from webapp.jobs.stepping import Batch
+from webapp.jobs.transitions import Batch
 from webapp.nodes import queries as cluster_queries
 from webapp.nodes import services as clusters
 

@@ -11,9 +11,9 @@ from platform_core.jobs.job import Member as MemberValue
 from platform_core.jobs.recovery import goes_on_from
 from webapp.base.identity import new_id
 from webapp.base.rows import update_each
-from webapp.jobs import stepping
+from webapp.jobs import transitions
 from webapp.jobs.models import Attempt, Job, Member
-from webapp.jobs.stepping import Batch
+from webapp.jobs.transitions import Batch
 from webapp.nodes import queries as cluster_queries
 from webapp.nodes import services as clusters
 from webapp.nodes.queries import Rendezvous
@@ -26,7 +26,7 @@ _PORT_RESTS_MS = 600_000  # a port that was given longer ago may be given again 
 
 # What belongs to one attempt or to the wait before it, as it is when an attempt begins.
 _AFRESH = {
-    **stepping.NO_WAIT, "first_step": None, "first_step_ms": None, "utilisation": None, "idle_since_ms": None,
+    **transitions.NO_WAIT, "first_step": None, "first_step_ms": None, "utilisation": None, "idle_since_ms": None,
     "idle_told": False, "resize_to": 0, "room_on": [], "room_until_ms": None,
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ import posixpath
 import re
 import shlex
 
-from platform_core.jobs.reading import Reader, Text, shown
+from platform_core.jobs.reader import Reader, Text, shown
 from platform_core.units import GIB, TIB, format_bytes, parse_bytes
 
 Scalar = str | int | float | bool

@@ -11,9 +11,9 @@ from platform_core.scheduling.decisions import StopKind
 from platform_core.scheduling.wording import amount
 from platform_core.units import MINUTE_MS, format_duration_ms
 from webapp.events import services as events
-from webapp.jobs import mails, preempting, queries
+from webapp.jobs import mails, preemption, queries
 from webapp.jobs.models import Job
-from webapp.jobs.preempting import Preemption
+from webapp.jobs.preemption import Preemption
 from webapp.sockets import services as sockets
 
 LEAST_MS = 5 * MINUTE_MS  # that a job is measured, before its mean says anything
@@ -107,7 +107,7 @@ def deal_with_idle(at_ms: int) -> None:
 
 @transaction.atomic
 def _take_off(job: Job, sentence: str, idled: Preemption, at_ms: int) -> None:
-    if preempting.preempt(job.id, idled, at_ms):
+    if preemption.preempt(job.id, idled, at_ms):
         mails.taken_off(job, sentence, idled.for_team, at_ms)
 
 

@@ -10,7 +10,7 @@ from platform_core.jobs.job import Stop
 from platform_core.jobs.states import ACTIVE, JobState
 from platform_core.scheduling.decisions import StopKind
 from webapp.base.lease import Fence
-from webapp.jobs import stepping
+from webapp.jobs import transitions
 from webapp.jobs.models import Job
 from webapp.jobs.signals import preempted
 from webapp.nodes import queries as clusters
@@ -38,7 +38,7 @@ def preempt(
     With `resize_to` it goes on with so many slots as soon as it has stopped. `leaves_ms` is when a node of it is
     taken away: it may save until then.
     """
-    batch = stepping.Batch([job_id])
+    batch = transitions.Batch([job_id])
     job = batch.jobs.get(job_id)
     if job is None or JobState(job.row.state) not in ACTIVE or job.row.stop != Stop.NONE:
         return False
@@ -67,7 +67,7 @@ def vacate(
     `leaves_ms`. How many were asked."""
     asked = 0
     preemption = Preemption(kind, cause, node=clusters.hostname(node_id), by=by)
-    for job in Job.objects.filter(id__in=stepping.jobs_on(node_id), stop=Stop.NONE).order_by("id"):
+    for job in Job.objects.filter(id__in=transitions.jobs_on(node_id), stop=Stop.NONE).order_by("id"):
         if leaves_ms is not None or job.spec["preemptible"]:
             with fence():
                 asked += preempt(job.id, preemption, at_ms, leaves_ms=leaves_ms)

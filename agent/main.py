@@ -12,7 +12,7 @@ import click
 from agent.channel import Refused
 from agent.config import ConfigError, load
 from agent.program import AlreadyRunning, run
-from agent.transfer.memory import keep_freed_blocks
+from agent.transfer.peers.memory import keep_freed_blocks
 
 EXIT_REFUSED = 3  # the server does not want this node; starting again by itself cannot help
 EXIT_CONFIG = 2

@@ -19,7 +19,7 @@ from agent.probes import notice
 from agent.probes.slots import Slots, usable_cpus
 from agent.probes.telemetry import Occupant, Probe, Telemetry
 from agent.reconcile import reconcile
-from agent.transfer.credentials import NodeCredentials
+from agent.transfer.peers.credentials import NodeCredentials
 from agent.wanted import ActivationWanted, DeploymentWanted, Wanted
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
 

@@ -34,13 +34,13 @@ from agent.probes.slots import Slots, find_slots
 from agent.probes.telemetry import Probe
 from agent.probes.toolchain import Toolchain, ask
 from agent.session import Session
-from agent.transfer.activation import Activations
-from agent.transfer.cache import Watermarks
-from agent.transfer.credentials import NodeCredentials
-from agent.transfer.deployments import Deployments, Trust
-from agent.transfer.hooks import Hooks
-from agent.transfer.neighbour import Security
-from agent.transfer.pull import Trying
+from agent.transfer.disk.cache import Watermarks
+from agent.transfer.orders.activation import Activations
+from agent.transfer.orders.deployments import Deployments, Trust
+from agent.transfer.orders.hooks import Hooks
+from agent.transfer.orders.pull import Trying
+from agent.transfer.peers.credentials import NodeCredentials
+from agent.transfer.peers.neighbour import Security
 from agent.uplink.push import Pusher
 from agent.work_folder import WorkFolders
 

@@ -19,11 +19,11 @@ import grpc
 
 from agent.manifests import Manifests
 from agent.observed import DeploymentPhase
-from agent.transfer.deployments import Deployments, Trust
-from agent.transfer.landing import Landing
-from agent.transfer.memory import keep_freed_blocks
-from agent.transfer.neighbour import Neighbour, Patience, Security
-from agent.transfer.neighbour import Peer as Sender
+from agent.transfer.disk.landing import Landing
+from agent.transfer.orders.deployments import Deployments, Trust
+from agent.transfer.peers.memory import keep_freed_blocks
+from agent.transfer.peers.neighbour import Neighbour, Patience, Security
+from agent.transfer.peers.neighbour import Peer as Sender
 from agent.wanted import Artifact, DeploymentWanted, Peer
 from platform_core.distribution.manifest import Manifest, from_json
 

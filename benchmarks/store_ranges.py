@@ -29,8 +29,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.transfer.ranges import BLOCK, Ranges
-from agent.transfer.sources import RANGE_BYTES
+from agent.transfer.store.ranges import BLOCK, Ranges
+from agent.transfer.store.sources import RANGE_BYTES
 from trainmaster.store import open_store
 
 IN_FLIGHT = 8

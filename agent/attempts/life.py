@@ -19,7 +19,7 @@ from agent.launchers.command import is_ranked
 from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, LaunchOrder, Status
 from agent.observed import AttemptObserved, Phase
 from agent.uplink.attempt import AttemptUplink, UplinkPlan
-from agent.uplink.masking import Mask
+from agent.uplink.mask import Mask
 from agent.uplink.push import Pusher
 from agent.uplink.uploads import Uploader
 from agent.wanted import Launch

@@ -12,7 +12,7 @@ from agent.attempts.life import STOPPED_BEFORE_START, AttemptLife, Tools
 from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, NotStarted, Status
 from agent.observed import AttemptObserved, Phase
 from agent.reconcile import ForgetAttempt, StartAttempt, StopAttempt
-from agent.uplink.masking import Mask
+from agent.uplink.mask import Mask
 from agent.wanted import Wanted
 from agent.work_folder import WorkFolder, WorkFolders
 from platform_core.jobs.job import EndKind

@@ -27,7 +27,7 @@ from agent.launchers.contract import (
 )
 from agent.launchers.engine import ContainerState, Engine, is_name_taken
 from agent.launchers.exits import leave_exit, read_exit
-from agent.launchers.stopping import write_stop
+from agent.launchers.stop_file import write_stop
 from agent.work_folder import WorkFolder
 
 SDK_FOLDER = PurePosixPath("/opt/trainmaster")  # the SDK of this agent, for images that lack it

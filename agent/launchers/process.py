@@ -17,7 +17,7 @@ from agent.launchers import limits, processes, shim
 from agent.launchers.accounts import give
 from agent.launchers.contract import Alive, Ended, LauncherError, LaunchOrder, NotStarted, Status
 from agent.launchers.exits import leave_exit, read_exit
-from agent.launchers.stopping import write_stop
+from agent.launchers.stop_file import write_stop
 from agent.work_folder import WorkFolder
 
 VANISHED = "the process that watched it was killed from outside, so what was left of it was ended"

@@ -13,7 +13,7 @@ from agent.job_files import JobPath
 from agent.uplink.batch import LAUNCHER_RANK_BASE, Ack, Batch
 from agent.uplink.bounds import gap_for, punch
 from agent.uplink.cursors import Cursors, Gap, Source
-from agent.uplink.masking import Mask
+from agent.uplink.mask import Mask
 from agent.uplink.tail import (
     IDLE_SECONDS,
     Piece,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agent.job_files import JobPath
 from agent.uplink.cursors import Gap
 from agent.uplink.events import LONGEST_LINE, Misfit, Report, parse
-from agent.uplink.masking import Mask
+from agent.uplink.mask import Mask
 
 PIECE_BYTES = 256 * 1024
 assert PIECE_BYTES > LONGEST_LINE, "what fills a piece without an end is too long"

@@ -14,7 +14,7 @@ from agent.job_files import JobPath
 from agent.uplink.batch import Ack, ArtifactUploaded, Batch, CheckpointUploaded
 from agent.uplink.cursors import Cursors, Source
 from agent.uplink.events import ArtifactKept, CheckpointSaved, Misfit, parse
-from agent.uplink.masking import Mask
+from agent.uplink.mask import Mask
 from agent.uplink.tail import spool_lines
 from agent.work_folder import WorkFolder
 from platform_core.errors import TrainmasterError

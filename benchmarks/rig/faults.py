@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.transfer.neighbour import SLOWEST, Patience
-from agent.transfer.pull import LOOK_AGAIN_SECONDS
+from agent.transfer.orders.pull import LOOK_AGAIN_SECONDS
+from agent.transfer.peers.neighbour import SLOWEST, Patience
 from benchmarks.rig import cluster, network
 from benchmarks.rig.coordinator import Clocks, Coordinator
 from benchmarks.rig.gateway import Gateway

@@ -59,6 +59,8 @@ EMPTY = APPS | {
     "proto/trainmaster_wire/__init__.py": "",
     "sdk/trainmaster/__init__.py": "",
     "agent/__init__.py": "",
+    "agent/transfer/__init__.py": "",
+    **{f"agent/transfer/{folder}/__init__.py": "" for folder in CONTRACTS["transfer"]["layers"]},
     "webapp/__init__.py": "",
 }
 
@@ -83,6 +85,7 @@ EMPTY = APPS | {
         ({"platform_core/a.py": "import time"}, "core"),
         ({"platform_core/a.py": "from django.db import models"}, "core"),
         ({"agent/a.py": "import django"}, "agent"),
+        ({"agent/transfer/disk/a.py": "import agent.transfer.peers"}, "transfer"),
         ({"sdk/trainmaster/a.py": "import grpc"}, "sdk"),
     ],
     ids=lambda value: (

@@ -10,8 +10,8 @@ import pytest
 
 from agent.manifests import Manifests
 from agent.observed import DeploymentObserved, DeploymentPhase
-from agent.transfer.credentials import NodeCredentials
-from agent.transfer.deployments import Deployments, Trust
+from agent.transfer.orders.deployments import Deployments, Trust
+from agent.transfer.peers.credentials import NodeCredentials
 from agent.wanted import Artifact, DeploymentWanted, Peer
 from platform_core.errors import TrainmasterError
 from tests.agent.transfer.rig import QUICK, Library, manifest_of

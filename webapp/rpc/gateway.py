@@ -12,9 +12,9 @@ from django.core.exceptions import ImproperlyConfigured
 
 from trainmaster_wire.agent.v1 import session_pb2_grpc, uplink_pb2_grpc
 from webapp.rpc.enrolment import add_enrolment
+from webapp.rpc.revisions import Watcher
 from webapp.rpc.session import SessionServicer
 from webapp.rpc.uplink import UplinkServicer
-from webapp.rpc.watching import Watcher
 
 log = logging.getLogger(__name__)
 MESSAGE_LIMIT = 64 * 2**20  # the manifest of a 500 GB model has some MiB

@@ -11,13 +11,13 @@ from django.conf import settings
 from platform_core.errors import TrainmasterError
 from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2, session_pb2_grpc
 from webapp.nodes import services as clusters
-from webapp.rpc import observing, wanted
+from webapp.rpc import observed, wanted
+from webapp.rpc.batcher import Together
 from webapp.rpc.conversion import description, telemetry
 from webapp.rpc.database import in_database
-from webapp.rpc.observing import Heard
+from webapp.rpc.observed import Heard
+from webapp.rpc.revisions import Watch, Watcher
 from webapp.rpc.status import bearer, errors_become_status
-from webapp.rpc.together import Together
-from webapp.rpc.watching import Watch, Watcher
 
 log = logging.getLogger(__name__)
 MANIFESTS_AT_ONCE = 16  # on their way out: some megabytes each for a very large model
@@ -26,7 +26,7 @@ MANIFESTS_AT_ONCE = 16  # on their way out: some megabytes each for a very large
 class SessionServicer(session_pb2_grpc.AgentSessionServicer):
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
-        self._observe = Together(observing.observe)
+        self._observe = Together(observed.observe)
         self._wanted = Together(wanted.wanted_states)
         self._manifests = Together(wanted.manifests)
         self._sending = asyncio.Semaphore(MANIFESTS_AT_ONCE)

@@ -18,7 +18,7 @@ from agent.config import ConfigError, Isolation, load
 from agent.launchers import processes
 from agent.launchers.accounts import Account
 from agent.launchers.process import ProcessLauncher
-from agent.launchers.stopping import write_stop
+from agent.launchers.stop_file import write_stop
 from agent.work_folder import WorkFolder, WorkFolders
 from platform_core.jobs.job import EndKind
 from tests.agent.launchers.conftest import order, until_ended, until_logged

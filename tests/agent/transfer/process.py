@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from agent.manifests import Manifests
-from agent.transfer.deployments import Deployments
+from agent.transfer.orders.deployments import Deployments
 from agent.wanted import Artifact, DeploymentWanted, Peer
 from platform_core.distribution.manifest import from_json
 from tests.agent.transfer.rig import QUICK, Library

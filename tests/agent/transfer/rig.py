@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent.transfer.holdings import Holdings
-from agent.transfer.neighbour import Patience, Peer
-from agent.transfer.pacing import Link
-from agent.transfer.progress import Progress, TransferState
-from agent.transfer.pull import Trying
-from agent.transfer.receiver import Delivery, Receiver
-from agent.transfer.server import serve
+from agent.transfer.disk.holdings import Holdings
+from agent.transfer.disk.progress import Progress, TransferState
+from agent.transfer.orders.pull import Trying
+from agent.transfer.orders.receiver import Delivery, Receiver
+from agent.transfer.peers.link import Link
+from agent.transfer.peers.neighbour import Patience, Peer
+from agent.transfer.peers.server import serve
 from platform_core.distribution.manifest import Manifest, ManifestBuilder, to_json
 from platform_core.errors import TrainmasterError
 

@@ -11,7 +11,7 @@ from agent import artifacts
 from agent.uplink.attempt import AttemptUplink, UplinkPlan
 from agent.uplink.batch import LAUNCHER_RANK_BASE, Ack, Batch
 from agent.uplink.cursors import Source
-from agent.uplink.masking import Mask
+from agent.uplink.mask import Mask
 from agent.uplink.uploads import Uploader
 from agent.work_folder import WorkFolder
 

@@ -12,7 +12,7 @@ from agent.job_files import JobPath
 from agent.uplink import attempt as attempt_module
 from agent.uplink.batch import Ack
 from agent.uplink.cursors import Source
-from agent.uplink.masking import Mask
+from agent.uplink.mask import Mask
 from agent.uplink.tail import PIECE_BYTES
 from agent.uplink.uploads import Uploaded
 from platform_core.distribution.manifest import from_json

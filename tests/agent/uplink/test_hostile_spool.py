@@ -19,7 +19,7 @@ from agent.uplink import push
 from agent.uplink.batch import Ack, Batch
 from agent.uplink.cursors import Source
 from agent.uplink.events import DEEPEST, LONGEST_LINE, Misfit, parse
-from agent.uplink.masking import Mask
+from agent.uplink.mask import Mask
 from agent.uplink.push import Pusher
 from agent.work_folder import WorkFolders
 from tests.agent.uplink.bench import Bench

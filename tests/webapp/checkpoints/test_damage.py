@@ -27,7 +27,7 @@ from webapp.checkpoints.models import Checkpoint
 from webapp.events.models import Event
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.registry import services as registry
-from webapp.rpc.observing import Heard, observe
+from webapp.rpc.observed import Heard, observe
 
 pytestmark = pytest.mark.usefixtures("cluster")
 WHY = "Could not fetch checkpoint to resume from man-1: state.pt (chunk 0) does not have the SHA-256 that it should"

@@ -20,7 +20,7 @@ from webapp.deployments.models import Deployment, Worker
 from webapp.events.queries import story
 from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
-from webapp.rpc.observing import Heard, observe
+from webapp.rpc.observed import Heard, observe
 
 MIB = 1 << 20
 

@@ -16,7 +16,7 @@ from webapp.jobs import services
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.services import Preemption
 from webapp.nodes import services as clusters
-from webapp.rpc.observing import Heard, observe
+from webapp.rpc.observed import Heard, observe
 from webapp.rpc.wanted import wanted_states
 
 pytestmark = pytest.mark.usefixtures("cluster")

@@ -14,7 +14,7 @@ from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_gr
 from webapp.nodes.models import Node
 from webapp.rpc.database import THREADS, in_database
 from webapp.rpc.gateway import make_server
-from webapp.rpc.watching import Watcher
+from webapp.rpc.revisions import Watcher
 
 PATIENCE = 20
 

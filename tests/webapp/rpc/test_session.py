@@ -17,8 +17,8 @@ from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_gr
 from webapp.deployments.models import Deployment, Worker
 from webapp.nodes.models import Node
 from webapp.rpc import session
+from webapp.rpc.revisions import Watcher
 from webapp.rpc.session import SessionServicer
-from webapp.rpc.watching import Watcher
 
 PATIENCE = 20
 

@@ -27,9 +27,9 @@ from webapp.jobs.models import Job
 from webapp.nodes import liveness
 from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
-from webapp.rpc import watching
+from webapp.rpc import revisions
+from webapp.rpc.revisions import Watcher
 from webapp.rpc.session import SessionServicer
-from webapp.rpc.watching import Watcher
 
 PATIENCE = 40
 WORKER = ("-m", "celery", "--quiet", "-A", "webapp.config", "worker", "--pool", "solo", "--loglevel", "ERROR")
@@ -38,7 +38,7 @@ SPEC = {"name": "quick", "team": "vision", "command": "train.py", "num_gpus": 2,
 
 @pytest.fixture(autouse=True)
 def no_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "LOOK_EVERY_S", 3600.0)
+    monkeypatch.setattr(revisions, "LOOK_EVERY_S", 3600.0)
     # The gateway's threads keep their connections for a minute: the next test would wait for them.
     monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
 

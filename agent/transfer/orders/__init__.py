@@ -1,0 +1,1 @@
+"""The deployments and activations that the platform wants of this node."""

@@ -1,0 +1,351 @@
+"""The deployments wanted of this node, carried out: orders of the control plane become deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import importlib
+import json
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from agent.files import read_json, write_atomically
+from agent.manifests import Ask, Manifests
+from agent.observed import DeploymentObserved, DeploymentPhase
+from agent.transfer.disk.cache import Cache, Standing, Watermarks
+from agent.transfer.disk.holdings import Holdings
+from agent.transfer.disk.progress import Progress, TransferState
+from agent.transfer.orders.pull import Trying
+from agent.transfer.orders.receiver import Delivery, Receiver
+from agent.transfer.peers.link import Link
+from agent.transfer.peers.neighbour import Peer, Security, ask_neighbour
+from agent.transfer.peers.server import serve
+from agent.wanted import DeploymentWanted
+from platform_core.distribution.forest import STORE as FROM_STORE
+from platform_core.errors import TrainmasterError
+
+log = logging.getLogger(__name__)
+
+# A failed delivery is tried again by itself while it is wanted: disks are emptied and stores come back.
+TRY_AGAIN_SECONDS = (30.0, 60.0, 120.0, 300.0, 600.0)
+SENDING_TOLD_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How other nodes are known, and how it is known that the platform signed a manifest's id (None: not asked)."""
+
+    security: Security
+    is_signed: Callable[[str, bytes], bool] | None = None
+
+
+@dataclass(slots=True)
+class _Known:
+    """One deployment: its order (None after a restart, until it is repeated), progress and work under way."""
+
+    order: DeploymentWanted | None
+    progress: Progress
+    task: asyncio.Task[None] | None = None
+    manifest_id: str = ""
+    pinned: bool = False
+    preheat: bool = False
+
+    @property
+    def under_way(self) -> bool:
+        return self.task is not None and not self.task.done()
+
+
+class Deployments:
+    """`start` first. The calls of the session (`observed`, `receive`, `drop`) never block."""
+
+    def __init__(
+        self,
+        data: Path,
+        manifests: Manifests,
+        changed: Callable[[], None],
+        trust: Trust | None = None,
+        caps: tuple[int, int] = (0, 0),
+        trying: Trying | None = None,
+        marks: Watermarks = Watermarks(),
+        in_use: Callable[[], Collection[Path]] = tuple,
+        vacate: Callable[[str, str], Awaitable[None]] | None = None,
+    ) -> None:
+        """`caps`: bytes per second in and out, 0 is none. `in_use`: the folders of models that never go for room.
+        `vacate` is awaited before a version of a model that is no longer wanted is removed."""
+        self._records = data / "transfer" / "deployments"
+        self._data, self._changed, self._vacate = data, changed, vacate
+        self._manifests = manifests
+        self._holdings = Holdings(data)
+        self._links = Link(caps[0]), Link(caps[1])
+        self._trust = trust or Trust(Security())
+        self._receiver = Receiver(
+            self._holdings, self._reported, trying, self._trust.security, self._links[0]
+        )
+        self._known: dict[str, _Known] = {}
+        self._removals: set[asyncio.Task[None]] = set()
+        self._cache = Cache(self._holdings, marks, self._standings, in_use, self._evicted)
+        self._holdings.make_room = self._cache.make_room
+        self._watching: list[asyncio.Task[None]] = []
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self, host: str, port: int = 0, credentials: grpc.ServerCredentials | None = None) -> int:
+        """Serves what this node holds; the port on which it does. OSError when the port is taken."""
+        await asyncio.to_thread(self._load)
+        # The first delivery shall not wait for a module that most stores need.
+        await asyncio.to_thread(importlib.import_module, "trainmaster.store.http")
+        try:
+            self._server, port = await serve(
+                self._holdings, self._authorised, f"{host}:{port}", credentials, self._links[1]
+            )
+        except RuntimeError as error:
+            raise OSError(f"Port {port} for moving models cannot be opened: {error}") from error
+        self._watching = [
+            asyncio.create_task(work) for work in (self._cache.watch(), self._tell_of_sending())
+        ]
+        return port
+
+    async def close(self) -> None:
+        """Deliveries stop where they are; the next start goes on with them."""
+        tasks = [known.task for known in self._known.values() if known.task is not None]
+        tasks += self._watching
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, *self._removals, return_exceptions=True)
+        if self._server is not None:
+            await self._server.stop(grace=0)
+        self._holdings.close()
+        self._receiver.close()
+
+    # -- what the session asks for
+
+    def observed(self) -> tuple[DeploymentObserved, ...]:
+        return tuple(_observed(known) for known in self._known.values())
+
+    def holds(self, model: str, version: str) -> bool:
+        """Whether it is here, verified."""
+        return any(
+            known.order is not None
+            and (known.order.model, known.order.version) == (model, version)
+            and known.progress.state is TransferState.COMPLETE
+            for known in self._known.values()
+        )
+
+    def receive(self, wanted: DeploymentWanted) -> None:
+        """Begins, or goes on with other sources; what was verified is kept."""
+        for link in self._links:
+            link.order(wanted.artifact.manifest_id, wanted.share)
+        before = self._known.get(wanted.deployment_id)
+        if before is not None and before.order is not None and self._rerouted(before.order, wanted):
+            before.order = wanted
+            return
+        if (
+            before is not None
+            and before.order is not None
+            and before.progress.state is TransferState.COMPLETE
+        ):
+            # There is nothing to fetch: it may have been pinned, or is of use by now.
+            before.order, before.pinned, before.preheat = wanted, wanted.pinned, wanted.preheat
+            self._keep_record(before)
+            self._changed()
+            return
+        progress = before.progress if before else Progress(wanted.deployment_id, TransferState.IDLE)
+        known = _Known(wanted, progress, None, wanted.artifact.manifest_id, wanted.pinned, wanted.preheat)
+        self._known[wanted.deployment_id] = known
+        known.task = asyncio.create_task(self._deliver(known, wanted, before.task if before else None))
+
+    def drop(self, deployment_id: str) -> None:
+        """Stops it and removes what it brought, unless another deployment wants the same."""
+        if (known := self._known.pop(deployment_id, None)) is not None:
+            for link in self._links:
+                link.forget(known.manifest_id)
+            task = asyncio.create_task(self._remove(deployment_id, known))
+            self._removals.add(task)
+            task.add_done_callback(self._removals.discard)
+
+    # -- carrying out
+
+    async def _deliver(
+        self, known: _Known, wanted: DeploymentWanted, earlier: asyncio.Task[None] | None
+    ) -> None:
+        if earlier is not None:
+            earlier.cancel()
+            await asyncio.gather(earlier, return_exceptions=True)
+        await asyncio.gather(*self._removals, return_exceptions=True)
+        await self._cache.settled()
+        try:
+            delivery = await self._delivery(wanted)
+            self._keep_record(known)
+        except TrainmasterError as error:
+            self._holdings.given_up.add(known.manifest_id)
+            failed = replace(
+                known.progress, state=TransferState.FAILED, error_code=error.code, error=error.sentence
+            )
+            self._reported(failed)
+            return
+        for pause in (*TRY_AGAIN_SECONDS, TRY_AGAIN_SECONDS[-1]):
+            await self._receiver.run(delivery)
+            if known.progress.state is TransferState.COMPLETE:
+                return
+            await asyncio.sleep(pause)
+        log.warning("%s: given up until it is ordered again", wanted.deployment_id)
+
+    def _rerouted(self, earlier: DeploymentWanted, wanted: DeploymentWanted) -> bool:
+        """Only the sources are others, or its share of the link: what is under way goes on."""
+        same = replace(
+            wanted, peers=earlier.peers, lanes=earlier.lanes, slower=earlier.slower, share=earlier.share
+        )
+        return same == earlier and self._receiver.reroute(
+            wanted.deployment_id, _peers(wanted), wanted.lanes, wanted.slower
+        )
+
+    async def _delivery(self, wanted: DeploymentWanted) -> Delivery:
+        manifest_id = wanted.artifact.manifest_id
+        if self._trust.is_signed and not self._trust.is_signed(manifest_id, wanted.signature):
+            raise TrainmasterError("manifest_invalid", why=f"{manifest_id} is not signed by the platform")
+        if (landing := self._holdings.landing(manifest_id)) is not None:
+            manifest = landing.manifest
+        else:
+            manifest = await self._manifests.get(manifest_id, self._neighbours(wanted))
+        return Delivery(
+            deployment_id=wanted.deployment_id,
+            manifest=manifest,
+            source_url=wanted.artifact.source_url,
+            etags=wanted.artifact.etags_of(manifest),
+            peers=_peers(wanted),
+            model=wanted.model,
+            version=wanted.version,
+            token=wanted.transfer_token,
+            lanes=wanted.lanes,
+            slower=wanted.slower,
+        )
+
+    def _neighbours(self, wanted: DeploymentWanted) -> tuple[Ask, ...]:
+        """Who has the manifest before us: the first of each lane. Nobody where the store feeds one: this node asks the
+        platform, for all who come behind it in that lane."""
+        lanes = wanted.lanes or (tuple(peer.node_id for peer in wanted.peers),)
+        firsts = [lane[0] for lane in lanes if lane]
+        if not firsts or FROM_STORE in firsts:
+            return ()
+        peers = {peer.node_id: peer for peer in _peers(wanted)}
+        near = [peers[name] for name in dict.fromkeys(firsts) if name in peers]
+        ask = partial(ask_neighbour, self._trust.security, wanted.transfer_token)
+        return tuple(partial(ask, peer) for peer in near)
+
+    async def _remove(self, deployment_id: str, known: _Known) -> None:
+        if known.task is not None:
+            known.task.cancel()
+            await asyncio.gather(known.task, return_exceptions=True)
+        path = self._records / f"{deployment_id}.json"
+        record = await asyncio.to_thread(read_json, path)
+        if record is not None:
+            manifest_id, model, version = record["manifest_id"], record["model"], record["version"]
+            orders = [known.order for known in self._known.values() if known.order is not None]
+            same = [order for order in orders if order.artifact.manifest_id == manifest_id]
+            # A newer deployment of the same version takes the files over.
+            if all((order.model, order.version) != (model, version) for order in same):
+                if self._vacate is not None:
+                    await self._vacate(model, version)
+                await self._receiver.discard(manifest_id, model, version, shared=bool(same))
+        path.unlink(missing_ok=True)
+
+    async def _tell_of_sending(self) -> None:
+        """For ever. A delivery tells of itself until it is complete; what the node passes on later is told here."""
+        while True:
+            await asyncio.sleep(SENDING_TOLD_SECONDS)
+            for known in list(self._known.values()):
+                landing = self._holdings.landing(known.manifest_id)
+                if landing is not None and known.progress.state is TransferState.COMPLETE:
+                    self._reported(replace(known.progress, rate_in=0.0, rate_out=landing.sent.rate()))
+
+    # -- inside
+
+    def _load(self) -> None:
+        """What earlier processes knew. The session repeats the orders; until then nothing is fetched."""
+        self._holdings.load()
+        for path in sorted(self._records.glob("*.json")):
+            if (record := read_json(path)) is None:
+                path.unlink(missing_ok=True)
+                continue
+            landing = self._holdings.landing(record["manifest_id"])
+            if reason := record.get("evicted", ""):
+                progress = Progress(path.stem, TransferState.EVICTED, error=reason)
+            elif landing is None:
+                progress = Progress(path.stem, TransferState.IDLE)
+            else:
+                size = landing.manifest.total_bytes
+                progress = Progress(path.stem, TransferState.COMPLETE, landing.chunks_done(), size, size)
+            pinned, preheat = record.get("pinned", False), record.get("preheat", False)
+            self._known[path.stem] = _Known(None, progress, None, record["manifest_id"], pinned, preheat)
+
+    def _keep_record(self, known: _Known, evicted: str = "") -> None:
+        """For the next process, which may have to do without the control plane for a while."""
+        self._records.mkdir(parents=True, exist_ok=True)
+        path = self._records / f"{known.progress.deployment_id}.json"
+        if known.order is None:
+            record = read_json(path) or {}
+        else:
+            record = {"model": known.order.model, "version": known.order.version}
+        record |= {"manifest_id": known.manifest_id, "pinned": known.pinned, "preheat": known.preheat}
+        write_atomically(path, json.dumps(record | {"evicted": evicted}).encode())
+
+    def _standings(self) -> Mapping[str, Standing]:
+        by_manifest: dict[str, list[_Known]] = {}
+        for known in self._known.values():
+            by_manifest.setdefault(known.manifest_id, []).append(known)
+        return {
+            manifest_id: Standing(
+                pinned=any(known.pinned for known in of_it),
+                preheated=all(known.preheat for known in of_it),
+                under_way=any(known.under_way for known in of_it),
+            )
+            for manifest_id, of_it in by_manifest.items()
+        }
+
+    def _evicted(self, manifest_id: str, reason: str) -> None:
+        for known in self._known.values():
+            if known.manifest_id == manifest_id:
+                self._keep_record(known, evicted=reason)
+                gone = Progress(known.progress.deployment_id, TransferState.EVICTED, error=reason)
+                self._reported(replace(gone, bytes_total=known.progress.bytes_total))
+
+    def _reported(self, progress: Progress) -> None:
+        known = self._known.get(progress.deployment_id)
+        if known is not None and known.progress != progress:
+            known.progress = progress
+            self._changed()
+
+    def _authorised(self, token: str) -> bool:
+        tokens = [known.order.transfer_token for known in self._known.values() if known.order is not None]
+        return any(each and hmac.compare_digest(each.encode(), token.encode()) for each in tokens)
+
+
+def _peers(wanted: DeploymentWanted) -> tuple[Peer, ...]:
+    return tuple(Peer(peer.node_id, peer.address) for peer in wanted.peers)
+
+
+def _observed(known: _Known) -> DeploymentObserved:
+    progress = known.progress
+    return DeploymentObserved(
+        deployment_id=progress.deployment_id,
+        phase=DeploymentPhase(progress.state.value),
+        acting_on=known.order,
+        bytes_done=progress.bytes_done,
+        bytes_total=progress.bytes_total,
+        chunks_done=progress.chunks_done,
+        rate_in=progress.rate_in,
+        rate_out=progress.rate_out,
+        source=progress.source_peer,
+        error_code=progress.error_code,
+        error=progress.error,
+        retries=progress.retries,
+        distrusted=progress.distrusted,
+        store_bytes=progress.store_bytes,
+        refused_bytes=progress.refused_bytes,
+        held=progress.held,
+    )

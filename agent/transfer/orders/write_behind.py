@@ -1,0 +1,65 @@
+"""What is verified goes on at once; the disk may be a few pieces behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+
+from agent.transfer.disk.landing import WRITTEN_AT_ONCE, Landing
+from agent.transfer.store.sources import Source
+from platform_core.errors import TrainmasterError
+
+UNWRITTEN_PIECES, UNWRITTEN_BYTES = 4, 2 * WRITTEN_AT_ONCE  # of a lane, whichever is more
+
+
+class Behind:
+    """Writes verified pieces while others come. At the end all of them are on disk, also where the source has failed:
+    what is here whole need not be sent again.
+
+    `failed` hears at once that the disk does not take them: perhaps no further piece comes with which to say it."""
+
+    def __init__(
+        self, landing: Landing, written: Callable[[int], None], failed: Callable[[TrainmasterError], None]
+    ) -> None:
+        self._landing, self._written, self._failed = landing, written, failed
+        self._most = max(UNWRITTEN_PIECES, UNWRITTEN_BYTES // landing.manifest.piece_size)
+        # Of each piece; those that are written together have the same.
+        self._writing: deque[asyncio.Task[None]] = deque()
+
+    async def __aenter__(self) -> Behind:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._landing.flush()
+        if self._writing:
+            await asyncio.wait(set(self._writing))
+        if error is None:
+            for task in self._writing:
+                task.result()
+
+    async def write(self, number: int, parts: Sequence[memoryview]) -> None:
+        if len(self._writing) == self._most:
+            oldest = self._writing.popleft()
+            await asyncio.wait((oldest,))
+            oldest.result()
+        task = self._landing.write(number, parts, self._written)
+        if not self._writing or task is not self._writing[-1]:
+            task.add_done_callback(self._ended)
+        self._writing.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and isinstance(error := task.exception(), TrainmasterError):
+            self._failed(error)
+
+
+async def fill_from(source: Source, landing: Landing) -> None:
+    """All that another model on this node has of it."""
+    async with (
+        Behind(landing, lambda size: None, lambda error: None) as disk,
+        aclosing(source.pieces(landing, range(landing.count))) as pieces,
+    ):
+        async for number, parts in pieces:
+            if await landing.verify(number, parts):
+                await disk.write(number, parts)

@@ -1,0 +1,1 @@
+"""Pieces from and to other nodes."""

@@ -9,6 +9,7 @@ from rest_framework.test import APIClient
 
 from platform_core.cluster.invariants import check
 from tests.support.again import again
+from tests.support.html import Browser
 from webapp.accounts import queries as account_queries
 from webapp.accounts import services as accounts
 from webapp.accounts import tokens
@@ -142,7 +143,7 @@ def browser() -> Callable[[User], Client]:
 
 
 def signed_in(user: User) -> Client:
-    client = Client()
+    client = Browser()
     client.force_login(user)
     return client
 

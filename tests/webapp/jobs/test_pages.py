@@ -42,7 +42,7 @@ def test_a_choice_that_is_refused_is_marked_and_tells_why(
     page = browser(owner).post("/jobs/submit/", {**FORM, "num_gpus": "99"}).content.decode()
     assert 'name="gpu_type" aria-invalid="true" aria-describedby="about-gpu_type"' in page
     assert '<p class="problem" id="about-gpu_type">Would exceed quota: 99/8 GPUs of cpu.</p>' in page
-    assert "<b>One thing is in the way.</b>Would exceed quota: 99/8 GPUs of cpu. " in page
+    assert "<b>One thing is in the way.</b>Would exceed quota: 99/8 GPUs of cpu." in page
 
 
 def test_the_panel_tells_quota_cost_and_wait_at_each_change(

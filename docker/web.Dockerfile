@@ -24,6 +24,10 @@ COPY --from=packages /app /app
 COPY manage.py ./
 COPY templates templates
 COPY static static
+# Collected once, in the image; the values are needed to load the settings and used for nothing.
+ENV TRAINMASTER_STATIC_ROOT=/app/static-collected
+RUN DATABASE_URL=postgresql://nobody@localhost/none REDIS_URL=redis://localhost TRAINMASTER_SECRET_KEY=none TRAINMASTER_SECRETS_KEY=none \
+    python manage.py collectstatic --noinput --clear --ignore rest_framework
 USER trainmaster
 EXPOSE 8000 7600
 CMD ["uvicorn", "webapp.config.asgi:application", "--timeout-graceful-shutdown", "3", "--no-access-log", "--no-proxy-headers", "--host", "0.0.0.0", "--port", "8000"]

@@ -1,4 +1,4 @@
-// The page's behaviour, all of it: each module looks for its own elements, now and in every fragment that arrives.
+// The behaviour of every page: each module finds its own elements, at once and in each fragment that arrives.
 import "./morph.js";
 import "./theme.js";
 import { startLive } from "./live.js";

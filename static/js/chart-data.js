@@ -5,8 +5,9 @@
 //     series: [{name, key, subject, origin_ms, x: [..], y: [..], means: [..], counts: [..]}], marks: [{x, text}] }
 // x is a step, milliseconds since 1970 ("time") or seconds since the run began ("elapsed"). `key` and `subject` let
 // live points find their series. A sampled series has for each of its points the mean and the number of the reported
-// points that it stands for. `label` is its name in the legend, where it differs; "" is none. y.unit "wait" is seconds, told as a duration. With `points: true` nothing joins the values: a series with `low` is a bar from low to y at each x, one with
-// `came` has a mark in the shape of "held", "earlier" or "later".
+// points that it stands for. `label` is its name in the legend, where it differs; "" is none. y.unit "wait" is seconds,
+// shown as a duration. With `points: true` no line joins the values: a series with `low` is a bar from low to y at each
+// x, one with `came` has a mark in the shape of "held", "earlier" or "later".
 import { clock, duration } from "./time.js";
 
 export const MOST_POINTS = 4000;
@@ -58,7 +59,9 @@ export function smooth(chart, weight) {
   for (const series of chart.series) {
     series.raw ??= series.y;
     const [means, state] = [series.means ?? series.raw, { average: 0, correction: 1 }];
-    series.y = weight ? means.map((mean, at) => smoothed(state, mean, weight, series.counts?.[at] ?? 1)) : [...series.raw];
+    series.y = weight
+      ? means.map((mean, at) => smoothed(state, mean, weight, series.counts?.[at] ?? 1))
+      : [...series.raw];
     series.state = state;
   }
   return chart;
@@ -88,7 +91,8 @@ export function grow(chart, subject, points) {
 export function extent(chart, from, to) {
   let [low, high] = [Infinity, -Infinity];
   const take = (value) => {
-    if (Number.isFinite(value) && !(chart.y.log && value <= 0)) [low, high] = [Math.min(low, value), Math.max(high, value)];
+    if (!Number.isFinite(value) || (chart.y.log && value <= 0)) return;
+    [low, high] = [Math.min(low, value), Math.max(high, value)];
   };
   for (const { x, y, raw } of chart.series) {
     for (const values of chart.smooth ? [y, raw] : [y]) {

@@ -81,5 +81,7 @@ export function startForms() {
     if (button) copy(button);
   });
   document.querySelectorAll("form").forEach(picked);
-  window.addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach((f) => delete f.dataset.sent));
+  window.addEventListener("pageshow", () => {
+    document.querySelectorAll("form[data-sent]").forEach((form) => delete form.dataset.sent);
+  });
 }

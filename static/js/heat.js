@@ -1,4 +1,4 @@
-// Which node has which chunk: a line a node, a column a chunk. One canvas, so that a thousand by five hundred draw at once.
+// Which node has which chunk: a line a node, a column a chunk, on one canvas: a thousand by five hundred draw at once.
 // The map is read once; after that the socket brings what changed, and all of it is read again only after a break.
 
 const LINE_PX = [14, 8, 4, 2, 1]; // the tallest that keeps the map within a screen
@@ -8,10 +8,10 @@ const GAP_MS = 1000;
 class Heat {
   constructor(canvas) {
     this.canvas = canvas;
-    this.told = canvas.closest(".card").querySelector("[data-heat-told]");
+    this.summary = canvas.closest(".card").querySelector("[data-heat-told]");
     this.rows = [];
     this.at = -Infinity;
-    this.owed = false;
+    this.due = false;
     canvas.addEventListener("mousemove", (event) => this.point(event));
     new ResizeObserver(() => this.paint()).observe(canvas.parentElement);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.paint());
@@ -19,12 +19,12 @@ class Heat {
     this.fetch();
   }
 
-  // At most once a second, however often the deployment speaks.
+  // At most once a second, however often the deployment reports.
   later() {
-    if (this.owed) return;
-    this.owed = true;
+    if (this.due) return;
+    this.due = true;
     setTimeout(() => {
-      this.owed = false;
+      this.due = false;
       if (this.canvas.isConnected) this.fetch();
     }, Math.max(0, GAP_MS - (performance.now() - this.at)));
   }
@@ -40,11 +40,11 @@ class Heat {
       this.lines = new Map(this.rows.map((row) => [row.position, row]));
       this.paint();
     } catch (error) {
-      this.told.textContent = `The map could not be read: ${error.message}.`;
+      this.summary.textContent = `The map could not be read: ${error.message}.`;
     }
   }
 
-  // What a node has got since: [its position, its state, the numbers of its new chunks].
+  // Changes of nodes: [its position, its state, the numbers of its new chunks].
   apply(changes) {
     for (const [position, state, fresh] of changes) {
       const row = this.lines?.get(position);
@@ -81,9 +81,9 @@ class Heat {
       ink.fillStyle = row.state === "failed" ? style.getPropertyValue("outline-color") : style.color;
       let first = -1;
       for (let chunk = 0; chunk <= chunks; chunk += 1) {
-        const there = chunk < chunks && has(row, chunk);
-        if (there && first < 0) first = chunk;
-        if (!there && first >= 0) {
+        const present = chunk < chunks && has(row, chunk);
+        if (present && first < 0) first = chunk;
+        if (!present && first >= 0) {
           ink.fillRect(first * column, y * line * scale, (chunk - first) * column, line * scale - gap);
           first = -1;
         }
@@ -91,18 +91,21 @@ class Heat {
       whole += row.state === "complete";
     });
     this.line = line;
-    this.told.textContent = `${whole.toLocaleString("en")} of ${rows.length.toLocaleString("en")} nodes have all ${chunks.toLocaleString("en")} chunks`;
+    const [complete, nodes, all] = [whole, rows.length, chunks].map((count) => count.toLocaleString("en"));
+    this.summary.textContent = `${complete} of ${nodes} nodes have all ${all} chunks`;
   }
 
   point({ offsetX, offsetY }) {
     const row = this.rows[Math.floor(offsetY / this.line)];
     const chunk = Math.floor((offsetX / this.canvas.clientWidth) * this.chunks);
-    if (row) this.canvas.title = `${row.node}, ${row.rack || "no rack"}: chunk ${chunk + 1} of ${this.chunks} is ${has(row, chunk) ? "there" : "missing"}`;
+    if (!row) return;
+    const state = has(row, chunk) ? "present" : "missing";
+    this.canvas.title = `${row.node}, ${row.rack || "no rack"}: chunk ${chunk + 1} of ${this.chunks} is ${state}`;
   }
 }
 
 function unpacked(text, chunks) {
-  const bits = new Uint8Array(Math.ceil(chunks / 8)); // a node that has nothing yet says nothing
+  const bits = new Uint8Array(Math.ceil(chunks / 8)); // of a node without chunks the text is empty
   bits.set(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).subarray(0, bits.length));
   return bits;
 }
@@ -114,7 +117,9 @@ function has(row, chunk) {
 const maps = new WeakMap();
 
 function look() {
-  for (const canvas of document.querySelectorAll("[data-heat]")) if (!maps.has(canvas)) maps.set(canvas, new Heat(canvas));
+  for (const canvas of document.querySelectorAll("[data-heat]")) {
+    if (!maps.has(canvas)) maps.set(canvas, new Heat(canvas));
+  }
 }
 
 export function startHeat() {

@@ -1,4 +1,5 @@
-// Keyboard: `/` or Ctrl-K search, arrows and Enter in what was found, `g` and a letter to go, `j` `k` rows, Enter to open, `?` the list, Esc to leave.
+// Keyboard: `/` or Ctrl-K search, arrows and Enter in the results, `g` and a letter to go, `j` `k` rows, Enter to open,
+// `?` the list of keys, Esc to leave.
 const ROW = "table[data-rows] tbody tr";
 const SEQUENCE_MS = 1200;
 

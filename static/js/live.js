@@ -5,7 +5,7 @@
 // After a break the page joins again and asks for everything it shows: nothing needs to be replayed.
 
 const FETCH_GAP_MS = 1000;
-const ORDER_GAP_MS = 10000; // how old the rest of a block may be whose numbers are brought
+const BLOCK_GAP_MS = 10000; // how old the rest of a block may be while its numbers come by the socket
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 20000;
 const BANNER_AFTER_MS = 2500;
@@ -19,7 +19,7 @@ let bannerTimer = null;
 let everOpen = false;
 const joined = new Set();
 const lastFetch = new WeakMap();
-const owed = new Map(); // element → when and by which timer
+const scheduled = new Map(); // element → when it is due, and its timer
 let shows = "";
 
 function subjectsOf(element) {
@@ -35,16 +35,16 @@ function join() {
   const wanted = new Set([...watchers()].flatMap(subjectsOf));
   const fresh = [...wanted].filter((subject) => !joined.has(subject));
   const gone = [...joined].filter((subject) => !wanted.has(subject));
-  // The page is as old as its navigation: the server tells what changed since then, before it could be heard here.
+  // The page is as old as its navigation: the server sends what changed since then, before it could be heard here.
   if (fresh.length) socket.send(JSON.stringify({ join: fresh, age_ms: Math.ceil(performance.now()) }));
   if (gone.length) socket.send(JSON.stringify({ leave: gone }));
   fresh.forEach((subject) => joined.add(subject));
   gone.forEach((subject) => joined.delete(subject));
-  say();
+  sendShown();
 }
 
 // What the page shows of a subject with numbers: all names, wherever they stand.
-function say() {
+function sendShown() {
   const subjects = [...joined].filter((subject) => subject.startsWith("progress:"));
   const names = [...new Set([...document.querySelectorAll("[data-value]")].map((element) => element.dataset.value))];
   const now = JSON.stringify({ shows: Object.fromEntries(subjects.map((subject) => [subject, names])) });
@@ -63,7 +63,7 @@ function put(values) {
     else if (element.textContent !== text) element.textContent = text;
     blocks.add(element.closest("[data-live]"));
   }
-  for (const block of blocks) if (block) refresh(block, ORDER_GAP_MS);
+  for (const block of blocks) if (block) refresh(block, BLOCK_GAP_MS);
 }
 
 function fill(cell, percent) {
@@ -76,17 +76,17 @@ function refresh(element, gap = FETCH_GAP_MS) {
   const now = performance.now();
   const { at, took } = lastFetch.get(element) ?? { at: gap === FETCH_GAP_MS ? -Infinity : 0, took: 0 };
   const due = Math.max(now, at + Math.max(gap, PATIENCE * took));
-  const before = owed.get(element);
+  const before = scheduled.get(element);
   if (before && before.due <= due) return;
   clearTimeout(before?.timer);
   const timer = setTimeout(() => {
-    if (document.hidden) return; // stays owed until the page is looked at again
-    owed.delete(element);
+    if (document.hidden) return; // stays scheduled until the page is visible again
+    scheduled.delete(element);
     if (!element.isConnected || busy(element)) return;
     lastFetch.set(element, { at: performance.now(), took: 0 });
     window.htmx.trigger(element, "live");
   }, due - now);
-  owed.set(element, { due, timer });
+  scheduled.set(element, { due, timer });
 }
 
 // A server that answers slowly is asked less often.
@@ -173,8 +173,8 @@ export function startLive() {
   }, true);
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) return;
-    const late = [...owed.keys()];
-    owed.clear();
+    const late = [...scheduled.keys()];
+    scheduled.clear();
     late.forEach((element) => refresh(element));
   });
   window.addEventListener("online", () => {

@@ -1,4 +1,4 @@
-// The log of a job: every rank in one list, filtered and searched here, growing while the job speaks.
+// The log of a job: every rank in one list, filtered and searched here, growing while the job writes.
 // Only the lines in view are in the document, so a hundred thousand lines scroll as easily as ten.
 
 import { plural } from "./time.js";
@@ -20,38 +20,40 @@ class LogView {
     this.shown = [];
     this.after = "";
     this.fetching = false;
-    this.owed = false;
+    this.due = false;
     this.top = 0;
     this.filter = { rank: "", text: "" };
     this.follow = root.querySelector("[data-follow]");
     this.box.addEventListener("scroll", () => this.scrolled());
     root.querySelector("[data-rank]").addEventListener("change", (event) => this.choose({ rank: event.target.value }));
-    root.querySelector("[data-find]").addEventListener("input", (event) => this.choose({ text: event.target.value.toLowerCase() }));
+    root.querySelector("[data-find]").addEventListener("input", (event) => {
+      this.choose({ text: event.target.value.toLowerCase() });
+    });
     this.follow.addEventListener("change", () => this.paint());
     new ResizeObserver(() => this.paint()).observe(this.box);
     this.fetch();
   }
 
-  // Reads on from the last line known; the server answers {lines: [{at_ms, rank, text}], next, more}. What is said
-  // while an answer is on its way may not be in it: one more is owed.
+  // Reads on from the last line known; the server answers {lines: [{at_ms, rank, text}], next, more}. Lines written
+  // while an answer is on its way may not be in it: then one more request is due.
   async fetch() {
-    this.owed = true;
+    this.due = true;
     if (this.fetching) return;
     this.fetching = true;
     try {
-      while (this.owed && this.root.isConnected) {
-        this.owed = false;
+      while (this.due && this.root.isConnected) {
+        this.due = false;
         const address = new URL(this.root.dataset.src, location.href);
         if (this.after !== "") address.searchParams.set("after", this.after);
         const answer = await fetch(address, { headers: { Accept: "application/json" } });
         if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
         const { lines, next, more } = await answer.json();
-        this.owed ||= more && next !== this.after;
+        this.due ||= more && next !== this.after;
         this.after = next ?? this.after;
         this.add(lines);
       }
     } catch (error) {
-      this.empty(`The log could not be read: ${error.message}. It is tried again.`);
+      this.empty(`The log could not be read: ${error.message}. Trying again.`);
       setTimeout(() => this.fetch(), RETRY_MS);
     } finally {
       this.fetching = false;
@@ -136,12 +138,12 @@ class LogView {
   }
 
   marked(text) {
-    const found = this.filter.text ? text.toLowerCase().indexOf(this.filter.text) : -1;
-    if (found < 0) return [text];
-    const end = found + this.filter.text.length;
+    const start = this.filter.text ? text.toLowerCase().indexOf(this.filter.text) : -1;
+    if (start < 0) return [text];
+    const end = start + this.filter.text.length;
     const mark = document.createElement("mark");
-    mark.textContent = text.slice(found, end);
-    return [text.slice(0, found), mark, text.slice(end)];
+    mark.textContent = text.slice(start, end);
+    return [text.slice(0, start), mark, text.slice(end)];
   }
 }
 

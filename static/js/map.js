@@ -1,5 +1,5 @@
-// The map of a cluster: one stop of the Tab key for each rack, arrows from node to node and from rack to rack; what is
-// pointed at or focused is told in words at the foot of the page.
+// The map of a cluster: one stop of the Tab key for each rack, arrows from node to node and from rack to rack; the node
+// under the pointer or with the focus is described at the foot of the page.
 
 const STEPS = { ArrowLeft: -1, ArrowRight: 1 };
 const RACKS = { ArrowUp: -1, ArrowDown: 1 };
@@ -35,19 +35,20 @@ function pressed(event) {
   next?.focus();
 }
 
-function tell({ target }) {
+function describe({ target }) {
   const cell = target.closest?.("[data-rack] a.cell");
-  const told = document.querySelector("[data-pointed]");
-  if (!cell || !told) return;
-  told.textContent = `${cell.closest("[data-rack]").getAttribute("aria-label")} · ${cell.getAttribute("aria-label")}`;
-  told.hidden = false;
+  const description = document.querySelector("[data-pointed]");
+  if (!cell || !description) return;
+  const labels = [cell.closest("[data-rack]"), cell].map((element) => element.getAttribute("aria-label"));
+  description.textContent = labels.join(" · ");
+  description.hidden = false;
   if (cell === document.activeElement) look();
 }
 
 export function startMap() {
   look();
   document.addEventListener("keydown", pressed);
-  document.addEventListener("pointerover", tell);
-  document.addEventListener("focusin", tell);
+  document.addEventListener("pointerover", describe);
+  document.addEventListener("focusin", describe);
   document.addEventListener("htmx:afterSettle", look);
 }

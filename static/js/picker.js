@@ -1,4 +1,4 @@
-// The choice of nodes in a form: whole racks, what a search has left, and a sentence of what is chosen. The boxes of the
+// The choice of nodes in a form: whole racks, the results of a search, and a sentence with their number. The boxes of
 // nodes alone are sent; without this script they are all there is.
 
 const MOST_OPEN = 60; // found nodes that are shown without opening their racks

@@ -1,11 +1,12 @@
-// A table wider than its card can be scrolled with the keyboard too: while it overflows it takes the focus and has a name.
+// A table wider than its card can be scrolled with the keyboard: while it overflows it takes the focus and has a name.
 function look() {
   for (const box of document.querySelectorAll(".scroll")) {
     const over = box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
     if (over === box.hasAttribute("tabindex")) continue;
     if (over) {
       const title = box.closest("[aria-labelledby], [aria-label]");
-      const name = title?.getAttribute("aria-label") ?? document.getElementById(title?.getAttribute("aria-labelledby"))?.textContent;
+      const label = document.getElementById(title?.getAttribute("aria-labelledby"));
+      const name = title?.getAttribute("aria-label") ?? label?.textContent;
       box.tabIndex = 0;
       box.setAttribute("role", "region");
       box.setAttribute("aria-label", `${name ?? "Table"}, scrolls sideways`);

@@ -1,5 +1,7 @@
 // Times in the reader's own zone: relative for the living ("12 s ago"), absolute for the past ("14:02:11").
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+const CLOCK = new Intl.DateTimeFormat(undefined, {
+  hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
+});
 const FULL = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
 
 // The two largest units, as platform_core.units.format_duration_ms writes them, but no finer than a second.

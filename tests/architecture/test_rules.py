@@ -12,6 +12,8 @@ Rule = Callable[[Path], Iterator[str]]
 RULES = [
     purity.violations,
     sizes.violations,
+    sizes.long_lines,
+    sizes.packed,
     naming.violations,
     environment.violations,
     borders.crossings,
@@ -60,6 +62,26 @@ PLANTED: list[tuple[str, Rule, dict[str, str], str]] = [
         "C.f",
     ),
     ("long script", sizes.violations, {"static/js/a.js": "x\n" * 401}, "static/js/a.js has 401 lines"),
+    (
+        "long stylesheet",
+        sizes.violations,
+        {"static/css/a.css": "/* x */\n" * 401},
+        "static/css/a.css has 401 lines",
+    ),
+    ("wide script", sizes.long_lines, {"static/js/a.js": "x" * 121}, "static/js/a.js:1 has 121 characters"),
+    ("wide stylesheet", sizes.long_lines, {"static/css/a.css": "x" * 121}, "static/css/a.css:1 has 121"),
+    (
+        "two declarations a line",
+        sizes.packed,
+        {"static/css/a.css": "a {\n  color: red; margin: 0;\n}"},
+        "static/css/a.css:2 holds more than one declaration",
+    ),
+    (
+        "rule on one line",
+        sizes.packed,
+        {"static/css/a.css": "a { color: red; }"},
+        "static/css/a.css:1 holds more than one declaration",
+    ),
     (
         "waiver without leave",
         sizes.violations,

@@ -194,6 +194,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "webapp.config.compression.CompressText",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -335,15 +336,25 @@ SPECTACULAR_SETTINGS = {
 
 # Static files: ours, and third-party assets straight out of their installed packages
 STATIC_URL = "/static/"
-STATIC_ROOT = text("TRAINMASTER_STATIC_ROOT", "") or None  # unset: straight from packages
+# The folder of `manage.py collectstatic`: hashed names, compressed, cached for ever. Empty: straight from the packages.
+STATIC_ROOT = text("TRAINMASTER_STATIC_ROOT", "") or None
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "webapp.config.static.HashedFiles"
+        if STATIC_ROOT and not DEBUG
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",
     "webapp.config.static.PlotlyFinder",
 ]
-WHITENOISE_USE_FINDERS = True
+WHITENOISE_USE_FINDERS = DEBUG or not STATIC_ROOT
 WHITENOISE_AUTOREFRESH = DEBUG
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 USE_TZ = True
 TIME_ZONE = "UTC"

@@ -6,12 +6,12 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, Q, QuerySet, Sum
+from prometheus_client.metrics_core import Metric
 
 from platform_core.distribution.deployment import DeploymentState, WorkerState
 from platform_core.distribution.progress import Progress
 from platform_core.distribution.sharing import Share
 from platform_core.errors import TrainmasterError
-from platform_core.monitoring.exposition import Family
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
@@ -201,7 +201,7 @@ def active_count(teams: Iterable[str] | None) -> int:
     return active.count()
 
 
-def metrics(teams: Iterable[str] | None) -> tuple[Family, ...]:
+def metrics(teams: Iterable[str] | None) -> tuple[Metric, ...]:
     """What distribution has done so far for these teams, for Prometheus."""
     return families(None if teams is None else list(teams))
 

@@ -21,6 +21,8 @@ GATEWAY = ("python", "manage.py", "gateway")
 AGENT = ("trainmaster", "agent")
 CREATE_ADMIN = ("python", "manage.py", "createsuperuser", "--noinput")
 MIGRATE = ("python", "manage.py", "migrate", "--noinput")
+# The pages of rest_framework are not used: the API answers in JSON only.
+COLLECT = ("python", "manage.py", "collectstatic", "--noinput", "--clear", "--ignore", "rest_framework")
 
 
 @dataclass(frozen=True)

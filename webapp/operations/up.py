@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +92,10 @@ def run(folder: StateFolder, options: Options) -> int:
     with databases(folder, ports, secrets, options) as (urls, pid_files):
         environment = shared_environment(folder, ports, secrets, options) | urls | encryption(folder, options)
         write_environment(folder.path / "platform.env", environment)
-        prepare_database(folder, environment, secrets)
+        with ThreadPoolExecutor() as together:
+            assets = together.submit(manage, folder, programs.COLLECT, environment)
+            prepare_database(folder, environment, secrets)
+            assets.result()
         printer = LogPrinter(folder.logs, options.quiet, announcer="watch")
         platform = plan(folder, ports, options, secrets, pid_files)
         ended = supervise(platform, environment, folder.run, printer)
@@ -140,6 +144,7 @@ def shared_environment(
         **{name: value for name, value in secrets.items() if name.startswith("TRAINMASTER_")},
         "TRAINMASTER_PUBLIC_URL": f"http://127.0.0.1:{ports.web}",
         "TRAINMASTER_STORE_URL": options.store_url or folder.store.absolute().as_uri(),
+        "TRAINMASTER_STATIC_ROOT": str(folder.path / "static"),
         "TRAINMASTER_GATEWAY_LISTEN": f"127.0.0.1:{ports.gateway}",
     }
 
@@ -174,7 +179,7 @@ def prepare_database(folder: StateFolder, environment: dict[str, str], secrets: 
 def manage(
     folder: StateFolder, command: tuple[str, ...], environment: dict[str, str], unless: str = ""
 ) -> None:
-    log = folder.logs / "migrate.log"
+    log = folder.logs / f"{command[2]}.log"
     done = subprocess.run(
         runnable(command), env=os.environ | environment, cwd=ROOT, text=True, capture_output=True
     )

@@ -5,18 +5,16 @@ from functools import cache
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.template import Template, loader
-from django.template.base import NodeList
-from django.template.context import RequestContext
-from django.template.loader_tags import BLOCK_CONTEXT_KEY, BlockContext, BlockNode, ExtendsNode
+from django.template import loader
+from render_block import BlockNotFound, render_block_to_string
 
 
 def render(
     request: HttpRequest, template_name: str, context: dict[str, Any], status: int = 200
 ) -> HttpResponse:
-    """The whole page, or with `?block=name` from htmx only that block, so both come out of the same lines.
+    """Returns the whole page, or with `?block=name` from htmx only that block.
 
-    What costs something stands in the context as a function: a fragment pays for what it shows.
+    Expensive values stand in the context as functions: a fragment pays only for what it shows.
     """
     context = when_asked(context)
     block = request.GET.get("block")
@@ -26,35 +24,12 @@ def render(
 
 
 def when_asked(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The functions among them are called when the template first asks for their name, and once."""
+    """Caches the functions among the values: the template calls each of them once, when it first uses the name."""
     return {name: cache(value) if callable(value) else value for name, value in values.items()}
 
 
 def render_block(request: HttpRequest, template_name: str, block: str, context: dict[str, Any]) -> str:
-    template: Template = loader.get_template(template_name).template  # type: ignore[attr-defined]
-    bound = RequestContext(request, context)
-    with bound.bind_template(template):
-        found = _find(template.nodelist, block, bound)
-        if found is None:
-            raise Http404(f"{template_name} has no block {block!r}")
-        return found.render(bound)
-
-
-def _find(nodes: NodeList, name: str, context: RequestContext) -> BlockNode | None:
-    for node in nodes:
-        if isinstance(node, BlockNode) and node.name == name:
-            return node
-        if isinstance(node, ExtendsNode):
-            # blocks inside an included or nested block resolve through this context, as in a whole render
-            blocks = BlockContext()
-            blocks.add_blocks(node.blocks)
-            context.render_context[BLOCK_CONTEXT_KEY] = blocks
-            if name in node.blocks:
-                return node.blocks[name]
-        for attribute in getattr(node, "child_nodelists", ()):
-            inner = getattr(node, attribute, None)
-            if inner:
-                found = _find(inner, name, context)
-                if found is not None:
-                    return found
-    return None
+    try:
+        return render_block_to_string(template_name, block, context, request)
+    except BlockNotFound as error:
+        raise Http404(f"{template_name} has no block {block!r}.") from error

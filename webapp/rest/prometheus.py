@@ -1,11 +1,16 @@
-"""/metrics for Prometheus: all of the platform by the scraper's token, what a person may see by theirs."""
+"""/metrics for Prometheus: everything with the scraper's token, the teams a person may see with theirs."""
 
 import hmac
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from rest_framework.authentication import (
     BaseAuthentication,
     get_authorization_header,
@@ -15,7 +20,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from platform_core.monitoring.exposition import CONTENT_TYPE, Family, Kind, Sample, text
 from webapp.accounts import mailing
 from webapp.accounts.queries import actor_of
 from webapp.deployments import queries as deployments
@@ -24,7 +28,7 @@ SCRAPER = "scraper"
 
 
 class Scraper:
-    """Whoever has TRAINMASTER_METRICS_TOKEN; nobody's account."""
+    """The caller that presents TRAINMASTER_METRICS_TOKEN; it has no account."""
 
     is_authenticated = is_active = True
 
@@ -41,15 +45,23 @@ class ScraperAuthentication(BaseAuthentication):
         return "Bearer"
 
 
+@dataclass(frozen=True)
+class Families(Collector):
+    families: Iterable[Metric]
+
+    def collect(self) -> Iterable[Metric]:
+        return self.families
+
+
 class PlainText(BaseRenderer):
     media_type, format = "text/plain", "txt"
 
     def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
-        return (data if isinstance(data, str) else json.dumps(data)).encode()
+        return data if isinstance(data, bytes) else json.dumps(data).encode()
 
 
 class Metrics(APIView):
-    """Whatever a scraper says that it accepts: it gets the text format, which all of them read."""
+    """Answers in the text format 0.0.4 whatever the Accept header says: every scraper reads it."""
 
     authentication_classes = (ScraperAuthentication, *APIView.authentication_classes)
     renderer_classes = (PlainText,)
@@ -63,9 +75,10 @@ class Metrics(APIView):
         families = deployments.metrics(teams)
         if teams is None:
             families += (_mails(),)
-        return Response(text(families), content_type=CONTENT_TYPE)
+        return Response(generate_latest(Families(families)), content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-def _mails() -> Family:
-    waits = "Mails that no server has taken yet."
-    return Family("trainmaster_mails_waiting", waits, Kind.GAUGE, (Sample(mailing.waiting()),))
+def _mails() -> Metric:
+    return GaugeMetricFamily(
+        "trainmaster_mails_waiting", "Mails that no server has accepted yet.", value=mailing.waiting()
+    )

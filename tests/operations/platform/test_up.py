@@ -1,9 +1,13 @@
 """`trainmaster up` for real: started, crashed, started again, beside another, stopped."""
 
+import gzip
+import json
 import os
+import re
 import signal
 import time
 import urllib.request
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +49,33 @@ def rows(platform: PlatformProcess, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-def test_the_pages_and_their_assets_answer(platform: PlatformProcess) -> None:
+def fetch(url: str) -> tuple[bytes, Message]:
+    request = urllib.request.Request(url, headers={"Accept-Encoding": "gzip"})
+    with urllib.request.urlopen(request, timeout=10) as response:
+        return response.read(), response.headers
+
+
+def test_pages_are_compressed_and_their_assets_are_cached_for_ever(platform: PlatformProcess) -> None:
     assert status(f"{platform.url}/healthz") == 200
-    assert status(f"{platform.url}/login/") == 200
-    assert status(f"{platform.url}/static/plotly/plotly.min.js") == 200
+    body, headers = fetch(f"{platform.url}/login/")
+    assert headers["Content-Encoding"] == "gzip"
+    page = gzip.decompress(body).decode()
+    assets = re.findall(r'(?:href|src)="(/static/[^"]+\.(?:css|js))"', page)
+    assert assets, "the page has a stylesheet"
+    for asset in assets:
+        assert re.search(r"\.[0-9a-f]{12}\.", asset), f"{asset} has no hash in its name"
+        _, headers = fetch(f"{platform.url}{asset}")
+        assert headers["Content-Encoding"] == "gzip"
+        assert "immutable" in headers["Cache-Control"]
+
+
+def test_a_module_imports_the_others_by_their_hashed_names(platform: PlatformProcess) -> None:
+    manifest = json.loads((platform.folder / "static" / "staticfiles.json").read_text())["paths"]
+    body, _ = fetch(f"{platform.url}/static/{manifest['js/app.js']}")
+    imported = re.findall(r'"\./([^"]+)"', gzip.decompress(body).decode())
+    assert imported
+    assert {f"js/{name}" for name in imported} <= set(manifest.values())
+    assert fetch(f"{platform.url}/static/{manifest['plotly/plotly.min.js']}")[1]["Content-Encoding"] == "gzip"
 
 
 NODES = """

@@ -75,8 +75,8 @@ def test_the_scraper_reads_what_distribution_has_done(scraper: Client, deploymen
     assert not [query["sql"] for query in asked if "deployments_worker" in query["sql"]], (
         "there may be millions"
     )
-    assert told['deployments{team="vision",state="complete"}'] == 1
-    assert told['deployment_nodes{team="vision",state="evicted"}'] == 1
+    assert told['deployments{state="complete",team="vision"}'] == 1
+    assert told['deployment_nodes{state="evicted",team="vision"}'] == 1
     of_vision = {
         "moved_bytes_total": 2 * SIZE, "store_bytes_total": SIZE, "refused_bytes_total": 2**20, "retries_total": 3,
         "node_failures_total": 1, "evictions_total": 1, "damaged_senders_total": 1,
@@ -84,8 +84,8 @@ def test_the_scraper_reads_what_distribution_has_done(scraper: Client, deploymen
     }  # fmt: skip
     for name, value in of_vision.items():
         assert told[f'deployment_{name}{{team="vision"}}'] == value, name
-    assert told['deployment_time_over_bound_bucket{team="vision",le="1.02"}'] == 0
-    assert told['deployment_time_over_bound_bucket{team="vision",le="1.05"}'] == 1
+    assert told['deployment_time_over_bound_bucket{le="1.02",team="vision"}'] == 0
+    assert told['deployment_time_over_bound_bucket{le="1.05",team="vision"}'] == 1
 
 
 def kept(deployment: Deployment) -> list[object]:
@@ -141,8 +141,8 @@ def test_no_counter_falls_when_a_model_is_fetched_again(
 def test_people_read_what_their_teams_may_see(
     deployment: Deployment, cast: Cast, browser: Callable[..., Client], api: Callable[..., APIClient]
 ) -> None:
-    assert read(browser(cast.viewer))['deployments{team="vision",state="complete"}'] == 1
-    assert read(browser(cast.admin))['deployments{team="vision",state="complete"}'] == 1
+    assert read(browser(cast.viewer))['deployments{state="complete",team="vision"}'] == 1
+    assert read(browser(cast.admin))['deployments{state="complete",team="vision"}'] == 1
     assert read(browser(cast.outsider)) == {}
     assert read(api(cast.outsider, "nlp")) == {}
 

@@ -49,9 +49,23 @@ def test_the_images_start_the_commands_of_up() -> None:
     assert tuple(json.loads(agent)) == programs.AGENT
 
 
+def test_the_image_collects_its_assets_as_up_does() -> None:
+    collect = [line for line in instructions("web.Dockerfile", "RUN") if "collectstatic" in line]
+    assert len(collect) == 1
+    assert collect[0].endswith(shlex.join(programs.COLLECT))
+
+
 @pytest.mark.parametrize(
     "command",
-    [programs.MIGRATE, programs.WEB, programs.WORKER, programs.BEAT, programs.GATEWAY, programs.AGENT],
+    [
+        programs.MIGRATE,
+        programs.COLLECT,
+        programs.WEB,
+        programs.WORKER,
+        programs.BEAT,
+        programs.GATEWAY,
+        programs.AGENT,
+    ],
 )
 def test_the_operations_page_gives_the_commands_of_up(command: tuple[str, ...]) -> None:
     assert f"`{shlex.join(command)}`" in (ROOT / "docs" / "how-to" / "operate.md").read_text()

@@ -19,4 +19,4 @@ class CompressText(GZipMiddleware):
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         if response.streaming or not response.headers.get("Content-Type", "").startswith(TEXT):
             return response
-        return super().process_response(request, response)  # type: ignore[arg-type, no-any-return]
+        return super().process_response(request, response)

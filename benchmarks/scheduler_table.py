@@ -1,4 +1,4 @@
-"""The tables and the plot of docs/explanation/scheduling.md: `python -m benchmarks.scheduler_table --traces DIR`.
+"""Write benchmarks/results/scheduler_table.md and its plot: `python -m benchmarks.scheduler_table --traces DIR`.
 
 Replays every case below under every policy, on all cores, and prints and keeps each line of `benchmarks.scheduler` as
 it comes: a run that was interrupted goes on where it was. About half an hour of CPU time.
@@ -53,7 +53,7 @@ GOALS_WITHOUT_LIMITS = (
 )
 COLUMNS = ("trace", "nodes", "estimates", "policy", "mean", "p99 queue", "mean above 8 GPUs", "preemptions")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "scheduling.md"
+PAGE = Path(__file__).parent / "results" / "scheduler_table.md"
 PLOT = PAGE.with_suffix(".svg")
 
 
@@ -229,7 +229,7 @@ def read(kept: Path) -> list[Line]:
 )
 @click.option("--processes", type=int, help="As many as there are cores by default.")
 def main(traces: Path | None, kept: Path, processes: int | None) -> None:
-    """Replay missing cases; write the tables and the plot of docs/explanation/scheduling.md."""
+    """Replay missing cases; write the tables and the plot of benchmarks/results/scheduler_table.md."""
     if traces is not None:
         replay_all(traces, kept, processes)
     told = read(kept)

@@ -11,7 +11,7 @@ from statistics import median, quantiles
 class Calibration:
     """`factor` multiplies predicted seconds; `low` and `high` bound measured / calibrated for nine steps of ten.
 
-    Without measurements they are the bounds of the published figures in docs/explanation/parallelism.md.
+    Without measurements they are the bounds of the published figures in benchmarks/results/planner.md.
     """
 
     factor: float = 1.0

@@ -1,4 +1,4 @@
-"""No job waits for ever: the bounds of docs/explanation/scheduling.md over random histories."""
+"""No job waits for ever: the bounds of docs/explanation/wait-bounds.md over random histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of docs/explanation/scheduling.md: what is kept is not replayed again, and each goal is judged."""
+"""The tables of benchmarks/results: what is kept is not replayed again, and each goal is judged."""
 
 from __future__ import annotations
 

@@ -37,19 +37,3 @@ class Upload(models.Model):
     bytes = models.BigIntegerField(default=0, help_text="what its files have together")
     created_ms = models.BigIntegerField()
     manifest = models.ForeignKey(Manifest, models.SET_NULL, null=True)
-
-
-class DatasetSnapshot(models.Model):
-    id = models.CharField(primary_key=True, max_length=40)
-    team = models.ForeignKey("accounts.Team", models.CASCADE)
-    name = models.CharField(max_length=120)
-    version = models.PositiveIntegerField()
-    purpose = models.CharField(max_length=40)
-    manifest = models.ForeignKey(Manifest, models.PROTECT)
-    created_ms = models.BigIntegerField()
-    created_by = models.ForeignKey("accounts.User", models.PROTECT)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["team", "name", "version"], name="one_snapshot_a_version")
-        ]

@@ -21,10 +21,6 @@ def paths(manifest_id: str) -> frozenset[str]:
     return frozenset(entry.path for entry in manifest(manifest_id).files)
 
 
-def snapshot_exists(snapshot_id: str, team: str) -> bool:
-    return models.DatasetSnapshot.objects.filter(id=snapshot_id, team=team).exists()
-
-
 def find(manifest_id: str) -> models.Manifest | None:
     return models.Manifest.objects.filter(id=manifest_id).first()
 
@@ -69,22 +65,6 @@ def path_in_store(url: str) -> str:
             "request_invalid", what=str(place), why="it does not lie in the platform's store"
         )
     return "/".join(place.parts[len(store.parts) :])
-
-
-def snapshot_reference(snapshot_id: str) -> ArtifactReference:
-    snapshot = models.DatasetSnapshot.objects.filter(id=snapshot_id).first()
-    if snapshot is None:
-        raise TrainmasterError("not_found", what=f"dataset snapshot {snapshot_id}")
-    return reference(snapshot.manifest_id)
-
-
-def snapshots(teams: Iterable[str] | None) -> list[models.DatasetSnapshot]:
-    rows = models.DatasetSnapshot.objects.select_related("manifest", "created_by").order_by("-created_ms")
-    return list(rows if teams is None else rows.filter(team__in=list(teams)))
-
-
-def snapshot(snapshot_id: str) -> models.DatasetSnapshot | None:
-    return models.DatasetSnapshot.objects.select_related("manifest").filter(id=snapshot_id).first()
 
 
 def bundles(teams: Iterable[str] | None, limit: int = 50) -> list[models.Upload]:

@@ -25,7 +25,6 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import models
 from webapp.base.identity import new_id, now_ms
-from webapp.events import services as events
 
 log = logging.getLogger(__name__)
 UPLOAD_KINDS = ("code", "dataset", "model")
@@ -173,44 +172,6 @@ def complete_upload(actor: Actor, upload_id: str, expected_files: int | None = N
         upload.files = {}
         upload.save(update_fields=["manifest", "files"])
         return upload.manifest
-
-
-def add_snapshot(
-    actor: Actor, team: str, name: str, manifest_id: str, purpose: str
-) -> models.DatasetSnapshot:
-    """The next version of a dataset; the same manifest and purpose again give the same snapshot."""
-    permissions.require(actor, "dataset.create", team)
-    manifest = models.Manifest.objects.filter(id=manifest_id, teams=team, kind="dataset").first()
-    if manifest is None:
-        raise TrainmasterError("not_found", what=f"dataset manifest {manifest_id} in team {team}")
-    if not purpose:
-        raise TrainmasterError(
-            "request_invalid", what="purpose", why="say what the data may be used for, e.g. 'training'"
-        )
-    with transaction.atomic():
-        earlier = (
-            models.DatasetSnapshot.objects.select_for_update()
-            .filter(team=team, name=name)
-            .order_by("-version")
-        )
-        newest = earlier.first()
-        if newest is not None and newest.manifest_id == manifest_id and newest.purpose == purpose:
-            return newest
-        snapshot = models.DatasetSnapshot.objects.create(
-            id=new_id("ds"),
-            team_id=team,
-            name=name,
-            version=newest.version + 1 if newest else 1,
-            purpose=purpose,
-            manifest=manifest,
-            created_ms=now_ms(),
-            created_by_id=accounts.user_key(actor.username),
-        )
-        events.record(
-            "SnapshotRegistered", f"dataset:{snapshot.id}", actor=actor.name, team=team,
-            cause=f"{name} version {snapshot.version} for {purpose}, {manifest.files} files",
-        )  # fmt: skip
-        return snapshot
 
 
 def _own_upload(actor: Actor, upload_id: str) -> models.Upload:

@@ -164,6 +164,7 @@ INSTALLED_APPS = [
     "webapp.events",
     "webapp.accounts",
     "webapp.artifacts",
+    "webapp.datasets",
     "webapp.nodes",
     "webapp.quotas",
     "webapp.jobs",

@@ -26,6 +26,7 @@ from webapp.artifacts import queries as artifacts
 from webapp.base.identity import new_id, now_ms
 from webapp.base.lease import Fence
 from webapp.base.rows import update_each
+from webapp.datasets import queries as datasets
 from webapp.events import services as events
 from webapp.jobs import hints, queries, transitions
 from webapp.jobs.mapping import job_columns
@@ -151,7 +152,7 @@ def check_references(spec: JobSpec) -> None:
     elif spec.code and (missing := missing_script(spec.command, artifacts.paths(spec.code))):
         problems.append(specification.Problem("command", missing))
     if spec.dataset:
-        snapshot = artifacts.snapshot(spec.dataset)
+        snapshot = datasets.snapshot(spec.dataset)
         if snapshot is None or snapshot.team_id != spec.team:
             problems.append(
                 specification.Problem("dataset", f"The team has no dataset snapshot {spec.dataset}.")

@@ -1,4 +1,4 @@
-"""Uploads and dataset snapshots over REST."""
+"""Uploads over REST."""
 
 import io
 from typing import IO, Any, cast
@@ -27,12 +27,6 @@ class NewUpload(serializers.Serializer[Any]):
     kind = serializers.ChoiceField(choices=services.UPLOAD_KINDS)
     team = serializers.CharField(max_length=60)
     name = serializers.CharField(max_length=120, required=False, default="", allow_blank=True)
-
-
-class NewSnapshot(serializers.Serializer[Any]):
-    team = serializers.CharField(max_length=60)
-    manifest = serializers.CharField(max_length=40)
-    purpose = serializers.CharField(max_length=40)
 
 
 class CompleteUpload(serializers.Serializer[Any]):
@@ -85,23 +79,3 @@ class UploadCompletion(APIView):
         return Response(
             {"manifest": manifest.id, "files": manifest.files, "bytes": manifest.total_bytes}, status=201
         )
-
-
-class Snapshots(APIView):
-    @extend_schema(
-        request=NewSnapshot,
-        responses={
-            201: inline_serializer(
-                "Snapshot", {**_ID, "name": serializers.CharField(), "version": serializers.IntegerField()}
-            )
-        },
-    )
-    def post(self, request: Request, name: str) -> Response:
-        """Register the next snapshot of a dataset."""
-        wanted = NewSnapshot(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        data = wanted.validated_data
-        snapshot = services.add_snapshot(
-            actor_of(request), data["team"], name, data["manifest"], data["purpose"]
-        )
-        return Response({"id": snapshot.id, "name": snapshot.name, "version": snapshot.version}, status=201)

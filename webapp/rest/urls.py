@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from webapp.rest import accounts, artifacts, checkpoints, experiments, jobs, nodes, quotas, registry
+from webapp.rest import accounts, artifacts, checkpoints, datasets, experiments, jobs, nodes, quotas, registry
 from webapp.rest.deployments import deployments, plans, workers
 
 urlpatterns = [
@@ -25,7 +25,7 @@ urlpatterns = [
     path(
         "uploads/<str:upload_id>/complete", artifacts.UploadCompletion.as_view(), name="api-upload-complete"
     ),
-    path("datasets/<str:name>/snapshots", artifacts.Snapshots.as_view(), name="api-snapshots"),
+    path("datasets/<str:name>/snapshots", datasets.Snapshots.as_view(), name="api-snapshots"),
     path("training-jobs", jobs.Jobs.as_view(), name="api-jobs"),
     path("training-jobs/dry-run", jobs.JobDryRun.as_view(), name="api-job-dry-run"),
     path("training-jobs/<str:job_id>", jobs.JobDetail.as_view(), name="api-job"),

@@ -18,6 +18,7 @@ from webapp.accounts import queries as accounts
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts.values import ArtifactReference
 from webapp.checkpoints import queries as checkpoints
+from webapp.datasets import queries as datasets
 from webapp.deployments import queries as deployments
 from webapp.deployments.values import ActivationWanted, WorkerWanted
 from webapp.jobs import queries as jobs
@@ -155,7 +156,7 @@ def _launch(member: MemberWanted, spec: JobSpec) -> session_pb2.Launch:
     if spec.code:
         launch.code.CopyFrom(_reference(artifacts.reference(spec.code)))
     if spec.dataset:
-        launch.dataset.CopyFrom(_reference(artifacts.snapshot_reference(spec.dataset)))
+        launch.dataset.CopyFrom(_reference(datasets.snapshot_reference(spec.dataset)))
     if member.resume_checkpoint:
         launch.resume.CopyFrom(_reference(checkpoints.reference(member.resume_checkpoint)))
     return launch

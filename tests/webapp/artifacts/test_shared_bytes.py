@@ -8,6 +8,8 @@ from rest_framework.test import APIClient
 from tests.webapp.conftest import Cast
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries, services
+from webapp.datasets import queries as dataset_queries
+from webapp.datasets import services as datasets
 
 Api = Callable[..., APIClient]
 
@@ -30,8 +32,8 @@ def test_two_teams_that_upload_the_same_code_both_have_it(cast: Cast) -> None:
 def test_two_teams_that_upload_the_same_dataset_each_have_their_snapshot(cast: Cast) -> None:
     for user, team in ((cast.owner, "vision"), (cast.outsider, "nlp")):
         manifest = uploaded(actor_of(user), team, "dataset")
-        snapshot = services.add_snapshot(actor_of(user), team, "stdlib", manifest, "train")
-        assert queries.snapshot_exists(snapshot.id, team)
+        snapshot = datasets.add_snapshot(actor_of(user), team, "stdlib", manifest, "train")
+        assert dataset_queries.snapshot_exists(snapshot.id, team)
 
 
 def test_a_path_longer_than_any_disk_takes_is_refused(cast: Cast, api: Api) -> None:

@@ -14,6 +14,7 @@ from webapp.accounts.models import Team, User
 from webapp.accounts.permissions import LEADS, Rule
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts
+from webapp.datasets import services as datasets
 from webapp.jobs.models import Job
 from webapp.nodes.models import Node
 
@@ -30,7 +31,7 @@ def snapshot(owner: User, cluster: list[Node]) -> str:
     upload = artifacts.start_upload(actor, "vision", "dataset", "stdlib")
     artifacts.receive_file(actor, upload.id, "data.bin", io.BytesIO(b"bytes"))
     manifest = artifacts.complete_upload(actor, upload.id)
-    return str(artifacts.add_snapshot(actor, "vision", "stdlib", manifest.id, "eval, report").id)
+    return str(datasets.add_snapshot(actor, "vision", "stdlib", manifest.id, "eval, report").id)
 
 
 @pytest.mark.parametrize("path", ["training-jobs", "training-jobs/dry-run"])

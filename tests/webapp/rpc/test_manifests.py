@@ -27,6 +27,7 @@ from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
 from webapp.checkpoints import services as checkpoints
+from webapp.datasets import services as datasets
 from webapp.deployments import services
 from webapp.deployments.models import Deployment
 from webapp.jobs import services as jobs
@@ -108,7 +109,7 @@ def test_a_job_s_node_is_given_its_code_its_dataset_and_its_checkpoint(
     code, data, saved = (a_manifest(kind, kind.encode()) for kind in ("code", "dataset", "checkpoint"))
     artifacts.register(code, "vision", "file:///code")
     artifacts.register(data, "vision", "file:///data")
-    snapshot = artifacts.add_snapshot(actor_of(owner), "vision", "images", data.id, "train")
+    snapshot = datasets.add_snapshot(actor_of(owner), "vision", "images", data.id, "train")
     alone = {**SPEC, "num_gpus": 1}
     earlier, _ = jobs.submit(actor_of(owner), alone)
     checkpoint = checkpoints.register(

@@ -80,30 +80,4 @@ class Migration(migrations.Migration):
                 ),
             ],
         ),
-        migrations.CreateModel(
-            name="DatasetSnapshot",
-            fields=[
-                ("id", models.CharField(max_length=40, primary_key=True, serialize=False)),
-                ("name", models.CharField(max_length=120)),
-                ("version", models.PositiveIntegerField()),
-                ("purpose", models.CharField(max_length=40)),
-                ("created_ms", models.BigIntegerField()),
-                (
-                    "created_by",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.PROTECT, to=settings.AUTH_USER_MODEL
-                    ),
-                ),
-                ("team", models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to="accounts.team")),
-                (
-                    "manifest",
-                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="artifacts.manifest"),
-                ),
-            ],
-            options={
-                "constraints": [
-                    models.UniqueConstraint(fields=("team", "name", "version"), name="one_snapshot_a_version")
-                ],
-            },
-        ),
     ]

@@ -16,6 +16,7 @@ from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import new_id
+from webapp.datasets import queries as datasets
 from webapp.jobs import queries, services
 from webapp.nodes import queries as clusters
 from webapp.pages import fragments
@@ -96,7 +97,7 @@ def _start(request: HttpRequest, actor: Actor) -> tuple[dict[str, Any], Any]:
 def _page(request: HttpRequest, actor: Actor, values: dict[str, Any], cloned: Any) -> dict[str, Any]:
     teams = _teams(actor)
     problems = {} if teams else {"team": "There is no team yet. Make one in the administration first."}
-    snapshots = artifacts.snapshots(team for team in teams if permissions.may(actor, "dataset.view", team))
+    snapshots = datasets.snapshots(team for team in teams if permissions.may(actor, "dataset.view", team))
     secret_names = sorted({secret.name for team in teams for secret in accounts.secrets(team)})
     return {
         "values": values,

@@ -1,0 +1,26 @@
+from collections.abc import Iterable
+
+from platform_core.errors import TrainmasterError
+from webapp.artifacts import queries as artifacts
+from webapp.artifacts.values import ArtifactReference
+from webapp.datasets.models import DatasetSnapshot
+
+
+def snapshot_exists(snapshot_id: str, team: str) -> bool:
+    return DatasetSnapshot.objects.filter(id=snapshot_id, team=team).exists()
+
+
+def snapshot_reference(snapshot_id: str) -> ArtifactReference:
+    snapshot = DatasetSnapshot.objects.filter(id=snapshot_id).first()
+    if snapshot is None:
+        raise TrainmasterError("not_found", what=f"dataset snapshot {snapshot_id}")
+    return artifacts.reference(snapshot.manifest_id)
+
+
+def snapshots(teams: Iterable[str] | None) -> list[DatasetSnapshot]:
+    rows = DatasetSnapshot.objects.select_related("manifest", "created_by").order_by("-created_ms")
+    return list(rows if teams is None else rows.filter(team__in=list(teams)))
+
+
+def snapshot(snapshot_id: str) -> DatasetSnapshot | None:
+    return DatasetSnapshot.objects.select_related("manifest").filter(id=snapshot_id).first()

@@ -12,7 +12,7 @@ from agent.job_files import JobPath
 from agent.manifests import Manifests
 from agent.uplink.uploads import Uploaded
 from agent.wanted import Artifact
-from platform_core.distribution.manifest import (
+from platform_core.distribution.content.manifest import (
     DEFAULT_CHUNK_SIZE,
     DEFAULT_PIECE_SIZE,
     FileDigester,

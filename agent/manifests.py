@@ -16,7 +16,7 @@ import grpc.aio
 from agent.channel import authorisation, is_passing, sentence_of, trouble_of
 from agent.identity import Identity
 from agent.session import Backoff
-from platform_core.distribution.manifest import Manifest, from_json
+from platform_core.distribution.content.manifest import Manifest, from_json
 from platform_core.errors import TrainmasterError
 from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2_grpc
 

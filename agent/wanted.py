@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from platform_core.distribution.manifest import Manifest
-from platform_core.distribution.sharing import USUAL, Share
+from platform_core.distribution.content.manifest import Manifest
+from platform_core.distribution.deployments.sharing import USUAL, Share
 
 Pairs = tuple[tuple[str, str], ...]
 

@@ -25,7 +25,7 @@ from agent.wanted import (
     Wanted,
     WantedAction,
 )
-from platform_core.distribution.sharing import USUAL_WEIGHT, Share
+from platform_core.distribution.deployments.sharing import USUAL_WEIGHT, Share
 from platform_core.jobs.job import EndKind
 from trainmaster_wire.agent.v1 import session_pb2 as pb
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rig.model import make_model
-from platform_core.distribution.manifest import Manifest, to_json
+from platform_core.distribution.content.manifest import Manifest, to_json
 
 WAYS = ("sockets", "agent", "sockets-stream", "agent-stream")
 

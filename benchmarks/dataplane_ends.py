@@ -25,7 +25,7 @@ from agent.transfer.peers.memory import keep_freed_blocks
 from agent.transfer.peers.neighbour import Neighbour, Patience, Security
 from agent.transfer.peers.neighbour import Peer as Sender
 from agent.wanted import Artifact, DeploymentWanted, Peer
-from platform_core.distribution.manifest import Manifest, from_json
+from platform_core.distribution.content.manifest import Manifest, from_json
 
 BLOCK = 1 << 20
 

@@ -25,7 +25,7 @@ from trainmaster_wire.agent.v1 import session_pb2, session_pb2_grpc
 WORD_S = 0.5
 CHUNKS = 512
 BEGIN = """
-from platform_core.distribution.manifest import ManifestBuilder
+from platform_core.distribution.content.manifest import ManifestBuilder
 from webapp.accounts import services as accounts
 from webapp.accounts.models import Role
 from webapp.accounts.permissions import SYSTEM

@@ -33,7 +33,7 @@ from benchmarks.rig.faults import FAULTS, TRANSFER_PORT, Fault, Run, small_disk
 from benchmarks.rig.gateway import Gateway
 from benchmarks.rig.model import make_model
 from benchmarks.rig.network import Host, Network
-from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.content.manifest import Manifest
 
 MODULE = "benchmarks.distribution_faults"
 LIMIT_SECONDS = 180

@@ -29,8 +29,8 @@ from benchmarks.rig.gateway import Gateway
 from benchmarks.rig.model import make_model
 from benchmarks.rig.network import Host, Network
 from benchmarks.rig.peers import PEERS, folder_of
-from platform_core.distribution.estimate import Conditions, bound_ms
-from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.content.manifest import Manifest
+from platform_core.distribution.planning.estimate import Conditions, bound_ms
 
 MODULE = "benchmarks.distribution_net"
 # Whatever disturbs a measurement makes the link look slower, and all that is compared with it better.

@@ -16,11 +16,10 @@ from dataclasses import dataclass
 
 import click
 
-from platform_core.distribution import estimate, strategies
-from platform_core.distribution.estimate import Conditions
-from platform_core.distribution.forest import STORE, Forest, depths
-from platform_core.distribution.planners import mesh
-from platform_core.distribution.planners.routes import Place
+from platform_core.distribution.planning import estimate, mesh, strategies
+from platform_core.distribution.planning.estimate import Conditions
+from platform_core.distribution.planning.forest import STORE, Forest, depths
+from platform_core.distribution.planning.routes import Place
 from platform_core.simulation.fabric.transfer import Fabric, Failure, Outcome, Scenario
 
 GBPS_10 = 1_250_000_000

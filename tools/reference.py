@@ -11,8 +11,10 @@ from pathlib import Path
 import click
 
 from platform_core.cluster import health
-from platform_core.distribution import deployment, rollout, rollout_states
-from platform_core.distribution.deployment import WorkerState
+from platform_core.distribution.deployments import deployment
+from platform_core.distribution.deployments.deployment import WorkerState
+from platform_core.distribution.rollouts import rollout
+from platform_core.distribution.rollouts import states as rollout_states
 from platform_core.errors import CATALOGUE
 from platform_core.jobs import states as job_states
 from platform_core.jobs import transitions as job_transitions

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from platform_core.distribution.tiling import check_path
+from platform_core.distribution.content.tiling import check_path
 from platform_core.errors import TrainmasterError
 
 LONGEST_LINE = 256 * 1024 - 1

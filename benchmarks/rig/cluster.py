@@ -12,9 +12,9 @@ from pathlib import Path
 
 from benchmarks.rig.gateway import Gateway
 from benchmarks.rig.network import HUB_ADDRESS, Host, Network
-from platform_core.distribution.forest import Forest, node_plans
-from platform_core.distribution.planners import mesh
-from platform_core.distribution.planners.routes import Place
+from platform_core.distribution.planning import mesh
+from platform_core.distribution.planning.forest import Forest, node_plans
+from platform_core.distribution.planning.routes import Place
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.operations import certs
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from benchmarks.rig.gateway import AT_WORK, Gateway
-from platform_core.distribution.forest import USUAL, Forest, Tree
-from platform_core.distribution.pace import Changes, Watch, look
-from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.presence import silent
-from platform_core.distribution.repair import mend
-from platform_core.distribution.windows import Seen
+from platform_core.distribution.deployments.presence import silent
+from platform_core.distribution.planning.forest import USUAL, Forest, Tree
+from platform_core.distribution.planning.repair import mend
+from platform_core.distribution.planning.routes import Place
+from platform_core.distribution.slow_nodes.pace import Changes, Watch, look
+from platform_core.distribution.slow_nodes.windows import Seen
 from trainmaster_wire.agent.v1.session_pb2 import DeploymentObserved, DeploymentWanted
 
 

@@ -17,8 +17,8 @@ from benchmarks.rig import cluster, network
 from benchmarks.rig.coordinator import Clocks, Coordinator
 from benchmarks.rig.gateway import Gateway
 from benchmarks.rig.network import Network
-from platform_core.distribution.forest import STORE, Forest
-from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.content.manifest import Manifest
+from platform_core.distribution.planning.forest import STORE, Forest
 
 TRANSFER_PORT = "7800"  # a fixed one: who comes back is found where it was
 AWAY_SECONDS = 10.0

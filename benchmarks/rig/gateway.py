@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from platform_core.distribution.manifest import Manifest, to_json
-from platform_core.distribution.presence import began_anew
+from platform_core.distribution.content.manifest import Manifest, to_json
+from platform_core.distribution.deployments.presence import began_anew
 from trainmaster_wire.agent.v1 import (
     enrolment_pb2,
     enrolment_pb2_grpc,

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from platform_core.distribution.manifest import Manifest, ManifestBuilder
+from platform_core.distribution.content.manifest import Manifest, ManifestBuilder
 
 
 def make_model(folder: Path, size: int, piece: int) -> Manifest:

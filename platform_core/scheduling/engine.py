@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
-from platform_core.scheduling import elastic
-from platform_core.scheduling.board import Board
 from platform_core.scheduling.decisions import Placement, Plan, Stop, Wait
 from platform_core.scheduling.estimates import with_gpus
-from platform_core.scheduling.eviction import Eviction, Ranked
-from platform_core.scheduling.explain import Explainer
-from platform_core.scheduling.lending import reclaim_for
+from platform_core.scheduling.explain.wait_reasons import Explainer
 from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.ordering.keys import BY_KEY
 from platform_core.scheduling.policy import Policy
-from platform_core.scheduling.reservations import Reservation
-from platform_core.scheduling.stopping import (
+from platform_core.scheduling.preemption import elastic
+from platform_core.scheduling.preemption.eviction import Eviction, Ranked
+from platform_core.scheduling.preemption.reclaim import reclaim_for
+from platform_core.scheduling.reservations.nodes import Reservation
+from platform_core.scheduling.state.round_state import Board
+from platform_core.scheduling.state.what_if import (
     expect_the_leaving,
     has_room,
     keep_place,

@@ -14,11 +14,11 @@ from platform_core.cluster.health import NodeState
 from platform_core.cluster.invariants import check
 from platform_core.cluster.snapshot import NodeView, Snapshot, TeamShare
 from platform_core.quotas.recent_use import UseBefore
-from platform_core.scheduling.elastic import LEAST_RUN_BEFORE_GROWING_MS
 from platform_core.scheduling.engine import Decisions, decide
-from platform_core.scheduling.lending import LEAST_RUN_BEFORE_RECLAIM_MS
 from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.policy import Policy
+from platform_core.scheduling.preemption.elastic import LEAST_RUN_BEFORE_GROWING_MS
+from platform_core.scheduling.preemption.reclaim import LEAST_RUN_BEFORE_RECLAIM_MS
 from platform_core.simulation.agenda import Agenda, Event, What
 from platform_core.simulation.jobs import Jobs
 from platform_core.simulation.ledger import Ledger

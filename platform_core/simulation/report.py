@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from platform_core.scheduling.waits import percentile
+from platform_core.scheduling.metrics.waits_by_size import percentile
 from platform_core.simulation.ledger import Ledger, Outcome
 
 _LARGEST_PART = 100  # the largest 1 % of jobs are a class of their own

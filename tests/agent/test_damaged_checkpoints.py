@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.content.manifest import Manifest
 from tests.agent.conftest import AgentProcess, wanted
 from tests.support.gateway import Gateway
 from trainmaster.store.copying import describe

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 
 from agent.launchers import processes
-from platform_core.distribution.manifest import from_json
+from platform_core.distribution.content.manifest import from_json
 from tests.agent.conftest import AgentProcess, gone, stop, there, wanted
 from tests.support.gateway import Gateway
 from trainmaster.store.copying import describe

@@ -12,7 +12,7 @@ import pytest
 
 from agent.identity import Identity
 from agent.manifests import Manifests, ask_platform
-from platform_core.distribution.manifest import Manifest, to_json
+from platform_core.distribution.content.manifest import Manifest, to_json
 from platform_core.errors import TrainmasterError
 from tests.agent.transfer.rig import Library, manifest_of
 from tests.support.gateway import Gateway

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from platform_core.cluster.health import NodeState
-from platform_core.distribution.deployment import DeploymentState, WorkerState
-from platform_core.distribution.rollout_states import RolloutState
+from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
+from platform_core.distribution.rollouts.states import RolloutState
 from platform_core.errors import CATALOGUE
 from platform_core.jobs.states import JobState
 from tests.architecture.rules import documentation as rule

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_core.distribution.address import Address, check_source
+from platform_core.distribution.content.address import Address, check_source
 from platform_core.errors import TrainmasterError
 from trainmaster.store.address import parse, url_of
 

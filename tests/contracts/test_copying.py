@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from platform_core.distribution.manifest import Manifest, from_json
-from platform_core.distribution.sizes import Sizes
+from platform_core.distribution.content.manifest import Manifest, from_json
+from platform_core.distribution.planning.sizes import Sizes
 from platform_core.errors import TrainmasterError
 from tests.contracts.stores import Written
 from trainmaster.store import open_store

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_core.distribution import bounds
-from platform_core.distribution.estimate import STRATEGIES, Conditions, estimate, estimate_mesh
-from platform_core.distribution.forest import STORE, crossings
-from platform_core.distribution.planners import mesh
-from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.strategies import grow
+from platform_core.distribution.planning import bounds, mesh
+from platform_core.distribution.planning.estimate import STRATEGIES, Conditions, estimate, estimate_mesh
+from platform_core.distribution.planning.forest import STORE, crossings
+from platform_core.distribution.planning.routes import Place
+from platform_core.distribution.planning.strategies import grow
 from platform_core.simulation.fabric.rounds import hypercube
 from platform_core.simulation.fabric.transfer import Fabric, Outcome, Scenario
 

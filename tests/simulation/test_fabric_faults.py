@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_core.distribution.estimate import Conditions
-from platform_core.distribution.forest import STORE
-from platform_core.distribution.planners import mesh
-from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.strategies import grow
+from platform_core.distribution.planning import mesh
+from platform_core.distribution.planning.estimate import Conditions
+from platform_core.distribution.planning.forest import STORE
+from platform_core.distribution.planning.routes import Place
+from platform_core.distribution.planning.strategies import grow
 from platform_core.simulation.fabric.transfer import Fabric, Failure, Outcome, Scenario
 
 PIECE, RATE = 16 << 20, 1_250_000_000

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
-from platform_core.distribution.manifest import Manifest, to_json
+from platform_core.distribution.content.manifest import Manifest, to_json
 from trainmaster_wire.agent.v1 import (
     enrolment_pb2,
     enrolment_pb2_grpc,

@@ -4,8 +4,8 @@ import io
 from dataclasses import dataclass
 from typing import Any
 
-from platform_core.distribution.deployment import DeploymentState
-from platform_core.distribution.rollout_states import MemberState, RolloutState
+from platform_core.distribution.deployments.deployment import DeploymentState
+from platform_core.distribution.rollouts.states import MemberState, RolloutState
 from tests.webapp.conftest import BOOTSTRAP, Cast, description
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services

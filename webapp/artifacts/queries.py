@@ -5,7 +5,7 @@ from django.conf import settings
 from django.db.models import TextField
 from django.db.models.functions import Cast
 
-from platform_core.distribution.manifest import Manifest, from_document
+from platform_core.distribution.content.manifest import Manifest, from_document
 from platform_core.errors import TrainmasterError
 from trainmaster.store.address import located
 from webapp.artifacts import models

@@ -8,14 +8,8 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import Sum
 
-from platform_core.distribution.manifest import (
-    FilePart,
-    Manifest,
-    as_document,
-    from_json,
-    join,
-)
-from platform_core.distribution.tiling import check_path
+from platform_core.distribution.content.manifest import FilePart, Manifest, as_document, from_json, join
+from platform_core.distribution.content.tiling import check_path
 from platform_core.errors import TrainmasterError
 from platform_core.units import HOUR_MS, format_bytes
 from trainmaster.store import open_store

@@ -9,8 +9,8 @@ import logging
 
 from django.db import transaction
 
-from platform_core.distribution import deployment as core
-from platform_core.distribution.deployment import WorkerState
+from platform_core.distribution.deployments import deployment as core
+from platform_core.distribution.deployments.deployment import WorkerState
 from webapp.base import lease
 from webapp.base.identity import now_ms
 from webapp.base.lease import Leadership

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
-from platform_core.distribution.canaries import RolloutPlan
-from platform_core.distribution.deployment import Deployment, DeploymentState, Worker, WorkerState
-from platform_core.distribution.estimate import Estimate
-from platform_core.distribution.rollout_states import Check, Member, MemberState, Rollout, RolloutState
+from platform_core.distribution.deployments.deployment import Deployment, DeploymentState, Worker, WorkerState
+from platform_core.distribution.planning.estimate import Estimate
+from platform_core.distribution.rollouts.canaries import RolloutPlan
+from platform_core.distribution.rollouts.states import Check, Member, MemberState, Rollout, RolloutState
 from webapp.deployments import models
 
 

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import (
     Metric,
 )
 
-from platform_core.distribution.deployment import DeploymentState
+from platform_core.distribution.deployments.deployment import DeploymentState
 from webapp.deployments.models import Deployment
 from webapp.events import queries as events
 

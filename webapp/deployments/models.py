@@ -1,8 +1,8 @@
 from django.db import models
 
-from platform_core.distribution.deployment import DeploymentState, WorkerState
-from platform_core.distribution.rollout import UNSETTLED
-from platform_core.distribution.rollout_states import MemberState, RolloutState
+from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
+from platform_core.distribution.rollouts.rollout import UNSETTLED
+from platform_core.distribution.rollouts.states import MemberState, RolloutState
 
 
 class Deployment(models.Model):

@@ -8,9 +8,9 @@ from django.conf import settings
 from django.db.models import Count, Q, QuerySet, Sum
 from prometheus_client.metrics_core import Metric
 
-from platform_core.distribution.deployment import DeploymentState, WorkerState
-from platform_core.distribution.progress import Progress
-from platform_core.distribution.sharing import Share
+from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
+from platform_core.distribution.deployments.progress import Progress
+from platform_core.distribution.deployments.sharing import Share
 from platform_core.errors import TrainmasterError
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of

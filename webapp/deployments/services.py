@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from platform_core.distribution import deployment as core
-from platform_core.distribution.deployment import DeploymentState, WorkerState
-from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.sharing import USUAL_WEIGHT
+from platform_core.distribution.deployments import deployment as core
+from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
+from platform_core.distribution.deployments.sharing import USUAL_WEIGHT
+from platform_core.distribution.planning.routes import Place
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts

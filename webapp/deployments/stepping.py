@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from django.db.models import F
 
-from platform_core.distribution import deployment as core
-from platform_core.distribution.deployment import DeploymentState, WorkerState
+from platform_core.distribution.deployments import deployment as core
+from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
 from platform_core.errors import IllegalTransition
 from webapp.base.rows import update_each
 from webapp.deployments import mapping

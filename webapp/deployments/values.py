@@ -1,7 +1,7 @@
 from dataclasses import dataclass
 
-from platform_core.distribution.canaries import DEFAULT_CHECK_SECONDS, DEFAULT_COMMAND_SECONDS
-from platform_core.distribution.sharing import USUAL, Share
+from platform_core.distribution.deployments.sharing import USUAL, Share
+from platform_core.distribution.rollouts.canaries import DEFAULT_CHECK_SECONDS, DEFAULT_COMMAND_SECONDS
 from webapp.artifacts.values import ArtifactReference
 
 
@@ -28,7 +28,7 @@ class WorkerReport:
 
 @dataclass(frozen=True, slots=True)
 class RolloutWish:
-    """How the nodes shall switch, in the words of whoever asks; see platform_core.distribution.canaries."""
+    """How the nodes shall switch, in the words of whoever asks; see platform_core.distribution.rollouts.canaries."""
 
     canary: str = ""  # a number or a percentage; none: nobody goes first
     hold_seconds: int | None = None  # none: until somebody promotes

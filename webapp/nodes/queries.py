@@ -12,7 +12,7 @@ from platform_core.cluster.health import NodeState
 from platform_core.cluster.invariants import SlotHeld
 from platform_core.cluster.snapshot import NodeView
 from platform_core.cluster.topology import islands
-from platform_core.distribution.planners.routes import Place
+from platform_core.distribution.planning.routes import Place
 from platform_core.errors import TrainmasterError
 from webapp.events import queries as events
 from webapp.nodes import liveness, mapping

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from django.conf import settings
 from django.db import transaction
 
-from platform_core.distribution import address
-from platform_core.distribution.sizes import Sizes, advise, keep, sizes_of
+from platform_core.distribution.content import address
+from platform_core.distribution.planning.sizes import Sizes, advise, keep, sizes_of
 from platform_core.errors import TrainmasterError
 from trainmaster.store.address import located, url_of
 from trainmaster.store.copying import describe

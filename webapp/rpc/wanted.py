@@ -8,7 +8,7 @@ from math import inf
 from django.conf import settings
 from django.db import transaction
 
-from platform_core.distribution.sharing import Share
+from platform_core.distribution.deployments.sharing import Share
 from platform_core.errors import TrainmasterError
 from platform_core.jobs import spec as specification
 from platform_core.jobs.spec import JobSpec

@@ -7,9 +7,9 @@ from typing import Any
 from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.jobs.spec import JobSpec, parse
 from platform_core.quotas.admission import Refused
-from platform_core.scheduling.changes import changes
 from platform_core.scheduling.engine import plan
-from platform_core.scheduling.forecast import forecast
+from platform_core.scheduling.forecast.changes import changes
+from platform_core.scheduling.forecast.start_times import forecast
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
 from webapp.jobs import queries as job_queries

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import F, Value
 from django.db.models.functions import Coalesce
 
-from platform_core.scheduling.forecast import forecast
+from platform_core.scheduling.forecast.start_times import forecast
 from webapp.base.identity import now_ms
 from webapp.jobs import workload
 from webapp.scheduling import situation

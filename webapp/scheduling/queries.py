@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import F, Q, Sum
 
-from platform_core.scheduling.calibration import TOLERANCE_MS, Start
+from platform_core.scheduling.forecast.calibration import TOLERANCE_MS, Start
 from platform_core.scheduling.wording import NAMES_SAID, listed
 from platform_core.units import HOUR_MS, MINUTE_MS, format_duration_ms
 from webapp.nodes import queries as clusters

@@ -8,9 +8,9 @@ from typing import Any
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import Placement, Plan, Stop, StopKind, Wait
-from platform_core.scheduling.elastic import is_elastic
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.estimates import lost_by_stopping_ms
+from platform_core.scheduling.preemption.elastic import is_elastic
 from platform_core.units import plural
 from webapp.base import lease
 from webapp.base.identity import now_ms

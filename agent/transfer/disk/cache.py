@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from agent.transfer.disk.holdings import Holdings
 from agent.transfer.disk.landing import Landing
-from platform_core.distribution.cache import Home, evict
+from platform_core.distribution.content.cache import Home, evict
 from platform_core.units import format_bytes
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent.files import write_atomically
 from agent.transfer.disk.landing import Landing
-from platform_core.distribution.manifest import Chunk, Manifest, from_json, to_json
+from platform_core.distribution.content.manifest import Chunk, Manifest, from_json, to_json
 from platform_core.errors import TrainmasterError
 from platform_core.units import format_bytes
 

@@ -32,7 +32,7 @@ from agent.transfer.disk.bitmap import Bitmap
 from agent.transfer.disk.lane_book import LaneBook
 from agent.transfer.disk.progress import RateMeter
 from agent.transfer.disk.writer import Writer
-from platform_core.distribution.manifest import Chunk, Manifest, Piece
+from platform_core.distribution.content.manifest import Chunk, Manifest, Piece
 from platform_core.errors import TrainmasterError
 from trainmaster.store.file import disk_error
 

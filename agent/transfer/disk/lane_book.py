@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from platform_core.distribution.runs import Runs
+from platform_core.distribution.swarm.runs import Runs
 
 
 class LaneBook:

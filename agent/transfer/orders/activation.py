@@ -28,7 +28,7 @@ from agent.observed import ActivationObserved, ActivationPhase
 from agent.transfer.orders.hooks import NOT_ALLOWED, Ended, Hooks
 from agent.transfer.orders.receiver import home_of
 from agent.wanted import ActivationWanted
-from platform_core.distribution.tiling import check_path
+from platform_core.distribution.content.tiling import check_path
 from platform_core.errors import TrainmasterError
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from agent.transfer.peers.link import Link
 from agent.transfer.peers.neighbour import Peer, Security, ask_neighbour
 from agent.transfer.peers.server import serve
 from agent.wanted import DeploymentWanted
-from platform_core.distribution.forest import STORE as FROM_STORE
+from platform_core.distribution.planning.forest import STORE as FROM_STORE
 from platform_core.errors import TrainmasterError
 
 log = logging.getLogger(__name__)

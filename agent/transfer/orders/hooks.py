@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from platform_core.distribution.canaries import COMMAND
+from platform_core.distribution.rollouts.canaries import COMMAND
 
 TAIL_BYTES = 4_000  # of what a command says, the end is kept
 NOT_ALLOWED, NOT_FOUND, TOO_LONG = 126, 127, 124  # as the shell and timeout(1) number them

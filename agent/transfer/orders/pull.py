@@ -15,10 +15,10 @@ from agent.transfer.peers.link import Link
 from agent.transfer.peers.neighbour import Neighbour, Patience, Peer, Security
 from agent.transfer.store.ranges import SILENCE_SECONDS
 from agent.transfer.store.sources import Source, SourceChanged, SourceFailed, StoreSource
-from platform_core.distribution.ending import Ending, look
-from platform_core.distribution.forest import STORE, NodePlan, lane_length
-from platform_core.distribution.runs import count
-from platform_core.distribution.swarm import LEAP_SECONDS, PATIENCE_LEAPS, Follow, View, next_actions
+from platform_core.distribution.planning.forest import STORE, NodePlan, lane_length
+from platform_core.distribution.swarm.endgame import Ending, look
+from platform_core.distribution.swarm.requests import LEAP_SECONDS, PATIENCE_LEAPS, Follow, View, next_actions
+from platform_core.distribution.swarm.runs import count
 from platform_core.errors import TrainmasterError
 
 log = logging.getLogger(__name__)

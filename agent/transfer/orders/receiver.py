@@ -19,10 +19,10 @@ from agent.transfer.orders.write_behind import fill_from
 from agent.transfer.peers.link import Link
 from agent.transfer.peers.neighbour import Peer, Security
 from agent.transfer.store.sources import LocalSource, Registered, SourceChanged, SourceFailed, StoreSource
-from platform_core.distribution.forest import STORE as FROM_STORE
-from platform_core.distribution.forest import NodePlan
-from platform_core.distribution.manifest import Manifest
-from platform_core.distribution.tiling import check_path
+from platform_core.distribution.content.manifest import Manifest
+from platform_core.distribution.content.tiling import check_path
+from platform_core.distribution.planning.forest import STORE as FROM_STORE
+from platform_core.distribution.planning.forest import NodePlan
 from platform_core.errors import TrainmasterError
 from trainmaster.store import shown
 

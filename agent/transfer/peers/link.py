@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from math import inf
 
-from platform_core.distribution.sharing import USUAL, Share, Use, allot
+from platform_core.distribution.deployments.sharing import USUAL, Share, Use, allot
 
 _BURST_SECONDS = 0.1
 _LOOK_SECONDS = 0.5

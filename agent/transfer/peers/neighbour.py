@@ -14,7 +14,7 @@ import grpc.aio
 from agent.transfer.disk.landing import Landing
 from agent.transfer.peers import frames
 from agent.transfer.store.sources import Pieces, SourceFailed
-from platform_core.distribution.runs import Runs
+from platform_core.distribution.swarm.runs import Runs
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
 from trainmaster_wire.agent.v1 import manifest_pb2
 

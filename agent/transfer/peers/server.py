@@ -14,7 +14,7 @@ from agent.transfer.disk.landing import Landing
 from agent.transfer.peers import frames
 from agent.transfer.peers.link import Link
 from agent.transfer.peers.neighbour import SERVICE, STREAMS
-from platform_core.distribution.manifest import Piece
+from platform_core.distribution.content.manifest import Piece
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
 from trainmaster_wire.agent.v1 import manifest_pb2
 

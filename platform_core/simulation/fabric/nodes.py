@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from platform_core.distribution.ending import Ending, look
-from platform_core.distribution.estimate import Conditions
-from platform_core.distribution.forest import STORE, NodePlan, lane_length
-from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.runs import Runs, frontier, joined, missing, run_at
-from platform_core.distribution.swarm import PATIENCE_LEAPS, Follow, View, next_actions
-from platform_core.distribution.windows import Seen
+from platform_core.distribution.planning.estimate import Conditions
+from platform_core.distribution.planning.forest import STORE, NodePlan, lane_length
+from platform_core.distribution.planning.routes import Place
+from platform_core.distribution.slow_nodes.windows import Seen
+from platform_core.distribution.swarm.endgame import Ending, look
+from platform_core.distribution.swarm.requests import PATIENCE_LEAPS, Follow, View, next_actions
+from platform_core.distribution.swarm.runs import Runs, frontier, joined, missing, run_at
 from platform_core.simulation.fabric.flows import Flows, Wiring
 
 _WHOLE = 1e-6

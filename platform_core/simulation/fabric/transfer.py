@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from platform_core.distribution.estimate import Conditions
-from platform_core.distribution.forest import Forest, Tree, node_plans
-from platform_core.distribution.pace import Watch, look
-from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.repair import changed_nodes, mend
-from platform_core.distribution.swarm import LEAP_SECONDS
+from platform_core.distribution.planning.estimate import Conditions
+from platform_core.distribution.planning.forest import Forest, Tree, node_plans
+from platform_core.distribution.planning.repair import changed_nodes, mend
+from platform_core.distribution.planning.routes import Place
+from platform_core.distribution.slow_nodes.pace import Watch, look
+from platform_core.distribution.swarm.requests import LEAP_SECONDS
 from platform_core.simulation.fabric.nodes import Nodes
 
 _STUCK_MS = 120_000

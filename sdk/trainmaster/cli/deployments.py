@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from platform_core.distribution.strategies import AUTO, NAMES
+from platform_core.distribution.planning.strategies import AUTO, NAMES
 from platform_core.units import format_bytes, format_duration_ms
 from trainmaster.answers import Deployment, Plan
 from trainmaster.cli import output

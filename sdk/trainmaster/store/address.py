@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from platform_core.distribution.address import Address
+from platform_core.distribution.content.address import Address
 from platform_core.errors import TrainmasterError
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")

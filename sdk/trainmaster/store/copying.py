@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event
 from typing import BinaryIO, NamedTuple
 
-from platform_core.distribution.manifest import (
+from platform_core.distribution.content.manifest import (
     DEFAULT_CHUNK_SIZE,
     DEFAULT_PIECE_SIZE,
     Chunk,
@@ -23,7 +23,7 @@ from platform_core.distribution.manifest import (
     join,
     to_json,
 )
-from platform_core.distribution.sizes import Sizes
+from platform_core.distribution.planning.sizes import Sizes
 from platform_core.errors import TrainmasterError
 from trainmaster.store import open_store
 from trainmaster.store.address import parse, url_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
 
-from platform_core.distribution.tiling import check_path
+from platform_core.distribution.content.tiling import check_path
 from platform_core.errors import TrainmasterError
 
 BLOCK = 1 << 20  # how much is read at once

@@ -13,7 +13,7 @@ from pathlib import Path
 from agent.manifests import Manifests
 from agent.transfer.orders.deployments import Deployments
 from agent.wanted import Artifact, DeploymentWanted, Peer
-from platform_core.distribution.manifest import from_json
+from platform_core.distribution.content.manifest import from_json
 from tests.agent.transfer.rig import QUICK, Library
 
 

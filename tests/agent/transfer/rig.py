@@ -20,7 +20,7 @@ from agent.transfer.orders.receiver import Delivery, Receiver
 from agent.transfer.peers.link import Link
 from agent.transfer.peers.neighbour import Patience, Peer
 from agent.transfer.peers.server import serve
-from platform_core.distribution.manifest import Manifest, ManifestBuilder, to_json
+from platform_core.distribution.content.manifest import Manifest, ManifestBuilder, to_json
 from platform_core.errors import TrainmasterError
 
 PIECE = 32 << 10

@@ -15,7 +15,7 @@ from agent.uplink.cursors import Source
 from agent.uplink.mask import Mask
 from agent.uplink.tail import PIECE_BYTES
 from agent.uplink.uploads import Uploaded
-from platform_core.distribution.manifest import from_json
+from platform_core.distribution.content.manifest import from_json
 from tests.agent.uplink.bench import Bench
 from trainmaster.store.copying import fetch
 

@@ -16,7 +16,7 @@ from agent.launchers.contract import Ended
 from agent.launchers.exits import leave_exit, read_exit
 from agent.uplink.bounds import punch
 from agent.uplink.cursors import Source
-from platform_core.distribution.manifest import from_json
+from platform_core.distribution.content.manifest import from_json
 from tests.agent.uplink.bench import Bench
 
 SECRET = "what only the agent may read\n"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from platform_core.distribution import rollout as r
-from platform_core.distribution import rollout_states as s
-from platform_core.distribution.canaries import RolloutPlan
+from platform_core.distribution.rollouts import rollout as r
+from platform_core.distribution.rollouts import states as s
+from platform_core.distribution.rollouts.canaries import RolloutPlan
 
 S, M = s.RolloutState, s.MemberState
 NODES = ("n0", "n1", "n2")

@@ -11,12 +11,13 @@ from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, Snapshot
 from platform_core.jobs.constraints import Constraints
 from platform_core.jobs.spec import Strategy
-from platform_core.scheduling import placement, site
-from platform_core.scheduling.board import Board
 from platform_core.scheduling.engine import plan
-from platform_core.scheduling.node_index import Demand, NodeIndex, SlotCounts
+from platform_core.scheduling.placement import cluster_view as site
+from platform_core.scheduling.placement import search as placement
+from platform_core.scheduling.placement.node_index import Demand, NodeIndex, SlotCounts
 from platform_core.scheduling.policy import Policy
-from platform_core.scheduling.quota_ledger import QuotaLedger
+from platform_core.scheduling.reservations.quota_ledger import QuotaLedger
+from platform_core.scheduling.state.round_state import Board
 from tests.core.scheduling.rules import violations
 from tests.core.scheduling.situations import GIB, NOW_MS, node, pending, snapshot, team
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from platform_core.scheduling.decisions import WaitCode
 from platform_core.scheduling.engine import plan
-from platform_core.scheduling.forecast import forecast
+from platform_core.scheduling.forecast.start_times import forecast
 from platform_core.scheduling.policy import Policy
 from tests.core.scheduling.situations import MINUTE_MS, NOW_MS, node, pending, snapshot
 

@@ -10,7 +10,7 @@ from django.test import Client, override_settings
 
 from platform_core.checkpointing.restore import Chosen, choose
 from platform_core.checkpointing.retention import Kept
-from platform_core.distribution.manifest import to_json
+from platform_core.distribution.content.manifest import to_json
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.spec import SpecError

@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from platform_core.distribution.manifest import to_json
+from platform_core.distribution.content.manifest import to_json
 from trainmaster.store import open_store
 from trainmaster.store.copying import copy_in, source_url
 from webapp.accounts.models import Team, User

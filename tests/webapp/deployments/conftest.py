@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from platform_core.distribution.manifest import ManifestBuilder
+from platform_core.distribution.content.manifest import ManifestBuilder
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts

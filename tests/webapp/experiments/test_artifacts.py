@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.test import Client, override_settings
 
-from platform_core.distribution.manifest import to_json
+from platform_core.distribution.content.manifest import to_json
 from tests.webapp.conftest import Cast
 from tests.webapp.world import job_mapping
 from trainmaster.store import open_store

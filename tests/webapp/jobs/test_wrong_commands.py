@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
-from platform_core.distribution.manifest import ManifestBuilder
+from platform_core.distribution.content.manifest import ManifestBuilder
 from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.spec import SpecError
 from tests.webapp.jobs.conftest import after_its_pause, say

@@ -11,7 +11,7 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from platform_core.distribution.manifest import ManifestBuilder
+from platform_core.distribution.content.manifest import ManifestBuilder
 from tests.webapp.conftest import Cast
 from webapp.accounts.models import Team
 from webapp.accounts.queries import actor_of

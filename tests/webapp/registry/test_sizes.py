@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
-from platform_core.distribution.sizes import Sizes, advise, sizes_of
+from platform_core.distribution.planning.sizes import Sizes, advise, sizes_of
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.nodes.models import Node

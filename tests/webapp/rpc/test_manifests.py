@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from platform_core.distribution.manifest import (
+from platform_core.distribution.content.manifest import (
     Chunk,
     FileEntry,
     Manifest,

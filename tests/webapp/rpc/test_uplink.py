@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from django.conf import settings
 
-from platform_core.distribution.manifest import ManifestBuilder, to_json
+from platform_core.distribution.content.manifest import ManifestBuilder, to_json
 from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import say, tick

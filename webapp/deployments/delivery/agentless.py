@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from platform_core.distribution.deployment import DeploymentState, WorkerState
+from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
 from platform_core.errors import TrainmasterError
 from webapp.deployments import services
 from webapp.deployments.delivery.keeping import kept

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 
 from django.db import transaction
 
-from platform_core.distribution.deployment import DeploymentState, WorkerState
+from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor

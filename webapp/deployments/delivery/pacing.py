@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from platform_core.distribution.deployment import WorkerState
-from platform_core.distribution.forest import USUAL
-from platform_core.distribution.pace import Watch, look
-from platform_core.distribution.windows import Seen
+from platform_core.distribution.deployments.deployment import WorkerState
+from platform_core.distribution.planning.forest import USUAL
+from platform_core.distribution.slow_nodes.pace import Watch, look
+from platform_core.distribution.slow_nodes.windows import Seen
 from webapp.deployments.delivery import seating
 from webapp.deployments.models import Deployment, Worker
 from webapp.events import services as events

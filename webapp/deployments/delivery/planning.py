@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from platform_core.distribution import estimate, strategies
-from platform_core.distribution.bounds import Rates
-from platform_core.distribution.estimate import Conditions, Estimate
-from platform_core.distribution.forest import Forest
-from platform_core.distribution.planners.routes import Place
+from platform_core.distribution.planning import estimate, strategies
+from platform_core.distribution.planning.bounds import Rates
+from platform_core.distribution.planning.estimate import Conditions, Estimate
+from platform_core.distribution.planning.forest import Forest
+from platform_core.distribution.planning.routes import Place
 from platform_core.errors import TrainmasterError
 from webapp.deployments import queries
 from webapp.nodes import queries as clusters

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.db import transaction
 
-from platform_core.distribution import deployment as core
-from platform_core.distribution.deployment import DeploymentState, WorkerState
-from platform_core.distribution.presence import began_anew
+from platform_core.distribution.deployments import deployment as core
+from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
+from platform_core.distribution.deployments.presence import began_anew
 from webapp.base.identity import now_ms
 from webapp.base.rows import update_each
 from webapp.deployments import mapping, stepping

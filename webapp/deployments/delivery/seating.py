@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from platform_core.distribution import forest
-from platform_core.distribution.deployment import WorkerState
-from platform_core.distribution.forest import Forest, Seat
-from platform_core.distribution.pace import Changes
-from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.presence import silent
-from platform_core.distribution.repair import mend
+from platform_core.distribution.deployments.deployment import WorkerState
+from platform_core.distribution.deployments.presence import silent
+from platform_core.distribution.planning import forest
+from platform_core.distribution.planning.forest import Forest, Seat
+from platform_core.distribution.planning.repair import mend
+from platform_core.distribution.planning.routes import Place
+from platform_core.distribution.slow_nodes.pace import Changes
 from webapp.base.identity import now_ms
 from webapp.deployments.models import Deployment, Worker
 from webapp.nodes import services as cluster_services

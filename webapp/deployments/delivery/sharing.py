@@ -4,7 +4,7 @@ from math import inf
 
 from django.db import transaction
 
-from platform_core.distribution.sharing import Share
+from platform_core.distribution.deployments.sharing import Share
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor

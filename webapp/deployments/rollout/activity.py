@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from platform_core.distribution.rollout import active_on, order_for
-from platform_core.distribution.rollout_states import TOLD, MemberState, RolloutState
+from platform_core.distribution.rollouts.rollout import active_on, order_for
+from platform_core.distribution.rollouts.states import TOLD, MemberState, RolloutState
 from webapp.deployments.mapping import rollout_value
 from webapp.deployments.models import Rollout, RolloutMember
 from webapp.deployments.values import ActivationWanted

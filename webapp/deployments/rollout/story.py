@@ -2,10 +2,10 @@
 
 from datetime import UTC, datetime
 
-from platform_core.distribution import rollout_states as said
-from platform_core.distribution.canaries import RolloutPlan
-from platform_core.distribution.rollout_checks import how_it_ended, how_the_switch_ended
-from platform_core.distribution.rollout_states import DESCRIPTION, Member, MemberState, Rollout, RolloutState
+from platform_core.distribution.rollouts import states as said
+from platform_core.distribution.rollouts.canaries import RolloutPlan
+from platform_core.distribution.rollouts.checks import how_it_ended, how_the_switch_ended
+from platform_core.distribution.rollouts.states import DESCRIPTION, Member, MemberState, Rollout, RolloutState
 from platform_core.units import format_duration_ms
 from webapp.deployments.models import Deployment
 from webapp.events import services as events

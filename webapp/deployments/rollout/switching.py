@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
-from platform_core.distribution import rollout as core
-from platform_core.distribution import rollout_states as said
-from platform_core.distribution.canaries import RolloutPlan, canary_count, spread
-from platform_core.distribution.deployment import DeploymentState, WorkerState
-from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.rollout_checks import answer_due_ms, switch_due_ms, unanswered
-from platform_core.distribution.rollout_states import Member, MemberState, RolloutState
+from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
+from platform_core.distribution.planning.routes import Place
+from platform_core.distribution.rollouts import rollout as core
+from platform_core.distribution.rollouts import states as said
+from platform_core.distribution.rollouts.canaries import RolloutPlan, canary_count, spread
+from platform_core.distribution.rollouts.checks import answer_due_ms, switch_due_ms, unanswered
+from platform_core.distribution.rollouts.states import Member, MemberState, RolloutState
 from platform_core.errors import IllegalTransition, TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor

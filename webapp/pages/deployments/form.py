@@ -13,8 +13,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
 from platform_core.cluster.health import NodeState
-from platform_core.distribution.canaries import DEFAULT_CHECK_SECONDS
-from platform_core.distribution.tiling import MIB
+from platform_core.distribution.content.tiling import MIB
+from platform_core.distribution.rollouts.canaries import DEFAULT_CHECK_SECONDS
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor

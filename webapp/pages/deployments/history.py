@@ -7,8 +7,8 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from platform_core.distribution.deployment import TERMINAL, DeploymentState
-from platform_core.distribution.history import Record, summarise
+from platform_core.distribution.deployments.deployment import TERMINAL, DeploymentState
+from platform_core.distribution.deployments.history import Record, summarise
 from platform_core.units import format_bytes, plural
 from webapp.deployments.models import Deployment
 from webapp.events import queries as events

@@ -4,8 +4,8 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
-from platform_core.distribution import bounds
-from platform_core.distribution.deployment import WorkerState
+from platform_core.distribution.deployments.deployment import WorkerState
+from platform_core.distribution.planning import bounds
 from platform_core.units import format_duration_ms
 from webapp.deployments.models import Deployment, Worker
 
@@ -68,7 +68,7 @@ def _bar(worker: Worker, begun: int, span: int) -> dict[str, Any]:
 
 
 def bound_ms(row: Deployment, workers: int, rate: int) -> int:
-    """The least time that any strategy takes at this rate of each link. See platform_core.distribution.bounds."""
+    """The least time that any strategy takes at this rate of each link. See `planning.bounds`."""
     manifest = row.model_version.manifest
     if manifest is None or not workers:
         return 0

@@ -6,10 +6,15 @@ from typing import Any
 
 from django.conf import settings
 
-from platform_core.distribution.deployment import ACTIVE, DESCRIPTION, DeploymentState, WorkerState
-from platform_core.distribution.history import LEAST_BOUND_MS, times_the_bound
-from platform_core.distribution.progress import Progress, progress, remaining_ms
-from platform_core.distribution.sharing import USUAL_WEIGHT
+from platform_core.distribution.deployments.deployment import (
+    ACTIVE,
+    DESCRIPTION,
+    DeploymentState,
+    WorkerState,
+)
+from platform_core.distribution.deployments.history import LEAST_BOUND_MS, times_the_bound
+from platform_core.distribution.deployments.progress import Progress, progress, remaining_ms
+from platform_core.distribution.deployments.sharing import USUAL_WEIGHT
 from platform_core.units import format_bytes, format_duration_ms, format_number
 from webapp.deployments.delivery.sharing import least_cap, share_of
 from webapp.deployments.mapping import deployment_value, estimate_value

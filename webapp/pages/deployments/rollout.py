@@ -4,15 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from platform_core.distribution.rollout import active_on, hold_ends_ms
-from platform_core.distribution.rollout_checks import (
-    answer_due_ms,
-    how_it_ended,
-    next_check_ms,
-    unanswered,
-)
-from platform_core.distribution.rollout_states import DESCRIPTION, MemberState, RolloutState
-from platform_core.distribution.rollout_states import Rollout as Value
+from platform_core.distribution.rollouts.checks import answer_due_ms, how_it_ended, next_check_ms, unanswered
+from platform_core.distribution.rollouts.rollout import active_on, hold_ends_ms
+from platform_core.distribution.rollouts.states import DESCRIPTION, MemberState, RolloutState
+from platform_core.distribution.rollouts.states import Rollout as Value
 from platform_core.units import format_duration_ms
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor

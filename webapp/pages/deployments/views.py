@@ -9,8 +9,8 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from platform_core.distribution.deployment import ACTIVE, DeploymentState, WorkerState
-from platform_core.distribution.history import by_model
+from platform_core.distribution.deployments.deployment import ACTIVE, DeploymentState, WorkerState
+from platform_core.distribution.deployments.history import by_model
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView
 from platform_core.jobs.constraints import SPOT
-from platform_core.scheduling.fragmentation import Fragmentation, measured
+from platform_core.scheduling.metrics.fragmentation import Fragmentation, measured
 from platform_core.scheduling.wording import listed
 from platform_core.units import plural
 from webapp.accounts.permissions import require

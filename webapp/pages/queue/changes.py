@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.spec import restore
 from platform_core.jobs.states import WAITING
-from platform_core.scheduling.changes import Change, changes
+from platform_core.scheduling.forecast.changes import Change, changes
 from platform_core.units import HOUR_MS
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of

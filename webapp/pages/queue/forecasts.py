@@ -7,7 +7,7 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from platform_core.scheduling.calibration import (
+from platform_core.scheduling.forecast.calibration import (
     TOLERANCE_MS,
     Calibration,
     Came,

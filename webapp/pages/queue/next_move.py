@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from platform_core.cluster.snapshot import Snapshot
-from platform_core.scheduling import next_move as core
 from platform_core.scheduling.decisions import Stop
-from platform_core.scheduling.eviction import GAIN_OF_A_MOVE
-from platform_core.scheduling.next_move import NextMove, NoMove
+from platform_core.scheduling.forecast import next_migration as core
+from platform_core.scheduling.forecast.next_migration import NextMove, NoMove
+from platform_core.scheduling.preemption.eviction import GAIN_OF_A_MOVE
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms

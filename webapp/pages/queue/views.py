@@ -14,8 +14,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from platform_core.errors import TrainmasterError
-from platform_core.scheduling.calibration import Calibration, calibration
-from platform_core.scheduling.fragmentation import Fragmentation, fragmentation
+from platform_core.scheduling.forecast.calibration import Calibration, calibration
+from platform_core.scheduling.metrics.fragmentation import Fragmentation, fragmentation
 from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.wording import are
 from platform_core.units import format_duration_ms, plural

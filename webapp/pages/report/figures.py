@@ -9,7 +9,7 @@ from typing import Any
 from django.db.models import F, FloatField, Min, Q, Sum
 from django.db.models.functions import Cast
 
-from platform_core.scheduling.waits import percentile
+from platform_core.scheduling.metrics.waits_by_size import percentile
 from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars
 from webapp.base.identity import now_ms
 from webapp.jobs import queries as jobs

@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.template.loader import render_to_string
 
-from platform_core.scheduling.waits import Waits, by_size
+from platform_core.scheduling.metrics.waits_by_size import Waits, by_size
 from webapp.accounts import mailing
 from webapp.base.identity import now_ms
 from webapp.jobs import idle_policy

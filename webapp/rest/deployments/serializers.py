@@ -7,16 +7,16 @@ from django.db.models import Count
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from platform_core.distribution.canaries import (
+from platform_core.distribution.rollouts.canaries import (
     DEFAULT_CHECK_SECONDS,
     DEFAULT_COMMAND_SECONDS,
     LONGEST_COMMAND_SECONDS,
     LONGEST_HOLD_MS,
     MOST_FAILURES,
 )
-from platform_core.distribution.rollout import hold_ends_ms
-from platform_core.distribution.rollout_checks import awaits_promotion, next_check_ms
-from platform_core.distribution.rollout_states import MemberState
+from platform_core.distribution.rollouts.checks import awaits_promotion, next_check_ms
+from platform_core.distribution.rollouts.rollout import hold_ends_ms
+from platform_core.distribution.rollouts.states import MemberState
 from webapp.deployments import queries
 from webapp.deployments.delivery.planning import STRATEGIES
 from webapp.deployments.mapping import estimate_value, rollout_value

@@ -17,7 +17,7 @@ from agent.reconcile import DropDeployment, ReceiveDeployment, reconcile
 from agent.transfer.disk.cache import Cache, Standing, Watermarks
 from agent.transfer.orders.deployments import Deployments
 from agent.wanted import DeploymentWanted, Wanted
-from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.content.manifest import Manifest
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.orders.test_deployments import Agent, all_complete, order
 from tests.agent.transfer.rig import (

@@ -10,7 +10,7 @@ import pytest
 
 from agent.transfer.disk.progress import TransferState
 from agent.transfer.disk.writer import Writer
-from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.content.manifest import Manifest
 from tests.agent.transfer.rig import CHUNK, GatedStore, Node, begin_chain, completed, delivery
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.transfer.disk.lane_book import LaneBook
-from platform_core.distribution.runs import joined
+from platform_core.distribution.swarm.runs import joined
 
 
 @given(st.integers(1, 5), st.lists(st.integers(0, 60)))

@@ -14,8 +14,8 @@ from agent.transfer.disk.progress import STORE, TransferState
 from agent.transfer.disk.writer import Writer
 from agent.transfer.orders.pull import Trying
 from agent.transfer.peers.neighbour import Patience
-from platform_core.distribution.forest import STORE as FROM_STORE
-from platform_core.distribution.manifest import Manifest, assemble
+from platform_core.distribution.content.manifest import Manifest, assemble
+from platform_core.distribution.planning.forest import STORE as FROM_STORE
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import (
     CHUNK,

@@ -13,7 +13,7 @@ from agent.manifests import Manifests
 from agent.observed import DeploymentObserved, DeploymentPhase
 from agent.transfer.orders.deployments import Deployments
 from agent.wanted import Artifact, DeploymentWanted, Peer
-from platform_core.distribution.manifest import Manifest, to_json
+from platform_core.distribution.content.manifest import Manifest, to_json
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import CHUNK, MODEL, QUICK, GatedStore, Library, content, manifest_of
 

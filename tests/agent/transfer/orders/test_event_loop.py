@@ -18,7 +18,7 @@ from agent.transfer.disk.holdings import Holdings
 from agent.transfer.disk.landing import HASHED_AT_ONCE, Landing
 from agent.transfer.disk.whole_files import WholeFiles
 from agent.transfer.disk.writer import Writer
-from platform_core.distribution.manifest import ManifestBuilder
+from platform_core.distribution.content.manifest import ManifestBuilder
 from tests.agent.transfer.rig import GatedStore, Node, completed, content, delivery
 from trainmaster.store.http import HttpStore
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from platform_core.distribution.manifest import Manifest, to_json
+from platform_core.distribution.content.manifest import Manifest, to_json
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import CHUNK, MODEL, VERSION, GatedStore, content
 

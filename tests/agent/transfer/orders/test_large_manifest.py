@@ -15,7 +15,7 @@ import pytest
 import agent.manifests
 import agent.transfer.orders.deployments
 from agent.observed import DeploymentPhase
-from platform_core.distribution.manifest import Chunk, FileEntry, Manifest, assemble, to_json
+from platform_core.distribution.content.manifest import Chunk, FileEntry, Manifest, assemble, to_json
 from tests.agent.transfer.orders.test_deployments import Agent, order
 from tests.agent.transfer.rig import GatedStore, Library
 

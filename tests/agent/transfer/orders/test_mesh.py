@@ -12,11 +12,11 @@ from agent.transfer.orders.pull import Trying
 from agent.transfer.orders.receiver import Delivery
 from agent.transfer.peers.neighbour import Patience
 from agent.transfer.store import sources
-from platform_core.distribution.forest import STORE, Forest, node_plans
-from platform_core.distribution.manifest import Manifest
-from platform_core.distribution.planners import mesh
-from platform_core.distribution.planners.routes import Place
-from platform_core.distribution.repair import mend
+from platform_core.distribution.content.manifest import Manifest
+from platform_core.distribution.planning import mesh
+from platform_core.distribution.planning.forest import STORE, Forest, node_plans
+from platform_core.distribution.planning.repair import mend
+from platform_core.distribution.planning.routes import Place
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import CHUNK, MODEL, PIECE, TOKEN, VERSION, GatedStore, Node, completed, content
 

@@ -17,8 +17,8 @@ from agent.observed import DeploymentPhase
 from agent.transfer.disk.progress import Progress, TransferState
 from agent.wanted import Artifact
 from agent.wire import wanted_from
-from platform_core.distribution.forest import STORE
-from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.content.manifest import Manifest
+from platform_core.distribution.planning.forest import STORE
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.orders.test_deployments import Agent, all_complete, order
 from tests.agent.transfer.rig import Node, completed, content, delivery

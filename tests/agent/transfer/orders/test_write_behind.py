@@ -13,7 +13,7 @@ import pytest
 from agent.transfer.disk import landing as landings
 from agent.transfer.disk.landing import Landing
 from agent.transfer.orders.write_behind import Behind
-from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.content.manifest import Manifest
 
 LONG = 60.0
 

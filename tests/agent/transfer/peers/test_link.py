@@ -9,7 +9,7 @@ from math import inf
 import pytest
 
 from agent.transfer.peers.link import Link
-from platform_core.distribution.sharing import Share
+from platform_core.distribution.deployments.sharing import Share
 
 BLOCK = 10_000
 

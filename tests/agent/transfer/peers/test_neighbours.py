@@ -9,8 +9,8 @@ import pytest
 
 from agent.transfer.orders import pull
 from agent.transfer.peers.neighbour import Neighbour, Patience, Peer, Security
-from platform_core.distribution.forest import STORE as FROM_STORE
-from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.content.manifest import Manifest
+from platform_core.distribution.planning.forest import STORE as FROM_STORE
 from tests.agent.transfer.rig import PIECE, TOKEN, GatedStore, Node, completed, delivery
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from agent.transfer.store.ranges import BLOCK, Ranges, Silent
-from platform_core.distribution.manifest import Manifest
+from platform_core.distribution.content.manifest import Manifest
 from platform_core.errors import TrainmasterError
 from tests.agent.transfer.rig import CHUNK, QUICK, GatedStore, Node, completed, delivery, digests
 

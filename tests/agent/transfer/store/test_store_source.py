@@ -14,7 +14,7 @@ from agent.transfer.disk.progress import TransferState
 from agent.transfer.store import sources
 from agent.transfer.store.ranges import Came
 from agent.transfer.store.sources import AHEAD, StoreSource
-from platform_core.distribution.manifest import Manifest, Piece
+from platform_core.distribution.content.manifest import Manifest, Piece
 from tests.agent.transfer.rig import PIECE, GatedStore, Node, delivery
 from trainmaster.store import Store
 from trainmaster.store.http import HttpStore

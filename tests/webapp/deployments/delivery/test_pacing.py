@@ -2,8 +2,8 @@
 
 import json
 
-from platform_core.distribution.pace import Watch
-from platform_core.distribution.windows import Seen
+from platform_core.distribution.slow_nodes.pace import Watch
+from platform_core.distribution.slow_nodes.windows import Seen
 from webapp.deployments.delivery import pacing
 
 

@@ -9,7 +9,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from agent.wire import wanted_from
-from platform_core.distribution.sharing import Share
+from platform_core.distribution.deployments.sharing import Share
 from platform_core.errors import TrainmasterError
 from platform_core.units import format_bytes
 from tests.webapp.conftest import description

@@ -7,7 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from platform_core.distribution.progress import progress
+from platform_core.distribution.deployments.progress import progress
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.deployments import queries, services

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from platform_core.distribution.manifest import ManifestBuilder
+from platform_core.distribution.content.manifest import ManifestBuilder
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts

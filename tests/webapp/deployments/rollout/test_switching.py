@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from platform_core.distribution.rollout_states import DESCRIPTION, RolloutState
+from platform_core.distribution.rollouts.states import DESCRIPTION, RolloutState
 from platform_core.errors import IllegalTransition, TrainmasterError
 from tests.webapp.deployments.rollout.acting import SIZE, WATCHED, Agents, new_version, rounds, state
 from webapp.accounts.models import User

@@ -1,0 +1,281 @@
+"""Why a job waits, in one sentence with the numbers that would have to change.
+
+Asked after the round, of the counts at its start and end. Jobs with the same demand share an answer,
+so five thousand waiting jobs cost little more than the handful of different things they ask for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from platform_core.cluster.snapshot import PendingJob
+from platform_core.scheduling.decisions import Number, Placement, Stop, Wait, WaitCode
+from platform_core.scheduling.estimates import remaining_ms, with_gpus
+from platform_core.scheduling.explain.binding import binding
+from platform_core.scheduling.explain.holders import Holders
+from platform_core.scheduling.placement.node_index import Demand
+from platform_core.scheduling.preemption.reclaim import LEAST_RUN_BEFORE_RECLAIM_MS, reclaimable_later
+from platform_core.scheduling.reservations.quota_ledger import KeptQuota
+from platform_core.scheduling.state.round_state import Board
+from platform_core.scheduling.wording import amount, are, listed
+from platform_core.units import SECOND_MS, format_duration_ms, plural
+
+_Numbers = tuple[tuple[str, Number], ...]
+_FOR_SLOTS = (WaitCode.NO_FREE_SLOTS, WaitCode.FRAGMENTED, WaitCode.BEHIND)
+_Answer = tuple[WaitCode, _Numbers, str]
+
+
+class Explainer:
+    def __init__(
+        self, board: Board, started: Sequence[tuple[PendingJob, Placement]], stops: Sequence[Stop] = ()
+    ) -> None:
+        self._board = board
+        self._site, self._index, self._quota = board.site, board.index, board.quota
+        self._at_start, self._at_end = board.at_start, board.counts
+        self._holders = Holders(board.index, board.snapshot.running, started)
+        self._started = Counter(job.gpu_type for job, _ in started)
+        self._lasting: dict[Demand, _Answer | None] = {}
+        self._passing: dict[tuple[Demand, int], _Answer] = {}
+        self._position: Counter[str] = Counter()
+        self._now_ms = board.snapshot.now_ms
+        self._stopping = Counter(stop.for_job for stop in stops)
+        self._promised = board.promised
+        self._moving = {job.gpu_type: job.id for job in board.kept_for}
+        self._reserved = {each.job_id: each for each in board.reservations.made}
+
+    def wait(self, job: PendingJob, held_back_by: str = "") -> Wait:
+        """The answer for one job; asked in queue order, because it counts positions as it goes."""
+        self._position[job.gpu_type] += 1
+        pause_ms = job.not_before_ms - self._now_ms
+        if pause_ms > 0:
+            position = ("position", self._position[job.gpu_type])
+            seconds = -(-pause_ms // SECOND_MS)
+            sentence = f"restarts in {format_duration_ms(seconds * SECOND_MS)}, after a failure"
+            return Wait(job.id, WaitCode.RESTARTS_LATER, (("in_ms", pause_ms), position), sentence)
+        code, numbers, sentence = self._answer(job, held_back_by)
+        if job.id in self._stopping:
+            stopping = self._stopping[job.id]
+            numbers = (*numbers, ("stopping", stopping))
+            sentence = f"{sentence}; room is being made: {plural(stopping, 'job')} will save and stop"
+        elif job.id in self._promised:
+            sentence = f"{sentence}; others are giving up slots for it"
+        elif code in _FOR_SLOTS and (later := self._reclaimable(job)) is not None:
+            numbers, sentence = (*numbers, ("reclaim_ms", later[0])), f"{sentence}; {later[1]}"
+        kept = self._reserved.get(job.id)
+        if kept is not None:
+            # Not in the sentence: whoever shows it has a forecast, and would tell two starts of one job.
+            numbers = (*numbers, ("reserved_start_ms", kept.start_ms))
+        place = tuple([self._index.nodes[number].id for number in kept.place.nodes]) if kept else ()
+        return Wait(job.id, code, (*numbers, ("position", self._position[job.gpu_type])), sentence, place)
+
+    def _reclaimable(self, job: PendingJob) -> tuple[int, str] | None:
+        """When its team gets back what it has lent, where only the least run of the borrowers stands before that."""
+        least = with_gpus(job, job.min_gpus)
+        later = reclaimable_later(self._board, least) if self._quota.allows(least) else None
+        if later is None:
+            return None
+        at_ms, borrowers = later
+        hold, its = ("holds", "its") if len(borrowers) == 1 else ("hold", "their")
+        who = listed([borrower.id for borrower in borrowers])
+        first = format_duration_ms(LEAST_RUN_BEFORE_RECLAIM_MS)
+        return at_ms, (
+            f"{who} {hold} slots that team {job.team} is guaranteed and may be stopped for it "
+            f"in {self._in(at_ms)}, after {its} first {first}"
+        )
+
+    def _answer(self, job: PendingJob, held_back_by: str) -> _Answer:
+        demand = self._site.demand(job)
+        if demand not in self._lasting:
+            self._lasting[demand] = self._too_large(demand) or self._nodes_away(demand)
+        lasting = self._lasting[demand]
+        if lasting is not None:
+            return lasting
+        if not self._quota.allows(job):
+            kept = self._quota.kept_from(job) if self._quota.has_room(job) else None
+            if kept is None:
+                return self._over_quota(job)
+            if job.id not in self._reserved:
+                return self._quota_kept(job, kept)
+        if held_back_by:
+            ahead = self._position[job.gpu_type] - 1
+            return (
+                WaitCode.BEHIND,
+                (("ahead", ahead),),
+                f"waits its turn: {held_back_by} is first and does not fit yet",
+            )
+        runtime_ms = remaining_ms(job) if self._site.windows else 0
+        if (demand, runtime_ms) not in self._passing:
+            closed = self._closed(demand, runtime_ms) if self._site.windows else None
+            self._passing[demand, runtime_ms] = closed or self._no_place(demand)
+        return self._passing[demand, runtime_ms]
+
+    def _closed(self, demand: Demand, runtime_ms: int) -> _Answer | None:
+        """It has a place, but not until maintenance begins there."""
+        place = self._site.place(self._at_end, demand)
+        closed = self._site.closed(self._now_ms, runtime_ms)
+        if place is None or self._site.place(self._at_end.without(closed), demand) is not None:
+            return None
+        nodes = [self._index.nodes[number] for number in place.nodes if closed >> number & 1]
+        hosts = listed([node.hostname for node in nodes])
+        begin_ms = min(begin for node in nodes for begin, end in node.windows if end > self._now_ms)
+        until = format_duration_ms(max(0, begin_ms - self._now_ms))
+        sentence = (
+            f"needs {amount(demand.gpus, demand.gpu_type)}; maintenance of {hosts} begins "
+            f"in {until}, and its limit is {format_duration_ms(runtime_ms)}: a shorter one could start now"
+        )
+        numbers: _Numbers = (("needed", demand.gpus), ("begins_ms", begin_ms), ("limit_ms", runtime_ms))
+        return WaitCode.MAINTENANCE, numbers, sentence
+
+    def _too_large(self, demand: Demand) -> _Answer | None:
+        """A demand that not even all known nodes together could meet, were they ready and empty."""
+        of_type = self._index.of_type(demand.gpu_type)
+        if not of_type:
+            numbers: _Numbers = (("gpu_type", demand.gpu_type),)
+            return (
+                WaitCode.GPU_TYPE_MISSING,
+                numbers,
+                f"no node has {demand.gpu_type}: ask for another type or add one",
+            )
+        roomy, eligible = self._index.roomy(demand), self._index.eligible(demand)
+        if self._site.empty_place(demand, eligible) is not None:
+            return None
+        bound = binding(self._index, demand, lambda it: self._site.empty_place(it, self._index.eligible(it)))
+        if bound is not None:
+            numbers = (("needed", demand.gpus), ("condition", bound.condition), ("nodes", bound.nodes))
+            needed = f"can never start: needs {amount(demand.gpus, demand.gpu_type)}"
+            return WaitCode.CANNOT_EVER_FIT, numbers, f"{needed}; {bound.sentence}"
+        most, on_one = self._site.capacity.total(eligible), self._site.capacity.most_on_one(eligible)
+        numbers = (("needed", demand.gpus), ("most", most), ("most_on_one_node", on_one))
+        return (
+            WaitCode.CANNOT_EVER_FIT,
+            numbers,
+            self._too_large_sentence(demand, of_type, roomy, most, on_one),
+        )
+
+    def _too_large_sentence(self, demand: Demand, of_type: int, roomy: int, most: int, on_one: int) -> str:
+        needed = f"needs {amount(demand.gpus, demand.gpu_type)}"
+        if not roomy:
+            return self._share_sentence(demand, of_type)
+        if demand.one_node:
+            return f"can never start: {needed} on one node (horovod); the largest has {on_one}"
+        if most >= demand.gpus:
+            return f"can never start: {needed} in equal parts; no equal split fits nodes of at most {on_one}"
+        return f"can never start: {needed}; the cluster has {most} at most"
+
+    def _share_sentence(self, demand: Demand, of_type: int) -> str:
+        nodes = list(self._index.members(of_type))
+        cpus = max(node.cpus // node.slots for node in nodes if node.slots)
+        memory = max(node.memory_bytes // node.slots for node in nodes if node.slots)
+        asked = f"{demand.cpus_per_gpu} CPUs and {demand.memory_per_gpu_bytes >> 20} MiB"
+        has = f"the nodes have {cpus} CPUs and {memory >> 20} MiB for each at most"
+        return f"can never start: asks {asked} for {amount(1, demand.gpu_type)}; {has}"
+
+    def _nodes_away(self, demand: Demand) -> _Answer | None:
+        """It would fit an empty cluster, but not without the nodes that are lost, draining or drained."""
+        eligible = self._index.eligible(demand)
+        in_service = eligible & self._site.in_service
+        if self._site.empty_place(demand, in_service) is not None:
+            return None
+        here = self._site.capacity.total(in_service)
+        away = list(self._index.members(eligible & ~self._site.in_service))
+        numbers: _Numbers = (("needed", demand.gpus), ("in_service", here), ("nodes_away", len(away)))
+        sentence = (
+            f"needs {amount(demand.gpus, demand.gpu_type)}; the nodes in service have {here}; "
+            f"{listed([f'{node.hostname} is {node.state.value}' for node in away])}"
+        )
+        return WaitCode.NODES_DRAINING, numbers, sentence
+
+    def _over_quota(self, job: PendingJob) -> _Answer:
+        maximum = self._quota.maximum(job.team, job.gpu_type)
+        if maximum is None:
+            sentence = f"team {job.team} has no quota for {job.gpu_type}; a lead or an admin can give it one"
+            return WaitCode.QUOTA, (("needed", job.num_gpus), ("held", 0), ("maximum", 0)), sentence
+        held = self._quota.held(job.team, job.gpu_type)
+        numbers: _Numbers = (("needed", job.num_gpus), ("held", held), ("maximum", maximum))
+        over = f"would exceed quota: {held + job.num_gpus}/{amount(maximum, job.gpu_type)}"
+        if job.num_gpus > maximum:
+            return WaitCode.QUOTA, numbers, f"{over}; it can never start under this quota"
+        holder = self._holders.largest_of_team(job.team, job.gpu_type)
+        held_by = f"{over}; team {job.team} holds {held}{f', {holder}' if holder else ''}"
+        kept = self._quota.kept_for(job.team, job.gpu_type)
+        first = next(iter([*[each for each in kept if each.job_id == job.id], *kept]), None)
+        if first is None:
+            return WaitCode.QUOTA, numbers, held_by
+        numbers = (*numbers, ("quota_for", first.job_id), ("quota_ms", first.start_ms))
+        then = "" if first.job_id == job.id else f" for {first.job_id}, which comes first"
+        room = f"by the limits of what runs there is room in {self._in(first.start_ms)}{then}"
+        return WaitCode.QUOTA, numbers, f"{held_by}; {room}"
+
+    def _quota_kept(self, job: PendingJob, kept: KeptQuota) -> _Answer:
+        """Its team's quota has room for it, but then not for an earlier one, and that would wait for longer."""
+        held, maximum = (
+            self._quota.held(job.team, job.gpu_type),
+            self._quota.maximum(job.team, job.gpu_type) or 0,
+        )
+        numbers: _Numbers = (
+            ("needed", job.num_gpus), ("held", held), ("maximum", maximum),
+            ("quota_for", kept.job_id), ("quota_ms", kept.start_ms),
+        )  # fmt: skip
+        sentence = (
+            f"needs {amount(job.num_gpus, job.gpu_type)}; team {job.team} holds {held}/{maximum}, and what is left is "
+            f"kept for {kept.job_id}, which has room in {self._in(kept.start_ms)}: whoever ends before may pass"
+        )
+        return WaitCode.QUOTA, numbers, sentence
+
+    def _no_place(self, demand: Demand) -> _Answer:
+        allowed = self._site.allowed(demand)
+        free = self._at_end.total(allowed)
+        with_free = (self._at_end.at_least(1) & allowed).bit_count()
+        needed = f"needs {amount(demand.gpus, demand.gpu_type)}"
+        numbers: _Numbers = (("needed", demand.gpus), ("free", free), ("free_nodes", with_free))
+        if self._reserved and self._site.place(self._at_end, demand) is not None:
+            return self._kept_for_others(numbers, needed, free)
+        if self._site.place(self._at_start, demand) is not None:
+            ahead, moving = self._started[demand.gpu_type], self._moving.get(demand.gpu_type)
+            took = [f"{plural(ahead, 'job')} ahead of it took the free ones in this round"] if ahead else []
+            took += [f"{moving} moves to free ones"] if moving else []
+            gone = " and ".join(took) or "the free ones are promised to others"
+            sentence = f"{needed}; {gone}, {are(free, 'left')}"
+            return WaitCode.BEHIND, (*numbers, ("ahead", ahead)), sentence
+        bound = binding(self._index, demand, lambda it: self._site.place(self._at_end, it))
+        if bound is not None:
+            numbers = (*numbers, ("condition", bound.condition), ("nodes", bound.nodes))
+            return WaitCode.CONSTRAINT, numbers, f"{needed}; {bound.sentence}"
+        holder = self._holders.largest_on(self._index.eligible(demand), demand.gpu_type)
+        held = f"; {holder}" if holder else ""
+        if free < demand.gpus:
+            where = f"{are(free, 'free')} on {plural(with_free, 'node')}" if free else "none is free"
+            sentence = f"{needed}; {where}{self._where_it_failed(demand)}{held}"
+            return WaitCode.NO_FREE_SLOTS, numbers, sentence
+        on_one = self._at_end.most_on_one(allowed)
+        how = "on one node" if demand.one_node else "on one node or in equal parts"
+        spread = f"{free} are free but spread over {with_free} nodes, at most {on_one} on one"
+        return (
+            WaitCode.FRAGMENTED,
+            (*numbers, ("most_on_one_node", on_one)),
+            f"{needed} {how}; {spread}{held}",
+        )
+
+    def _where_it_failed(self, demand: Demand) -> str:
+        """Free slots that it may not have, because it failed on their nodes."""
+        anywhere = self._site.allowed(replace(demand, excluded_nodes=()))
+        barred = anywhere & ~self._site.allowed(demand)
+        free = self._at_end.total(barred)
+        if not free:
+            return ""
+        hosts = [node.hostname for node in self._index.members(barred & self._at_end.at_least(1))]
+        return f"; {are(free, 'free')} on {listed(hosts)}, where it failed before"
+
+    def _kept_for_others(self, numbers: _Numbers, needed: str, free: int) -> _Answer:
+        first = min(self._reserved.values(), key=lambda kept: (kept.start_ms, kept.job_id))
+        kept = f"they are kept for {first.job_id}, which should start in {self._in(first.start_ms)}"
+        return (
+            WaitCode.BEHIND,
+            (*numbers, ("ahead", len(self._reserved))),
+            f"{needed}; {are(free, 'free')} but {kept}",
+        )
+
+    def _in(self, at_ms: int) -> str:
+        return "a moment" if at_ms - self._now_ms < SECOND_MS else format_duration_ms(at_ms - self._now_ms)

@@ -1,0 +1,167 @@
+"""Where a gang goes: all of it or none, on the fewest nodes, under the nearest common switch, tightly.
+
+Every node of a gang gives equally many slots, because torchrun starts the same number of ranks on each of
+them: a gang of 6 takes 6, 3+3, 2+2+2 or 1x6 and waits rather than run as 4+2. It takes the fewest nodes
+possible now; among those one rack, else one block with the fewest racks, else the fewest blocks; and last the
+tightest fit, which leaves whole nodes and whole racks for the gangs that need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from platform_core.cluster.topology import Islands
+from platform_core.scheduling.placement.node_index import NodeIndex, SlotCounts, positions
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Positions of the nodes in the index, in order of rank, each giving `slots_each`."""
+
+    nodes: tuple[int, ...]
+    slots_each: int
+
+
+def find_place(
+    index: NodeIndex,
+    counts: SlotCounts,
+    allowed: int,
+    splits: Sequence[int],
+    gpus: int,
+    max_racks: int = 0,
+    linked: LinkedRoom | None = None,
+) -> Place | None:
+    """The best place for the gang among the allowed nodes, or None when it does not fit whole.
+
+    `splits` are the numbers of nodes it may take, the most welcome first; `max_racks` 0 is any number. Of nodes that
+    are equally tight those are taken first that have enough within one island.
+    """
+    for node_count in splits:
+        slots_each = gpus // node_count
+        candidates = counts.at_least(slots_each) & allowed
+        preferred = linked.at_least(slots_each) if linked is not None else 0
+        if candidates.bit_count() < node_count:
+            continue
+        if node_count == 1:
+            return Place((_tightest(counts, candidates, slots_each, preferred),), slots_each)
+        parts = _nearest(index, candidates, node_count)
+        if 0 < max_racks < len(parts):
+            parts = _fewest([nodes for rack in index.racks if (nodes := rack & candidates)], node_count)
+            if max_racks < len(parts):
+                continue
+        chosen: list[int] = []
+        for nodes, wanted in parts:
+            chosen.extend(_tightest_of_rack(counts, nodes, slots_each, wanted, preferred))
+        return Place(tuple(sorted(chosen)), slots_each)
+    return None
+
+
+@cache
+def equal_splits(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ...]:
+    """Over how many nodes a gang can be split into equal parts, fewest first."""
+    if one_node:
+        return (1,) if gpus <= most_slots else ()
+    return tuple(count for count in range(1, gpus + 1) if gpus % count == 0 and gpus // count <= most_slots)
+
+
+class LinkedRoom:
+    """`at_least(n)` is the set of nodes that have n free slots within one island, among those that have islands."""
+
+    def __init__(self, index: NodeIndex) -> None:
+        self._levels = [0] * (index.most_slots + 1)
+        for position in positions(index.with_islands):
+            self.has(position, index.nodes[position].free_slots, index.nodes[position].islands)
+
+    def at_least(self, count: int) -> int:
+        return self._levels[count] if count < len(self._levels) else 0
+
+    def has(self, position: int, free: Sequence[int], islands: Islands) -> None:
+        """From now on these are free on it."""
+        bit, most = 1 << position, max(len(group) for group in _free_by_island(free, islands) or [()])
+        for count, nodes in enumerate(self._levels):
+            self._levels[count] = nodes | bit if count <= most else nodes & ~bit
+
+
+def take_slots(
+    free: tuple[int, ...], islands: Islands, count: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """So many of a node's free slots, and those that stay free.
+
+    All from one island where one has enough: the one with the least, so that whole islands stay free. Otherwise from
+    as few as can be.
+    """
+    if not islands:
+        return free[:count], free[count:]
+    groups = _free_by_island(free, islands)
+    taken: list[int] = []
+    while len(taken) < count:
+        wanted = count - len(taken)
+        suffice = [group for group in groups if len(group) >= wanted]
+        tightest = min(suffice, key=lambda group: (len(group), group in islands, group), default=None)
+        group = tightest or min(groups, key=lambda group: (-len(group), group))
+        taken.extend(group[:wanted])
+        groups.remove(group)
+    return tuple(sorted(taken)), tuple(slot for slot in free if slot not in taken)
+
+
+def _free_by_island(free: Sequence[int], islands: Islands) -> list[tuple[int, ...]]:
+    left = set(free)
+    return [group for island in islands if (group := tuple(slot for slot in island if slot in left))]
+
+
+def _tightest(counts: SlotCounts, candidates: int, slots: int, preferred: int) -> int:
+    """The first node with the fewest free slots that suffice."""
+    while not (fitting := counts.exactly(slots) & candidates):
+        slots += 1
+    return next(positions(fitting & preferred or fitting))
+
+
+def _tightest_of_rack(counts: SlotCounts, nodes: int, slots: int, wanted: int, preferred: int) -> list[int]:
+    chosen: list[int] = []
+    while len(chosen) < wanted:
+        fitting = counts.exactly(slots) & nodes
+        in_order = [*positions(fitting & preferred), *positions(fitting & ~preferred)]
+        chosen.extend(in_order[: wanted - len(chosen)])
+        slots += 1
+    return chosen
+
+
+def _nearest(index: NodeIndex, candidates: int, wanted: int) -> list[tuple[int, int]]:
+    """Which candidates to take, as (nodes of a rack, how many of them)."""
+    racks_of_block: dict[int, list[int]] = {}
+    for racks in index.racks_by_block:
+        with_candidates = [nodes for rack in racks if (nodes := rack & candidates)]
+        racks_of_block[sum(with_candidates)] = with_candidates
+    one_rack = _smallest_that_suffices([rack for racks in racks_of_block.values() for rack in racks], wanted)
+    if one_rack is not None:
+        return [(one_rack, wanted)]
+    within_a_block = [
+        _fewest(racks, wanted) for block, racks in racks_of_block.items() if block.bit_count() >= wanted
+    ]
+    if within_a_block:
+        return min(within_a_block, key=len)
+    chosen: list[tuple[int, int]] = []
+    for block, from_block in _fewest(list(racks_of_block), wanted):
+        chosen.extend(_fewest(racks_of_block[block], from_block))
+    return chosen
+
+
+def _fewest(groups: list[int], wanted: int) -> list[tuple[int, int]]:
+    """The fewest groups that hold `wanted` nodes together: the largest first, and last the tightest."""
+    left = sorted(groups, key=lambda nodes: (-nodes.bit_count(), nodes & -nodes))
+    chosen: list[tuple[int, int]] = []
+    while wanted:
+        last = _smallest_that_suffices(left, wanted)
+        group = left[0] if last is None else last
+        taken = min(wanted, group.bit_count())
+        chosen.append((group, taken))
+        left.remove(group)
+        wanted -= taken
+    return chosen
+
+
+def _smallest_that_suffices(groups: list[int], wanted: int) -> int | None:
+    fitting = [nodes for nodes in groups if nodes.bit_count() >= wanted]
+    return min(fitting, key=lambda nodes: (nodes.bit_count(), nodes & -nodes)) if fitting else None

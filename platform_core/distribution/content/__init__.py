@@ -1,0 +1,1 @@
+"""What is delivered. Read `tiling`, `manifest`, `address`, `cache`."""

@@ -1,1 +1,1 @@
-"""Strategies of distribution, one a file."""
+"""Who receives from whom. Read `routes`, the strategies (`sequential` to `mesh`), `forest`, `bounds`, `estimate`, `repair`."""

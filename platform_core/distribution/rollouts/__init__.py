@@ -1,0 +1,1 @@
+"""Rollouts of a new version. Read `states`, `canaries`, `rollout` (the state machine), `checks`."""

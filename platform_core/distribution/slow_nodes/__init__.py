@@ -1,0 +1,1 @@
+"""How the coordinator finds slow nodes. Read `windows`, `pace` (slow receivers), `senders` (slow senders)."""

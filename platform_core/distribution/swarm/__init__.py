@@ -1,0 +1,1 @@
+"""What a node requests from its neighbours. Read `runs`, `requests`, `endgame`."""

@@ -1,0 +1,1 @@
+"""Figures about the scheduler for reports: fragmentation, and waits by the size of a job."""

@@ -1,0 +1,1 @@
+"""Quota and nodes reserved for jobs that cannot start yet. Read `quota_ledger`, `nodes`."""

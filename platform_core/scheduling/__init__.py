@@ -2,7 +2,7 @@
 
 Reading order:
 
-1. `decisions`, `policy`: what a round returns and what an operator chooses. `estimates`, `restarts`: run times and costs.
+1. `decisions`, `policy`: what a round returns, what an operator chooses. `estimates`, `restarts`: run times, costs.
 2. `ordering/`: one ordering policy per file; each gives every job a sort key.
 3. `placement/`: nodes as bit sets, and the search for the nodes of one gang.
 4. `reservations/`: nodes and quota reserved for jobs that cannot start yet; others are backfilled around them.

@@ -14,6 +14,7 @@ from tests.architecture.test_rules import plant
 CONFIG: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONTRACTS = {contract["id"]: contract for contract in CONFIG["tool"]["importlinter"]["contracts"]}
 APP_LAYERS = {app for layer in CONTRACTS["apps"]["layers"] for app in layer.split(" | ")}
+SCHEDULING = {name for layer in CONTRACTS["scheduling"]["layers"] for name in layer.split(" | ")}
 PACKAGES = CONFIG["tool"]["importlinter"]["root_packages"]
 
 
@@ -56,6 +57,8 @@ def test_every_app_stands_in_a_layer() -> None:
 APPS = {f"webapp/{app}/__init__.py": "" for app in APP_LAYERS}
 EMPTY = APPS | {
     "platform_core/__init__.py": "",
+    "platform_core/scheduling/__init__.py": "",
+    **{f"platform_core/scheduling/{name}/__init__.py": "" for name in SCHEDULING},
     "proto/trainmaster_wire/__init__.py": "",
     "sdk/trainmaster/__init__.py": "",
     "agent/__init__.py": "",
@@ -72,6 +75,7 @@ EMPTY = APPS | {
         ({"webapp/a.py": "import agent"}, "packages"),
         ({"sdk/trainmaster/a.py": "import agent"}, "packages"),
         ({"platform_core/a.py": "import trainmaster_wire"}, "packages"),
+        ({"platform_core/scheduling/placement/a.py": "import platform_core.scheduling.state"}, "scheduling"),
         ({"webapp/base/a.py": "import webapp.sockets"}, "apps"),
         ({"webapp/sockets/a.py": "import webapp.events"}, "apps"),
         ({"webapp/events/a.py": "import webapp.jobs"}, "apps"),

@@ -1,1 +1,1 @@
-"""Deployments and their workers. Read `deployment` (the state machine), `presence`, `progress`, `sharing`, `history`."""
+"""Deployments and their workers. Read `deployment` (the machine), `presence`, `progress`, `sharing`, `history`."""

@@ -1,1 +1,1 @@
-"""Who receives from whom. Read `routes`, the strategies (`sequential` to `mesh`), `forest`, `bounds`, `estimate`, `repair`."""
+"""Who receives from whom. Read `routes`, `chain` and the other strategies, `forest`, `bounds`, `estimate`, `repair`."""

@@ -1,1 +1,1 @@
-"""Which running jobs stop, migrate or change size so that others start. Read `reclaim`, `offers`, `eviction`, `elastic`."""
+"""Which running jobs are stopped, moved or resized for others. Read `reclaim`, `offers`, `eviction`, `elastic`."""

@@ -106,7 +106,6 @@ function show(figure, chart, source) {
   legend(figure, chart);
   if (!before) details.addEventListener("toggle", () => fillTable(figure));
   if (empty) return;
-  plot.setAttribute("aria-label", summary(chart, figure.dataset.title));
   fillTable(figure);
   if (before?.painted || figure.dataset.url) paint(figure);
   else near.observe(figure);
@@ -125,6 +124,7 @@ async function paint(figure) {
   pending.delete(figure);
   entry.painted = true;
   plotly.react(plot, traces(chart), layout(chart, zooms.get(chart.x.kind)), options);
+  plot.setAttribute("aria-label", summary(chart, figure.dataset.title));
   if (!plot.dataset.wired) wire(figure, plot);
 }
 

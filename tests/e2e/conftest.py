@@ -31,6 +31,7 @@ ORDER = (
     "operating",
     "outsider",
     "accessibility",
+    "page_weight",
 )
 
 

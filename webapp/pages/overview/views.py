@@ -24,7 +24,7 @@ from webapp.jobs import idle_policy
 from webapp.jobs import queries as job_queries
 from webapp.jobs.models import UtilisationSample
 from webapp.nodes import queries as clusters
-from webapp.pages import fragments
+from webapp.pages import fragments, line_chart
 from webapp.pages.overview import cluster_map
 from webapp.registry import queries as registry
 from webapp.scheduling import queries as scheduling
@@ -44,7 +44,7 @@ ENDS_OF_MEMBERS = ("MemberExited", "MemberLost")  # the last of them is the end 
 AUDIT_PAGE = 100
 SEARCH_SHOWN = 10
 BUSY_MS = 24 * 3_600_000
-BUSY_POINTS = 600
+BUSY_POINTS = 200
 
 
 @login_required
@@ -169,7 +169,7 @@ def _waiting_lines(jobs: list[Job], actor: Actor) -> list[dict[str, Any]]:
     ]
 
 
-def busy(now: int) -> dict[str, Any]:
+def busy(now: int) -> line_chart.LineChart | None:
     """Slots held and their utilisation over the last day, in percent."""
     rows = list(
         UtilisationSample.objects.filter(at_ms__gte=now - BUSY_MS)
@@ -185,16 +185,7 @@ def busy(now: int) -> dict[str, Any]:
     used = [
         _percent(sum(m[1] * (m[2] or 0) for m in moments[t]), sum(m[0] for m in moments[t])) for t in times
     ]
-    return {
-        "x": {"kind": "time", "title": "time"},
-        "y": {"title": "share of all slots", "unit": "%", "min": 0, "max": 100},
-        "smooth": 0,
-        "series": [
-            {"name": "held", "key": "held", "subject": "", "x": times, "y": held_share, "raw": held_share},
-            {"name": "busy", "key": "busy", "subject": "", "x": times, "y": used, "raw": used},
-        ],
-        "marks": [],
-    }
+    return line_chart.of_percentages(times, {"held": held_share, "busy": used})
 
 
 def _percent(part: float, whole: int) -> float:

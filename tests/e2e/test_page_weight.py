@@ -36,7 +36,7 @@ def test_the_overview_is_light_when_it_is_cold_and_lighter_when_it_is_warm(peopl
 
 
 def test_a_chart_is_drawn_only_when_it_comes_into_view(people: People) -> None:
-    page = people.come("bob", viewport={"width": 1280, "height": 300})
+    page = people.come("bob", viewport={"width": 1280, "height": 200})
     assert not [address for address in loaded(page, "/teams/vision/") if PLOTLY in address]
     with page.expect_response(lambda response: PLOTLY in response.url):
         page.locator("figure[data-chart]").first.scroll_into_view_if_needed()

@@ -76,6 +76,10 @@ _KINDS = (
         "Department {department} still has {inside}; move them elsewhere first",
     ),
     ErrorKind(
+        "team_in_use", 409, "FAILED_PRECONDITION", "The team has jobs that have not ended",
+        "Team {team} still has {jobs}; cancel them or let them end, then archive the team",
+    ),
+    ErrorKind(
         "secret_unknown", 422, "INVALID_ARGUMENT", "The team has no such secret",
         "Team {team} has no secret {name}; a member adds it on the team's page",
     ),

@@ -67,6 +67,9 @@ class Team(models.Model):
     department = models.ForeignKey(
         Department, models.PROTECT, null=True, blank=True, related_name="teams", help_text="none: at the top"
     )
+    archived_ms = models.BigIntegerField(
+        null=True, blank=True, help_text="since then its members only read, and no job is accepted"
+    )
 
     def __str__(self) -> str:
         return self.name

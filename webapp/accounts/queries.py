@@ -2,7 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 from typing import Any, cast
+
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
+from django.db.models import Count, Q
 
 from platform_core.errors import TrainmasterError
 from platform_core.quotas.hierarchy import TOP, Sibling, way
@@ -17,6 +22,7 @@ class TeamView:
     name: str
     weight: int  # among its siblings
     department: str | None = None
+    archived_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,25 @@ class MemberView:
     full_name: str
     role: Role
     last_seen_ms: int | None  # last login
+
+
+class UserState(StrEnum):
+    """Also the filter of the list."""
+
+    ACTIVE = "active"
+    INVITED = "invited"  # has not set a password
+    DEACTIVATED = "deactivated"
+
+
+@dataclass(frozen=True, slots=True)
+class UserView:
+    username: str
+    full_name: str
+    email: str
+    is_admin: bool
+    state: UserState
+    roles: tuple[tuple[str, Role], ...]  # (team, role), by team
+    last_login_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +101,14 @@ def actor_of(asker: Any) -> Actor:
 
 
 def _of_person(user: User) -> Actor:
-    roles = Membership.objects.filter(user=user).values_list("team_id", "role")
-    return Actor(user.username, {team: Role(role) for team, role in roles}, is_admin=user.is_superuser)
+    rows = Membership.objects.filter(user=user).values_list("team_id", "role", "team__archived_ms")
+    roles = {team: _role(role, archived_ms) for team, role, archived_ms in rows}
+    return Actor(user.username, roles, is_admin=user.is_superuser)
+
+
+def _role(role: str, archived_ms: int | None) -> Role:
+    """An archived team is there to read."""
+    return Role(role) if archived_ms is None else Role.VIEWER
 
 
 def _of_token(token: ApiToken) -> Actor:
@@ -87,24 +118,53 @@ def _of_token(token: ApiToken) -> Actor:
     """
     if token.scope == Scope.ADMIN:
         return Actor(token.user.username, is_admin=token.user.is_superuser, by_token=True)
-    role = (
-        Membership.objects.filter(user=token.user_id, team=token.team_id)
-        .values_list("role", flat=True)
-        .first()
-    )
-    if role is None and token.user.is_superuser:
-        role = Role.LEAD
-    roles = {} if role is None else {str(token.team_id): Role(role)}
+    memberships = Membership.objects.filter(user=token.user_id, team=token.team_id)
+    membership = memberships.values_list("role", "team__archived_ms").first()
+    role = _role(*membership) if membership else Role.LEAD if token.user.is_superuser else None
+    roles = {} if role is None else {str(token.team_id): role}
     return Actor(token.user.username, roles, token_team=token.team_id, by_token=True)
 
 
 def may_watch_team(action: str) -> Callable[[Any, str], bool]:
-    """For `live.subjects.register`: who may do this in a team may watch the subject that is named by the team."""
+    """For `sockets.subjects.register`: who may do this in a team may watch the subject named by the team."""
 
     def may_watch(user: Any, team_slug: str) -> bool:
         return may(actor_of(user), action, team_slug)
 
     return may_watch
+
+
+def users(search: str = "", state: str = "", limit: int = 200) -> tuple[tuple[UserView, ...], int]:
+    """The first of these accounts by username, and how many there are. `search` finds names and addresses."""
+    rows = User.objects.order_by("username")
+    if search:
+        name = Q(username__icontains=search) | Q(first_name__icontains=search) | Q(last_name__icontains=search)
+        rows = rows.filter(name | Q(email__icontains=search))
+    if state:
+        rows = rows.filter(is_active=state != UserState.DEACTIVATED)
+        without_password = Q(password__startswith=UNUSABLE_PASSWORD_PREFIX)
+        rows = rows.filter(without_password) if state == UserState.INVITED else rows
+        rows = rows.exclude(without_password) if state == UserState.ACTIVE else rows
+    shown = rows.prefetch_related("membership_set")[:limit]
+    return tuple(_user_view(row) for row in shown), rows.count()
+
+
+def _user_view(row: User) -> UserView:
+    memberships = sorted((member.team_id, Role(member.role)) for member in row.membership_set.all())
+    signs_in = UserState.ACTIVE if row.has_usable_password() else UserState.INVITED
+    return UserView(
+        username=row.username,
+        full_name=row.get_full_name(),
+        email=row.email,
+        is_admin=row.is_superuser,
+        state=signs_in if row.is_active else UserState.DEACTIVATED,
+        roles=tuple(memberships),
+        last_login_ms=_milliseconds(row.last_login),
+    )
+
+
+def _milliseconds(moment: datetime | None) -> int | None:
+    return int(moment.timestamp() * 1000) if moment else None
 
 
 def user(username: str) -> User:
@@ -128,15 +188,25 @@ def team(slug: str) -> TeamView:
 
 
 def teams(slugs: Iterable[str] | None = None) -> tuple[TeamView, ...]:
-    """These teams, or all of them, by name."""
-    rows = Team.objects.order_by("name")
+    """These teams, or all of them, by name; without those that were archived."""
+    rows = Team.objects.filter(archived_ms=None).order_by("name")
     if slugs is not None:
         rows = rows.filter(slug__in=list(slugs))
     return tuple(_team(row) for row in rows)
 
 
+def archived_teams() -> tuple[TeamView, ...]:
+    return tuple(_team(row) for row in Team.objects.exclude(archived_ms=None).order_by("name"))
+
+
+def member_counts() -> dict[str, int]:
+    """Team → its members; a team without any is left out."""
+    rows = Membership.objects.order_by().values_list("team_id").annotate(Count("id"))
+    return dict(rows)
+
+
 def _team(row: Team) -> TeamView:
-    return TeamView(row.slug, row.name, row.weight, row.department_id)
+    return TeamView(row.slug, row.name, row.weight, row.department_id, row.archived_ms)
 
 
 def departments() -> tuple[DepartmentView, ...]:
@@ -146,23 +216,23 @@ def departments() -> tuple[DepartmentView, ...]:
 
 def departments_seen_by(actor: Actor) -> dict[str, DepartmentView]:
     """All by name for an admin; for others those above their own teams."""
-    found = {each.slug: each for each in departments()}
+    known = {view.slug: view for view in departments()}
     if actor.sees is None:
-        return found
-    above = {slug for team in teams(actor.sees) for slug in _way(found, team.department)}
-    return {slug: view for slug, view in found.items() if slug in above}
+        return known
+    above = {slug for team in teams(actor.sees) for slug in _way(known, team.department)}
+    return {slug: view for slug, view in known.items() if slug in above}
 
 
 def departments_above(team: TeamView) -> tuple[DepartmentView, ...]:
     """From the top down."""
     if team.department is None:
         return ()
-    found = {each.slug: each for each in departments()}
-    return tuple(found[slug] for slug in _way(found, team.department))
+    known = {view.slug: view for view in departments()}
+    return tuple(known[slug] for slug in _way(known, team.department))
 
 
-def _way(found: Mapping[str, DepartmentView], department: str | None) -> tuple[str, ...]:
-    parents = {slug: Sibling(view.weight, view.parent or TOP) for slug, view in found.items()}
+def _way(known: Mapping[str, DepartmentView], department: str | None) -> tuple[str, ...]:
+    parents = {slug: Sibling(view.weight, view.parent or TOP) for slug, view in known.items()}
     return way(parents, department or TOP)
 
 
@@ -176,7 +246,7 @@ def members(team_slug: str) -> tuple[MemberView, ...]:
             row.user.username,
             row.user.get_full_name(),
             Role(row.role),
-            int(row.user.last_login.timestamp() * 1000) if row.user.last_login else None,
+            _milliseconds(row.user.last_login),
         )
         for row in rows
     ]

@@ -16,7 +16,7 @@ from webapp.accounts.mailing import Kind
 from webapp.accounts.models import ApiToken, Department, Membership, Role, Team, TeamSecret, User
 from webapp.accounts.permissions import Actor, require
 from webapp.accounts.sealing import seal
-from webapp.accounts.signals import secret_deleted
+from webapp.accounts.signals import secret_deleted, team_archived
 from webapp.base.identity import now_ms
 from webapp.events import services as events
 from webapp.sockets import services as sockets
@@ -42,17 +42,21 @@ class TeamChanges(TypedDict, total=False):
 def create_user(
     actor: Actor,
     username: str,
-    password: str,
+    password: str | None,
     *,
     email: str = "",
     full_name: str = "",
     is_admin: bool = False,
 ) -> User:
+    """Without a password nobody signs in before they have set one with the link of users.password_link."""
     require(actor, "platform.manage")
     first, _, last = full_name.partition(" ")
     user = User(username=username, email=email, first_name=first, last_name=last)
     user.is_staff = user.is_superuser = is_admin
     user.set_password(password)
+    _check(user, f"The user {username!r}")
+    if User.objects.filter(username__iexact=username).exists():
+        raise TrainmasterError("duplicate_name", what="User", name=username)
     try:
         with transaction.atomic():
             user.save()
@@ -143,9 +147,9 @@ def change_department(actor: Actor, slug: str, **changes: Unpack[DepartmentChang
     row = _departments_held_still(changes.get("parent")).get(slug)
     if row is None:
         raise TrainmasterError("not_found", what=f"department {slug}")
-    if told := _changed(row, changes, "parent"):
+    if difference := _changed(row, changes, "parent"):
         place = _place(row.name, row.weight, row.parent_id)
-        _record_department("DepartmentChanged", actor, slug, place, told)
+        _record_department("DepartmentChanged", actor, slug, place, difference)
 
 
 @transaction.atomic
@@ -157,7 +161,7 @@ def delete_department(actor: Actor, slug: str) -> None:
         raise TrainmasterError("not_found", what=f"department {slug}")
     inside = [
         *(f"team {team}" for team in row.teams.order_by("slug").values_list("slug", flat=True)),
-        *(f"department {each}" for each in row.within.order_by("slug").values_list("slug", flat=True)),
+        *(f"department {child}" for child in row.within.order_by("slug").values_list("slug", flat=True)),
     ]
     if inside:
         raise TrainmasterError("department_in_use", department=slug, inside=", ".join(inside))
@@ -181,9 +185,36 @@ def change_team(actor: Actor, slug: str, **changes: Unpack[TeamChanges]) -> None
     _lock(slug)
     _hold_department(changes.get("department"))
     row = Team.objects.get(slug=slug)
-    if told := _changed(row, changes, "department"):
+    if difference := _changed(row, changes, "department"):
         place = _place(row.name, row.weight, row.department_id)
-        events.record("TeamChanged", f"team:{slug}", actor=actor.name, team=slug, cause=place, data=told)
+        events.record("TeamChanged", f"team:{slug}", actor=actor.name, team=slug, cause=place, data=difference)
+
+
+@transaction.atomic
+def archive_team(actor: Actor, slug: str) -> None:
+    """Its members only read from now on, its quotas are given back. Raises team_in_use while a job has not ended."""
+    require(actor, "platform.manage")
+    _lock(slug)
+    if Team.objects.filter(slug=slug, archived_ms=None).update(archived_ms=now_ms()):
+        team_archived.send(Team, team=slug, actor=actor)
+        _notify_members(slug)
+        events.record("TeamArchived", f"team:{slug}", actor=actor.name, team=slug)
+
+
+@transaction.atomic
+def restore_team(actor: Actor, slug: str) -> None:
+    """Its members have their roles again. It needs new quotas before it can run jobs."""
+    require(actor, "platform.manage")
+    _lock(slug)
+    if Team.objects.filter(slug=slug).exclude(archived_ms=None).update(archived_ms=None):
+        _notify_members(slug)
+        events.record("TeamRestored", f"team:{slug}", actor=actor.name, team=slug)
+
+
+def _notify_members(team: str) -> None:
+    """What they may do has changed: their open connections are checked again."""
+    for user_id in Membership.objects.filter(team=team).values_list("user_id", flat=True):
+        sockets.publish(f"person:{user_id}")
 
 
 @transaction.atomic
@@ -311,22 +342,21 @@ def _changed(row: Department | Team, changes: Mapping[str, Any], above: str) -> 
     after = _facts(row)
     if after == before:
         return {}
-    _check(row)
+    _check(row, f"The {type(row).__name__.lower()} {row.slug}")
     row.save(force_update=True)
     return {"before": before, "after": after}
 
 
-def _check(row: Department | Team) -> None:
-    """Each field by itself, and no circle."""
+def _check(row: Department | Team | User, what: str) -> None:
+    """Each field by itself, and no circle of departments."""
     try:
         row.full_clean(validate_unique=False)
     except ValidationError as error:
-        what = f"The {type(row).__name__.lower()} {row.slug}"
         raise TrainmasterError("request_invalid", what=what, why=" ".join(error.messages)) from error
 
 
 def _insert(row: Department | Team) -> None:
-    _check(row)
+    _check(row, f"The {type(row).__name__.lower()} {row.slug}")
     try:
         with transaction.atomic():
             row.save(force_insert=True)

@@ -1,7 +1,5 @@
 """What no node will ever tell is told by an operator: an attempt whose container engine is gone for good has ended."""
 
-from typing import Any
-
 from django.db import transaction
 
 from platform_core.errors import TrainmasterError
@@ -11,13 +9,10 @@ from platform_core.jobs.states import ACTIVE
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
-from webapp.jobs import queries
 from webapp.jobs.models import Job
 from webapp.jobs.transitions import Batch
 from webapp.nodes import queries as cluster_queries
 from webapp.nodes import services as clusters
-
-SHOWN_JOBS = 5  # named in a sentence
 
 
 @transaction.atomic
@@ -44,15 +39,6 @@ def declare_lost(actor: Actor, job_id: str, cause: str = "") -> tuple[str, ...]:
         clusters.drain(actor, node_id, f"{job_id} was {told}")
     clusters.touch(nodes)  # an agent whose engine comes back clears away what is no longer wanted
     return nodes
-
-
-def keep_secret_in_use(sender: Any, team: str, name: str, **_: Any) -> None:
-    """A job that has not ended needs it: to start again elsewhere, and to have it masked in what it writes."""
-    jobs = queries.using_secret(team, name)
-    if jobs:
-        named = ", ".join(f"{job.name} ({job.id})" for job in jobs[:SHOWN_JOBS])
-        more = f" and {len(jobs) - SHOWN_JOBS} more" if len(jobs) > SHOWN_JOBS else ""
-        raise TrainmasterError("secret_in_use", name=name, jobs=named + more)
 
 
 def can_be_lost(actor: Actor, job: Job) -> bool:

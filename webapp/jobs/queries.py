@@ -196,10 +196,15 @@ def filtered(
     return jobs
 
 
+def not_ended(team: str, **filters: Any) -> list[Job]:
+    """Jobs of the team that wait or run, oldest first."""
+    living = Job.objects.filter(team=team, **filters).exclude(state__in=list(TERMINAL))
+    return list(living.order_by("submitted_ms", "id"))
+
+
 def using_secret(team: str, name: str) -> list[Job]:
     """Jobs that have not ended and name this secret of their team."""
-    living = Job.objects.filter(team=team).exclude(state__in=list(TERMINAL))
-    return list(living.filter(spec__secrets__contains=[name]).order_by("submitted_ms", "id"))
+    return not_ended(team, spec__secrets__contains=[name])
 
 
 def queued_gpus(team: str, gpu_type: str) -> int:

@@ -1,7 +1,7 @@
 """Reads of quotas, of what is held now, and of the books: use over time, GPU-hours, cost, fair shares."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -53,6 +53,10 @@ class QuotaView:
     def borrowed(self) -> int:
         return max(0, self.held - self.guaranteed)
 
+    @property
+    def headroom(self) -> int:
+        return max(0, self.maximum - self.held)
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
@@ -88,23 +92,39 @@ def held(team: str, gpu_type: str) -> int:
 
 def quotas(team: str, *, with_notices: bool = True) -> tuple[QuotaView, ...]:
     """`with_notices` also compares all guarantees with the registered slots, which costs two more queries."""
-    price_of = prices()
-    open_entries = LedgerEntry.objects.filter(team=team, ended_ms=None)
-    in_use = dict(open_entries.values_list("gpu_type").annotate(slots=Sum("slots")))
     notices = _notices() if with_notices else {}
+    return _views(Quota.objects.filter(team=team), LedgerEntry.objects.filter(team=team), notices)
+
+
+def quotas_of_all() -> tuple[QuotaView, ...]:
+    """By GPU type, then by team."""
+    return _views(Quota.objects.all(), LedgerEntry.objects.all(), _notices())
+
+
+def _views(
+    quotas: QuerySet[Quota], entries: QuerySet[LedgerEntry], notices: Mapping[str, str]
+) -> tuple[QuotaView, ...]:
+    price_of = prices()
+    held_now = {
+        (team, gpu_type): slots
+        for team, gpu_type, slots in entries.filter(ended_ms=None)
+        .order_by()
+        .values_list("team_id", "gpu_type")
+        .annotate(Sum("slots"))
+    }
     return tuple(
         QuotaView(
-            team=team,
+            team=row.team_id,
             gpu_type=row.gpu_type,
             guaranteed=row.guaranteed,
             maximum=row.maximum,
             queue_beyond=row.queue_beyond,
             version=row.version,
-            held=in_use.get(row.gpu_type, 0),
+            held=held_now.get((row.team_id, row.gpu_type), 0),
             price_hour=price_of.get(row.gpu_type, 0),
             notice=notices.get(row.gpu_type, ""),
         )
-        for row in Quota.objects.filter(team=team).order_by("gpu_type")
+        for row in quotas.order_by("gpu_type", "team_id")
     )
 
 

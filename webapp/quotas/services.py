@@ -14,6 +14,7 @@ from platform_core.quotas.admission import Refused, Request
 from platform_core.quotas.admission import admit as decide
 from platform_core.quotas.limits import Usage
 from platform_core.units import format_micro_dollars
+from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor, require
 from webapp.base.rows import update_each
 from webapp.events import services as events
@@ -106,6 +107,9 @@ def edit_quota(
     A guarantee beyond the cluster's slots is guarantee_too_large; before the first node of the type it passes.
     """
     require(actor, "quota.edit", team)
+    if accounts.team(team).archived_ms is not None:
+        why = "it is archived; a platform admin restores it first"
+        raise TrainmasterError("request_invalid", what=f"A quota of {team}", why=why)
     _refuse_bad_numbers(gpu_type, guaranteed, maximum)
     row = Quota.objects.select_for_update().filter(team=team, gpu_type=gpu_type).first()
     before = mapping.as_data(row)
@@ -121,30 +125,51 @@ def edit_quota(
     row.save()
     after = mapping.as_data(row)
     if after != before:
-        events.record(
-            "QuotaChanged",
-            f"quota:{team}/{gpu_type}",
-            actor=actor.name,
-            team=team,
-            cause=_in_words(gpu_type, before, after, cause),
-            data={"gpu_type": gpu_type, "before": before, "after": after},
-            notify=(f"team:{team}",),
-        )
-        limits_changed.send(Quota, team=team, gpu_type=gpu_type)
+        _record_change(actor, team, gpu_type, before, after, cause)
+
+
+def delete_quotas(actor: Actor, team: str) -> None:
+    """The team may hold nothing more; what it holds it keeps. Belongs in the transaction that archives the team."""
+    for row in Quota.objects.select_for_update().filter(team=team).order_by("gpu_type"):
+        before = mapping.as_data(row)
+        row.delete()
+        _record_change(actor, team, row.gpu_type, before, None, "the team is archived")
+
+
+def _record_change(
+    actor: Actor,
+    team: str,
+    gpu_type: str,
+    before: dict[str, Any] | None,
+    after: dict[str, Any] | None,
+    cause: str,
+) -> None:
+    events.record(
+        "QuotaChanged",
+        f"quota:{team}/{gpu_type}",
+        actor=actor.name,
+        team=team,
+        cause=_in_words(gpu_type, before, after, cause),
+        data={"gpu_type": gpu_type, "before": before, "after": after},
+        notify=(f"team:{team}",),
+    )
+    limits_changed.send(Quota, team=team, gpu_type=gpu_type)
 
 
 @transaction.atomic
 def set_price(actor: Actor, gpu_type: str, micro_dollars_per_hour: int) -> None:
-    """What a slot costs from now on; what runs already keeps the price it started with."""
+    """Sets what a GPU costs from now on. Running jobs keep the price they started with."""
     require(actor, "platform.manage")
+    _refuse_bad_type(gpu_type)
     if not 0 <= micro_dollars_per_hour <= 10**12:
         raise TrainmasterError(
             "request_invalid", what="The price", why="it must be 0 to 1,000,000 dollars an hour"
         )
+    before = queries.prices().get(gpu_type)
     Price.objects.update_or_create(
         gpu_type=gpu_type, defaults={"micro_dollars_per_hour": micro_dollars_per_hour}
     )
-    data = {"gpu_type": gpu_type, "micro_dollars_per_hour": micro_dollars_per_hour}
+    data = {"gpu_type": gpu_type, "before": before, "micro_dollars_per_hour": micro_dollars_per_hour}
     cause = f"{gpu_type} costs {format_micro_dollars(micro_dollars_per_hour)} an hour"
     events.record("PriceChanged", f"price:{gpu_type}", actor=actor.name, cause=cause, data=data)
 
@@ -155,8 +180,9 @@ def _in_words(gpu_type: str, before: dict[str, Any] | None, after: dict[str, Any
     def limits(data: dict[str, Any] | None) -> str:
         return f"{data['guaranteed']} to {data['maximum']}" if data else "none"
 
-    beyond = "queued" if after and after["queue_beyond"] else "refused"
-    words = f"{gpu_type} {limits(before)} → {limits(after)}, beyond it {beyond}"
+    words = f"{gpu_type} {limits(before)} → {limits(after)}"
+    if after:
+        words += f", beyond it {'queued' if after['queue_beyond'] else 'refused'}"
     return f"{words}: {cause}" if cause else words
 
 
@@ -172,9 +198,13 @@ def _refuse_beyond_the_cluster(team: str, gpu_type: str, before: int, wanted: in
 
 
 def _refuse_bad_numbers(gpu_type: str, guaranteed: int, maximum: int) -> None:
-    if not GPU_TYPE.fullmatch(gpu_type):
-        why = "a GPU type is written like a100-80gb: lower-case letters, digits and dashes"
-        raise TrainmasterError("request_invalid", what=f"The GPU type {gpu_type!r}", why=why)
+    _refuse_bad_type(gpu_type)
     if not 0 <= guaranteed <= maximum <= MOST:
         why = f"{guaranteed} guaranteed, {maximum} at most; it must be 0 ≤ guaranteed ≤ maximum ≤ {MOST:,}"
         raise TrainmasterError("request_invalid", what=f"The quota for {gpu_type}", why=why)
+
+
+def _refuse_bad_type(gpu_type: str) -> None:
+    if not GPU_TYPE.fullmatch(gpu_type):
+        why = "a GPU type is written like a100-80gb: lower-case letters, digits and dashes"
+        raise TrainmasterError("request_invalid", what=f"The GPU type {gpu_type!r}", why=why)

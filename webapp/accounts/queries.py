@@ -138,7 +138,9 @@ def users(search: str = "", state: str = "", limit: int = 200) -> tuple[tuple[Us
     """The first of these accounts by username, and how many there are. `search` finds names and addresses."""
     rows = User.objects.order_by("username")
     if search:
-        name = Q(username__icontains=search) | Q(first_name__icontains=search) | Q(last_name__icontains=search)
+        name = (
+            Q(username__icontains=search) | Q(first_name__icontains=search) | Q(last_name__icontains=search)
+        )
         rows = rows.filter(name | Q(email__icontains=search))
     if state:
         rows = rows.filter(is_active=state != UserState.DEACTIVATED)

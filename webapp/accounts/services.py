@@ -187,7 +187,9 @@ def change_team(actor: Actor, slug: str, **changes: Unpack[TeamChanges]) -> None
     row = Team.objects.get(slug=slug)
     if difference := _changed(row, changes, "department"):
         place = _place(row.name, row.weight, row.department_id)
-        events.record("TeamChanged", f"team:{slug}", actor=actor.name, team=slug, cause=place, data=difference)
+        events.record(
+            "TeamChanged", f"team:{slug}", actor=actor.name, team=slug, cause=place, data=difference
+        )
 
 
 @transaction.atomic

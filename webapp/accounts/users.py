@@ -30,9 +30,7 @@ def invite(
     actor: Actor, username: str, *, email: str = "", full_name: str = "", is_admin: bool = False
 ) -> PasswordLink:
     """Creates an account without a password; its owner sets one with the link."""
-    user = services.create_user(
-        actor, username, None, email=email, full_name=full_name, is_admin=is_admin
-    )
+    user = services.create_user(actor, username, None, email=email, full_name=full_name, is_admin=is_admin)
     return _link(user)
 
 

@@ -73,6 +73,19 @@ def bundles(teams: Iterable[str] | None, limit: int = 50) -> list[models.Upload]
     return list((rows if teams is None else rows.filter(team__in=list(teams)))[:limit])
 
 
+def names(manifest_ids: Iterable[str], teams: Iterable[str] | None) -> dict[str, str]:
+    """Manifest id → the name that one of these teams gave it when it was uploaded last; None means every team.
+
+    In one query. Manifests without a named upload are left out.
+    """
+    rows = (
+        models.Upload.objects.filter(manifest__in=set(manifest_ids)).exclude(name="").order_by("created_ms")
+    )
+    if teams is not None:
+        rows = rows.filter(team__in=list(teams))
+    return dict(rows.values_list("manifest_id", "name"))
+
+
 def upload(upload_id: str) -> models.Upload | None:
     return models.Upload.objects.select_related("user").filter(id=upload_id).first()
 

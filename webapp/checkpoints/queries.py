@@ -14,6 +14,12 @@ def reference(checkpoint_id: str) -> ArtifactReference:
     return artifacts.reference(manifest_id or f"of checkpoint {checkpoint_id}")
 
 
+def names(checkpoint_ids: Iterable[str]) -> dict[str, str]:
+    """Checkpoint id → "bytelm-slow-rate, step 100", in one query; unknown ids are left out."""
+    rows = Checkpoint.objects.filter(id__in=set(checkpoint_ids)).values_list("id", "job__name", "step")
+    return {key: f"{job}, step {step:,}" for key, job, step in rows}
+
+
 def of_job(job_id: str) -> list[Checkpoint]:
     return list(
         Checkpoint.objects.filter(job=job_id).select_related("manifest").order_by("-step", "-attempt")

@@ -17,6 +17,18 @@ def snapshot_reference(snapshot_id: str) -> ArtifactReference:
     return artifacts.reference(snapshot.manifest_id)
 
 
+def names(snapshot_ids: Iterable[str]) -> dict[str, str]:
+    """Snapshot id → "python-stdlib v1", in one query; unknown ids are left out."""
+    rows = DatasetSnapshot.objects.filter(id__in=set(snapshot_ids)).values_list("id", "name", "version")
+    return {key: f"{name} v{version}" for key, name, version in rows}
+
+
+def versions(team: str, name: str) -> list[DatasetSnapshot]:
+    """Newest first."""
+    rows = DatasetSnapshot.objects.filter(team=team, name=name).select_related("manifest", "created_by")
+    return list(rows.order_by("-version"))
+
+
 def snapshots(teams: Iterable[str] | None) -> list[DatasetSnapshot]:
     rows = DatasetSnapshot.objects.select_related("manifest", "created_by").order_by("-created_ms")
     return list(rows if teams is None else rows.filter(team__in=list(teams)))

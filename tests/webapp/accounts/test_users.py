@@ -110,7 +110,9 @@ def test_a_deactivated_person_gets_no_password(cast: Cast) -> None:
         users.reset_password(SYSTEM, "alice")
 
 
-@pytest.mark.parametrize("change", [users.deactivate, lambda actor, name: users.set_admin(actor, name, False)])
+@pytest.mark.parametrize(
+    "change", [users.deactivate, lambda actor, name: users.set_admin(actor, name, False)]
+)
 def test_the_last_platform_admin_stays(cast: Cast, change: Callable[[Actor, str], None]) -> None:
     with pytest.raises(TrainmasterError, match="root is the only platform admin"):
         change(SYSTEM, "root")

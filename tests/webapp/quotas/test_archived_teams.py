@@ -40,9 +40,7 @@ def test_a_team_with_a_job_that_has_not_ended_is_not_archived(cast: Cast, vision
 def test_an_archived_team_gets_no_quota_and_submits_nothing(cast: Cast, vision: Team, quota: Give) -> None:
     accounts.archive_team(SYSTEM, "vision")
     with pytest.raises(TrainmasterError, match="a platform admin restores it first"):
-        services.edit_quota(
-            SYSTEM, "vision", "cpu", guaranteed=1, maximum=2, queue_beyond=True, version=0
-        )
+        services.edit_quota(SYSTEM, "vision", "cpu", guaranteed=1, maximum=2, queue_beyond=True, version=0)
     for person in (cast.owner, cast.admin):
         with pytest.raises(TrainmasterError):
             jobs.submit(actor_of(person), job_mapping())

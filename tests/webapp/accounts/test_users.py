@@ -43,7 +43,8 @@ def test_a_platform_admin_manages_accounts(cast: Cast, actor: ActorOf, verb: str
 def test_an_invited_person_sets_a_password_with_the_link_and_only_once(cast: Cast) -> None:
     link = users.invite(SYSTEM, "dave", full_name="Dave Bell", email="dave@example.org")
     invited = users.invited(link.uid, link.token)
-    assert invited is not None and invited.get_full_name() == "Dave Bell"
+    assert invited is not None
+    assert invited.get_full_name() == "Dave Bell"
     users.accept(link.uid, link.token, PASSWORD)
     assert User.objects.get(username="dave").check_password(PASSWORD)
     assert users.invited(link.uid, link.token) is None

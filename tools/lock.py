@@ -8,6 +8,7 @@ and torch itself pins the CUDA packages of its build.
 """
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,8 @@ def resolve(extras: str, *, upgrade: bool) -> list[dict[str, dict[str, str]]]:
         done = subprocess.run(
             [*command, *kept, f"{ROOT}[{extras}]", *ALSO], capture_output=True, text=True, check=False
         )
+        # pip leaves it in the checkout, where its entry points would hide those of the installed package.
+        shutil.rmtree(ROOT / "trainmaster.egg-info", ignore_errors=True)
         if done.returncode:
             hint = "" if upgrade else "\nIf a locked version is in the way: make lock UPGRADE=1"
             sys.exit(f"pip could not resolve the extras {extras}:\n{done.stderr[-3000:]}{hint}")

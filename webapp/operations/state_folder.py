@@ -111,7 +111,9 @@ class StateFolder:
         return self.path / "hooks"
 
     def claim(self) -> None:
-        """One `up` a folder: a lock that the system takes back whatever way we end."""
+        """One `up` a folder: a lock that the system takes back whatever way we end. A second call changes nothing."""
+        if self._lock:
+            return
         self.path.mkdir(parents=True, exist_ok=True)
         for folder in (self.logs, self.run, self.hooks, self.store):
             folder.mkdir(mode=0o700, exist_ok=True)

@@ -44,6 +44,10 @@ _KINDS = (
         "There is no {what} you may see",
     ),
     ErrorKind(
+        "ambiguous_job", 409, "FAILED_PRECONDITION", "Several jobs match",
+        "{reference} may be any of {candidates}; use more of the id, or TEAM/NAME",
+    ),
+    ErrorKind(
         "not_allowed", 403, "PERMISSION_DENIED", "Not allowed",
         "You may not {what}; ask {whom}",
     ),

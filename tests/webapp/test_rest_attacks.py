@@ -29,7 +29,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.webapp.conftest import make_cast, make_teams
 from tests.webapp.permission_rows import Row
-from tests.webapp.test_permissions import api_rows
+from tests.webapp.rest_permission_rows import api_rows
 from tests.webapp.world import World, build
 from webapp.accounts import queries as accounts
 from webapp.accounts import tokens

@@ -333,7 +333,14 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
-}
+    "ENUM_NAME_OVERRIDES": {
+        name: f"webapp.rest.enums.{name}"
+        for name in (
+            "JobState", "NodeState", "ModelVersionState", "DeploymentState", "RolloutState", "WorkerState",
+            "DistributionStrategy", "DryRunOutcome", "TeamRole", "UploadKind",
+        )
+    },
+}  # fmt: skip
 
 # Static files: ours, and third-party assets straight out of their installed packages
 STATIC_URL = "/static/"

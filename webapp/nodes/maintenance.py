@@ -57,6 +57,21 @@ def book(actor: Actor, nodes: Sequence[str], begin_ms: int, end_ms: int, reason:
     return window
 
 
+def book_now(actor: Actor, node_id: str, lasts_ms: int, reason: str) -> MaintenanceWindow:
+    now = now_ms()
+    return book(actor, [node_id], now, now + lasts_ms, reason)
+
+
+def release(node_id: str) -> None:
+    """End for this node all maintenance that is due: an operator lets it take jobs again."""
+    due = MaintenanceWindow.objects.select_for_update().filter(over=False, begin_ms__lte=now_ms())
+    for window in due.filter(nodes__contains=[node_id]).order_by("id"):
+        window.nodes = [other for other in window.nodes if other != node_id]
+        window.drained = [other for other in window.drained if other != node_id]
+        window.over = not window.nodes
+        window.save(update_fields=["nodes", "drained", "over"])
+
+
 @transaction.atomic
 def cancel(actor: Actor, window_id: int) -> None:
     """One that has begun ends now, and its nodes take work again."""

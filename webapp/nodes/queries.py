@@ -181,6 +181,16 @@ def find(names: Iterable[str]) -> dict[str, NodeSummary]:
     return {name: found[0] for name, found in by_name.items() if len(found) == 1}
 
 
+def id_of(name: str) -> str:
+    """The id of the node with this id or hostname. Raises not_found, also when several nodes have the hostname."""
+    if Node.objects.filter(id=name).exists():
+        return name
+    nodes = find([name])
+    if name not in nodes:
+        raise TrainmasterError("not_found", what=f"node {name}")
+    return nodes[name].id
+
+
 def places(names: Iterable[str]) -> tuple[Place, ...]:
     """Where these nodes (ids or hostnames) stand; none named means every ready one with an agent. Raises
     node_unknown."""

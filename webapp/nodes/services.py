@@ -12,10 +12,11 @@ from webapp.base.identity import new_id, now_ms
 from webapp.base.lease import Fence
 from webapp.base.rows import update_each
 from webapp.events import services as events
-from webapp.nodes import agentless, enrolment, health, liveness
+from webapp.nodes import agentless, enrolment, health, liveness, maintenance
 from webapp.nodes.certificates import node_authority
 from webapp.nodes.enrolment import create_bootstrap_token, revoke_bootstrap_token
 from webapp.nodes.maintenance import book as book_maintenance
+from webapp.nodes.maintenance import book_now as book_maintenance_now
 from webapp.nodes.maintenance import cancel as cancel_maintenance
 from webapp.nodes.maintenance import turn as turn_maintenance
 from webapp.nodes.marking import mark, read_labels
@@ -25,7 +26,7 @@ from webapp.nodes.values import NodeDescription, Registration, Telemetry
 from webapp.sockets import services as sockets
 
 __all__ = [
-    "assign_slots", "authenticate", "book_maintenance", "cancel_maintenance",
+    "assign_slots", "authenticate", "book_maintenance", "book_maintenance_now", "cancel_maintenance",
     "create_bootstrap_token", "drain", "give_notice", "heard_notice", "heartbeat", "hello", "join",
     "listening", "mark", "node_authority", "note_replaced_session", "read_labels", "readmit", "register",
     "release_slots", "resume", "revoke", "revoke_bootstrap_token", "sweep", "touch", "turn_maintenance", "worker_heard",
@@ -151,7 +152,9 @@ def drain(actor: Actor, node_id: str, cause: str = "") -> None:
 
 @transaction.atomic
 def resume(actor: Actor, node_id: str) -> None:
+    """It takes jobs again; maintenance of it that is due ends."""
     require(actor, "node.operate")
+    maintenance.release(node_id)  # locks windows before nodes, as all of maintenance does
     node = _locked(node_id)
     health.step(node, ResumeRequested(at_ms=now_ms(), actor=actor.name))
 

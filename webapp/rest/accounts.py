@@ -1,4 +1,4 @@
-"""Who am I, teams and the departments above them, over REST."""
+"""Who asks, teams and departments over REST."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from platform_core.errors import TrainmasterError
 from webapp.accounts import queries, services
-from webapp.accounts.models import Role
+from webapp.accounts.models import ApiToken, Role
 from webapp.accounts.permissions import Actor, require
 from webapp.accounts.queries import DepartmentView, actor_of
 from webapp.rest.bodies import sent
@@ -22,35 +22,42 @@ from webapp.rest.openapi import listed
 class Me(serializers.Serializer):
     username = serializers.CharField()
     admin = serializers.BooleanField(
-        help_text="a platform admin; with a token only if it has the scope admin"
+        help_text="May act as a platform admin; a token needs the scope admin for it."
     )
-    teams = serializers.DictField(child=serializers.CharField(), help_text="team → role")
-    token_team = serializers.CharField(allow_null=True, help_text="the team that the token used is for")
+    teams = serializers.DictField(child=serializers.CharField(), help_text="Role by team.")
+    token_name = serializers.CharField(allow_null=True, help_text="Of the API token used; null without one.")
+    token_team = serializers.CharField(
+        allow_null=True,
+        help_text="The one team that the token acts for; null: it has the scope admin, or no token.",
+    )
+    token_expires_ms = serializers.IntegerField(allow_null=True)
 
 
 class MeView(APIView):
     @extend_schema(responses=Me)
     def get(self, request: Request) -> Response:
-        """The person, or the token, that asks."""
+        """Tell who you are: user, teams with roles, and the API token used."""
         actor = actor_of(request)
-        roles = {team: str(role) for team, role in sorted(actor.roles.items())}
+        token = request.auth if isinstance(request.auth, ApiToken) else None
         body = {
             "username": actor.username,
             "admin": actor.is_admin,
-            "teams": roles,
+            "teams": {team: str(role) for team, role in sorted(actor.roles.items())},
+            "token_name": token and token.name,
             "token_team": actor.token_team,
+            "token_expires_ms": token and token.expires_ms,
         }
         return Response(Me(body).data)
 
 
-WEIGHT = "1 or more: its share relative to what stands beside it"
+WEIGHT = "Fair-share weight among its siblings; 1 or more."
 
 
 class TeamOut(serializers.Serializer):
     slug = serializers.CharField()
     name = serializers.CharField()
     weight = serializers.IntegerField(help_text=WEIGHT)
-    department = serializers.CharField(allow_null=True, help_text="the slug; null: in none")
+    department = serializers.CharField(allow_null=True, help_text="Slug; null: in no department.")
 
 
 class TeamChange(serializers.Serializer):
@@ -58,26 +65,28 @@ class TeamChange(serializers.Serializer):
 
     name = serializers.CharField(required=False)
     weight = serializers.IntegerField(required=False, help_text=WEIGHT)
-    department = serializers.CharField(required=False, allow_null=True, help_text="the slug; null: in none")
+    department = serializers.CharField(
+        required=False, allow_null=True, help_text="Slug; null: in no department."
+    )
 
 
 class Teams(APIView):
     @extend_schema(responses=listed(TeamOut))
     def get(self, request: Request) -> Response:
-        """The own teams, or for platform admins all, by name."""
+        """List your teams; for platform admins all teams."""
         return Response({"results": TeamOut(queries.teams(actor_of(request).sees), many=True).data})
 
 
 class OneTeam(APIView):
     @extend_schema(responses=TeamOut)
     def get(self, request: Request, slug: str) -> Response:
-        """What it is called, in which department it stands, and its weight there."""
+        """Read the name, department and fair-share weight of a team."""
         require(actor_of(request), "team.view", slug)
         return Response(TeamOut(queries.team(slug)).data)
 
     @extend_schema(request=TeamChange, responses=TeamOut)
     def patch(self, request: Request, slug: str) -> Response:
-        """Rename or weigh it, or move it to another department, for platform admins."""
+        """Change the name, weight or department of a team. For platform admins."""
         actor = actor_of(request)
         require(actor, "platform.manage")
         services.change_team(actor, slug, **sent(TeamChange, request))
@@ -97,7 +106,7 @@ class MemberIn(serializers.Serializer):
 class Members(APIView):
     @extend_schema(responses=listed(MemberOut))
     def get(self, request: Request, slug: str) -> Response:
-        """Who belongs to the team, and as what."""
+        """List the members of a team with their roles."""
         require(actor_of(request), "team.view", slug)
         return Response({"results": MemberOut(queries.members(queries.team(slug).slug), many=True).data})
 
@@ -105,16 +114,16 @@ class Members(APIView):
 class OneMember(APIView):
     @extend_schema(request=MemberIn, responses=MemberOut)
     def put(self, request: Request, slug: str, username: str) -> Response:
-        """Bring a person into the team with this role, or give them another one, for its leads. Its last lead stays."""
+        """Add a member to a team, or change their role. For leads. The last lead keeps the role."""
         actor = actor_of(request)
         require(actor, "team.manage_members", slug)
         services.set_role(actor, slug, username, Role(sent(MemberIn, request)["role"]))
-        (member,) = (one for one in queries.members(slug) if one.username == username)
+        (member,) = (member for member in queries.members(slug) if member.username == username)
         return Response(MemberOut(member).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str, username: str) -> Response:
-        """Out of the team, for its leads. Their tokens for it end; what they made stays with it."""
+        """Remove a member from a team; their tokens for it are revoked, their jobs stay. For leads."""
         services.remove_member(actor_of(request), slug, username)
         return Response(status=204)
 
@@ -123,17 +132,19 @@ class DepartmentOut(serializers.Serializer):
     slug = serializers.CharField()
     name = serializers.CharField()
     weight = serializers.IntegerField(help_text=WEIGHT)
-    parent = serializers.CharField(allow_null=True, help_text="the slug; null: at the top")  # type: ignore[assignment]
+    parent = serializers.CharField(allow_null=True, help_text="Slug; null: at the top.")  # type: ignore[assignment]
     teams = serializers.ListField(
-        child=serializers.CharField(), help_text="those directly in it that you may see"
+        child=serializers.CharField(), help_text="Slugs of the teams directly in it that you may see."
     )
 
 
 class DepartmentIn(serializers.Serializer):
     slug = serializers.CharField()
     name = serializers.CharField()
-    weight = serializers.IntegerField(required=False, help_text=f"{WEIGHT}; 1 if left out")
-    parent = serializers.CharField(required=False, allow_null=True, help_text="null or left out: at the top")  # type: ignore[assignment]
+    weight = serializers.IntegerField(required=False, help_text=f"{WEIGHT} 1 by default.")
+    parent = serializers.CharField(
+        required=False, allow_null=True, help_text="Slug; null or left out: at the top."
+    )  # type: ignore[assignment]
 
 
 class DepartmentChange(serializers.Serializer):
@@ -141,19 +152,19 @@ class DepartmentChange(serializers.Serializer):
 
     name = serializers.CharField(required=False)
     weight = serializers.IntegerField(required=False, help_text=WEIGHT)
-    parent = serializers.CharField(required=False, allow_null=True, help_text="null: at the top")  # type: ignore[assignment]
+    parent = serializers.CharField(required=False, allow_null=True, help_text="Slug; null: at the top.")  # type: ignore[assignment]
 
 
 class Departments(APIView):
     @extend_schema(responses=listed(DepartmentOut))
     def get(self, request: Request) -> Response:
-        """Those above the own teams, or for platform admins all, by name."""
+        """List the departments above your teams; for platform admins all departments."""
         actor = actor_of(request)
         return Response({"results": _departments(actor, queries.departments_seen_by(actor).values())})
 
     @extend_schema(request=DepartmentIn, responses={201: DepartmentOut})
     def post(self, request: Request) -> Response:
-        """Make one, for platform admins. Teams are moved into it with PATCH on the team."""
+        """Create a department. Move teams into it with PATCH on the team. For platform admins."""
         actor = actor_of(request)
         require(actor, "platform.manage")
         row = services.create_department(actor, **sent(DepartmentIn, request))
@@ -163,12 +174,12 @@ class Departments(APIView):
 class OneDepartment(APIView):
     @extend_schema(responses=DepartmentOut)
     def get(self, request: Request, slug: str) -> Response:
-        """One that is above an own team, or for platform admins any."""
+        """Read a department above one of your teams; for platform admins any."""
         return Response(_department(actor_of(request), slug))
 
     @extend_schema(request=DepartmentChange, responses=DepartmentOut)
     def patch(self, request: Request, slug: str) -> Response:
-        """Rename, weigh or move it, with all that is within it, for platform admins."""
+        """Change the name, weight or parent of a department. For platform admins."""
         actor = actor_of(request)
         require(actor, "platform.manage")
         services.change_department(actor, slug, **sent(DepartmentChange, request))
@@ -176,7 +187,7 @@ class OneDepartment(APIView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, slug: str) -> Response:
-        """One in which no team and no department stands any more, for platform admins."""
+        """Delete an empty department. For platform admins."""
         services.delete_department(actor_of(request), slug)
         return Response(status=204)
 

@@ -1,4 +1,4 @@
-"""Uploads over REST."""
+"""Uploads of code, datasets and models over REST."""
 
 import io
 from typing import IO, Any, cast
@@ -30,7 +30,9 @@ class NewUpload(serializers.Serializer[Any]):
 
 
 class CompleteUpload(serializers.Serializer[Any]):
-    files = serializers.IntegerField(min_value=1, required=False, help_text="how many files there must be")
+    files = serializers.IntegerField(
+        min_value=1, required=False, help_text="How many files were sent; a mismatch is refused."
+    )
 
 
 _ID: dict[str, Any] = {"id": serializers.CharField()}
@@ -47,7 +49,7 @@ _FILE: dict[str, Any] = {"sha256": serializers.CharField(), "size": serializers.
 class Uploads(APIView):
     @extend_schema(request=NewUpload, responses={201: inline_serializer("Upload", _ID)})
     def post(self, request: Request) -> Response:
-        """Begin an upload of files."""
+        """Start an upload. Send its files, then complete it."""
         wanted = NewUpload(data=request.data)
         wanted.is_valid(raise_exception=True)
         upload = services.start_upload(actor_of(request), **wanted.validated_data)
@@ -62,8 +64,8 @@ class UploadFile(APIView):
         responses={201: inline_serializer("UploadedFile", _FILE)},
     )
     def put(self, request: Request, upload_id: str, path: str) -> Response:
-        """Send one file of an upload; its bytes are hashed on the way into the store."""
-        # What StreamParser left alone. An empty file, such as an __init__.py, has no body to parse.
+        """Send one file of an upload, under its path in the bundle."""
+        # An empty file, such as an __init__.py, has no body to parse.
         body = io.BytesIO() if request.stream is None else cast(IO[bytes], request.data)
         part = services.receive_file(actor_of(request), upload_id, path, body)
         return Response({"sha256": part.entry.sha256, "size": part.entry.size}, status=201)
@@ -72,7 +74,7 @@ class UploadFile(APIView):
 class UploadCompletion(APIView):
     @extend_schema(request=CompleteUpload, responses={201: inline_serializer("ManifestMade", _MANIFEST)})
     def post(self, request: Request, upload_id: str) -> Response:
-        """Make the manifest of everything sent."""
+        """Complete an upload: its files become a manifest, which jobs, datasets and models refer to."""
         wanted = CompleteUpload(data=request.data)
         wanted.is_valid(raise_exception=True)
         manifest = services.complete_upload(actor_of(request), upload_id, wanted.validated_data.get("files"))

@@ -56,12 +56,12 @@ class JsonParser(JSONParser):
 
 
 def sent(shape: type[Serializer[Any]], request: Request) -> Any:
-    """The fields that were sent. One that does not exist is no wish that could be left unfulfilled silently."""
+    """The fields that were sent. An unknown field is refused: ignoring it silently would mislead."""
     if isinstance(request.data, dict) and (unknown := sorted(request.data.keys() - shape().fields.keys())):
         known = ", ".join(shape().fields)
         raise TrainmasterError(
-            "request_invalid", what=f"The field {unknown[0]!r}", why=f"there are only {known} here"
+            "request_invalid", what=f"The field {unknown[0]!r}", why=f"there is no such field; use {known}"
         )
-    asked = shape(data=request.data)
-    asked.is_valid(raise_exception=True)
-    return asked.validated_data
+    body = shape(data=request.data)
+    body.is_valid(raise_exception=True)
+    return body.validated_data

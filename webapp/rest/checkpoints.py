@@ -1,3 +1,5 @@
+"""The checkpoints of a job over REST."""
+
 from dataclasses import asdict
 from typing import Any
 
@@ -22,9 +24,9 @@ class CheckpointOut(serializers.Serializer[Any]):
     saved_ms = serializers.IntegerField()
     manifest = serializers.CharField()
     bytes = serializers.IntegerField()
-    kept = serializers.BooleanField(help_text="false: retention has deleted its bytes")
+    kept = serializers.BooleanField(help_text="false: retention deleted its files.")
     damaged = serializers.CharField(
-        allow_blank=True, help_text="why it cannot be restored; empty: nobody found fault"
+        allow_blank=True, help_text="Why it cannot be restored; empty: no damage is known."
     )
 
 
@@ -32,24 +34,23 @@ class CheckpointsOut(serializers.Serializer[Any]):
     results = CheckpointOut(many=True)
     saving = serializers.DictField(
         allow_null=True,
-        help_text="how often it saves, what that costs and what is advised; null before the first save",
+        help_text="Interval and cost of saving, and the advised interval; null before the first save.",
     )
 
 
 class Checkpoints(APIView):
     @extend_schema(responses={200: CheckpointsOut})
     def get(self, request: Request, job_id: str) -> Response:
-        """The checkpoints of a job, highest step first; and how often it saves, what that costs, and what is advised.
+        """List the checkpoints of a job, highest step first, with the interval and the cost of saving.
 
-        `damaged` says why one cannot be restored; it is empty as long as nobody found anything wrong.
-        `saving` is null before the first save, and what is not known in it. Costs are parts of the wall time.
+        Costs in `saving` are fractions of the wall time; unknown values are null.
         """
         job = jobs.find(job_id)
         if job is None:
             raise TrainmasterError("not_found", what=f"job {job_id}")
         permissions.require(actor_of(request), "job.view", job.team_id, what=f"job {job_id}")
-        found = queries.of_job(job_id)
-        told = advice.of_job(job, found)
+        checkpoints = queries.of_job(job_id)
+        saving = advice.of_job(job, checkpoints)
         rows = [
             {
                 "id": row.id, "step": row.step, "attempt": row.attempt,
@@ -57,6 +58,6 @@ class Checkpoints(APIView):
                 "manifest": row.manifest_id, "bytes": row.manifest.total_bytes, "kept": row.deleted_ms is None,
                 "damaged": row.damaged,
             }
-            for row in found
+            for row in checkpoints
         ]  # fmt: skip
-        return Response({"results": rows, "saving": asdict(told) if told else None})
+        return Response({"results": rows, "saving": asdict(saving) if saving else None})

@@ -1,3 +1,6 @@
+"""Experiments, the metrics of their runs, and runs side by side, over REST."""
+
+from dataclasses import asdict
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
@@ -7,13 +10,144 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from platform_core.errors import TrainmasterError
+from platform_core.experiments.comparison import MISSING, compared_metrics, differences
+from platform_core.jobs.states import ACTIVE
+from webapp.accounts.queries import actor_of
 from webapp.base.parsing import whole_number
-from webapp.experiments import metric_store, queries
+from webapp.experiments import comparison, metric_store, queries
+from webapp.experiments.models import Experiment, Run
+from webapp.rest.enums import JobState
+from webapp.rest.openapi import listed
+
+MOST_LISTED = 200
+MOST_COMPARED = 20
+
+
+class BestOut(serializers.Serializer[Any]):
+    job = serializers.CharField(source="run.id")
+    name = serializers.CharField(source="run.job.name")
+    metric = serializers.CharField(help_text="The metric that the runs are judged by.")
+    rule = serializers.CharField(help_text="Which value of the metric counts: lowest, highest or last.")
+    value = serializers.FloatField()
+
+
+class ExperimentOut(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    team = serializers.CharField()
+    runs = serializers.IntegerField()
+    active = serializers.IntegerField(help_text="Runs that hold GPUs now.")
+    best = BestOut(allow_null=True, help_text="The best run; null before a metric was reported.")
+    created_ms = serializers.IntegerField()
+    changed_ms = serializers.IntegerField(help_text="When a run last reported or ended.")
+
+
+class Experiments(APIView):
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("team", description="Only of this team."),
+            OpenApiParameter("search", description="Part of the name."),
+        ],
+        responses=listed(ExperimentOut),
+    )
+    def get(self, request: Request) -> Response:
+        """List the newest 200 experiments of your teams."""
+        rows = queries.visible(actor_of(request).sees)
+        if team := request.query_params.get("team"):
+            rows = rows.filter(team=team)
+        if search := request.query_params.get("search"):
+            rows = rows.filter(name__icontains=search)
+        experiments = list(rows[:MOST_LISTED])
+        runs = queries.outcomes([experiment.id for experiment in experiments])
+        lines = [_experiment(experiment, runs.get(experiment.id, [])) for experiment in experiments]
+        return Response({"results": ExperimentOut(lines, many=True).data})
+
+
+def _experiment(experiment: Experiment, runs: list[Run]) -> dict[str, Any]:
+    best = comparison.best_run(runs)
+    return {
+        "id": experiment.id,
+        "name": experiment.name,
+        "team": experiment.team_id,
+        "runs": len(runs),
+        "active": sum(run.job.state in ACTIVE for run in runs),
+        "best": best,
+        "created_ms": experiment.created_ms,
+        "changed_ms": comparison.changed_ms(runs, experiment.created_ms),
+    }
+
+
+class ComparedRun(serializers.Serializer[Any]):
+    job = serializers.CharField()
+    name = serializers.CharField()
+    state = serializers.ChoiceField(choices=JobState)
+    experiment = serializers.CharField()
+
+
+class DifferenceOut(serializers.Serializer[Any]):
+    name = serializers.CharField(help_text="Dotted name of the setting.")
+    values = serializers.ListField(help_text="One for each run; null where the run lacks it.")
+
+
+class ComparedMetricOut(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    rule = serializers.CharField(help_text="Which value counts: lowest, highest or last.")
+    values = serializers.ListField(
+        child=serializers.FloatField(allow_null=True), help_text="One for each run; null without the metric."
+    )
+    best = serializers.IntegerField(
+        allow_null=True, help_text="Index of the best run; null if there is none."
+    )
+
+
+class ComparisonOut(serializers.Serializer[Any]):
+    runs = ComparedRun(many=True)
+    differences = DifferenceOut(many=True, help_text="Settings that differ between the runs.")
+    metrics = ComparedMetricOut(many=True)
+
+
+class Comparison(APIView):
+    @extend_schema(
+        parameters=[
+            OpenApiParameter(
+                "jobs",
+                required=True,
+                description=f"Ids of the jobs, separated by commas; at most {MOST_COMPARED}.",
+            )
+        ],
+        responses={200: ComparisonOut},
+    )
+    def get(self, request: Request) -> Response:
+        """Compare runs: the settings that differ, and the value of each metric that counts."""
+        ids = [job_id.strip() for job_id in request.query_params.get("jobs", "").split(",") if job_id.strip()]
+        if not 1 <= len(ids) <= MOST_COMPARED:
+            why = f"name 1 to {MOST_COMPARED} jobs by their ids, separated by commas, not {len(ids)}"
+            raise TrainmasterError("request_invalid", what="jobs", why=why)
+        runs = [queries.run_for(request, job_id) for job_id in dict.fromkeys(ids)]
+        rows = differences([comparison.config(run) for run in runs])
+        body = {
+            "runs": [
+                {
+                    "job": run.id,
+                    "name": run.job.name,
+                    "state": run.job.state,
+                    "experiment": run.experiment.name,
+                }
+                for run in runs
+            ],
+            "differences": [
+                {"name": row.name, "values": [None if value is MISSING else value for value in row.values]}
+                for row in rows
+            ],
+            "metrics": [asdict(row) for row in compared_metrics([comparison.reported(run) for run in runs])],
+        }
+        return Response(ComparisonOut(body).data)
 
 
 class MetricSummary(serializers.Serializer[Any]):
-    value = serializers.FloatField(help_text="the newest")
-    step = serializers.IntegerField()
+    value = serializers.FloatField(help_text="The newest value.")
+    step = serializers.IntegerField(help_text="Step of the newest value.")
     min = serializers.FloatField()
     max = serializers.FloatField()
 
@@ -24,26 +158,27 @@ class MetricsOut(serializers.Serializer[Any]):
             child=serializers.ListField(
                 child=serializers.FloatField(allow_null=True), help_text="step, value, at_ms"
             )
-        )
+        ),
+        help_text="Values of each metric, in the order of their steps.",
     )
     summary = serializers.DictField(child=MetricSummary())
-    parameters = serializers.DictField()
+    parameters = serializers.DictField(help_text="Hyperparameters of the job and what the script reported.")
 
 
 class Metrics(APIView):
     @extend_schema(
         parameters=[
-            OpenApiParameter("key", description="one metric; without it, all"),
-            OpenApiParameter("after_step", OpenApiTypes.INT),
+            OpenApiParameter("key", description="Name of one metric; all metrics without it."),
+            OpenApiParameter("after_step", OpenApiTypes.INT, description="Only values of later steps."),
         ],
         responses={200: MetricsOut},
     )
     def get(self, request: Request, job_id: str) -> Response:
-        """Metric values by step: {key: [[step, value, at_ms], …]}, and the summary of each metric."""
+        """Read the metrics of a job: the values by step, and a summary of each metric."""
         run = queries.run_for(request, job_id)
-        wanted = request.query_params.get("key")
+        key = request.query_params.get("key")
         after = request.query_params.get("after_step", "")
-        known = [wanted] if wanted else sorted(run.summary)
-        found = metric_store.all_series(run.id, wanted, whole_number(after, "after_step") if after else None)
-        series = {key: found.get(key, []) for key in {**dict.fromkeys(known), **found}}
+        names = [key] if key else sorted(run.summary)
+        values = metric_store.all_series(run.id, key, whole_number(after, "after_step") if after else None)
+        series = {name: values.get(name, []) for name in {**dict.fromkeys(names), **values}}
         return Response({"series": series, "summary": run.summary, "parameters": run.parameters})

@@ -1,4 +1,4 @@
-"""How a job looks over REST."""
+"""Jobs as REST shows them."""
 
 from typing import Any
 
@@ -6,29 +6,30 @@ from django.conf import settings
 from rest_framework import serializers
 
 from webapp.jobs.models import Job
+from webapp.rest.enums import DryRunOutcome
 
 
 class DryRunOut(serializers.Serializer[dict[str, Any]]):
-    outcome = serializers.ChoiceField(("starts", "waits", "refused"))
-    why = serializers.CharField(help_text="why it would wait or be refused")
-    position = serializers.IntegerField(allow_null=True, help_text="its place in the queue")
-    should_start = serializers.CharField(help_text="when, in words; empty where that is not in sight")
+    outcome = serializers.ChoiceField(choices=DryRunOutcome)
+    why = serializers.CharField(help_text="Why it would wait or be refused.")
+    position = serializers.IntegerField(allow_null=True, help_text="Position in the queue.")
+    should_start = serializers.CharField(help_text="When it should start, in words; empty if unknown.")
     changes = serializers.ListField(
-        child=serializers.CharField(), help_text="each alone would start it now; tried by the scheduler"
+        child=serializers.CharField(), help_text="Changes of the job, each of which alone would start it now."
     )
 
 
 class JobOut(serializers.ModelSerializer[Job]):
-    """A job as lists and pages show it; `spec` is what was submitted, in the same field names."""
+    """A job. `spec` has the fields of the job file."""
 
     team = serializers.CharField(source="team_id")
     user = serializers.CharField(source="user.username")
     url = serializers.SerializerMethodField()
     waiting = serializers.SerializerMethodField(
-        help_text="why it waits: code, sentence, numbers, position in the queue"
+        help_text="Why it waits: code, sentence, numbers, position in the queue; null if it does not."
     )
-    progress = serializers.SerializerMethodField(help_text="what the script last reported")
-    stopping = serializers.SerializerMethodField(help_text="why it is being stopped, or null")
+    progress = serializers.SerializerMethodField(help_text="What the script last reported.")
+    stopping = serializers.SerializerMethodField(help_text="Why it is being stopped; null if it is not.")
 
     class Meta:
         model = Job
@@ -65,7 +66,7 @@ class JobOut(serializers.ModelSerializer[Job]):
 
 
 class JobListed(JobOut):
-    """A job in a list: without its lineage, which may have a whole diff."""
+    """A job in a list, without its lineage."""
 
     class Meta(JobOut.Meta):
         fields = tuple(name for name in JobOut.Meta.fields if name != "lineage")  # type: ignore[assignment]
@@ -74,15 +75,17 @@ class JobListed(JobOut):
 class LogLineOut(serializers.Serializer[dict[str, Any]]):
     attempt = serializers.IntegerField()
     rank = serializers.IntegerField()
-    offset = serializers.IntegerField(help_text="in the rank's log, of the part that the line stands in")
+    offset = serializers.IntegerField(
+        help_text="Byte offset in the rank's log of the batch that has the line."
+    )
     text = serializers.CharField(allow_blank=True)
     at_ms = serializers.IntegerField()
 
 
 class LogOut(serializers.Serializer[dict[str, Any]]):
     lines = LogLineOut(many=True)
-    next = serializers.IntegerField(help_text="`after` of the next call")
-    ended = serializers.BooleanField(help_text="the job has ended and there is no more")
+    next = serializers.IntegerField(help_text="Send it as `after` to read on.")
+    ended = serializers.BooleanField(help_text="The job has ended and no more lines follow.")
 
 
 class JobEventOut(serializers.Serializer[dict[str, Any]]):
@@ -94,10 +97,8 @@ class JobEventOut(serializers.Serializer[dict[str, Any]]):
 
 
 class PriorityChange(serializers.Serializer[dict[str, Any]]):
-    priority = serializers.IntegerField(help_text="0 is the most urgent, 100 the least")
+    priority = serializers.IntegerField(help_text="0 is the most urgent, 100 the least.")
 
 
 class Loss(serializers.Serializer[dict[str, Any]]):
-    cause = serializers.CharField(
-        required=False, allow_blank=True, help_text="for the events and the audit log"
-    )
+    cause = serializers.CharField(required=False, allow_blank=True, help_text="Kept in the audit log.")

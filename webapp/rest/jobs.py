@@ -15,7 +15,7 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts.queries import actor_of
 from webapp.base.parsing import whole_number
 from webapp.events.queries import story
-from webapp.jobs import logs, lost_members, queries, services
+from webapp.jobs import logs, lost_members, queries, references, services
 from webapp.rest.job_serializers import (
     DryRunOut,
     JobEventOut,
@@ -45,7 +45,7 @@ class JobPages(CursorPagination):
         return link.split("cursor=")[1].split("&")[0] if link else None
 
     def decode_cursor(self, request: Request) -> Any:
-        unknown = TrainmasterError("request_invalid", what="cursor", why="it is none that was given out here")
+        unknown = TrainmasterError("request_invalid", what="cursor", why="send `next` of the previous page")
         try:
             cursor = super().decode_cursor(request)
         except NotFound as error:
@@ -56,12 +56,12 @@ class JobPages(CursorPagination):
 
 
 _FILTERS = [
-    OpenApiParameter("state", OpenApiTypes.STR, description="a state, or active, waiting, finished"),
-    OpenApiParameter("team"),
-    OpenApiParameter("user"),
-    OpenApiParameter("search", description="part of the name or project, or the beginning of the id"),
-    OpenApiParameter("cursor"),
-    OpenApiParameter("limit", OpenApiTypes.INT),
+    OpenApiParameter("state", description="A state, or a group of states: active, waiting or finished."),
+    OpenApiParameter("team", description="Only of this team."),
+    OpenApiParameter("user", description="Only of this username."),
+    OpenApiParameter("search", description="Part of the name or project, or the beginning of the id."),
+    OpenApiParameter("cursor", description="`next` of the previous page."),
+    OpenApiParameter("limit", OpenApiTypes.INT, description="Jobs a page, at most 500; 50 by default."),
 ]
 
 
@@ -70,7 +70,7 @@ class Jobs(APIView):
 
     @extend_schema(parameters=_FILTERS, responses=listed(JobListed, paged=True))
     def get(self, request: Request) -> Response:
-        """Jobs you may see, newest first."""
+        """List the jobs of your teams, newest first."""
         wanted = {name: request.query_params.get(name, "") for name in ("state", "team", "user", "search")}
         if wanted["state"] not in ("", *queries.STATE_NAMES):
             why = f"{wanted['state']!r} is none of {', '.join(queries.STATE_NAMES)}"
@@ -86,7 +86,7 @@ class Jobs(APIView):
         responses={201: JobOut, 200: JobOut},
         parameters=[
             OpenApiParameter(
-                "Idempotency-Key", location="header", description="the same key gives the same job"
+                "Idempotency-Key", location="header", description="A repeated key returns the job it made."
             )
         ],
     )
@@ -105,10 +105,31 @@ class Jobs(APIView):
         return Response(JobOut(job).data, status=201 if new else 200)
 
 
+class JobByReference(APIView):
+    @extend_schema(
+        parameters=[
+            OpenApiParameter(
+                "job",
+                required=True,
+                description="Id, NAME or TEAM/NAME, or the beginning of the id of a job.",
+            )
+        ],
+        responses={200: JobListed},
+    )
+    def get(self, request: Request) -> Response:
+        """Find a job by its id, its name, or the beginning of its id.
+
+        Of several jobs with the name in one team the newest counts. Names in several teams, and beginnings of several
+        ids, are refused with the candidates.
+        """
+        reference = request.query_params.get("job", "")
+        return Response(JobListed(references.resolve(actor_of(request).sees, reference)).data)
+
+
 class JobDryRun(APIView):
     @extend_schema(request=OpenApiTypes.OBJECT, responses={200: DryRunOut})
     def post(self, request: Request) -> Response:
-        """What a job would meet if it were submitted now: when it would start, and what would start it at once."""
+        """Predict when a job would start if it were submitted now, and what would start it at once."""
         if not isinstance(request.data, dict):
             raise TrainmasterError(
                 "request_invalid", what="the body", why="it must be a JSON object with the job's fields"
@@ -119,11 +140,12 @@ class JobDryRun(APIView):
 class JobDetail(APIView):
     @extend_schema(responses={200: JobOut})
     def get(self, request: Request, job_id: str) -> Response:
+        """Read a job."""
         return Response(JobOut(queries.job_for(request, job_id)).data)
 
     @extend_schema(request=PriorityChange, responses={200: JobOut})
     def patch(self, request: Request, job_id: str) -> Response:
-        """Change the priority, `{"priority": 10}`; leads and admins may. Nothing else of a job can be changed."""
+        """Change the priority of a job, the only field that can be changed. For leads."""
         queries.job_for(request, job_id)
         given = request.data if isinstance(request.data, dict) else {}
         priority = given.get("priority")
@@ -137,7 +159,7 @@ class JobDetail(APIView):
 class JobCancel(APIView):
     @extend_schema(request=None, responses={202: JobOut})
     def post(self, request: Request, job_id: str) -> Response:
-        """Cancel a waiting job at once, a running one as soon as its processes have stopped."""
+        """Cancel a job: a waiting one at once, a running one once its processes have stopped."""
         queries.job_for(request, job_id)
         services.cancel(actor_of(request), job_id)
         return Response(JobOut(queries.find(job_id)).data, status=202)
@@ -146,9 +168,9 @@ class JobCancel(APIView):
 class JobLost(APIView):
     @extend_schema(request=Loss, responses={200: JobOut})
     def post(self, request: Request, job_id: str) -> Response:
-        """For platform admins: the nodes that do not answer to the stop of this job have lost it, `{"cause": "…"}`.
+        """Declare a stopping job lost on the nodes that do not respond. For platform admins.
 
-        Its slots there are free and these nodes are drained.
+        Its slots there are freed and these nodes are drained.
         """
         queries.job_for(request, job_id)
         given = request.data if isinstance(request.data, dict) else {}
@@ -162,31 +184,31 @@ class JobLost(APIView):
 class JobLogs(APIView):
     @extend_schema(
         parameters=[
-            OpenApiParameter("after", OpenApiTypes.INT, description="cursor of an earlier answer"),
-            OpenApiParameter("rank", OpenApiTypes.INT),
-            OpenApiParameter("search"),
+            OpenApiParameter("after", OpenApiTypes.INT, description="`next` of the previous answer."),
+            OpenApiParameter("rank", OpenApiTypes.INT, description="Only lines of this rank."),
+            OpenApiParameter("search", description="Only lines with this text."),
         ],
         responses={200: LogOut},
     )
     def get(self, request: Request, job_id: str) -> Response:
-        """Log lines in the order they arrived; read on from `next` until `ended`."""
+        """Read log lines in the order they arrived. Continue from `next` until `ended`."""
         job = queries.job_for(request, job_id)
         rank = request.query_params.get("rank")
         after = _number(request, "after")
-        found = logs.read(
+        lines = logs.read(
             job.id,
             after=after,
             rank=_number(request, "rank") if rank else None,
             search=request.query_params.get("search", ""),
         )
-        ended = job.finished_ms is not None and found.after == after
-        return Response({"lines": found.lines, "next": found.after, "ended": ended})
+        ended = job.finished_ms is not None and lines.after == after
+        return Response({"lines": lines.lines, "next": lines.after, "ended": ended})
 
 
 class JobEvents(APIView):
     @extend_schema(responses=listed(JobEventOut))
     def get(self, request: Request, job_id: str) -> Response:
-        """Everything that happened to the job, oldest first."""
+        """List all events of a job, oldest first."""
         job = queries.job_for(request, job_id)
         events = [
             {"kind": e.kind, "at_ms": e.at_ms, "actor": e.actor, "cause": e.cause, "data": e.data}

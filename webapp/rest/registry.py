@@ -17,9 +17,23 @@ from webapp.rest.openapi import listed
 
 class NewVersion(serializers.Serializer[Any]):
     team = serializers.CharField(max_length=60)
-    checkpoint = serializers.CharField(max_length=40, required=False, default="", allow_blank=True)
-    manifest = serializers.CharField(max_length=40, required=False, default="", allow_blank=True)
-    source_url = serializers.CharField(max_length=2000, required=False, default="", allow_blank=True)
+    checkpoint = serializers.CharField(
+        max_length=40, required=False, default="", allow_blank=True, help_text="Id of a checkpoint, ckpt-…"
+    )
+    manifest = serializers.CharField(
+        max_length=40,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Of a complete upload of the kind model.",
+    )
+    source_url = serializers.CharField(
+        max_length=2000,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Folder of files in a store, s3://… or file://…; they stay there.",
+    )
 
 
 class VersionOut(serializers.ModelSerializer[ModelVersion]):
@@ -45,19 +59,19 @@ class VersionOut(serializers.ModelSerializer[ModelVersion]):
 class Models(APIView):
     @extend_schema(responses=listed(VersionOut))
     def get(self, request: Request) -> Response:
-        """Every version of every model you may see."""
-        found = queries.models(actor_of(request).sees)
-        versions = [version for model in found for version in queries.versions(model)]
+        """List all versions of the models of your teams."""
+        models = queries.models(actor_of(request).sees)
+        versions = [version for model in models for version in queries.versions(model)]
         return Response({"results": VersionOut(versions, many=True).data})
 
 
 class Versions(APIView):
     @extend_schema(request=NewVersion, responses={201: VersionOut})
     def post(self, request: Request, name: str) -> Response:
-        """Register the next version of a model."""
-        wanted = NewVersion(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        data = dict(wanted.validated_data)
+        """Register the next version of a model, from exactly one of checkpoint, manifest and source_url."""
+        body = NewVersion(data=request.data)
+        body.is_valid(raise_exception=True)
+        data = dict(body.validated_data)
         version = services.register(actor_of(request), data.pop("team"), name, **data)
         return Response(VersionOut(version).data, status=201)
 
@@ -65,6 +79,7 @@ class Versions(APIView):
 class VersionDetail(APIView):
     @extend_schema(responses={200: VersionOut})
     def get(self, request: Request, version_id: str) -> Response:
+        """Read a version of a model."""
         version = queries.version(version_id)
         actor = actor_of(request)
         if version is None or (actor.sees is not None and version.model.team_id not in actor.sees):

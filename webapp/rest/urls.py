@@ -2,7 +2,18 @@
 
 from django.urls import path
 
-from webapp.rest import accounts, artifacts, checkpoints, datasets, experiments, jobs, nodes, quotas, registry
+from webapp.rest import (
+    accounts,
+    artifacts,
+    checkpoints,
+    datasets,
+    experiments,
+    jobs,
+    nodes,
+    queue,
+    quotas,
+    registry,
+)
 from webapp.rest.deployments import deployments, plans, workers
 
 urlpatterns = [
@@ -19,14 +30,18 @@ urlpatterns = [
     path("maintenance-windows", nodes.Windows.as_view(), name="api-windows"),
     path("maintenance-windows/<int:window_id>", nodes.OneWindow.as_view(), name="api-window"),
     path("nodes/<str:node_id>/notice", nodes.Notice.as_view(), name="api-notice"),
+    path("nodes/<str:node_id>/drain", nodes.Drain.as_view(), name="api-node-drain"),
+    path("nodes/<str:node_id>/resume", nodes.Resume.as_view(), name="api-node-resume"),
     path("nodes/<str:node_id>", nodes.OneNode.as_view(), name="api-node"),
     path("uploads", artifacts.Uploads.as_view(), name="api-uploads"),
     path("uploads/<str:upload_id>/files/<path:path>", artifacts.UploadFile.as_view(), name="api-upload-file"),
     path(
         "uploads/<str:upload_id>/complete", artifacts.UploadCompletion.as_view(), name="api-upload-complete"
     ),
+    path("datasets", datasets.Datasets.as_view(), name="api-datasets"),
     path("datasets/<str:name>/snapshots", datasets.Snapshots.as_view(), name="api-snapshots"),
     path("training-jobs", jobs.Jobs.as_view(), name="api-jobs"),
+    path("training-jobs/resolve", jobs.JobByReference.as_view(), name="api-job-resolve"),
     path("training-jobs/dry-run", jobs.JobDryRun.as_view(), name="api-job-dry-run"),
     path("training-jobs/<str:job_id>", jobs.JobDetail.as_view(), name="api-job"),
     path("training-jobs/<str:job_id>/cancel", jobs.JobCancel.as_view(), name="api-job-cancel"),
@@ -35,6 +50,9 @@ urlpatterns = [
     path("training-jobs/<str:job_id>/events", jobs.JobEvents.as_view(), name="api-job-events"),
     path("training-jobs/<str:job_id>/checkpoints", checkpoints.Checkpoints.as_view(), name="api-checkpoints"),
     path("training-jobs/<str:job_id>/metrics", experiments.Metrics.as_view(), name="api-metrics"),
+    path("experiments", experiments.Experiments.as_view(), name="api-experiments"),
+    path("experiments/compare", experiments.Comparison.as_view(), name="api-compare"),
+    path("queue", queue.Queue.as_view(), name="api-queue"),
     path("models", registry.Models.as_view(), name="api-models"),
     path("models/<str:name>/versions", registry.Versions.as_view(), name="api-model-versions"),
     path("model-versions/<str:version_id>", registry.VersionDetail.as_view(), name="api-model-version"),

@@ -20,21 +20,40 @@ _GRAINS = (  # from so long on, so exact
 _PRECISE_MS = 60_000  # a shorter interval is told as one moment
 
 
-def starts(job_ids: Sequence[str], now_ms: int) -> dict[str, str]:
-    """Waiting job → when it should start, in words; those of which nothing is known are left out."""
-    told = Q(started_ms=None) | Q(newest_early_ms__gt=F("started_ms"))  # the latter: it waits again
-    rows = Prediction.objects.filter(told, job_id__in=job_ids)
+@dataclass(frozen=True, slots=True)
+class ExpectedStart:
+    early_ms: int
+    late_ms: int | None  # None: only the earliest is known
+
+    def in_words(self, now_ms: int) -> str:
+        return in_words(self.early_ms, self.late_ms, now_ms)
+
+
+def forecasts(job_ids: Sequence[str]) -> dict[str, ExpectedStart]:
+    """The newest forecast of each waiting job that has one."""
+    waits = Q(started_ms=None) | Q(newest_early_ms__gt=F("started_ms"))  # the latter: it waits again
     return {
-        row.job_id: in_words(row.newest_early_ms, row.newest_late_ms, now_ms)
-        for row in rows
+        row.job_id: ExpectedStart(row.newest_early_ms, row.newest_late_ms)
+        for row in Prediction.objects.filter(waits, job_id__in=job_ids)
         if row.newest_early_ms is not None
     }
 
 
-def start(told: str, numbers: Mapping[str, Any], now_ms: int) -> str:
-    """What was told of a waiting job; before there is a forecast, the time for which the scheduler keeps its place."""
-    reserved_ms = numbers.get("reserved_start_ms")
-    return told or ("" if reserved_ms is None else in_words(reserved_ms, reserved_ms, now_ms))
+def starts(job_ids: Sequence[str], now_ms: int) -> dict[str, str]:
+    """Waiting job → when it should start, in words; jobs without a forecast are left out."""
+    return {job_id: forecast.in_words(now_ms) for job_id, forecast in forecasts(job_ids).items()}
+
+
+def expected_start(forecast: ExpectedStart | None, wait_numbers: Mapping[str, Any]) -> ExpectedStart | None:
+    """The forecast; before there is one, the time for which the scheduler reserves nodes."""
+    reserved_ms = wait_numbers.get("reserved_start_ms")
+    return forecast or (None if reserved_ms is None else ExpectedStart(reserved_ms, reserved_ms))
+
+
+def start_in_words(job: Any, forecast: ExpectedStart | None, now_ms: int) -> str:
+    """When a waiting job should start; "" when nothing is known."""
+    expected = expected_start(forecast, job.wait_numbers)
+    return expected.in_words(now_ms) if expected else ""
 
 
 def kept_places(places: Iterable[Sequence[str]]) -> Callable[[Sequence[str]], str]:

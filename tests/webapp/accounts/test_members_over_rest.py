@@ -49,7 +49,7 @@ def test_a_lead_brings_somebody_in_gives_another_role_and_takes_them_out(cast: C
         ("nobody", {"role": "member"}, 404, "Nobody here is called nobody"),
         ("carol", {"role": "king"}, 400, '"king" is not a valid choice'),
         ("carol", {}, 400, "required"),
-        ("carol", {"role": "member", "boss": True}, 400, "there are only role here"),
+        ("carol", {"role": "member", "boss": True}, 400, "there is no such field; use role"),
         ("lena", {"role": "member"}, 400, "lena is the only lead of vision; make somebody else a lead first"),
     ],
 )

@@ -105,7 +105,7 @@ def test_what_changes_nothing_leaves_no_event(research: None, operator: APIClien
         ("departments/research", {"weight": 10**40}, 400, "1,000,000, not 1000"),
         ("departments/research", {"weight": "heavy"}, 400, "weight: A valid integer is required."),
         ("departments/research", {"wieght": 3}, 400,
-         "The field 'wieght' is not valid: there are only name, weight, parent here"),
+         "The field 'wieght' is not valid: there is no such field; use name, weight, parent"),
         ("departments/research", {"slug": "search"}, 400, "The field 'slug' is not valid"),
         ("departments/research", {"name": ""}, 400, "name: This field may not be blank."),
         ("teams/vision", {"department": "arts"}, 404,

@@ -29,8 +29,15 @@ def test_a_token_says_who_and_which_team(cast: Cast, api: Api) -> None:
         "username": "alice",
         "admin": False,
         "teams": {"vision": "member"},
+        "token_name": "tests",
         "token_team": "vision",
+        "token_expires_ms": ApiToken.objects.get().expires_ms,
     }
+
+
+def test_a_browser_has_no_token_to_expire(cast: Cast, browser: Callable[[User], Client]) -> None:
+    me = browser(cast.owner).get("/api/v1/me").json()
+    assert (me["token_name"], me["token_team"], me["token_expires_ms"]) == (None, None, None)
 
 
 def test_a_token_knows_only_its_own_team(cast: Cast, api: Api) -> None:
@@ -119,7 +126,12 @@ def test_a_token_of_the_scope_admin_is_an_admin_in_every_team(
     cast: Cast, admin_api: Callable[[User], APIClient]
 ) -> None:
     answer = admin_api(cast.admin).get("/api/v1/me").json()
-    assert answer == {"username": "root", "admin": True, "teams": {}, "token_team": None}
+    token = {
+        "token_name": "operations",
+        "token_team": None,
+        "token_expires_ms": ApiToken.objects.get().expires_ms,
+    }
+    assert answer == {"username": "root", "admin": True, "teams": {}} | token
 
 
 def test_who_is_no_admin_any_more_has_no_admins_token_either(

@@ -3,9 +3,12 @@
 from typing import Any
 
 import pytest
+from django.conf import settings
+from drf_spectacular.drainage import reset_generator_stats
 from drf_spectacular.generators import SchemaGenerator
 from rest_framework.test import APIClient
 
+from platform_core.jobs.states import JobState
 from tests.webapp.conftest import Cast, with_token
 from tests.webapp.world import build
 
@@ -13,6 +16,19 @@ from tests.webapp.world import build
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
     return SchemaGenerator().get_schema(request=None, public=True)
+
+
+def test_the_document_is_made_without_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    reset_generator_stats()
+    SchemaGenerator().get_schema(request=None, public=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_each_set_of_states_has_a_name_of_its_own(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    assert set(settings.SPECTACULAR_SETTINGS["ENUM_NAME_OVERRIDES"]) <= set(schemas)
+    assert schemas["JobState"]["enum"] == list(JobState)
+    assert [name for name in schemas if name.endswith("Enum")] == []
 
 
 def test_every_operation_may_answer_with_a_problem_document(document: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ def test_a_lead_sets_one_changes_it_and_it_is_kept_with_the_reason(lead: APIClie
     made = lead.put(f"{QUOTAS}/a100-80gb", {"guaranteed": 8, "maximum": 16}, format="json").json()
     assert made == {
         "gpu_type": "a100-80gb", "guaranteed": 8, "maximum": 16, "queue_beyond": True, "version": 1, "held": 0,
-        "borrowed": 0,
+        "borrowed": 0, "waiting": 0,
         "notice": "All teams together are guaranteed 8 a100-80gb slots, but no node with a100-80gb has joined yet.",
     }  # fmt: skip
     wish = {"guaranteed": 4, "maximum": 12, "queue_beyond": False, "version": 1, "reason": "a smaller budget"}

@@ -12,13 +12,13 @@ from django.urls import reverse
 
 from platform_core.experiments.comparison import direction, headline
 from webapp.experiments import metric_store
+from webapp.experiments.comparison import metric_names
 from webapp.experiments.metric_store import Curve
 from webapp.experiments.models import Run
 
 MOST_POINTS = 600
 MOST_CHARTS = 24
 _FORMAT = 1  # of the values; a browser may keep those of an older release
-_FIRST = ("loss", "train_loss", "heldout_bits_per_byte", "heldout_loss", "val_loss", "accuracy", "lr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +28,6 @@ class Drawing:
     x: str = "step"
     weight: float = 0.0
     scale: str = "linear"
-
-
-def names(runs: Sequence[Run]) -> list[str]:
-    """The metrics that any of the runs has reported, what people look at first before the others."""
-    return in_order({key for run in runs for key in run.summary})
-
-
-def in_order(keys: Sequence[str] | set[str]) -> list[str]:
-    """`train/loss` and `val.loss` stand where `loss` does."""
-    return sorted(keys, key=lambda key: (min(_place(key), _place(_last_part(key))), key))
-
-
-def _place(name: str) -> int:
-    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
-
-
-def _last_part(key: str) -> str:
-    return key.replace(".", "/").rpartition("/")[2]
 
 
 def of_runs(runs: Sequence[Run], keys: Sequence[str], drawing: Drawing | None = None) -> list[dict[str, Any]]:
@@ -116,7 +98,7 @@ def _short(values: Sequence[float]) -> list[float]:
 
 def sparks(runs: Sequence[Run], most: int = 40) -> dict[str, list[float]]:
     """The course of each run in a few values of the metric that the runs are judged by."""
-    keys = names(runs)
+    keys = metric_names(runs)
     key = headline(keys) or next(iter(keys), "")
     curves = metric_store.sampled([run.id for run in runs], key, most)
     return {run_id: curve.values for run_id, curve in curves.items()}

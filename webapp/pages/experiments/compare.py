@@ -5,38 +5,21 @@ from typing import Any
 
 from platform_core.experiments.comparison import (
     MISSING,
-    Reported,
     best_of,
     compared_metrics,
     differences,
-    direction,
     flatten,
     headline,
-    judged,
     rule_of,
 )
 from platform_core.jobs.states import WAITING
 from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars, format_number
 from webapp.experiments import queries
+from webapp.experiments.comparison import config, metric_names, ranked, reported, value_of
 from webapp.experiments.models import Run
 from webapp.pages.experiments import charts
 from webapp.quotas import queries as quotas
 from webapp.quotas.queries import JobCost
-
-# lineage that says how a run was made; what only tells runs apart by accident stays out
-_LINEAGE = (
-    "code", "dataset", "purpose", "seed", "command", "git_commit", "hardware", "resume_from", "reported_packages",
-    "reported_hardware", "reported_python",
-)  # fmt: skip
-
-
-def config(run: Run) -> dict[str, Any]:
-    lineage = {
-        name.removeprefix("reported_"): run.lineage[name] for name in _LINEAGE if run.lineage.get(name)
-    }
-    spec = run.job.spec
-    resources = {name: spec[name] for name in ("gpu_type", "priority", "preemptible", "environment")}
-    return {**run.parameters, **lineage, **resources}
 
 
 def differing_names(runs: Sequence[Run]) -> list[str]:
@@ -98,24 +81,9 @@ def _column(runs: Sequence[Run], key: str) -> list[dict[str, Any]]:
     return [{"value": value, "best": best is not None and value == values[best]} for value in values]
 
 
-def reported(run: Run) -> dict[str, Reported]:
-    return {key: Reported(told["value"], told["min"], told["max"]) for key, told in run.summary.items()}
-
-
-def value_of(run: Run, key: str) -> float | None:
-    """The value by which the run is judged, see `rule_of`."""
-    found = reported(run).get(key)
-    return None if found is None else judged(key, found)
-
-
-def sort_key(metric: str, value: float | None) -> tuple[bool, float]:
-    """Best first, or the greatest where the name does not say; runs without the metric last."""
-    return (value is None, 0.0 if value is None else value if direction(metric) < 0 else -value)
-
-
 def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     """The context of the compare page; the query says how the curves are drawn."""
-    metrics = charts.names(runs)
+    metrics = metric_names(runs)
     drawing = charts.Drawing(
         x="time" if query.get("x") == "time" else "step",
         weight=_weight(query.get("smooth", "")),
@@ -223,12 +191,6 @@ def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
         {"name": "GPU-hours", "values": [format_number(gpu_ms / HOUR_MS) for gpu_ms, _ in held]},
         {"name": "cost", "values": [format_micro_dollars(dollars) for _, dollars in held]},
     ]
-
-
-def ranked(runs: Sequence[Run], key: str) -> list[tuple[float, Run]]:
-    """The runs that have reported this metric with the value that counts, best first."""
-    having = [(value, run) for run in runs if (value := value_of(run, key)) is not None]
-    return sorted(having, key=lambda each: (sort_key(key, each[0]), each[1].id))
 
 
 def _ranking(runs: Sequence[Run], key: str, now_ms: int) -> list[dict[str, str]]:

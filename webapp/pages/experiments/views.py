@@ -11,14 +11,14 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
 from platform_core.errors import TrainmasterError
-from platform_core.experiments.comparison import headline, rule_of
+from platform_core.experiments.comparison import rule_of
 from platform_core.jobs.states import ACTIVE, WAITING
 from platform_core.units import plural
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
-from webapp.experiments import queries
+from webapp.experiments import comparison, queries
 from webapp.experiments.models import Experiment, Run
 from webapp.pages import fragments
 from webapp.pages.experiments import charts
@@ -73,21 +73,17 @@ def _line(experiment: Experiment, runs: Sequence[Run], all_costs: Mapping[str, J
         "best": _best(runs),
         "micro_dollars": sum(cost.micro_dollars for cost in costs),
         "gpu_ms": sum(cost.gpu_ms for cost in costs),
-        "changed_ms": max(
-            (run.job.finished_ms or run.job.progress_ms or run.created_ms for run in runs),
-            default=experiment.created_ms,
-        ),
+        "changed_ms": comparison.changed_ms(runs, experiment.created_ms),
         "tags": sorted({tag for run in runs for tag in run.tags})[:6],
     }
 
 
 def _best(runs: Sequence[Run]) -> dict[str, Any] | None:
-    key = headline(charts.names(runs))
-    best = next(iter(comparing.ranked(runs, key)), None)
+    best = comparison.best_run(runs)
     if best is None:
         return None
-    value, run = best
-    return {"metric": key, "rule": rule_of(key), "value": value, "run_id": run.id, "run": run.job.name}
+    job = best.run.job
+    return {"metric": best.metric, "rule": best.rule, "value": best.value, "run_id": job.id, "run": job.name}
 
 
 @login_required
@@ -101,12 +97,12 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
     )
     runs = queries.runs(experiment.id)
     params = comparing.differing_names(runs)[:8]
-    metrics = charts.names(runs)[:5]
+    metrics = comparison.metric_names(runs)[:5]
     lines = comparing.run_lines(runs, params, metrics, now_ms())
     sort = request.GET.get("sort", "started")
     if sort in metrics:
         place = metrics.index(sort)
-        lines.sort(key=lambda line: comparing.sort_key(sort, line["metrics"][place]["value"]))
+        lines.sort(key=lambda line: comparison.sort_key(sort, line["metrics"][place]["value"]))
     best = _best(runs)
     waiting = sum(run.job.state in WAITING for run in runs)
     sentence = plural(len(runs), "run") + (f", {waiting} waiting" if waiting else "")
@@ -142,7 +138,7 @@ def curves(request: HttpRequest) -> HttpResponse:
     """The values of one chart. A browser that has them already is told so before a point is read."""
     runs, key = _runs_asked_for(request), request.GET.get("key", "")
     x = "time" if request.GET.get("x") == "time" else "step"
-    if key not in charts.names(runs):
+    if key not in comparison.metric_names(runs):
         raise TrainmasterError("not_found", what=f"metric {key} of these runs")
     etag = charts.etag(runs, key, x)
     response = get_conditional_response(request, etag=etag) or JsonResponse(charts.values(runs, key, x))

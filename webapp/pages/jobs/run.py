@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from webapp.experiments import queries
+from webapp.experiments.comparison import metric_names
 from webapp.pages.experiments import artifacts, charts
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ def of_job(job: Job) -> dict[str, Any]:
     if run is None:
         return {}
     return {
-        "charts": lambda: charts.of_runs([run], charts.names([run])[: charts.MOST_CHARTS]),
-        "not_drawn": lambda: charts.elsewhere([run], charts.names([run])[charts.MOST_CHARTS :]),
+        "charts": lambda: charts.of_runs([run], metric_names([run])[: charts.MOST_CHARTS]),
+        "not_drawn": lambda: charts.elsewhere([run], metric_names([run])[charts.MOST_CHARTS :]),
         "lineage": run.lineage,
         "artifacts": lambda: artifacts.listed(run),
         "run": {"id": run.id, "experiment_id": run.experiment_id, "experiment": run.experiment.name},

@@ -41,15 +41,14 @@ def of_job(job: Any) -> dict[str, Any]:
 
 
 def _start(job: Any) -> str:
-    now = now_ms()
-    return queries.start(queries.starts([job.id], now).get(job.id, ""), job.wait_numbers, now)
+    return queries.start_in_words(job, queries.forecasts([job.id]).get(job.id), now_ms())
 
 
 def kept_places(actor: Actor) -> tuple[KeptPlace, ...]:
     """As the queue tells them, and with the nodes: each of these is marked on the map."""
     waiting = list(jobs.in_queue_order(jobs.visible(None)).exclude(wait_place=[]))
     now = now_ms()
-    told = queries.starts([job.id for job in waiting], now) if waiting else {}
+    forecasts = queries.forecasts([job.id for job in waiting]) if waiting else {}
     return tuple(
         KeptPlace(
             job_id=job.id if (seen := may(actor, "job.view", job.team_id)) else "",
@@ -57,7 +56,7 @@ def kept_places(actor: Actor) -> tuple[KeptPlace, ...]:
             team=job.team_id,
             gpus=job.num_gpus,
             gpu_type=job.gpu_type,
-            starts=queries.start(told.get(job.id, ""), job.wait_numbers, now),
+            starts=queries.start_in_words(job, forecasts.get(job.id), now),
             nodes=tuple(job.wait_place),
         )
         for job in waiting

@@ -19,7 +19,7 @@ from platform_core.scheduling.metrics.fragmentation import Fragmentation, fragme
 from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.wording import are
 from platform_core.units import format_duration_ms, plural
-from webapp.accounts.permissions import Actor, may
+from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.jobs import queries as jobs
@@ -30,9 +30,10 @@ from webapp.pages.queue import forecasts, panels
 from webapp.quotas import queries as quotas
 from webapp.scheduling import queries, situation
 from webapp.scheduling import what_if as questions
+from webapp.scheduling.queue import QueueEntry
+from webapp.scheduling.queue import entries as queue_entries
 
 if TYPE_CHECKING:
-    from webapp.jobs.models import Job
     from webapp.scheduling.models import WhatIf
 
 MOST = 200
@@ -45,26 +46,12 @@ RECEIPTS_SHOWN = 20
 def queue(request: HttpRequest) -> HttpResponse:
     """Every waiting job has its line, because every one is in the order; names are told to those who may see them."""
     actor = actor_of(request)
-    waiting = jobs.in_queue_order(jobs.visible(None))
-    shown = list(waiting[:MOST])
-    now = now_ms()
-    told = queries.starts([job.id for job in shown], now)
+    demand = jobs.demand(jobs.in_queue_order(jobs.visible(None)))  # of all, however few are shown
     free = fragmentation(clusters.snapshot_nodes())
-    named = jobs.calling_by_names([job.wait_sentence for job in shown], actor.sees)
-    seen = [job for job in shown if may(actor, "job.view", job.team_id)]
-    places = queries.kept_places([job.wait_place for job in seen])
-    demand = jobs.demand(waiting)  # of all, however few are shown
     context = {
         "sentence": _sentence(demand, free),
         "kpis": _kpis(demand, free, calibration(list(queries.judged().values()))),
-        "jobs": [
-            {
-                **_line(number, job, queries.start(told.get(job.id, ""), job.wait_numbers, now), actor),
-                "why": named(_why(job, actor)),
-                "kept_on": places(job.wait_place) if job in seen else "",
-            }
-            for number, job in enumerate(shown, start=1)
-        ],
+        "jobs": [_line(entry) for entry in queue_entries(actor, MOST)],
         "more": max(0, demand.jobs - MOST),
         "windows": clusters.maintenance(),
         "rounds": queries.newest_rounds(ROUNDS_SHOWN),
@@ -116,29 +103,15 @@ def _kpis(demand: jobs.Demand, free: Sequence[Fragmentation], judged: Calibratio
     ]
 
 
-def _line(number: int, job: Job, starts: str, actor: Actor) -> dict[str, Any]:
-    seen = may(actor, "job.view", job.team_id)
-    return {
-        "number": number,
-        "id": job.id if seen else "",
-        "name": job.name if seen else f"a job of {job.team_id}",
-        "team": job.team_id,
-        "user": job.user.username if seen else "",
-        "gpus": job.num_gpus,
-        "gpu_type": job.gpu_type,
-        "priority": job.priority,
-        "since_ms": job.waiting_since_ms,
-        "preempted": job.state == "preempted",
-        "kept": "reserved_start_ms" in job.wait_numbers,
-        "starts": starts,
-        "may_prioritise": may(actor, "job.prioritise", job.team_id),
+def _line(entry: QueueEntry) -> dict[str, Any]:
+    return asdict(entry) | {
+        "number": entry.position,
+        "id": entry.job_id,
+        "kept": entry.reserved,
+        "kept_on": entry.reserved_on,
+        "starts": entry.expected_start,
+        "why": entry.reason,
     }
-
-
-def _why(job: Job, actor: Actor) -> str:
-    if not may(actor, "job.view", job.team_id):
-        return ""
-    return job.wait_sentence or "The scheduler looks at it within seconds."
 
 
 @login_required

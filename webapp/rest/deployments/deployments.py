@@ -22,20 +22,20 @@ from webapp.rest.openapi import listed
 
 class Deployments(APIView):
     @extend_schema(
-        parameters=[OpenApiParameter("model_id", str, description="team/name: of this model alone")],
+        parameters=[OpenApiParameter("model_id", str, description="Only of this model, TEAM/NAME.")],
         responses=listed(DeploymentOut),
     )
     def get(self, request: Request) -> Response:
-        """The newest hundred deployments you may see."""
+        """List the newest 100 deployments of your teams."""
         rows = queries.visible(actor_of(request).sees, request.query_params.get("model_id", ""))[:100]
         return Response({"results": DeploymentOut(rows, many=True).data})  # type: ignore[arg-type]
 
     @extend_schema(request=NewDeployment, responses={201: DeploymentOut})
     def post(self, request: Request) -> Response:
-        """Bring a model version to nodes."""
-        wanted = NewDeployment(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        data = dict(wanted.validated_data)
+        """Deploy a version of a model to nodes."""
+        body = NewDeployment(data=request.data)
+        body.is_valid(raise_exception=True)
+        data = dict(body.validated_data)
         rollout = rollout_wish(data.pop("rollout"))
         manner = Manner(data.pop("strategy"), data.pop("preheat"), data.pop("pin"), rollout,
                         data.pop("priority", 0), data.pop("rate_cap"))  # fmt: skip
@@ -47,23 +47,24 @@ class Deployments(APIView):
 class DeploymentDetail(APIView):
     @extend_schema(responses={200: OneDeploymentOut})
     def get(self, request: Request, deployment_id: str) -> Response:
+        """Read a deployment."""
         return Response(OneDeploymentOut(queries.seen_by(actor_of(request), deployment_id)).data)
 
     @extend_schema(request=Change, responses={200: OneDeploymentOut})
     def patch(self, request: Request, deployment_id: str) -> Response:
-        """Pin it on its nodes, or let it go for room again; another priority or cap, while it is under way too."""
-        change = Change(data=request.data)
-        change.is_valid(raise_exception=True)
-        wanted = dict(change.validated_data)
-        if "pin" in wanted:
-            keeping.pin(actor_of(request), deployment_id, wanted.pop("pin"))
-        if wanted:
-            sharing.change(actor_of(request), deployment_id, **wanted)
+        """Pin or unpin a deployment, or change its priority or rate cap, also while it is in progress."""
+        body = Change(data=request.data)
+        body.is_valid(raise_exception=True)
+        changes = dict(body.validated_data)
+        if "pin" in changes:
+            keeping.pin(actor_of(request), deployment_id, changes.pop("pin"))
+        if changes:
+            sharing.change(actor_of(request), deployment_id, **changes)
         return Response(OneDeploymentOut(queries.seen_by(actor_of(request), deployment_id)).data)
 
     @extend_schema(responses={200: OneDeploymentOut})
     def delete(self, request: Request, deployment_id: str) -> Response:
-        """Cancel: the nodes remove what they had received."""
+        """Cancel a deployment: the nodes delete what they received."""
         services.cancel(actor_of(request), deployment_id)
         return Response(OneDeploymentOut(queries.seen_by(actor_of(request), deployment_id)).data)
 
@@ -71,7 +72,7 @@ class DeploymentDetail(APIView):
 class Retry(APIView):
     @extend_schema(request=None, responses={200: DeploymentOut})
     def post(self, request: Request, deployment_id: str) -> Response:
-        """The nodes that failed try again; what they have verified they keep."""
+        """Retry a deployment on the nodes that failed or evicted it; verified files are kept."""
         queries.seen_by(actor_of(request), deployment_id)
         services.retry(actor_of(request), deployment_id)
         return Response(DeploymentOut(queries.seen_by(actor_of(request), deployment_id)).data)
@@ -80,7 +81,7 @@ class Retry(APIView):
 class Promote(APIView):
     @extend_schema(request=None, responses={200: OneDeploymentOut})
     def post(self, request: Request, deployment_id: str) -> Response:
-        """The canaries have been watched long enough: they are checked once more, then the other nodes switch."""
+        """Promote a rollout: the canaries are checked once more, then the other nodes switch."""
         queries.seen_by(actor_of(request), deployment_id)
         switching.promote(actor_of(request), deployment_id)
         return Response(OneDeploymentOut(queries.seen_by(actor_of(request), deployment_id)).data)
@@ -89,7 +90,7 @@ class Promote(APIView):
 class RollBack(APIView):
     @extend_schema(request=None, responses={200: OneDeploymentOut})
     def post(self, request: Request, deployment_id: str) -> Response:
-        """Every node goes back to the version that it ran before; no bytes are moved."""
+        """Roll back: every node switches to the version it ran before. No files are sent."""
         queries.seen_by(actor_of(request), deployment_id)
         switching.roll_back(actor_of(request), deployment_id)
         return Response(OneDeploymentOut(queries.seen_by(actor_of(request), deployment_id)).data)

@@ -1,4 +1,4 @@
-"""What each strategy would take, over REST: nothing moves."""
+"""Predicted times of a deployment by strategy, over REST. Nothing is sent."""
 
 from typing import Any
 
@@ -15,24 +15,24 @@ from webapp.deployments.delivery.planning import STRATEGIES
 from webapp.rest.deployments.serializers import EstimateOut
 
 
-class Wish(serializers.Serializer[Any]):
-    model_id = serializers.CharField(max_length=200, help_text="team/name")
+class PlanIn(serializers.Serializer[Any]):
+    model_id = serializers.CharField(max_length=200, help_text="TEAM/NAME.")
     version = serializers.IntegerField(min_value=1)
     target_workers = serializers.ListField(
         child=serializers.CharField(max_length=120),
         required=False,
         default=list,
-        help_text="nodes; none: every ready one",
+        help_text="Ids or hostnames; empty: all ready nodes.",
     )
     strategy = serializers.ChoiceField(choices=STRATEGIES, required=False, default="auto")
     rate_cap = serializers.IntegerField(
-        required=False, default=0, min_value=0, help_text="bytes per second at each node; 0: no cap"
+        required=False, default=0, min_value=0, help_text="Bytes per second at each node; 0: no cap."
     )
 
 
 class ShortOut(serializers.Serializer[Any]):
     node = serializers.CharField()
-    free = serializers.IntegerField(help_text="bytes, as it told last")
+    free = serializers.IntegerField(help_text="Free bytes at its last report.")
 
 
 class PlanOut(serializers.Serializer[Any]):
@@ -40,49 +40,49 @@ class PlanOut(serializers.Serializer[Any]):
     version = serializers.IntegerField()
     bytes = serializers.IntegerField()
     workers = serializers.IntegerField()
-    strategy = serializers.CharField(help_text="that would be taken")
-    rate = serializers.IntegerField(help_text="bytes per second on each link that this reckons with")
-    nodes_capped = serializers.IntegerField(help_text="that take or give less than that, by their own caps")
-    bound_seconds = serializers.FloatField(help_text="the least that any strategy could take at that rate")
-    strategies = EstimateOut(many=True, help_text="the quickest first")
+    strategy = serializers.CharField(help_text="Strategy that would be used.")
+    rate = serializers.IntegerField(help_text="Assumed bytes per second of each link.")
+    nodes_capped = serializers.IntegerField(help_text="Nodes whose own caps are below that rate.")
+    bound_seconds = serializers.FloatField(help_text="Theoretical minimum at that rate.")
+    strategies = EstimateOut(many=True, help_text="Fastest first.")
     short_of_room = ShortOut(
-        many=True, help_text="nodes with less free than go there; they make room, or fail alone"
+        many=True, help_text="Nodes with too little free disk: they evict other models, or fail."
     )
 
 
 class Plans(APIView):
-    @extend_schema(parameters=[Wish], responses={200: PlanOut})
+    @extend_schema(parameters=[PlanIn], responses={200: PlanOut})
     def get(self, request: Request) -> Response:
-        """What each strategy would take, before anything moves."""
-        given = request.query_params
-        asked = {
-            name: given[name] for name in ("model_id", "version", "strategy", "rate_cap") if name in given
+        """Predict the time of each strategy. Nothing is sent."""
+        query = request.query_params
+        fields = {
+            name: query[name] for name in ("model_id", "version", "strategy", "rate_cap") if name in query
         }
-        return _answer(request, asked | {"target_workers": given.getlist("target_workers")})
+        return _answer(request, fields | {"target_workers": query.getlist("target_workers")})
 
-    @extend_schema(request=Wish, responses={200: PlanOut})
+    @extend_schema(request=PlanIn, responses={200: PlanOut})
     def post(self, request: Request) -> Response:
-        """The same, for a body like that of a deployment."""
+        """Predict the time of each strategy, for a body like that of a deployment. Nothing is sent."""
         return _answer(request, request.data)
 
 
-def _answer(request: Request, asked: Any) -> Response:
-    wish = Wish(data=asked)
-    wish.is_valid(raise_exception=True)
-    data = wish.validated_data
-    found, places = services.what_and_where(
+def _answer(request: Request, fields: Any) -> Response:
+    body = PlanIn(data=fields)
+    body.is_valid(raise_exception=True)
+    data = body.validated_data
+    version, places = services.what_and_where(
         actor_of(request), data["model_id"], data["version"], data["target_workers"]
     )
-    assert found.manifest is not None, "a version that is ready has one"
-    size = found.manifest.total_bytes
-    piece = found.manifest.document["piece_size"]
-    cap = sharing.least_cap(found.model.team_id, data["rate_cap"])
+    assert version.manifest is not None, "a version that is ready has one"
+    size = version.manifest.total_bytes
+    piece = version.manifest.document["piece_size"]
+    cap = sharing.least_cap(version.model.team_id, data["rate_cap"])
     planned = planning.plan(places, size, piece, data["strategy"], cap)
     return Response(
         PlanOut(
             {
-                "model": str(found.model),
-                "version": found.version,
+                "model": str(version.model),
+                "version": version.version,
                 "bytes": size,
                 "workers": len(places),
                 "strategy": planned.strategy,

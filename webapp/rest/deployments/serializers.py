@@ -1,4 +1,4 @@
-"""Deployments and their rollouts as REST takes and tells them."""
+"""Deployments and their rollouts as REST takes and shows them."""
 
 from collections import Counter
 from typing import Any
@@ -23,77 +23,94 @@ from webapp.deployments.mapping import estimate_value, rollout_value
 from webapp.deployments.models import Deployment, Rollout
 from webapp.deployments.rollout import activity
 from webapp.deployments.values import RolloutWish
+from webapp.rest.enums import DeploymentState, RolloutState
 
 
 class RolloutIn(serializers.Serializer[Any]):
-    """How the nodes shall switch to the version. Without it they only get the bytes."""
+    """How the nodes switch to the version. Without it they only receive its files."""
 
-    activate = serializers.BooleanField(required=False, default=True, help_text="false: the bytes alone")
+    activate = serializers.BooleanField(required=False, default=True, help_text="false: only send the files.")
     canary = serializers.CharField(
-        max_length=20, required=False, default="", allow_blank=True, help_text="how many go first: 3 or 10%"
+        max_length=20,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="How many nodes switch first, such as 3 or 10%.",
     )
     hold_seconds = serializers.IntegerField(
         required=False, default=None, allow_null=True, min_value=0, max_value=LONGEST_HOLD_MS // 1000,
-        help_text="for how long the canaries are watched; null: until somebody promotes",
+        help_text="How long to watch the canaries before the rollout goes on; null: until it is promoted.",
     )  # fmt: skip
     health_check = serializers.CharField(
         max_length=100, required=False, default="", allow_blank=True,
-        help_text="command of the canaries' folder of hooks",
+        help_text="Command in the hooks folder of the canaries; they must pass it.",
     )  # fmt: skip
     check_every_seconds = serializers.IntegerField(
         required=False, default=DEFAULT_CHECK_SECONDS, min_value=0, max_value=LONGEST_HOLD_MS // 1000,
-        help_text="the check is repeated so often while the canaries are held; 0: at both ends of the hold alone",
+        help_text="Interval of the health check during the hold; 0: only at its start and its end.",
     )  # fmt: skip
     roll_back_after = serializers.IntegerField(
         required=False, default=0, min_value=0, max_value=MOST_FAILURES,
-        help_text="so many failed checks of a canary in a row take every node back at once; "
-        "0: the first one stops the rollout where it is",
+        help_text="Roll back all nodes after this many failed checks of a canary in a row; "
+        "0: stop the rollout at the first failure.",
     )  # fmt: skip
     hook = serializers.CharField(
-        max_length=100, required=False, default="", allow_blank=True, help_text="command after each switch"
+        max_length=100,
+        required=False,
+        default="",
+        allow_blank=True,
+        help_text="Command in the hooks folder of a node, run after its switch.",
     )
     wait_for_all = serializers.BooleanField(
-        required=False, default=False, help_text="nobody switches before every node holds the version"
+        required=False, default=False, help_text="Switch no node before all nodes hold the version."
     )
     command_seconds = serializers.IntegerField(
-        required=False, default=DEFAULT_COMMAND_SECONDS, min_value=1, max_value=LONGEST_COMMAND_SECONDS
+        required=False,
+        default=DEFAULT_COMMAND_SECONDS,
+        min_value=1,
+        max_value=LONGEST_COMMAND_SECONDS,
+        help_text="Time limit of hook and health check.",
     )
 
 
 class CheckOut(serializers.Serializer[Any]):
     node = serializers.CharField()
-    exit_code = serializers.IntegerField(allow_null=True, help_text="null: the node gave no answer in time")
+    exit_code = serializers.IntegerField(allow_null=True, help_text="null: the node did not answer in time.")
     output = serializers.CharField()
-    failures = serializers.IntegerField(help_text="in a row")
+    failures = serializers.IntegerField(help_text="Failed checks in a row.")
 
 
 class RolloutOut(serializers.Serializer[Any]):
-    state = serializers.CharField()
-    reason = serializers.CharField()
+    state = serializers.ChoiceField(choices=RolloutState)
+    reason = serializers.CharField(help_text="Why it failed or was rolled back.")
     replaced_by = serializers.IntegerField(
-        allow_null=True, help_text="a later version that was promoted since"
+        allow_null=True, help_text="Version that was activated later; null: none."
     )
     nodes = serializers.IntegerField()
-    nodes_active = serializers.IntegerField()
-    nodes_failed = serializers.IntegerField(help_text="their hook failed, their link went back")
-    nodes_going_back = serializers.IntegerField(help_text="told to, and have not yet")
-    nodes_away = serializers.IntegerField(help_text="lost, and will go back when they are heard again")
-    awaits_promotion = serializers.BooleanField(help_text="nothing is missing but somebody's word")
-    canaries = serializers.ListField(child=serializers.CharField(), help_text="hostnames")
+    nodes_active = serializers.IntegerField(help_text="Nodes that run the version.")
+    nodes_failed = serializers.IntegerField(
+        help_text="Nodes whose hook failed; they run the previous version."
+    )
+    nodes_going_back = serializers.IntegerField(help_text="Nodes that still switch back.")
+    nodes_away = serializers.IntegerField(help_text="Lost nodes; they switch back when they reconnect.")
+    awaits_promotion = serializers.BooleanField(
+        help_text="The canaries run the version and the rollout waits to be promoted."
+    )
+    canaries = serializers.ListField(child=serializers.CharField(), help_text="Hostnames.")
     hold_ends_ms = serializers.IntegerField(allow_null=True)
-    check_round = serializers.IntegerField(help_text="how often the canaries were asked")
+    check_round = serializers.IntegerField(help_text="How often the canaries were checked.")
     next_check_ms = serializers.IntegerField(allow_null=True)
-    checks = CheckOut(many=True, help_text="the newest of each canary")
+    checks = CheckOut(many=True, help_text="The newest check of each canary.")
 
 
 def rollout_wish(data: dict[str, Any] | None) -> RolloutWish | None:
     if data is None:
         return None
-    given = dict(data)
-    return RolloutWish(**given) if given.pop("activate") else None
+    fields = dict(data)
+    return RolloutWish(**fields) if fields.pop("activate") else None
 
 
-def rollout_told(row: Deployment) -> dict[str, Any] | None:
+def rollout_out(row: Deployment) -> dict[str, Any] | None:
     rollout = Rollout.objects.filter(deployment=row).first()
     if rollout is None:
         return None
@@ -138,48 +155,52 @@ class NewDeployment(serializers.Serializer[Any]):
         child=serializers.CharField(max_length=120),
         required=False,
         default=list,
-        help_text="nodes; none: every ready one",
+        help_text="Ids or hostnames; empty: all ready nodes.",
     )
     strategy = serializers.ChoiceField(
         choices=STRATEGIES, required=False, default="auto",
-        help_text="auto takes the mesh, unless another is predicted to be more than 10 % and 1 s quicker",
+        help_text="How the files travel between nodes. auto: mesh, unless another is over 10 % and 1 s faster.",
     )  # fmt: skip
     preheat = serializers.BooleanField(
-        required=False, default=False, help_text="fetch and verify, never activate, make room first"
+        required=False,
+        default=False,
+        help_text="Only fetch and verify; evicted first when a node needs disk space.",
     )
-    pin = serializers.BooleanField(required=False, default=False, help_text="never give it up for room")
+    pin = serializers.BooleanField(required=False, default=False, help_text="Never evict it from a node.")
     priority = serializers.IntegerField(
         required=False,
         min_value=1,
         max_value=100,
-        help_text="weight where deployments share a node's link; 10",
+        help_text="Weight among deployments that share a node's link; 10 by default.",
     )
     rate_cap = serializers.IntegerField(
         required=False,
         default=0,
         min_value=0,
-        help_text="bytes per second in, and out, at each node; 0: no cap",
+        help_text="Bytes per second in, and out, at each node; 0: no cap.",
     )
     rollout = RolloutIn(required=False, default=None, allow_null=True)
 
 
 class Change(serializers.Serializer[Any]):
-    """What is left out stays as it is."""
+    """A field that is left out stays as it is."""
 
-    pin = serializers.BooleanField(required=False, help_text="true: the nodes never give it up for room")
+    pin = serializers.BooleanField(required=False, help_text="true: never evict it from a node.")
     priority = serializers.IntegerField(required=False, min_value=1, max_value=100)
-    rate_cap = serializers.IntegerField(required=False, min_value=0, help_text="bytes per second; 0: no cap")
+    rate_cap = serializers.IntegerField(
+        required=False, min_value=0, help_text="Bytes per second in, and out, at each node; 0: no cap."
+    )
 
 
 class EstimateOut(serializers.Serializer[Any]):
     strategy = serializers.CharField()
     time_seconds = serializers.SerializerMethodField()
-    ratio = serializers.FloatField(help_text="of the least that any strategy could take")
-    store_copies = serializers.IntegerField()
-    cross_rack_copies = serializers.IntegerField()
-    most_sent_copies = serializers.IntegerField(help_text="by the busiest node")
+    ratio = serializers.FloatField(help_text="Slowdown against the theoretical minimum; 1 is the minimum.")
+    store_copies = serializers.IntegerField(help_text="Copies read from the store.")
+    cross_rack_copies = serializers.IntegerField(help_text="Copies sent between racks.")
+    most_sent_copies = serializers.IntegerField(help_text="Copies sent by the busiest node.")
     most_uplink_copies = serializers.IntegerField(
-        help_text="into or out of the busiest rack, those from the store too"
+        help_text="Copies over the uplink of the busiest rack one way, those from the store included."
     )
 
     def get_time_seconds(self, estimate: Any) -> float:
@@ -191,38 +212,37 @@ class DeploymentOut(serializers.Serializer[Deployment]):
     model = serializers.CharField(source="model_version.model.__str__")
     version = serializers.IntegerField(source="model_version.version")
     status = serializers.SerializerMethodField(
-        help_text="init, downloading, distributing, verifying, complete, failed, cancelled, "
-        "or evicted: it was complete, and no node has it any more"
+        help_text="evicted: it was complete, and no node has it any more."
     )
     estimated_time_seconds = serializers.SerializerMethodField()
-    progress = serializers.SerializerMethodField(help_text="0 to 1")
+    progress = serializers.SerializerMethodField(help_text="0 to 1.")
     workers = serializers.SerializerMethodField()
     workers_complete = serializers.SerializerMethodField()
     workers_failed = serializers.SerializerMethodField()
-    workers_evicted = serializers.SerializerMethodField(help_text="were complete, gave it up for room since")
-    strategy = serializers.CharField(help_text="that was taken")
+    workers_evicted = serializers.SerializerMethodField(
+        help_text="Workers that were complete and evicted it since."
+    )
+    strategy = serializers.CharField(help_text="Strategy in use.")
     strategies = serializers.SerializerMethodField(
-        help_text="what each strategy would have taken, as planned; the quickest first"
+        help_text="Predicted time of each strategy, fastest first."
     )
     preheat = serializers.BooleanField()
     pinned = serializers.BooleanField()
     priority = serializers.IntegerField()
-    rate_cap = serializers.IntegerField(help_text="bytes per second in, and out, at each node; 0: no cap")
-    rollout = serializers.SerializerMethodField(help_text="null: it only brings the bytes")
-    reason = serializers.SerializerMethodField(
-        help_text="why it failed or was cancelled, or its nodes gave it up"
-    )
+    rate_cap = serializers.IntegerField(help_text="Bytes per second in, and out, at each node; 0: no cap.")
+    rollout = serializers.SerializerMethodField(help_text="null: it only sends the files.")
+    reason = serializers.SerializerMethodField(help_text="Why it failed, was cancelled or evicted.")
     created_ms = serializers.IntegerField()
     started_ms = serializers.IntegerField(allow_null=True)
     finished_ms = serializers.IntegerField(allow_null=True)
 
     @extend_schema_field(RolloutOut(allow_null=True))
     def get_rollout(self, row: Deployment) -> dict[str, Any] | None:
-        return rollout_told(row)
+        return rollout_out(row)
 
     @extend_schema_field(EstimateOut(many=True))
     def get_strategies(self, row: Deployment) -> Any:
-        return EstimateOut([estimate_value(each) for each in row.estimates], many=True).data
+        return EstimateOut([estimate_value(estimate) for estimate in row.estimates], many=True).data
 
     def get_estimated_time_seconds(self, row: Deployment) -> float:
         return row.estimated_ms / 1000
@@ -232,6 +252,7 @@ class DeploymentOut(serializers.Serializer[Deployment]):
             row._progress = queries.progress_of(row)  # type: ignore[attr-defined]
         return row._progress  # type: ignore[attr-defined]
 
+    @extend_schema_field(serializers.ChoiceField(choices=DeploymentState))
     def get_status(self, row: Deployment) -> str:
         return queries.shown_state(row, self._progress(row))
 
@@ -239,8 +260,8 @@ class DeploymentOut(serializers.Serializer[Deployment]):
         return queries.reason(row, self._progress(row))
 
     def get_progress(self, row: Deployment) -> float:
-        told = self._progress(row)
-        return float(round(told.bytes_done / told.bytes_total, 4)) if told.bytes_total else 1.0
+        progress = self._progress(row)
+        return float(round(progress.bytes_done / progress.bytes_total, 4)) if progress.bytes_total else 1.0
 
     def get_workers(self, row: Deployment) -> int:
         return int(self._progress(row).workers)
@@ -256,9 +277,9 @@ class DeploymentOut(serializers.Serializer[Deployment]):
 
 
 class OneDeploymentOut(DeploymentOut):
-    bytes_done = serializers.SerializerMethodField(help_text="on all nodes together")
+    bytes_done = serializers.SerializerMethodField(help_text="Sum over all nodes.")
     bytes_total = serializers.SerializerMethodField()
-    rate = serializers.SerializerMethodField(help_text="bytes per second into all nodes together")
+    rate = serializers.SerializerMethodField(help_text="Bytes per second into all nodes together.")
 
     def get_bytes_done(self, row: Deployment) -> int:
         return int(self._progress(row).bytes_done)

@@ -1,0 +1,114 @@
+"""Who gets what of every REST method: one row each, in the letters of test_permissions."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.webapp.permission_rows import (
+    EVERYBODY,
+    LEADS,
+    MEMBERS,
+    OF_TEAM,
+    OPERATORS,
+    OWN_OR_LEAD,
+    SIGNED_IN,
+    WHILE_STOPPING,
+    Row,
+)
+from tests.webapp.world import job_mapping
+from webapp.base.identity import now_ms
+
+
+def api_row(
+    method: str, path: str, expected: str, address: str = "", body: dict[str, Any] | None = None
+) -> Row:
+    where = f"api/v1/{address}" if address else ""
+    return Row(method, f"api/v1/{path}", expected.replace("L", "A"), where, body or {})
+
+
+def api_cluster_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
+    yield row("get", "nodes", SIGNED_IN)
+    yield row("patch", "nodes/<str:node_id>", OPERATORS, "nodes/{node}", {"taints": ["lab"]})
+    drained = {"reason": "new memory", "seconds": 3600}
+    yield row("post", "nodes/<str:node_id>/drain", OPERATORS, "nodes/{node}/drain", drained)
+    yield row("post", "nodes/<str:node_id>/resume", OPERATORS, "nodes/{node}/resume")
+    yield row("post", "nodes/<str:node_id>/notice", OPERATORS, "nodes/{node}/notice", {"seconds": 120})
+    yield row("get", "maintenance-windows", SIGNED_IN)
+    booked = {"nodes": ["{node}"], "begin_ms": 0, "end_ms": now_ms() + 3_600_000}
+    yield row("post", "maintenance-windows", OPERATORS, body=booked)
+    window = "maintenance-windows/<int:window_id>"
+    yield row("delete", window, OPERATORS, "maintenance-windows/{window}")
+
+
+def api_team_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
+    yield row("get", "teams", SIGNED_IN)
+    yield row("get", "teams/<str:slug>", OF_TEAM, "teams/vision")
+    yield row("patch", "teams/<str:slug>", OPERATORS, "teams/vision", {"weight": 2})
+    members, quotas = "teams/<str:slug>/members", "teams/<str:slug>/quotas"
+    yield row("get", members, OF_TEAM, "teams/vision/members")
+    member = f"{members}/<str:username>"
+    yield row("put", member, LEADS, "teams/vision/members/carol", {"role": "viewer"})
+    yield row("delete", member, LEADS, "teams/vision/members/bob")
+    yield row("get", quotas, OF_TEAM, "teams/vision/quotas")
+    yield row("get", f"{quotas}/<str:gpu_type>", OF_TEAM, "teams/vision/quotas/cpu")
+    quota = {"guaranteed": 1, "maximum": 2, "version": 1}
+    yield row("put", f"{quotas}/<str:gpu_type>", LEADS, "teams/vision/quotas/cpu", quota)
+    yield row("get", "departments", SIGNED_IN)
+    yield row("post", "departments", OPERATORS, body={"slug": "product", "name": "Product"})
+    one = "departments/<str:slug>"
+    yield row("get", one, OF_TEAM, "departments/{department}")
+    yield row("patch", one, OPERATORS, "departments/{department}", {"weight": 2})
+    yield row("delete", one, "L F F F F F 409", "departments/{department}")  # vision is in it
+
+
+def api_rows() -> Iterator[Row]:
+    """The same letters as the pages have, but a stranger is asked who they are."""
+    row = api_row
+    yield row("get", "schema", EVERYBODY)
+    yield row("get", "me", SIGNED_IN)
+    yield from api_team_rows()
+    yield from api_cluster_rows()
+    yield row("get", "training-jobs", SIGNED_IN)
+    yield row("post", "training-jobs", MEMBERS, body=job_mapping())
+    yield row("post", "training-jobs/dry-run", MEMBERS, body=job_mapping())
+    yield row("get", "training-jobs/resolve", OF_TEAM, "training-jobs/resolve?job={job}")
+    yield row("get", "queue", SIGNED_IN)
+    yield row("get", "experiments", SIGNED_IN)
+    yield row("get", "experiments/compare", OF_TEAM, "experiments/compare?jobs={job}")
+    yield row("get", "datasets", SIGNED_IN)
+    job, one = "training-jobs/<str:job_id>", "training-jobs/{job}"
+    yield row("get", job, OF_TEAM, one)
+    yield row("patch", job, LEADS, one, body={"priority": 40})
+    yield row("post", f"{job}/cancel", OWN_OR_LEAD, f"{one}/cancel")
+    yield row("post", f"{job}/lost", WHILE_STOPPING, f"{one}/lost")
+    for part in ("logs", "events", "checkpoints", "metrics"):
+        yield row("get", f"{job}/{part}", OF_TEAM, f"{one}/{part}")
+    yield row("post", "uploads", MEMBERS, body={"kind": "code", "team": "vision"})
+    # An upload is nobody's but its owner's until it is complete.
+    file = "uploads/{upload}/files/train.py"
+    yield row("put", "uploads/<str:upload_id>/files/<path:path>", "L N N N Y N N", file)
+    yield row("post", "uploads/<str:upload_id>/complete", "L N N N Y N N", "uploads/{upload}/complete")
+    snapshot = {"team": "vision", "manifest": "{dataset_manifest}", "purpose": "training"}
+    yield row("post", "datasets/<str:name>/snapshots", MEMBERS, "datasets/stdlib/snapshots", snapshot)
+    yield row("get", "models", SIGNED_IN)
+    version = {"team": "vision", "manifest": "{model_manifest}"}
+    yield row("post", "models/<str:name>/versions", MEMBERS, "models/bytelm/versions", version)
+    yield row("get", "model-versions/<str:version_id>", OF_TEAM, "model-versions/{model_version}")
+    yield row("get", "deployments", SIGNED_IN)
+    begun = {"model_id": "vision/bytelm", "version": 1, "target_workers": ["{node}"]}
+    yield row("post", "deployments", MEMBERS, body=begun)
+    # Workers without the agent: nobody's token opens these, only a bootstrap token or a node's credential.
+    new = {"worker_id": "w-1", "hostname": "old-1", "rack": "rack-1", "available_storage": 10}
+    yield row("post", "workers/register", EVERYBODY.replace("Y", "A"), body=new)
+    said = {"worker_id": "w-1", "status": "idle", "chunks_received": []}
+    yield row("post", "workers/heartbeat", EVERYBODY.replace("Y", "A"), body=said)
+    asked = "deployments/plan?model_id=vision/{model}&version=1&target_workers={node}"
+    yield row("get", "deployments/plan", MEMBERS, asked)
+    yield row("post", "deployments/plan", MEMBERS, body=begun)
+    pinned = {"pin": True}
+    one, address = "deployments/<str:deployment_id>", "deployments/{deployment}"
+    yield row("patch", one, MEMBERS, address, pinned)
+    yield row("get", one, OF_TEAM, address)
+    yield row("delete", one, OWN_OR_LEAD, address)
+    yield row("post", f"{one}/retry", MEMBERS, f"{address}/retry")
+    for verb in ("promote", "rollback"):
+        yield row("post", f"{one}/{verb}", OWN_OR_LEAD, f"{address}/{verb}")

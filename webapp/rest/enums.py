@@ -1,0 +1,20 @@
+"""The sets of values that the OpenAPI document names; `ENUM_NAME_OVERRIDES` in the settings lists them."""
+
+from platform_core.cluster import health
+from platform_core.distribution.deployments import deployment
+from platform_core.distribution.rollouts import states as rollout_states
+from platform_core.jobs import states
+from webapp.accounts.models import Role
+from webapp.artifacts.services import UPLOAD_KINDS
+from webapp.deployments.delivery.planning import STRATEGIES
+
+JobState = list(states.JobState)
+NodeState = [*health.NodeState, "revoked"]
+ModelVersionState = ["registering", "ready", "failed"]
+DeploymentState = [*deployment.DeploymentState, deployment.WorkerState.EVICTED]
+RolloutState = list(rollout_states.RolloutState)
+WorkerState = ["idle", "receiving", "verifying", "complete", "failed"]
+DistributionStrategy = STRATEGIES
+DryRunOutcome = ["starts", "waits", "refused"]
+TeamRole = Role.choices
+UploadKind = UPLOAD_KINDS

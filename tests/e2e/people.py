@@ -112,12 +112,14 @@ def stayed(page: Page) -> bool:
     return bool(page.evaluate("window.unbroken === true"))
 
 
-def kpi(page: Page, label: str) -> Locator:
-    return (
-        page.locator(".kpi")
-        .filter(has=page.locator("dt", has_text=re.compile(f"^{label}$")))
-        .locator(".value")
-    )
+def headline(page: Page) -> Locator:
+    return page.locator("#job-head .answer strong")
+
+
+def figure(page: Page, label: str) -> Locator:
+    """A number beside the headline."""
+    of_label = page.locator("dt", has_text=re.compile(f"^{label}$"))
+    return page.locator(".figures > div").filter(has=of_label).locator("dd")
 
 
 def moves(*values: Locator) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from playwright.sync_api import APIResponse, Locator, Page, Route, expect
 
-from tests.e2e.people import People, kpi, moves, stay, stayed
+from tests.e2e.people import People, figure, headline, moves, stay, stayed
 from tests.e2e.site import Site, until
 
 # Steps that cost something: however slow the machine is, the page gets its turn between them.
@@ -67,9 +67,9 @@ def watch(page: Page) -> None:
     early = drawn(points)[1]
     late_values_take_no_newer_one_away(page, points)
     older = held_answer(page, points)
-    moves(kpi(page, "Step"), kpi(page, "Loss"))
+    moves(headline(page), figure(page, "Loss"))
     expect(state_of(page)).to_have_text("succeeded")
-    expect(kpi(page, "Step")).to_have_text(str(STEPS))
+    expect(figure(page, "Step")).to_have_text(re.compile(rf"^\s*{STEPS}\s"))
     lines_said_after_an_answer_are_read_when_it_comes(page, older)
     assert 0 < early < STEPS
     until("the whole curve", lambda: drawn(points) == [list(range(1, STEPS + 1)), STEPS])

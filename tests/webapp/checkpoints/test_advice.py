@@ -81,7 +81,7 @@ def told(api: Api, who: User, job: Job) -> dict[str, Any]:
 def test_before_the_first_save_nothing_is_advised(job: Job, browser: Browser, api: Api, owner: User) -> None:
     page = look(browser(owner), job)
     assert "No checkpoint yet" in page
-    assert "How often to save" not in page
+    assert "Checkpoint interval" not in page
     assert told(api, owner, job) is None
 
 
@@ -102,14 +102,13 @@ def test_its_habit_stands_beside_the_advice_for_its_gang_and_the_losses_of_its_n
     assert round(saving["gang_mtbf_ms"] / DAY_MS) == 20, "one of two"
     page = look(browser(owner), job)
     found = lines(page)
-    assert found["Now"][:2] == ["4 min", "20.0 %"]
-    assert found["Advised"][0] == "3 h 59 min"
+    assert found["Current"][:2] == ["4 min", "20.0 %"]
+    assert found["Recommended"][0] == "3 h 59 min"
     assert "A save every 3 h 59 min instead of every 4 min would give it back" in page
     assert (
-        "Reckoned from 4 saves of 1 min in the middle; 2 nodes; 1 min from a placement until it runs; "
-        in page
+        "Based on 4 saves (median 1 min), 2 nodes, a restart time of 1 min, "
+        "and 3 node failures of its GPU type in 120.0 node-days." in page
     )
-    assert "; 3 nodes of its type lost without being drained in 120.0 node-days." in page
 
 
 def test_with_nodes_that_are_new_and_whole_the_loss_is_not_made_up(
@@ -117,7 +116,7 @@ def test_with_nodes_that_are_new_and_whole_the_loss_is_not_made_up(
 ) -> None:
     Node.objects.update(joined_ms=now_ms() - DAY_MS)
     saves(job, every_ms=5 * MINUTE_MS, save_ms=MINUTE_MS)
-    assert lines(look(browser(owner), job)) == {"Now": ["4 min", "20.0 %", "not known", "not known"]}
+    assert lines(look(browser(owner), job)) == {"Current": ["4 min", "20.0 %", "unknown", "unknown"]}
     saving = told(api, owner, job)
     assert saving["advised"] is None
     assert saving["sentence"].startswith("No node of cpu was lost in 4.0 node-days: too short a time to tell")
@@ -128,7 +127,7 @@ def test_after_long_without_a_loss_only_what_is_too_often_is_told(
 ) -> None:
     saves(job, every_ms=5 * MINUTE_MS, save_ms=MINUTE_MS)
     page = look(browser(owner), job)
-    assert lines(page)["Advised"][0].startswith("not under ")
+    assert lines(page)["Recommended"][0].startswith("at least ")
     assert "more often than is worth it" in page
 
 

@@ -60,7 +60,7 @@ def test_a_preemption_without_a_checkpoint_says_what_is_lost(job: Job) -> None:
     [span] = story(job).spans
     assert (span.last_step, span.kept_step, span.lost_steps) == (1_488, None, 1_488)
     assert span.lost_gpu_ms == pytest.approx(10 * MINUTE_MS, abs=30_000)
-    told = presentation.answer(again(job), now_ms())["detail"]
+    told = presentation.answer(again(job), now_ms()).detail
     assert "It has no checkpoint: 1,488 steps (10 min of slot time) lost, it begins again at step 1." in told
 
 
@@ -70,7 +70,7 @@ def test_a_preemption_with_a_checkpoint_loses_what_came_after_it(job: Job) -> No
     preempt(job)
     assert story(job).lost_steps == 88
     assert story(job).lost_gpu_ms < MINUTE_MS
-    told = presentation.answer(again(job), now_ms())["detail"]
+    told = presentation.answer(again(job), now_ms()).detail
     assert "It resumes from the checkpoint of step 1,400; 88 steps" in told
 
 
@@ -87,7 +87,7 @@ def test_the_whole_time_is_told_with_all_attempts_and_waits(job: Job) -> None:
     assert [round(ms / MINUTE_MS) for ms in (told.whole_ms, told.ran_ms, told.waited_ms)] == [5, 3, 2]
     assert told.lost_gpu_ms > 0
     answer = presentation.answer(again(job), now_ms())
-    assert "with the earlier ones and all waiting it took 5 min, 2 min" in answer["detail"]
+    assert "all attempts and waits together took 5 min, 2 min of them pending." in answer.detail
 
 
 def test_an_attempt_that_told_no_step_has_lost_none(job: Job) -> None:

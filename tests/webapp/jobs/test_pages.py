@@ -24,7 +24,7 @@ def test_the_form_submits_a_job_and_shows_it(browser: Callable[[User], Client], 
     assert answer.headers["Location"] == f"/jobs/{job.id}/"
     page = browser(owner).get(f"/jobs/{job.id}/").content.decode()
     assert "from the form" in page
-    assert "Waiting to start" in page
+    assert "<strong>Pending</strong>" in page
 
 
 def test_the_form_says_all_problems_beside_their_fields(
@@ -185,8 +185,8 @@ def test_whom_a_job_waits_for_is_called_by_its_name_to_those_who_may_see_it(
 @pytest.mark.parametrize(
     ("checkpoint", "step", "headline", "words", "percent"),
     [
-        ("", 0, "Preempted, waits to start again", "1,488 steps lost, it begins again at step 1.", 0),
-        ("ckpt-1", 1200, "Preempted, waits to resume", "the checkpoint of step 1,200; 288 steps lost.", 40),
+        ("", 0, "Preempted, waiting to start again", "1,488 steps lost, it begins again at step 1.", 0),
+        ("ckpt-1", 1200, "Preempted, waiting to resume", "the checkpoint of step 1,200; 288 steps lost.", 40),
     ],
 )
 def test_a_preempted_job_says_what_is_lost_and_from_where_it_goes_on(
@@ -203,15 +203,15 @@ def test_a_preempted_job_says_what_is_lost_and_from_where_it_goes_on(
         latest_step=step,
     )
     page = browser(owner).get(f"/jobs/{job.id}/")
-    assert page.context["answer"]["headline"] == headline
-    assert words in page.context["answer"]["detail"]
+    assert page.context["answer"].headline == headline
+    assert words in page.context["answer"].detail
     assert page.context["job"]["percent"] == percent
 
 
 @pytest.mark.parametrize(
     ("checkpoint", "words"),
     [
-        ("", "it has no checkpoint, so a clone begins at step 1."),
+        ("", "It has no checkpoint, so a clone begins at step 1."),
         ("ckpt-1", "from the checkpoint of step 40."),
     ],
 )
@@ -231,8 +231,8 @@ def test_a_job_that_needed_two_attempts_tells_the_whole_time(
         state="succeeded", attempt=2, submitted_ms=0, started_ms=600_000, finished_ms=1_200_000
     )
     answer = browser(owner).get(f"/jobs/{job.id}/").context["answer"]
-    assert answer["headline"] == "Succeeded after 10 min"
-    assert answer["detail"] == "That was attempt 2; with the earlier ones and all waiting it took 20 min."
+    assert answer.headline == "Succeeded after 10 min"
+    assert answer.detail == "That was attempt 2; all attempts and waits together took 20 min."
 
 
 def test_what_a_form_answers_stays_true_when_the_job_has_ended(

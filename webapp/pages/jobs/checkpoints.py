@@ -28,40 +28,36 @@ def of_job(job: Job) -> dict[str, Any]:
     }
 
 
-def _saving(told: Review | None) -> dict[str, Any] | None:
-    if told is None:
+def _saving(review: Review | None) -> dict[str, Any] | None:
+    if review is None:
         return None
+    intervals = (("Current", review.now, False), ("Recommended", review.advised, review.floor))
     return {
-        "sentence": told.sentence,
-        "lines": [
-            _cost(label, cost, floor)
-            for label, cost, floor in (("Now", told.now, False), ("Advised", told.advised, told.floor))
-            if cost is not None
-        ],
-        "from": _from(told),
+        "sentence": review.sentence,
+        "lines": [_cost(label, cost, floor) for label, cost, floor in intervals if cost is not None],
+        "basis": _basis(review),
     }
 
 
-def _from(told: Review) -> str:
-    """What it was reckoned with."""
-    takes = (
-        "" if told.habit.save_ms is None else f" of {format_duration_ms(told.habit.save_ms)} in the middle"
+def _basis(review: Review) -> str:
+    """What the recommendation is computed from."""
+    median = "" if review.habit.save_ms is None else f" (median {format_duration_ms(review.habit.save_ms)})"
+    losses = review.losses
+    lost = f"{plural(losses.lost, 'node failure')} of its GPU type in {losses.watched}"
+    return (
+        f"{plural(review.habit.saves, 'save')}{median}, {plural(review.nodes, 'node')}, "
+        f"a restart time of {format_duration_ms(review.restart_ms)}, and {lost}"
     )
-    restart = f"{format_duration_ms(told.restart_ms)} from a placement until it runs"
-    lost = (
-        f"{plural(told.losses.lost, 'node')} of its type lost without being drained in {told.losses.watched}"
-    )
-    return f"{plural(told.habit.saves, 'save')}{takes}; {plural(told.nodes, 'node')}; {restart}; {lost}"
 
 
 def _cost(label: str, cost: Cost, floor: bool) -> dict[str, str]:
     every = format_duration_ms(cost.interval_ms)
     return {
         "label": label,
-        "every": f"not under {every}" if floor else every,
+        "every": f"at least {every}" if floor else every,
         "saving": percent(cost.saving),
-        "lost": "not known" if cost.lost is None else percent(cost.lost),
-        "total": "not known" if cost.lost is None else percent(cost.total),
+        "lost": "unknown" if cost.lost is None else percent(cost.lost),
+        "total": "unknown" if cost.lost is None else percent(cost.total),
     }
 
 

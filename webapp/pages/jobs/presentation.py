@@ -1,5 +1,6 @@
 """A job in words and numbers, as its page and the list show it: the answer first."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -37,41 +38,44 @@ def percent(job: Job) -> int | None:
     return min(100, 100 * step // job.total_steps)
 
 
-def answer(job: Job, now_ms: int) -> dict[str, str]:
-    """The one thing a reader wants to know: why it waits, how it goes, how it ended."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a reader wants to know first: why it waits, how far it is, or how it ended."""
+
+    tone: str
+    headline: str
+    detail: str = ""
+
+
+def answer(job: Job, now_ms: int) -> Answer:
     if job.state in WAITING:
-        place = f"Number {job.queue_position} in the queue. " if job.queue_position else ""
-        why = _sentence(job.wait_sentence or "The scheduler looks at it within seconds")
-        preempted = job.state == "preempted"
-        told = (
-            f" {_sentence(f'It was stopped: {job.reason}' if preempted else job.reason)}"
-            if job.reason
-            else ""
-        )
-        headline = "Waiting to start"
-        if preempted:
-            headline = f"Preempted, waits to {'resume' if job.latest_checkpoint else 'start again'}"
-        return {"tone": "wait", "headline": headline, "detail": f"{place}{why}{told}{_goes_on(job, now_ms)}"}
+        return _waiting(job, now_ms)
     if job.state in TERMINAL:
         return _ended(job)
     if job.stop != "none":
-        return {
-            "tone": "wait",
-            "headline": "Stopping",
-            "detail": f"Its processes have {format_duration_ms(job.stop_grace_ms)} to save and leave.",
-        }
+        grace = format_duration_ms(job.stop_grace_ms)
+        return Answer("wait", "Stopping", f"Its processes have {grace} to save a checkpoint and exit.")
     if job.state == "scheduled":
-        return {"tone": "run", "headline": "It has its slots", "detail": "Its nodes have been told to begin."}
+        return Answer("run", "Scheduled", "Its nodes have been told to start it.")
     if job.state == "initializing":
-        return {
-            "tone": "run",
-            "headline": "Starting",
-            "detail": "The nodes fetch code and data and start the processes.",
-        }
-    return _going(job)
+        return Answer("run", "Starting", "The nodes fetch code and data and start the processes.")
+    return _running(job)
 
 
-def _goes_on(job: Job, now_ms: int) -> str:
+def _waiting(job: Job, now_ms: int) -> Answer:
+    position = f"Position {job.queue_position} in the queue. " if job.queue_position else ""
+    why = _sentence(job.wait_sentence or "The scheduler decides within seconds")
+    preempted = job.state == "preempted"
+    headline = "Pending"
+    if preempted:
+        headline = f"Preempted, waiting to {'resume' if job.latest_checkpoint else 'start again'}"
+    cause = ""
+    if job.reason:
+        cause = f" {_sentence(f'Stopped because {job.reason}' if preempted else job.reason)}"
+    return Answer("wait", headline, f"{position}{why}{cause}{_lost_work(job, now_ms)}")
+
+
+def _lost_work(job: Job, now_ms: int) -> str:
     """From where the next attempt begins, and how many steps are lost; "" before the first step."""
     if not job.step:
         return ""
@@ -83,30 +87,26 @@ def _goes_on(job: Job, now_ms: int) -> str:
     return f" It resumes from the checkpoint of step {job.latest_step:,}; {lost} lost."
 
 
-def _going(job: Job) -> dict[str, str]:
+def _running(job: Job) -> Answer:
     at = f"Step {job.step:,}" if job.step is not None else "Running; the script has not reported a step yet"
     of = f" of {job.total_steps:,}" if job.step is not None and job.total_steps else ""
     left = remaining_ms(job)
-    detail = f"About {format_duration_ms(left)} to go at this pace." if left else ""
+    detail = f"About {format_duration_ms(left)} left at this pace." if left else ""
     if job.state == "checkpointing":
-        detail = f"A checkpoint is being written. {detail}".strip()
-    return {"tone": "run", "headline": f"{at}{of}", "detail": detail}
+        detail = f"Writing a checkpoint. {detail}".strip()
+    return Answer("run", f"{at}{of}", detail)
 
 
-def _ended(job: Job) -> dict[str, str]:
+def _ended(job: Job) -> Answer:
     took = ""
     if job.started_ms and job.finished_ms:
         took = f" after {format_duration_ms(job.finished_ms - job.started_ms)}"
     if job.state == "succeeded":
-        return {"tone": "ok", "headline": f"Succeeded{took}", "detail": _attempts(job)}
+        return Answer("ok", f"Succeeded{took}", _attempts(job))
     if job.state == "cancelled":
-        return {
-            "tone": "off",
-            "headline": f"Cancelled{took}",
-            "detail": "Its metrics, log and checkpoints stay.",
-        }
-    remedy = " The log has the last lines of each rank; clone and edit it to try again."
-    return {"tone": "bad", "headline": f"Failed{took}", "detail": f"{_sentence(job.reason)}{remedy}"}
+        return Answer("off", f"Cancelled{took}", "Its metrics, log and checkpoints are kept.")
+    remedy = " The log has the last lines of each rank; clone and edit the job to try again."
+    return Answer("bad", f"Failed{took}", f"{_sentence(job.reason)}{remedy}")
 
 
 def _sentence(clause: str) -> str:
@@ -118,40 +118,54 @@ def _attempts(job: Job) -> str:
     if job.attempt < 2 or job.finished_ms is None:
         return ""
     total = format_duration_ms(job.finished_ms - job.submitted_ms)
-    told = history.of(job, job.finished_ms)
-    waited = f", {format_duration_ms(told.waited_ms)} of it waiting" if told.spans else ""
-    return f"That was attempt {job.attempt}; with the earlier ones and all waiting it took {total}{waited}."
+    past = history.of(job, job.finished_ms)
+    waited = f", {format_duration_ms(past.waited_ms)} of them pending" if past.spans else ""
+    return f"That was attempt {job.attempt}; all attempts and waits together took {total}{waited}."
 
 
-def kpis(job: Job, now_ms: int, checkpoint_ms: int | None) -> list[dict[str, Any]]:
-    """Step, loss, learning rate, utilisation, elapsed, remaining, last checkpoint, cost."""
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number beside the headline: a value, or a moment that the page shows as "12 s ago" or counts up from."""
+
+    label: str
+    value: str = ""
+    note: str = ""
+    at_ms: int | None = None
+    since_ms: int | None = None
+
+
+def figures(job: Job, now_ms: int, checkpoint_ms: int | None) -> tuple[Figure, ...]:
+    """Those that are known, of progress, loss, utilisation, time, checkpoint and cost."""
     if job.state in WAITING and job.attempt == 0:
-        return []
-    left = remaining_ms(job) if job.state in ACTIVE else None
-    cost = quotas.cost_of_job(job.id, now_ms)
-    spent = cost.micro_dollars if cost else 0
+        return ()
     running = job.started_ms is not None and job.finished_ms is None and job.state in ACTIVE
-    elapsed: dict[str, Any] = {"label": "Elapsed", "note": f"limit {job.spec['max_runtime_hours']} h"}
-    elapsed |= {"since_ms": job.started_ms} if running else {"value": _duration(elapsed_ms(job, now_ms))}
-    saved: dict[str, Any] = {
-        "label": "Last checkpoint",
-        "note": f"step {job.latest_step:,}" if job.latest_checkpoint else "none yet",
-    }
-    saved |= {"at_ms": checkpoint_ms} if checkpoint_ms else {"value": "–"}
-    return [
-        {
-            "label": "Step",
-            "value": _count(job.step),
-            "note": f"of {_count(job.total_steps)}" if job.total_steps else "",
-        },
-        {"label": "Loss", "value": _figure(job.loss), "note": ""},
-        {"label": "Learning rate", "value": _figure(job.learning_rate), "note": ""},
-        {"label": "Utilisation", "value": _percent(job.utilisation), "note": "of its slots"},
-        elapsed,
-        {"label": "Remaining", "value": _duration(left), "note": "at this pace" if left else ""},
-        saved,
-        {"label": "Cost", "value": format_micro_dollars(spent), "note": f"{job.num_gpus} × {job.gpu_type}"},
-    ]
+    limit = f"of {job.spec['max_runtime_hours']} h at most"
+    cost = quotas.cost_of_job(job.id, now_ms)
+    all_of_them = (
+        _step(job),
+        Figure("Loss", _figure(job.loss)),
+        Figure("Learning rate", _figure(job.learning_rate)),
+        Figure("Utilisation", _percent(job.utilisation), f"of its {_slots(job)}"),
+        Figure("Running for", since_ms=job.started_ms, note=limit) if running else None,
+        Figure("Last checkpoint", at_ms=checkpoint_ms, note=f"at step {job.latest_step:,}")
+        if checkpoint_ms
+        else None,
+        Figure("Cost", format_micro_dollars(cost.micro_dollars if cost else 0)),
+    )
+    return tuple(
+        figure for figure in all_of_them if figure and (figure.value or figure.at_ms or figure.since_ms)
+    )
+
+
+def _step(job: Job) -> Figure | None:
+    """A running job has its step in the headline."""
+    if job.step is None or job.state not in TERMINAL:
+        return None
+    return Figure("Step", f"{job.step:,}", f"of {job.total_steps:,}" if job.total_steps else "")
+
+
+def _slots(job: Job) -> str:
+    return "slots" if job.gpu_type == "cpu" else "GPUs"
 
 
 def members(attempt: Attempt | None) -> list[dict[str, Any]]:
@@ -171,33 +185,54 @@ def members(attempt: Attempt | None) -> list[dict[str, Any]]:
     ]
 
 
-def made_of(job: Job, lineage: dict[str, Any]) -> list[tuple[str, Any, bool]]:
-    """Lineage as (label, value, monospace): code, commit, data, seed, packages, hardware."""
+@dataclass(frozen=True, slots=True)
+class LineageEntry:
+    label: str
+    value: str
+    monospace: bool = False
+    id: str = ""  # of what the value names
+
+
+def lineage_entries(job: Job, lineage: dict[str, Any], names: dict[str, str]) -> tuple[LineageEntry, ...]:
+    """What the run was made of; ids are shown as the names that people gave, where these are known."""
     # Rows of an older platform have what scripts and clients sent, unchecked.
     packages = lineage.get("reported_packages")
     packages = packages if isinstance(packages, dict) else {}
-    rows = [
-        ("Code", lineage.get("code") or "on the nodes", True),
-        ("Commit", lineage.get("git_commit"), True),
-        ("Branch", lineage.get("git_branch"), True),
-        ("Uncommitted changes", _diff(lineage.get("git_diff")), False),
-        ("Submitted from", lineage.get("submitted_from"), True),
-        ("Data", lineage.get("dataset"), True),
-        ("Purpose", lineage.get("purpose"), False),
-        ("Strategy", job.spec["strategy"], False),
-        ("Seed", lineage.get("reported_seed", lineage.get("seed")), True),
-        ("Command", " ".join(job.spec["command"]), True),
-        ("Resumed from", lineage.get("resume_from"), True),
-        ("Hardware", lineage.get("reported_hardware") or lineage.get("hardware"), False),
-        ("Packages", ", ".join(sorted(f"{name} {version}" for name, version in packages.items())), True),
-        ("Image", job.spec["container_image"], True),
-    ]
-    return [(label, str(value), monospace) for label, value, monospace in rows if value not in (None, "")]
+    entries = (
+        _named("Code", lineage.get("code"), names) or LineageEntry("Code", "on the nodes"),
+        LineageEntry("Commit", _text(lineage.get("git_commit")), True),
+        LineageEntry("Branch", _text(lineage.get("git_branch")), True),
+        LineageEntry("Uncommitted changes", _diff(lineage.get("git_diff"))),
+        LineageEntry("Submitted from", _text(lineage.get("submitted_from")), True),
+        _named("Dataset", lineage.get("dataset"), names),
+        LineageEntry("Purpose", _text(lineage.get("purpose"))),
+        LineageEntry("Strategy", job.spec["strategy"]),
+        LineageEntry("Seed", _text(lineage.get("reported_seed", lineage.get("seed"))), True),
+        LineageEntry("Command", " ".join(job.spec["command"]), True),
+        _named("Resumed from", lineage.get("resume_from"), names),
+        LineageEntry("Hardware", _text(lineage.get("reported_hardware") or lineage.get("hardware"))),
+        LineageEntry("Packages", ", ".join(sorted(f"{name} {packages[name]}" for name in packages)), True),
+        LineageEntry("Image", job.spec["container_image"], True),
+    )
+    return tuple(entry for entry in entries if entry is not None and entry.value)
 
 
-def _diff(diff: object) -> str | None:
-    told = diff if isinstance(diff, str) else ""
-    return f"{plural(len(told.splitlines()), 'line')}, under Spec and lineage" if told else None
+def _named(label: str, identifier: object, names: dict[str, str]) -> LineageEntry | None:
+    if not identifier:
+        return None
+    known = names.get(str(identifier))
+    return LineageEntry(
+        label, known or str(identifier), monospace=known is None, id=str(identifier) if known else ""
+    )
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _diff(diff: object) -> str:
+    text = diff if isinstance(diff, str) else ""
+    return f"{plural(len(text.splitlines()), 'line')}, under Spec and lineage" if text else ""
 
 
 def spec_rows(job: Job) -> list[tuple[str, str]]:
@@ -225,17 +260,9 @@ def cost_per_hour(gpu_type: str, gpus: int) -> int:
     return cost_micro_dollars(3_600_000, gpus, quotas.price(gpu_type))
 
 
-def _count(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
-
-
 def _figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
+    return "" if value is None else f"{value:.4g}"
 
 
 def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.0f} %"
-
-
-def _duration(ms: int | None) -> str:
-    return "–" if ms is None else format_duration_ms(ms)
+    return "" if value is None else f"{100 * value:.0f} %"

@@ -1,14 +1,14 @@
 from django.urls import path
 
+from webapp.pages.jobs import detail, views
 from webapp.pages.jobs import submit as submitting
-from webapp.pages.jobs import views
 
 app_name = "jobs"
 urlpatterns = [
     path("jobs/", views.job_list, name="list"),
     path("jobs/submit/", submitting.submit, name="submit"),
     path("jobs/check/", submitting.check, name="check"),
-    path("jobs/<str:job_id>/", views.detail, name="detail"),
+    path("jobs/<str:job_id>/", detail.detail, name="detail"),
     path("jobs/<str:job_id>/cancel/", views.cancel, name="cancel"),
     path("jobs/<str:job_id>/lost/", views.lost, name="lost"),
     path("jobs/<str:job_id>/log/", views.log_lines, name="log"),

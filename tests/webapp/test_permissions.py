@@ -53,6 +53,7 @@ def pages() -> Iterator[Row]:
     yield Row("get", "admin/login/", OPERATORS)
     yield Row("get", "admin/password_change/", EVERYBODY)
     yield from accounts_rows()
+    yield from admin_rows()
     yield from cluster_rows()
     yield from job_rows()
     yield Row("get", "experiments/", SIGNED_IN)
@@ -85,6 +86,9 @@ def pages() -> Iterator[Row]:
 def accounts_rows() -> Iterator[Row]:
     yield Row("get", "login/", EVERYBODY)
     yield Row("post", "login/", "U Y Y Y Y Y Y", body={"username": "alice", "password": "guess"})
+    link = "set-password/<str:uid>/<str:token>/"
+    yield Row("get", link, EVERYBODY.replace("Y", "N"), "set-password/MQ/invented/")
+    yield Row("post", link, EVERYBODY.replace("Y", "N"), "set-password/MQ/invented/")
     yield Row("post", "logout/", EVERYBODY.replace("Y", "L"))
     yield Row("get", "settings/", SIGNED_IN)
     yield Row("post", "settings/profile/", SIGNED_IN, body={"first_name": "A"})
@@ -108,6 +112,27 @@ def accounts_rows() -> Iterator[Row]:
     yield Row("post", team + "secrets/", LEADS, "teams/vision/secrets/", {"name": "KEY", "value": "abcdef"})
     delete = "teams/vision/secrets/{secret}/delete/"
     yield Row("post", team + "secrets/<str:name>/delete/", LEADS, delete)
+
+
+def admin_rows() -> Iterator[Row]:
+    for page in ("users", "teams", "departments", "prices", "quotas"):
+        yield Row("get", f"manage/{page}/", OPERATORS)
+    yield Row("post", "manage/users/invite/", OPERATORS, body={"username": "dave"})
+    for verb in ("reset-password", "deactivate", "reactivate", "admin"):
+        yield Row("post", f"manage/users/<str:username>/{verb}/", OPERATORS, f"manage/users/bob/{verb}/")
+    team = {"slug": "robots", "name": "Robots", "weight": 1}
+    yield Row("post", "manage/teams/create/", OPERATORS, body=team)
+    yield Row("post", "manage/teams/<slug:slug>/change/", OPERATORS, "manage/teams/vision/change/", team)
+    busy = "L F F F F F 409"  # alice's job has not ended
+    yield Row("post", "manage/teams/<slug:slug>/archive/", busy, "manage/teams/vision/archive/")
+    yield Row("post", "manage/teams/<slug:slug>/restore/", OPERATORS, "manage/teams/vision/restore/")
+    department = "manage/departments/<slug:slug>"
+    made = {"slug": "product", "name": "Product", "weight": 1}
+    yield Row("post", "manage/departments/create/", OPERATORS, body=made)
+    yield Row("post", f"{department}/change/", OPERATORS, "manage/departments/{department}/change/", made)
+    full = "L F F F F F 409"  # vision is in it
+    yield Row("post", f"{department}/delete/", full, "manage/departments/{department}/delete/")
+    yield Row("post", "manage/prices/set/", OPERATORS, body={"gpu_type": "cpu", "dollars": "0.5"})
 
 
 def cluster_rows() -> Iterator[Row]:

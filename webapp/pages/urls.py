@@ -7,6 +7,7 @@ SUBJECTS = (
     "report",
     "accounts",
     "teams",
+    "admin_pages",
     "nodes",
     "jobs",
     "queue",

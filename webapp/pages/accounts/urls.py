@@ -5,6 +5,7 @@ from webapp.pages.accounts import views
 app_name = "accounts"
 urlpatterns = [
     path("login/", views.login, name="login"),
+    path("set-password/<str:uid>/<str:token>/", views.set_password, name="set_password"),
     path("logout/", views.logout, name="logout"),
     path("settings/", views.settings, name="settings"),
     path("settings/profile/", views.profile, name="profile"),

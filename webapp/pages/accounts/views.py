@@ -1,6 +1,7 @@
 """Signing in and out, the settings of a person, and the forms of the team page."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings as platform
@@ -9,7 +10,7 @@ from django.contrib.auth import login as begin_session
 from django.contrib.auth import logout as end_session
 from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.forms import PasswordChangeForm
+from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -18,9 +19,10 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from platform_core.errors import TrainmasterError
-from webapp.accounts import origin, permissions, queries, services, tokens
+from webapp.accounts import origin, permissions, queries, services, tokens, users
 from webapp.accounts.models import Role, Scope
 from webapp.base.identity import now_ms
+from webapp.pages import fragments
 from webapp.pages.accounts.forms import (
     LoginForm,
     MailForm,
@@ -33,6 +35,12 @@ from webapp.pages.accounts.forms import (
 )
 from webapp.pages.teams import detail as team_page
 from webapp.sockets import services as sockets
+
+
+@dataclass(frozen=True, slots=True)
+class SetPasswordPage:
+    username: str = ""  # "": the link is not valid
+    problems: Mapping[str, str] = field(default_factory=dict)
 
 
 @never_cache
@@ -73,6 +81,24 @@ def admin_login(request: HttpRequest) -> HttpResponse:
     """The operators' admin has no login of its own: there is one place to guess, and it counts."""
     permissions.require(queries.actor_of(request), "platform.manage")
     return redirect(_safe_next(request) or "admin:index")
+
+
+@never_cache
+@sensitive_post_parameters()
+@require_http_methods(["GET", "HEAD", "POST"])
+def set_password(request: HttpRequest, uid: str, token: str) -> HttpResponse:
+    """The page behind the link that a platform admin hands out."""
+    user = users.invited(uid, token)
+    if user is None:
+        return fragments.render(request, "accounts/set_password.html", SetPasswordPage(), status=404)
+    form = SetPasswordForm(user, request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        users.accept(uid, token, form.cleaned_data["new_password1"])
+        end_session(request)
+        messages.success(request, "Password set. Sign in with it.")
+        return redirect("accounts:login")
+    page = SetPasswordPage(user.username, problems(form))
+    return fragments.render(request, "accounts/set_password.html", page, status=422 if form.errors else 200)
 
 
 @require_POST

@@ -13,10 +13,10 @@ BIN := .venv/bin
 READY := .venv/.installed-from-lock
 CODE := platform_core agent sdk webapp tests tools benchmarks examples
 
-.PHONY: help demo run test check format docs lock proto wheel browser clean
+.PHONY: help demo run test check format docs lock proto wheel release-snapshot browser clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(READY)  ## the whole product at work on this machine; ONCE=1 stops after the journey
 	@$(BIN)/trainmaster demo $(if $(ONCE),--once)
@@ -49,6 +49,9 @@ proto: $(READY)  ## regenerates proto/trainmaster_wire from its .proto files
 
 wheel: $(READY)  ## the package as one file in dist/, to install elsewhere
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+
+release-snapshot: $(READY)  ## records migrations and a database of the version that is being released
+	@$(BIN)/python -m tools.release_snapshot
 
 clean:  ## removes what make and the platform made: .venv, var, caches
 	@for file in var/up.pid var/demo/up.pid; do \

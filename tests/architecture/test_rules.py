@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.rules import borders, environment, naming, purity, sizes
+from tests.architecture.rules import borders, environment, naming, purity, releases, sizes
 from tests.architecture.rules.sources import ROOT
 
 Rule = Callable[[Path], Iterator[str]]
@@ -19,6 +19,7 @@ RULES = [
     borders.crossings,
     borders.hidden,
     borders.cycles,
+    releases.violations,
 ]
 
 
@@ -30,6 +31,7 @@ def test_the_house_keeps_its_rules(rule: Rule) -> None:
     assert not found, "\n" + "\n".join(found)
 
 
+RECORDED = '{"version": "0.1.0", "migrations": {"webapp/jobs/migrations/0001_initial.py": "00"}}'
 LONG_FUNCTION = "def f():\n" + "    x = 1\n" * 60
 CORE_FUNCTION = "def f():\n" + "    x = 1\n" * 45
 
@@ -150,6 +152,18 @@ PLANTED: list[tuple[str, Rule, dict[str, str], str]] = [
         borders.hidden,
         {"webapp/jobs/a.py": "def f():\n    from webapp.accounts import services"},
         "inside f()",
+    ),
+    (
+        "migration of a release changed",
+        releases.violations,
+        {"webapp/jobs/migrations/0001_initial.py": "changed", releases.RECORD: RECORDED},
+        "0001_initial.py is part of release 0.1.0 and was changed",
+    ),
+    (
+        "migration of a release removed",
+        releases.violations,
+        {releases.RECORD: RECORDED},
+        "0001_initial.py is part of release 0.1.0 and is gone",
     ),
     (
         "ring",

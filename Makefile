@@ -47,8 +47,10 @@ lock: $(READY)  ## resolves new dependencies into requirements.lock; UPGRADE=1 f
 proto: $(READY)  ## regenerates proto/trainmaster_wire from its .proto files
 	@$(BIN)/python -m tools.proto
 
-wheel: $(READY)  ## the package as one file in dist/, to install elsewhere
+wheel: $(READY)  ## the package as one file in dist/, to install elsewhere, and its source as another
+	@$(BIN)/python -c 'from setuptools import build_meta; build_meta.build_sdist("dist")' >/dev/null
 	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps --wheel-dir dist .
+	@rm -rf build trainmaster.egg-info
 
 release-snapshot: $(READY)  ## records migrations and a database of the version that is being released
 	@$(BIN)/python -m tools.release_snapshot

@@ -17,8 +17,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from platform_core.jobs.spec import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT
 from platform_core.scheduling.policy import PRODUCTION
-
-BASE_DIR = Path(__file__).resolve().parent.parent.parent
+from webapp import ROOT
 
 
 def text(name: str, default: str | None = None) -> str:
@@ -107,7 +106,7 @@ TRUSTED_PROXIES = networks(
 )  # whose X-Forwarded-For is believed
 DATABASES = {"default": database(secret("DATABASE_URL"))}
 REDIS_URL = secret("REDIS_URL")
-STORE_URL = text("TRAINMASTER_STORE_URL", f"file://{BASE_DIR / 'var' / 'store'}")
+STORE_URL = text("TRAINMASTER_STORE_URL", f"file://{ROOT / 'var' / 'store'}")
 
 # The gateway of the agents
 GATEWAY_LISTEN = text("TRAINMASTER_GATEWAY_LISTEN", "127.0.0.1:7600")
@@ -212,7 +211,7 @@ ASGI_APPLICATION = "webapp.config.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [ROOT / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -354,7 +353,7 @@ STORAGES = {
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [ROOT / "static"]
 STATICFILES_FINDERS = [
     "django.contrib.staticfiles.finders.FileSystemFinder",
     "django.contrib.staticfiles.finders.AppDirectoriesFinder",

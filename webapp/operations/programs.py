@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]  # the programs run here: manage.py and examples lie in it
+from webapp import ROOT as ROOT  # the programs run here
 
 WEB = (
     "uvicorn",

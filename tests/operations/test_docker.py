@@ -67,8 +67,8 @@ def test_the_image_collects_its_assets_as_up_does() -> None:
         programs.AGENT,
     ],
 )
-def test_the_operations_page_gives_the_commands_of_up(command: tuple[str, ...]) -> None:
-    assert f"`{shlex.join(command)}`" in (ROOT / "docs" / "how-to" / "operate.md").read_text()
+def test_the_installation_page_gives_the_commands_of_up(command: tuple[str, ...]) -> None:
+    assert f"`{shlex.join(command)}`" in (ROOT / "docs" / "how-to" / "install.md").read_text()
 
 
 def test_every_variable_in_compose_is_a_setting() -> None:

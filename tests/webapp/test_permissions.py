@@ -99,7 +99,8 @@ def accounts_rows() -> Iterator[Row]:
     revoke = "settings/tokens/{token}/revoke/"
     yield Row("post", "settings/tokens/<int:token_id>/revoke/", "L N N N Y N Y", revoke)
     team = "teams/<slug:slug>/"
-    yield Row("get", team, OF_TEAM, "teams/vision/")
+    for section in ("", "share/", "members/", "costs/", "secrets/"):
+        yield Row("get", team + section, OF_TEAM, f"teams/vision/{section}")
     yield Row("get", team + "use.json", OF_TEAM, "teams/vision/use.json")
     quota = {"gpu_type": "cpu", "guaranteed": 1, "maximum": 2, "version": 1}
     yield Row("post", team + "quota/", LEADS, "teams/vision/quota/", quota)

@@ -224,10 +224,10 @@ def guarantees() -> dict[tuple[str, str], int]:
     return {(team, gpu_type): guaranteed for team, gpu_type, guaranteed in rows}
 
 
-def costs_by_job(team: str, from_ms: int, to_ms: int, limit: int = 20) -> tuple[JobCost, ...]:
-    """The dearest jobs of the period."""
+def costs_by_job(team: str, from_ms: int, to_ms: int) -> tuple[JobCost, ...]:
+    """Every job of the period, the dearest first."""
     rows = _overlapping(LedgerEntry.objects.filter(team=team), from_ms, to_ms)
-    return _job_costs(rows, from_ms, to_ms)[:limit]
+    return _job_costs(rows, from_ms, to_ms)
 
 
 def cost_of_job(job_id: str, now_ms: int) -> JobCost | None:

@@ -196,7 +196,7 @@ def test_the_teams_page_tells_its_department_and_its_weight(
 ) -> None:
     services.change_team(SYSTEM, "nlp", weight=2)
     page = browser(cast.outsider).get("/teams/nlp/").content.decode()
-    assert "In Research › Language science, with weight 2 there." in page
+    assert "In Research › Language science, weight 2" in page
 
 
 @pytest.mark.parametrize(("weight", "told"), [(1, False), (3, True)])
@@ -205,4 +205,4 @@ def test_a_team_in_no_department_tells_a_weight_that_is_its_own(
 ) -> None:
     services.change_team(SYSTEM, "nlp", weight=weight)
     page = browser(cast.outsider).get("/teams/nlp/").content.decode()
-    assert ("In no department; its weight is 3." in page) == told
+    assert ("In no department, weight 3" in page) == told

@@ -4,13 +4,15 @@ import pytest
 from django.test import Client
 
 from platform_core.errors import TrainmasterError
+from platform_core.units import DAY_MS, HOUR_MS
 from tests.webapp.conftest import Cast
 from webapp.accounts.models import Team, User
 from webapp.accounts.permissions import SYSTEM, Actor
+from webapp.base.identity import now_ms
 from webapp.events.models import Event
 from webapp.pages.teams import quota as panel
-from webapp.quotas import services
-from webapp.quotas.models import Quota
+from webapp.quotas import queries, services
+from webapp.quotas.models import Price, Quota
 
 ActorOf = Callable[[User], Actor]
 Browser = Callable[[User], Client]
@@ -91,16 +93,73 @@ def test_the_page_says_what_is_held_left_and_borrowed(
 ) -> None:
     quota(vision, guaranteed=4, maximum=8)
     hold(vision, cast.owner, slots=6, job="job-big")
-    page = browser(cast.viewer).get("/teams/vision/").content.decode()
-    assert "6 of 8 cpu slots in use, 2 of them borrowed." in page
-    assert "job-big" in page
+    client = browser(cast.viewer)
+    page = client.get("/teams/vision/").content.decode()
+    assert "Vision uses all 4 guaranteed cpu slots and 2 borrowed" in page
+    assert '<td class="n">2</td>' in page  # headroom
+    assert "job-big" in client.get("/teams/vision/costs/").content.decode()
 
 
-def test_a_lowered_maximum_is_told_as_what_it_is(vision: Team, cast: Cast, quota: Give, hold: Hold) -> None:
+@pytest.mark.parametrize(
+    ("guaranteed", "held", "words"),
+    [
+        (8, 6, "Vision uses 6 of 8 guaranteed cpu slots"),
+        (8, 0, "Vision uses 0 of 8 guaranteed cpu slots"),
+        (4, 6, "Vision uses all 4 guaranteed cpu slots and 2 borrowed"),
+        (0, 3, "Vision uses 3 borrowed cpu slots"),
+        (0, 0, "Vision uses no cpu slots and is guaranteed none"),
+    ],
+)
+def test_one_headline_says_what_the_team_uses(
+    vision: Team, cast: Cast, quota: Give, hold: Hold, guaranteed: int, held: int, words: str
+) -> None:
+    quota(vision, guaranteed=guaranteed, maximum=8)
+    if held:
+        hold(vision, cast.owner, slots=held)
+    assert panel.headline("Vision", queries.quotas("vision")) == words
+
+
+def test_a_lowered_maximum_is_told_as_what_it_is(
+    vision: Team, cast: Cast, quota: Give, hold: Hold, browser: Browser
+) -> None:
     quota(vision, guaranteed=0, maximum=4)
     hold(vision, cast.owner, slots=6)
-    (limit,) = panel.of_team(SYSTEM, "vision")["limits"]()
-    assert limit["sentence"].startswith("6 of 4 cpu slots in use, 2 over its maximum")
+    page = browser(cast.viewer).get("/teams/vision/").content.decode()
+    assert "2 over the maximum since it was lowered" in page
+
+
+def test_the_chart_of_a_young_team_begins_with_its_first_use(
+    vision: Team, cast: Cast, quota: Give, hold: Hold
+) -> None:
+    now = 1_000 * DAY_MS
+    hold(vision, cast.owner, slots=2, at_ms=now - 2 * HOUR_MS, until_ms=now - HOUR_MS)
+    use = panel.fitted_use("vision", now)
+    assert use.period == "since the first use, 2 h ago"
+    (line,) = use.chart["series"]
+    assert now - 3 * HOUR_MS < line["x"][0] < now - 2 * HOUR_MS
+    hold(vision, cast.owner, slots=1, at_ms=now - 40 * DAY_MS, until_ms=now - 29 * DAY_MS)
+    assert panel.fitted_use("vision", now).period == "last 30 days"
+
+
+def test_a_team_that_never_ran_anything_has_an_empty_chart(vision: Team) -> None:
+    assert panel.fitted_use("vision", 1_000 * DAY_MS).chart["series"] == []
+
+
+def test_jobs_under_a_cent_are_one_row(
+    cast: Cast, vision: Team, quota: Give, hold: Hold, browser: Browser
+) -> None:
+    now = now_ms()
+    Price.objects.create(gpu_type="cpu", micro_dollars_per_hour=1_000_000)
+    hold(vision, cast.owner, at_ms=now - HOUR_MS, until_ms=now, job="job-dear")
+    for number in range(30):
+        hold(
+            vision, cast.owner, at_ms=now - HOUR_MS, until_ms=now - HOUR_MS + 1000, job=f"job-cheap-{number}"
+        )
+    page = browser(cast.viewer).get("/teams/vision/costs/").content.decode()
+    assert "job-dear" in page
+    assert "30 other jobs" in page
+    assert "each under $0.01" in page
+    assert "job-cheap" not in page
 
 
 def test_the_plot_has_steps_and_a_mark_for_each_changed_limit(

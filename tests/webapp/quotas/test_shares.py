@@ -90,9 +90,9 @@ def test_the_course_holds_from_row_to_row_and_has_gaps_where_the_platform_was_aw
             held=held, borrowed=max(0, held - 4), lent=0, usage_share=1.0,
         )  # fmt: skip
     past = sharing.history("vision", "cpu", NOW - 2 * HOUR_MS, NOW + 6 * HOUR_MS, 16)
-    told = dict(zip([(at - NOW) // (30 * MINUTE_MS) for at in past["at_ms"]], past["held"], strict=True))
-    assert next(iter(told)) == 0  # before that nothing was recorded
-    assert [told[half] for half in (0, 1, 2, 3, 4, 6, 11, 12)] == [2, 2, 5, 5, 5, None, None, 1]
+    held = dict(zip([(at - NOW) // (30 * MINUTE_MS) for at in past["at_ms"]], past["held"], strict=True))
+    assert next(iter(held)) == 0  # before that nothing was recorded
+    assert [held[half] for half in (0, 1, 2, 3, 4, 6, 11, 12)] == [2, 2, 5, 5, 5, None, None, 1]
     assert past["borrowed"][2] == 1
 
 
@@ -100,7 +100,7 @@ def test_a_member_sees_the_own_team_and_the_others_as_a_sum(
     shared: None, browser: Browser, member: User
 ) -> None:
     page = browser(member).get("/shares/").content.decode()
-    assert "vision holds 10: 4 of its own and 6 borrowed" in page
+    assert "vision uses all 4 guaranteed cpu slots and 6 borrowed" in page
     assert "1 other team" in page
     assert "nlp" not in page
     assert "10 of 16 cpu slots allocated" in page
@@ -108,8 +108,9 @@ def test_a_member_sees_the_own_team_and_the_others_as_a_sum(
 
 def test_an_admin_sees_every_team(shared: None, browser: Browser, admin: User) -> None:
     page = browser(admin).get("/shares/?team=nlp").content.decode()
-    assert "nlp holds 0 of its 8; others use 2 of the rest" in page
-    assert "other team" not in page
+    assert "nlp uses 0 of 8 guaranteed cpu slots" in page
+    assert "Other teams borrow 2 of the rest." in page
+    assert 'data-key="-others"' not in page
 
 
 def test_whoever_asks_for_a_team_that_is_not_theirs_gets_their_own(

@@ -167,11 +167,13 @@ def test_both_teams_find_the_receipt_and_its_sum_beside_their_costs(
 ) -> None:
     tick()
     Receipt.objects.update(for_team="nlp", lost_gpu_ms=3 * HOUR_MS)
-    mine = browser(owner).get("/teams/vision/").content.decode()
-    assert "10,800 GPU-seconds of work were lost because jobs of Vision were stopped, 0 because" in mine
+    mine = browser(owner).get("/teams/vision/costs/").content.decode()
+    assert "Vision lost 10,800 GPU-seconds of work to preemption; its own jobs caused the loss of 0." in mine
     assert f"/jobs/{background.id}/" in mine
-    theirs = browser(outsider).get("/teams/nlp/").content.decode()
-    assert "0 GPU-seconds of work were lost because jobs of Language were stopped, 10,800 because" in theirs
+    theirs = browser(outsider).get("/teams/nlp/costs/").content.decode()
+    assert (
+        "Language lost 0 GPU-seconds of work to preemption; its own jobs caused the loss of 10,800." in theirs
+    )
     assert background.id not in theirs
 
 

@@ -125,11 +125,8 @@ def test_the_team_finds_it_beside_its_costs_and_nobody_is_said_to_have_caused_it
 ) -> None:
     clusters.give_notice(actor_of(admin), cluster[0].id, 120)
     lost_gpu_ms = the_receipt().lost_gpu_ms
-    page = browser(owner).get("/teams/vision/").content.decode()
-    assert (
-        f"{round(lost_gpu_ms / 1000):,} GPU-seconds of work were lost because jobs of Vision were stopped"
-        in page
-    )
+    page = browser(owner).get("/teams/vision/costs/").content.decode()
+    assert f"Vision lost {round(lost_gpu_ms / 1000):,} GPU-seconds of work to preemption" in page
     assert "<td>node-0" in page
     assert f"by {admin.username}" in page
     assert "spot notice" in page

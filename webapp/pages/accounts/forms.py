@@ -1,9 +1,10 @@
-"""Forms of the account pages. What they cannot know (is the name taken, may I?) the services say."""
+"""Forms of accounts and teams. Whether a name is taken and who may do what, the services decide."""
 
 from typing import Any
 
 from django import forms
 
+from platform_core.errors import TrainmasterError
 from webapp.accounts.mailing import Kind
 from webapp.accounts.models import Role, Scope, User
 from webapp.accounts.tokens import MAX_DAYS
@@ -64,5 +65,20 @@ def problems(form: forms.BaseForm) -> dict[str, str]:
 def _sentence(form: forms.BaseForm, field: str, error: Any) -> str:
     text = str(error)
     if field in form.fields and text == "This field is required.":
-        return f"{form.fields[field].label or field.replace('_', ' ').capitalize()} is missing."
+        return f"{_label(form, field)} is missing."
     return text
+
+
+def values(form: forms.Form) -> dict[str, Any]:
+    """What was typed in, as values. Raises request_invalid with a sentence for every field that is wrong."""
+    if not form.is_valid():
+        sentences = (
+            sentence if sentence.endswith("is missing.") else f"{_label(form, field)}: {sentence}"
+            for field, sentence in problems(form).items()
+        )
+        raise TrainmasterError("request_invalid", " ".join(sentences))
+    return dict(form.cleaned_data)
+
+
+def _label(form: forms.BaseForm, field: str) -> str:
+    return str(form.fields[field].label or field.replace("_", " ").capitalize())

@@ -1,6 +1,7 @@
 from django.urls import path
 
 from webapp.pages.accounts import views
+from webapp.pages.teams import quota
 
 app_name = "accounts"
 urlpatterns = [
@@ -13,10 +14,5 @@ urlpatterns = [
     path("settings/password/", views.password, name="password"),
     path("settings/tokens/", views.token_create, name="token_create"),
     path("settings/tokens/<int:token_id>/revoke/", views.token_revoke, name="token_revoke"),
-    path("teams/<slug:slug>/", views.team, name="team"),
-    path("teams/<slug:slug>/members/", views.member_add, name="member_add"),
-    path("teams/<slug:slug>/members/<int:user_id>/role/", views.member_role, name="member_role"),
-    path("teams/<slug:slug>/members/<int:user_id>/remove/", views.member_remove, name="member_remove"),
-    path("teams/<slug:slug>/secrets/", views.secret_set, name="secret_set"),
-    path("teams/<slug:slug>/secrets/<str:name>/delete/", views.secret_delete, name="secret_delete"),
+    path("teams/<slug:slug>/", quota.quota, name="team"),
 ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from django.conf import settings as platform
 from django.contrib import messages
@@ -20,20 +19,16 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from platform_core.errors import TrainmasterError
 from webapp.accounts import origin, permissions, queries, services, tokens, users
-from webapp.accounts.models import Role, Scope
+from webapp.accounts.models import Scope
 from webapp.base.identity import now_ms
 from webapp.pages import fragments
 from webapp.pages.accounts.forms import (
     LoginForm,
     MailForm,
-    MemberForm,
     ProfileForm,
-    RoleForm,
-    SecretForm,
     TokenForm,
     problems,
 )
-from webapp.pages.teams import detail as team_page
 from webapp.sockets import services as sockets
 
 
@@ -221,72 +216,3 @@ def token_revoke(request: HttpRequest, token_id: int) -> HttpResponse:
     tokens.revoke_token(queries.actor_of(request), token_id)
     messages.success(request, "Token revoked.")
     return redirect("accounts:settings")
-
-
-@login_required
-@require_safe
-def team(request: HttpRequest, slug: str) -> HttpResponse:
-    return team_page.show(request, slug)
-
-
-@login_required
-@require_POST
-def member_add(request: HttpRequest, slug: str) -> HttpResponse:
-    def add() -> None:
-        form = _checked(MemberForm(request.POST))
-        services.set_role(queries.actor_of(request), slug, form["username"], Role(form["role"]))
-
-    return team_page.act(request, slug, add, f"{request.POST.get('username', '')} is in the team.")
-
-
-@login_required
-@require_POST
-def member_role(request: HttpRequest, slug: str, user_id: int) -> HttpResponse:
-    def change() -> None:
-        form = _checked(RoleForm(request.POST))
-        services.set_role(queries.actor_of(request), slug, _member(slug, user_id), Role(form["role"]))
-
-    return team_page.act(request, slug, change, "Role changed.")
-
-
-@login_required
-@require_POST
-def member_remove(request: HttpRequest, slug: str, user_id: int) -> HttpResponse:
-    def remove() -> None:
-        services.remove_member(queries.actor_of(request), slug, _member(slug, user_id))
-
-    return team_page.act(request, slug, remove, "Removed from the team.")
-
-
-@sensitive_post_parameters("value")
-@login_required
-@require_POST
-def secret_set(request: HttpRequest, slug: str) -> HttpResponse:
-    def keep() -> None:
-        form = _checked(SecretForm(request.POST))
-        services.set_secret(queries.actor_of(request), slug, form["name"], form["value"])
-
-    return team_page.act(request, slug, keep, f"Secret {request.POST.get('name', '')} is set.")
-
-
-@login_required
-@require_POST
-def secret_delete(request: HttpRequest, slug: str, name: str) -> HttpResponse:
-    def delete() -> None:
-        services.delete_secret(queries.actor_of(request), slug, name)
-
-    return team_page.act(request, slug, delete, f"Secret {name} is deleted.")
-
-
-def _checked(form: Any) -> dict[str, Any]:
-    if not form.is_valid():
-        raise TrainmasterError("request_invalid", " ".join(problems(form).values()))
-    return dict(form.cleaned_data)
-
-
-def _member(slug: str, user_id: int) -> str:
-    """The username of the person of that number. Whoever may change the team's members sees them all."""
-    for member in queries.members(slug):
-        if member.user_id == user_id:
-            return member.username
-    raise TrainmasterError("not_found", what=f"member of {slug} of that number")

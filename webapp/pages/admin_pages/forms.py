@@ -1,11 +1,6 @@
 """Forms of the administration pages. What the numbers mean together the services say."""
 
-from typing import Any
-
 from django import forms
-
-from platform_core.errors import TrainmasterError
-from webapp.pages.accounts.forms import problems
 
 MICRO = 1_000_000
 
@@ -40,18 +35,3 @@ class NewDepartmentForm(DepartmentForm):
 class PriceForm(forms.Form):
     gpu_type = forms.CharField(max_length=60, label="GPU type")
     dollars = forms.DecimalField(min_value=0, max_value=MICRO, decimal_places=6, label="Price")
-
-
-def values(form: forms.Form) -> dict[str, Any]:
-    """What was typed in, as values. Raises request_invalid with a sentence for every field that is wrong."""
-    if not form.is_valid():
-        sentences = (
-            sentence if sentence.endswith("is missing.") else f"{_label(form, field)}: {sentence}"
-            for field, sentence in problems(form).items()
-        )
-        raise TrainmasterError("request_invalid", " ".join(sentences))
-    return dict(form.cleaned_data)
-
-
-def _label(form: forms.Form, field: str) -> str:
-    return str(form.fields[field].label or field.replace("_", " ").capitalize())

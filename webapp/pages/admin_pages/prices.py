@@ -13,8 +13,9 @@ from webapp.events import queries as events
 from webapp.events.models import Event
 from webapp.nodes import queries as nodes
 from webapp.pages import fragments
+from webapp.pages.accounts.forms import values
 from webapp.pages.admin_pages.access import for_admins
-from webapp.pages.admin_pages.forms import MICRO, PriceForm, values
+from webapp.pages.admin_pages.forms import MICRO, PriceForm
 from webapp.pages.verbs import carry_out
 from webapp.quotas import queries, services
 from webapp.quotas.queries import QuotaView

@@ -11,13 +11,13 @@ from webapp.accounts import queries, services
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import DepartmentView, TeamView, actor_of
 from webapp.pages import fragments
+from webapp.pages.accounts.forms import values
 from webapp.pages.admin_pages.access import for_admins
 from webapp.pages.admin_pages.forms import (
     DepartmentForm,
     NewDepartmentForm,
     NewTeamForm,
     TeamForm,
-    values,
 )
 from webapp.pages.verbs import carry_out
 
@@ -143,7 +143,7 @@ def _departments(
     departments, teams = queries.departments(), (*queries.teams(), *queries.archived_teams())
     page = DepartmentsPage(
         branches=_tree(departments, teams),
-        outside=tuple(team for team in teams if team.department is None),
+        outside=tuple(team for team in teams if team.department is None and team.archived_ms is None),
         departments=departments,
         problems=problems or {},
         typed=request.POST.dict() if problems else {},

@@ -17,8 +17,9 @@ from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import UserState, UserView, actor_of
 from webapp.accounts.users import PasswordLink
 from webapp.pages import fragments
+from webapp.pages.accounts.forms import values
 from webapp.pages.admin_pages.access import for_admins
-from webapp.pages.admin_pages.forms import UserForm, values
+from webapp.pages.admin_pages.forms import UserForm
 from webapp.pages.verbs import carry_out
 
 SHOWN = 200

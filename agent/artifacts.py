@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 from agent.job_files import JobPath
 from agent.manifests import Manifests
 from agent.uplink.uploads import Uploaded
-from agent.wanted import Artifact
 from platform_core.distribution.content.manifest import (
     DEFAULT_CHUNK_SIZE,
     DEFAULT_PIECE_SIZE,
@@ -20,6 +19,7 @@ from platform_core.distribution.content.manifest import (
     to_json,
 )
 from platform_core.errors import TrainmasterError
+from platform_core.node.wanted import ArtifactReference
 from trainmaster.store import open_store
 from trainmaster.store.copying import fetch as fetch_files
 from trainmaster.store.copying import lasting_etag
@@ -27,7 +27,9 @@ from trainmaster.store.copying import lasting_etag
 BLOCK = 1 << 20
 
 
-def fetch(manifests: Manifests, artifact: Artifact, into: Path, on_bytes: Callable[[int], None]) -> None:
+def fetch(
+    manifests: Manifests, artifact: ArtifactReference, into: Path, on_bytes: Callable[[int], None]
+) -> None:
     """Every chunk is verified; files that are there and right are kept. `on_bytes` may raise to stop."""
     manifest = manifests.wait_for(artifact.manifest_id, lambda: on_bytes(0))
     fetch_files(manifest, artifact.source_url, into, on_bytes, artifact.etags_of(manifest))

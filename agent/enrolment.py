@@ -8,13 +8,15 @@ from agent import identity as identities
 from agent.channel import Refused, authorisation, is_shut_out, sentence_of
 from agent.config import AgentConfig
 from agent.identity import Identity
+from platform_core.node.description import NodeDescription
 from trainmaster_wire.agent.v1 import enrolment_pb2 as pb
 from trainmaster_wire.agent.v1 import enrolment_pb2_grpc
+from trainmaster_wire.conversion import to_wire
 
 JOIN_TIMEOUT_SECONDS = 20
 
 
-async def join(channel: grpc.aio.Channel, config: AgentConfig, node: pb.NodeDescription) -> Identity:
+async def join(channel: grpc.aio.Channel, config: AgentConfig, node: NodeDescription) -> Identity:
     """Joins and keeps the credential. Raises Refused, or AioRpcError where trying again may help."""
     if not config.token:
         raise Refused(
@@ -23,7 +25,7 @@ async def join(channel: grpc.aio.Channel, config: AgentConfig, node: pb.NodeDesc
         )
     earlier = identities.load(config.data)
     request = pb.JoinRequest(
-        bootstrap_token=config.token, node=node, node_id=earlier.node_id if earlier else ""
+        bootstrap_token=config.token, node=to_wire(node), node_id=earlier.node_id if earlier else ""
     )
     stub = enrolment_pb2_grpc.EnrolmentStub(channel)
     try:

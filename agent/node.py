@@ -14,14 +14,14 @@ from agent import reconcile as actions
 from agent.attempts.supervisor import Supervisor
 from agent.config import AgentConfig
 from agent.lease import LEASE_SHARE, Lease
-from agent.observed import ActivationObserved, DeploymentObserved, Observed
 from agent.probes import notice
 from agent.probes.slots import Slots, usable_cpus
-from agent.probes.telemetry import Occupant, Probe, Telemetry
+from agent.probes.telemetry import Occupant, Probe
 from agent.reconcile import reconcile
 from agent.transfer.peers.credentials import NodeCredentials
-from agent.wanted import ActivationWanted, DeploymentWanted, Wanted
-from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
+from platform_core.node.description import NodeDescription, Telemetry
+from platform_core.node.observed import ActivationObserved, DeploymentObserved, Observed
+from platform_core.node.wanted import ActivationWanted, DeploymentWanted, Wanted
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Node:
         self._wanted: Wanted | None = None
         self._changed = asyncio.Event()
         self._settling = False
-        self._sample = Telemetry(0, 0, ())
+        self._sample = Telemetry(0, 0)
         self._transfer_port = config.transfer_port
         self._supervisor: Supervisor | None = None
         self._deployments: Deployments | None = None
@@ -81,24 +81,15 @@ class Node:
         self._supervisor, self._deployments, self._activations = supervisor, deployments, activations
         self._transfer_port = transfer_port
 
-    def describe(self) -> enrolment_pb2.NodeDescription:
+    def describe(self) -> NodeDescription:
         config = self._config
         low, high = config.rendezvous_ports
-        return enrolment_pb2.NodeDescription(
+        return NodeDescription(
             hostname=config.hostname,
             rack=config.rack,
             block=config.block,
             gpu_type=self._slots.gpu_type,
-            slots=[
-                enrolment_pb2.SlotDescription(
-                    index=slot.index,
-                    name=slot.name,
-                    uuid=slot.uuid,
-                    memory_bytes=slot.memory_bytes,
-                    island=slot.island,
-                )
-                for slot in self._slots.slots
-            ],
+            slots=self._slots.slots,
             cpus=usable_cpus(),
             memory_bytes=psutil.virtual_memory().total,
             disk_bytes=psutil.disk_usage(str(config.data)).total,
@@ -167,27 +158,10 @@ class Node:
                 self._deployments.drop(action.deployment_id)
                 self.note_change()
 
-    def telemetry(self) -> session_pb2.Heartbeat:
-        return session_pb2.Heartbeat(
-            disk_free_bytes=self._sample.disk_free_bytes,
-            memory_used_bytes=self._sample.memory_used_bytes,
-            notice_seconds=self._notice_seconds(),
-            slots=[
-                session_pb2.SlotTelemetry(
-                    index=slot.index,
-                    utilisation=slot.utilisation,
-                    memory_used_bytes=slot.memory_used_bytes,
-                    temperature_celsius=slot.temperature_celsius,
-                    ecc_corrected=slot.ecc_corrected,
-                    ecc_uncorrected=slot.ecc_uncorrected,
-                    ecc_corrected_lifetime=slot.ecc_corrected_lifetime,
-                    ecc_uncorrected_lifetime=slot.ecc_uncorrected_lifetime,
-                )
-                for slot in self._sample.slots
-            ],
-        )
+    def telemetry(self) -> Telemetry:
+        return self._sample
 
-    def _notice_seconds(self) -> int | None:
+    def notice_seconds(self) -> int | None:
         """How long this machine still has; None while nobody takes it away."""
         if self._goes_at is None:
             return None

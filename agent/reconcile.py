@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.observed import AttemptObserved, DeploymentObserved, DeploymentPhase, Observed, Phase
-from agent.wanted import AttemptWanted, DeploymentWanted, Wanted, WantedAction
+from platform_core.jobs.job import MemberPhase
+from platform_core.node.observed import AttemptObserved, DeploymentObserved, Observed, TransferState
+from platform_core.node.wanted import AttemptWanted, DeploymentWanted, Wanted, WantedAction
 
 DEFAULT_GRACE_SECONDS = 30  # for an attempt that the server no longer mentions
 
@@ -71,7 +72,7 @@ def reconcile(wanted: Wanted, observed: Observed) -> tuple[Action, ...]:
 
 def _for_attempt(wanted: AttemptWanted, here: AttemptObserved | None) -> list[Action]:
     if wanted.action is WantedAction.STOP:
-        ended = here is not None and (here.stopping or here.phase is Phase.EXITED)
+        ended = here is not None and (here.stopping or here.phase is MemberPhase.EXITED)
         return [] if ended else [StopAttempt(wanted.attempt_id, wanted.grace_seconds)]
     if here is None and wanted.launch is not None:
         return [StartAttempt(wanted)]
@@ -84,7 +85,7 @@ def _unwanted_attempts(wanted: Wanted, observed: Observed) -> list[Action]:
     for attempt in observed.attempts:
         if attempt.attempt_id in known:
             continue
-        if attempt.phase is Phase.EXITED:
+        if attempt.phase is MemberPhase.EXITED:
             actions.append(ForgetAttempt(attempt.attempt_id))
         elif not attempt.stopping:
             actions.append(StopAttempt(attempt.attempt_id, DEFAULT_GRACE_SECONDS))
@@ -94,11 +95,11 @@ def _unwanted_attempts(wanted: Wanted, observed: Observed) -> list[Action]:
 def _for_deployment(wanted: DeploymentWanted, here: DeploymentObserved | None) -> list[Action]:
     if here is None or here.acting_on is None:
         return [ReceiveDeployment(wanted)]
-    if here.phase is DeploymentPhase.COMPLETE:
+    if here.state is TransferState.COMPLETE:
         before = here.acting_on
         same = (wanted.pinned, wanted.preheat, wanted.share) == (before.pinned, before.preheat, before.share)
         return [] if same else [ReceiveDeployment(wanted)]
-    if here.phase is DeploymentPhase.EVICTED and here.acting_on.retry == wanted.retry:
+    if here.state is TransferState.EVICTED and here.acting_on.retry == wanted.retry:
         return []  # the server has yet to hear of it
     if here.acting_on == wanted:
         return []

@@ -11,15 +11,16 @@ import grpc
 import grpc.aio
 
 from agent import identity as identities
-from agent import wire
 from agent.channel import Refused, authorisation, is_shut_out, sentence_of, trouble_of
 from agent.config import AgentConfig
 from agent.enrolment import join
 from agent.identity import Identity
-from agent.observed import Observed
-from agent.wanted import Wanted
-from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2_grpc
+from platform_core.node.description import NodeDescription, Telemetry
+from platform_core.node.observed import Observed
+from platform_core.node.wanted import Wanted
 from trainmaster_wire.agent.v1 import session_pb2 as pb
+from trainmaster_wire.agent.v1 import session_pb2_grpc
+from trainmaster_wire.conversion import from_wire, to_wire
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ SHORTEST_BETWEEN_REPORTS_SECONDS = 0.1
 class NodeSide(Protocol):
     """What the session asks of the node. All of it is called from the event loop and must not block."""
 
-    def describe(self) -> enrolment_pb2.NodeDescription: ...
+    def describe(self) -> NodeDescription: ...
 
     def observed(self) -> Observed: ...
 
@@ -46,8 +47,11 @@ class NodeSide(Protocol):
     def want(self, wanted: Wanted) -> None:
         """The newest wanted state; called again with the same one after a reconnect."""
 
-    def telemetry(self) -> pb.Heartbeat:
-        """The newest sample, as a heartbeat without sequence and revision."""
+    def telemetry(self) -> Telemetry:
+        """The newest sample."""
+
+    def notice_seconds(self) -> int | None:
+        """Seconds until this machine is taken away; None without such a notice."""
 
     async def changed(self) -> None:
         """Returns when `observed` may differ from what it was at the last call."""
@@ -169,15 +173,15 @@ class Session:
                 log.info("connected to %s as %s", self._config.server, message.welcome.node_id)
             elif kind == "wanted" and message.wanted.revision >= self._revision:
                 self._revision = message.wanted.revision
-                self._node.want(wire.wanted_from(message.wanted))
+                self._node.want(from_wire(Wanted, message.wanted))
 
     async def _speak(self, call: Any) -> None:
         await self._write(
             call,
             pb.FromAgent(
                 hello=pb.Hello(
-                    node=self._node.describe(),
-                    observed=wire.observed_to(self._node.observed()),
+                    node=to_wire(self._node.describe()),
+                    observed=to_wire(self._node.observed()),
                     certificate_request=self._node.certificate_request(),
                 )
             ),
@@ -191,12 +195,15 @@ class Session:
             while True:
                 await asyncio.wait({changed}, timeout=max(0.0, next_beat - clock()))
                 if changed.done():
-                    await self._write(call, pb.FromAgent(observed=wire.observed_to(self._node.observed())))
+                    await self._write(call, pb.FromAgent(observed=to_wire(self._node.observed())))
                     changed = asyncio.create_task(self._changed_again())
                 if clock() >= next_beat:
                     sequence, next_beat = sequence + 1, clock() + self._heartbeat_seconds
-                    heartbeat = self._node.telemetry()
-                    heartbeat.sequence, heartbeat.revision = sequence, self._revision
+                    heartbeat = pb.Heartbeat(
+                        sequence=sequence,
+                        telemetry=to_wire(self._node.telemetry()),
+                        notice_seconds=self._node.notice_seconds(),
+                    )
                     await self._write(call, pb.FromAgent(heartbeat=heartbeat))
         finally:
             changed.cancel()

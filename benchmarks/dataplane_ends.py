@@ -18,14 +18,13 @@ from typing import Any
 import grpc
 
 from agent.manifests import Manifests
-from agent.observed import DeploymentPhase
 from agent.transfer.disk.landing import Landing
 from agent.transfer.orders.deployments import Deployments, Trust
 from agent.transfer.peers.memory import keep_freed_blocks
 from agent.transfer.peers.neighbour import Neighbour, Patience, Security
-from agent.transfer.peers.neighbour import Peer as Sender
-from agent.wanted import Artifact, DeploymentWanted, Peer
 from platform_core.distribution.content.manifest import Manifest, from_json
+from platform_core.node.observed import TransferState
+from platform_core.node.wanted import ArtifactReference, DeploymentWanted, Peer
 
 BLOCK = 1 << 20
 
@@ -97,16 +96,16 @@ def credentials(root: Path) -> tuple[grpc.ServerCredentials, Security]:
 
 
 def order(manifest: Manifest, root: Path, *peers: Peer) -> DeploymentWanted:
-    artifact = Artifact(manifest.id, (root / "store").as_uri())
+    artifact = ArtifactReference(manifest.id, (root / "store").as_uri())
     return DeploymentWanted("dep-1", "vision/large", "1", artifact, peers, "token")
 
 
 async def complete(deployments: Deployments, changed: asyncio.Event) -> None:
     while True:
         seen = deployments.observed()[0]
-        if seen.phase is DeploymentPhase.COMPLETE:
+        if seen.state is TransferState.COMPLETE:
             return
-        if seen.phase is DeploymentPhase.FAILED:
+        if seen.state is TransferState.FAILED:
             raise SystemExit(seen.error)
         changed.clear()
         await changed.wait()
@@ -115,7 +114,7 @@ async def complete(deployments: Deployments, changed: asyncio.Event) -> None:
 async def drain(manifest: Manifest, port: int, security: Security) -> int:
     landing = Landing(manifest, Path(), Path())
     sender = Neighbour(
-        Sender("sender", f"127.0.0.1:{port}"), landing, 1, "token", Patience(), security,
+        Peer("sender", f"127.0.0.1:{port}"), landing, 1, "token", Patience(), security,
         lambda: None, lambda *_: None,
     )  # fmt: skip
     total = 0

@@ -49,9 +49,8 @@ def heartbeat(sequence: int) -> session_pb2.FromAgent:
         )
         for slot in range(8)
     ]
-    beat = session_pb2.Heartbeat(
-        sequence=sequence, disk_free_bytes=2**40, memory_used_bytes=2**38, slots=slots
-    )
+    telemetry = session_pb2.Telemetry(disk_free_bytes=2**40, memory_used_bytes=2**38, slots=slots)
+    beat = session_pb2.Heartbeat(sequence=sequence, telemetry=telemetry)
     return session_pb2.FromAgent(heartbeat=beat)
 
 

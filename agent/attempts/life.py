@@ -17,14 +17,14 @@ from agent.attempts.verdict import Verdict
 from agent.files import read_json, write_atomically
 from agent.launchers.command import is_ranked
 from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, LaunchOrder, Status
-from agent.observed import AttemptObserved, Phase
 from agent.uplink.attempt import AttemptUplink, UplinkPlan
 from agent.uplink.mask import Mask
 from agent.uplink.push import Pusher
 from agent.uplink.uploads import Uploader
-from agent.wanted import Launch
 from agent.work_folder import WorkFolder
-from platform_core.jobs.job import EndKind
+from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.node.observed import AttemptObserved
+from platform_core.node.wanted import Launch
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class AttemptLife:
     def __init__(self, folder: WorkFolder, launch: Launch, mask: Mask | None, tools: Tools) -> None:
         self.folder, self.launch = folder, launch
         self._tools, self._launcher = tools, tools.launcher_for(launch)
-        self._observed = AttemptObserved(folder.attempt_id, Phase.PREPARING)
+        self._observed = AttemptObserved(folder.attempt_id, MemberPhase.PREPARING)
         self._mask = mask
         self._stop_grace: int | None = None
         self._stop_asked = asyncio.Event()
@@ -69,7 +69,7 @@ class AttemptLife:
             folder=folder,
             node_rank=launch.node_rank,
             upload_url=launch.checkpoint_upload_url,
-            keep_last=launch.checkpoint_keep_last,
+            keep_last=launch.checkpoint.keep_last,
             log_cap_bytes=tools.log_cap_bytes,
             upload_limit_seconds=tools.upload_limit_seconds,
         )
@@ -84,7 +84,7 @@ class AttemptLife:
     @property
     def pid(self) -> int:
         """Root of its process tree while it runs, else 0."""
-        return self._pid if self._observed.phase is Phase.RUNNING else 0
+        return self._pid if self._observed.phase is MemberPhase.RUNNING else 0
 
     @property
     def knows_secrets(self) -> bool:
@@ -127,7 +127,7 @@ class AttemptLife:
     async def let_go(self, stop: bool) -> None:
         """The agent leaves; the processes stay, or are asked to end, which their launcher sees to by itself."""
         self._stop_fetching.set()
-        if stop and self._observed.phase is Phase.RUNNING:
+        if stop and self._observed.phase is MemberPhase.RUNNING:
             await asyncio.to_thread(self._launcher.stop, self.folder, LEAVING_GRACE_SECONDS)
         if self._task is not None:
             self._task.cancel()
@@ -183,7 +183,7 @@ class AttemptLife:
         return await self._watch()
 
     async def _watch(self) -> None:
-        self._observe(phase=Phase.RUNNING)
+        self._observe(phase=MemberPhase.RUNNING)
         stop_sent: int | None = None
         while True:
             status = await self._look()
@@ -233,7 +233,7 @@ class AttemptLife:
         _write_verdict(self.folder, verdict)
         self._uplink.end()
         self._observe(
-            phase=Phase.EXITED,
+            phase=MemberPhase.EXITED,
             stopping=False,
             exit_code=verdict.exit_code,
             reason=verdict.reason,

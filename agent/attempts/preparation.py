@@ -13,10 +13,10 @@ from agent.config import Isolation
 from agent.launchers import command
 from agent.launchers.accounts import Account, AccountError, account_of
 from agent.launchers.contract import CONTAINER_FOLDER, LaunchOrder
-from agent.wanted import Artifact, Launch
 from agent.work_folder import WorkFolder
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.job import EndKind
+from platform_core.node.wanted import ArtifactReference, Launch
 
 
 class PreparationError(Exception):
@@ -44,7 +44,7 @@ class NodeFacts:
 RESUME = "checkpoint to resume from"
 
 # The last argument hears of progress in bytes, and may raise to stop.
-Fetch = Callable[[Artifact, Path, Callable[[int], None]], None]
+Fetch = Callable[[ArtifactReference, Path, Callable[[int], None]], None]
 
 
 def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, stop: Event) -> LaunchOrder:
@@ -87,8 +87,8 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
         secret_names=tuple(name for name, _ in launch.secrets),
         image=launch.container_image,
         gpus=gpus,
-        cpus=launch.cpus_per_slot * len(launch.slots),
-        memory_bytes=launch.memory_per_slot_bytes * len(launch.slots),
+        cpus=launch.cpus_per_gpu * len(launch.slots),
+        memory_bytes=launch.memory_per_gpu_bytes * len(launch.slots),
         account=account,
     )
 
@@ -107,7 +107,7 @@ def _account(launch: Launch, isolation: Isolation) -> Account | None:
         raise PreparationError(str(error)) from error
 
 
-def _fetch(fetch: Fetch, what: str, artifact: Artifact, into: Path, stop: Event) -> None:
+def _fetch(fetch: Fetch, what: str, artifact: ArtifactReference, into: Path, stop: Event) -> None:
     def on_bytes(_: int) -> None:
         if stop.is_set():
             raise InterruptedError("it was stopped")

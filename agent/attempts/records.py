@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from typing import Any
+
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
 from agent.attempts.verdict import RankEnd, Verdict, judge
 from agent.files import read_json, write_atomically
 from agent.job_files import JobPath
 from agent.launchers.contract import Ended
-from agent.wanted import Artifact, Launch
 from agent.work_folder import WorkFolder
+from platform_core.node.wanted import Launch
 from trainmaster.checkpoints.folder import CheckpointCorrupt
+from trainmaster_wire.agent.v1 import session_pb2
+from trainmaster_wire.conversion import from_wire, to_wire
 
 _TAIL_BYTES = 64 * 1024
 _MOST_RANKS = 10_000
@@ -32,8 +35,11 @@ class AttemptRecord:
 
 
 def write_record(folder: WorkFolder, launch: Launch) -> None:
-    document = dataclasses.asdict(launch)
-    document["secrets"] = [name for name, _ in launch.secrets]
+    message = to_wire(dataclasses.replace(launch, secrets=()))
+    document = {
+        "launch": MessageToDict(message, preserving_proto_field_name=True),
+        "secrets": [name for name, _ in launch.secrets],
+    }
     write_atomically(folder.attempt_file, json.dumps(document).encode(), mode=0o600)
 
 
@@ -41,21 +47,11 @@ def read_record(folder: WorkFolder) -> AttemptRecord | None:
     document = read_json(folder.attempt_file)
     if document is None:
         return None
-    names = tuple(document.pop("secrets", ()))
     try:
-        return AttemptRecord(_launch(document), names)
-    except (TypeError, KeyError, ValueError):
+        message = ParseDict(document["launch"], session_pb2.Launch(), ignore_unknown_fields=True)
+        return AttemptRecord(from_wire(Launch, message), tuple(document["secrets"]))
+    except (ParseError, TypeError, KeyError):
         return None  # written by another version
-
-
-def _launch(document: dict[str, Any]) -> Launch:
-    for name in ("code", "dataset", "resume"):
-        if document[name] is not None:
-            document[name] = Artifact(**document[name])
-    document["command"] = tuple(document["command"])
-    document["slots"] = tuple(document["slots"])
-    document["environment"] = tuple((key, value) for key, value in document["environment"])
-    return Launch(**document, secrets=())
 
 
 def verdict_of(folder: WorkFolder, ended: Ended, expected_ranks: int, resumed: bool) -> Verdict:

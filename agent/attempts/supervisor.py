@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from agent.attempts import records
 from agent.attempts.life import STOPPED_BEFORE_START, AttemptLife, Tools
 from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, NotStarted, Status
-from agent.observed import AttemptObserved, Phase
 from agent.reconcile import ForgetAttempt, StartAttempt, StopAttempt
 from agent.uplink.mask import Mask
-from agent.wanted import Wanted
 from agent.work_folder import WorkFolder, WorkFolders
-from platform_core.jobs.job import EndKind
+from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.node.observed import AttemptObserved
+from platform_core.node.wanted import Wanted
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Supervisor:
     def _stone(self, attempt_id: str, exit_code: int, reason: str, end: EndKind) -> None:
         self._stones[attempt_id] = AttemptObserved(
             attempt_id,
-            Phase.EXITED,
+            MemberPhase.EXITED,
             exit_code=exit_code,
             reason=reason,
             end=end,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 
-from agent.wanted import Launch
+from platform_core.node.wanted import Launch
 
 TORCHRUN_STRATEGIES = frozenset({"ddp", "fsdp", "deepspeed"})
 RENDEZVOUS_TIMEOUT_SECONDS = 1800  # the slowest node may still be fetching its data
@@ -105,7 +105,7 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
     environment = dict(place.inherited)
     environment |= {
         "PYTHONUNBUFFERED": "1",
-        "OMP_NUM_THREADS": str(launch.cpus_per_slot or 1),
+        "OMP_NUM_THREADS": str(launch.cpus_per_gpu or 1),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
     }
     if place.tmp is not None:
@@ -120,9 +120,9 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
         "TRAINMASTER_ATTEMPT": attempt_id,
         "TRAINMASTER_JOB": launch.job_id,
         "TRAINMASTER_DIR": str(place.folder),
-        "TRAINMASTER_CHECKPOINT_INTERVAL_STEPS": str(launch.checkpoint_interval_steps),
-        "TRAINMASTER_CHECKPOINT_INTERVAL_SECONDS": str(launch.checkpoint_interval_seconds),
-        "TRAINMASTER_CHECKPOINT_KEEP": str(launch.checkpoint_keep_last),
+        "TRAINMASTER_CHECKPOINT_INTERVAL_STEPS": str(launch.checkpoint.interval_steps),
+        "TRAINMASTER_CHECKPOINT_INTERVAL_SECONDS": str(launch.checkpoint.interval_ms // 1000),
+        "TRAINMASTER_CHECKPOINT_KEEP": str(launch.checkpoint.keep_last),
         "TRAINMASTER_HYPERPARAMETERS": launch.hyperparameters_json or "{}",
         "MASTER_ADDR": launch.master_address,
         "MASTER_PORT": str(launch.master_port),
@@ -130,8 +130,8 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
         "NNODES": str(launch.nodes),
         "NPROC_PER_NODE": str(slots),
     }
-    if launch.checkpoint_path:
-        environment["TRAINMASTER_CHECKPOINT_PATH"] = launch.checkpoint_path
+    if launch.checkpoint.path:
+        environment["TRAINMASTER_CHECKPOINT_PATH"] = launch.checkpoint.path
     if launch.seed is not None:
         environment["TRAINMASTER_SEED"] = str(launch.seed)
     if launch.resume is not None:

@@ -10,35 +10,14 @@ from itertools import combinations
 from typing import Any
 
 from platform_core.cluster.topology import numbered
+from platform_core.node.description import SlotDescription, SlotTelemetry
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
-    index: int
-    name: str
-    uuid: str
-    memory_bytes: int
-    island: int = 0  # GPUs of an equal number are linked by NVLink
-
-
-@dataclass(frozen=True, slots=True)
-class GpuReading:
-    """None where the hardware does not have it."""
-
-    utilisation: float | None = None  # 0..1
-    memory_used_bytes: int | None = None
-    temperature_celsius: float | None = None
-    ecc_corrected: int | None = None  # since the driver was loaded
-    ecc_uncorrected: int | None = None
-    ecc_corrected_lifetime: int | None = None
-    ecc_uncorrected_lifetime: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Gpus:
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[SlotDescription, ...]
     faults: tuple[str, ...]  # a sentence for each GPU that is there but does not answer
 
 
@@ -67,7 +46,7 @@ class Nvml:
 
     def gpus(self) -> Gpus:
         """A GPU that fell off the bus is a fault, and the others keep their numbers."""
-        gpus: dict[int, Gpu] = {}
+        gpus: dict[int, SlotDescription] = {}
         handles: dict[int, Any] = {}
         faults = []
         for index in range(self._library.nvmlDeviceGetCount()):
@@ -76,14 +55,14 @@ class Nvml:
             except self._library.NVMLError as error:
                 faults.append(f"GPU {index} does not answer and is not offered: {error}.")
         islands = self._islands(list(handles.values()))
-        found = (replace(gpu, island=island) for gpu, island in zip(gpus.values(), islands, strict=True))
-        return Gpus(tuple(found), tuple(faults))
+        linked = (replace(gpu, island=island) for gpu, island in zip(gpus.values(), islands, strict=True))
+        return Gpus(tuple(linked), tuple(faults))
 
-    def _gpu(self, index: int) -> tuple[Any, Gpu]:
+    def _gpu(self, index: int) -> tuple[Any, SlotDescription]:
         nvml = self._library
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         name, uuid = _text(nvml.nvmlDeviceGetName(handle)), _text(nvml.nvmlDeviceGetUUID(handle))
-        return handle, Gpu(index, name, uuid, int(nvml.nvmlDeviceGetMemoryInfo(handle).total))
+        return handle, SlotDescription(index, name, uuid, int(nvml.nvmlDeviceGetMemoryInfo(handle).total))
 
     def _islands(self, handles: list[Any]) -> tuple[int, ...]:
         """By NVLink from GPU to GPU, over switches or not; what a driver does not tell counts as no link."""
@@ -98,12 +77,12 @@ class Nvml:
         ]
         return numbered(len(handles), links)
 
-    def read(self, index: int) -> GpuReading:
+    def read(self, index: int) -> SlotTelemetry:
         nvml = self._library
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
         except nvml.NVMLError:
-            return GpuReading()
+            return SlotTelemetry(index)
         utilisation = self._ask(nvml.nvmlDeviceGetUtilizationRates, handle)
         memory = self._ask(nvml.nvmlDeviceGetMemoryInfo, handle)
         corrected, uncorrected = (
@@ -111,7 +90,8 @@ class Nvml:
             nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED,
         )
         temperature = self._ask(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
-        return GpuReading(
+        return SlotTelemetry(
+            index,
             utilisation=None if utilisation is None else utilisation.gpu / 100,
             memory_used_bytes=None if memory is None else int(memory.used),
             temperature_celsius=None if temperature is None else float(temperature),

@@ -8,24 +8,16 @@ from dataclasses import dataclass, replace
 import psutil
 
 from agent.probes.gpus import Gpus, Nvml, slug
+from platform_core.node.description import SlotDescription
 
 CPU_TYPE = "cpu"
 UNKNOWN_TYPE = "gpu-failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    index: int
-    name: str
-    uuid: str  # of the GPU, empty for a CPU slot
-    memory_bytes: int
-    island: int = 0  # slots of an equal number are linked with each other
-
-
-@dataclass(frozen=True, slots=True)
 class Slots:
     gpu_type: str
-    slots: tuple[Slot, ...]
+    slots: tuple[SlotDescription, ...]
     faults: tuple[str, ...] = ()  # sentences
 
     @property
@@ -47,24 +39,24 @@ def usable_cpus() -> int:
 def find_slots(nvml: Nvml | None, count: int, gpu_type: str, island_slots: int = 0) -> Slots:
     """`count` of CPU slots, or 0 for what the hardware has; `gpu_type` overrides the type's name.
 
-    `island_slots` says how many neighbours each are linked, instead of what NVML says.
+    `island_slots` neighbouring slots each are linked, whatever NVML says; 0 leaves it to NVML.
     """
-    found = _find(nvml, count, gpu_type)
+    node = _find(nvml, count, gpu_type)
     if not island_slots:
-        return found
-    slots = tuple(replace(slot, island=1 + place // island_slots) for place, slot in enumerate(found.slots))
-    return replace(found, slots=slots)
+        return node
+    slots = tuple(replace(slot, island=1 + place // island_slots) for place, slot in enumerate(node.slots))
+    return replace(node, slots=slots)
 
 
 def _find(nvml: Nvml | None, count: int, gpu_type: str) -> Slots:
-    found = nvml.gpus() if nvml is not None and count == 0 else Gpus((), ())
-    if found.gpus:
-        slots = tuple(Slot(gpu.index, gpu.name, gpu.uuid, gpu.memory_bytes, gpu.island) for gpu in found.gpus)
-        first = found.gpus[0]
-        return Slots(gpu_type or slug(first.name, first.memory_bytes), slots, found.faults)
-    if found.faults:
+    hardware = nvml.gpus() if nvml is not None and count == 0 else Gpus((), ())
+    if hardware.gpus:
+        first = hardware.gpus[0]
+        return Slots(gpu_type or slug(first.name, first.memory_bytes), hardware.gpus, hardware.faults)
+    if hardware.faults:
         # A machine of GPUs whose every GPU is lost has nothing to offer; its CPUs are not what jobs expect of it.
-        return Slots(gpu_type or UNKNOWN_TYPE, (), found.faults)
+        return Slots(gpu_type or UNKNOWN_TYPE, (), hardware.faults)
     count = count or usable_cpus()
     share = psutil.virtual_memory().total // count
-    return Slots(gpu_type or CPU_TYPE, tuple(Slot(index, "CPU slot", "", share) for index in range(count)))
+    slots = (SlotDescription(index, "CPU slot", memory_bytes=share) for index in range(count))
+    return Slots(gpu_type or CPU_TYPE, tuple(slots))

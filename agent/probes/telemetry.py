@@ -12,25 +12,7 @@ import psutil
 from agent.launchers import processes
 from agent.probes.gpus import Nvml
 from agent.probes.slots import Slots, usable_cpus
-
-
-@dataclass(frozen=True, slots=True)
-class SlotReading:
-    index: int
-    utilisation: float | None = None
-    memory_used_bytes: int | None = None
-    temperature_celsius: float | None = None
-    ecc_corrected: int | None = None  # since the driver was loaded
-    ecc_uncorrected: int | None = None
-    ecc_corrected_lifetime: int | None = None
-    ecc_uncorrected_lifetime: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Telemetry:
-    disk_free_bytes: int
-    memory_used_bytes: int
-    slots: tuple[SlotReading, ...]
+from platform_core.node.description import SlotTelemetry, Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,38 +39,23 @@ class Probe:
             slots=self._gpu_slots() if self._slots.are_gpus else self._cpu_slots(occupants),
         )
 
-    def _gpu_slots(self) -> tuple[SlotReading, ...]:
+    def _gpu_slots(self) -> tuple[SlotTelemetry, ...]:
         assert self._nvml is not None
-        readings = []
-        for slot in self._slots.slots:
-            gpu = self._nvml.read(slot.index)
-            readings.append(
-                SlotReading(
-                    slot.index,
-                    gpu.utilisation,
-                    gpu.memory_used_bytes,
-                    gpu.temperature_celsius,
-                    gpu.ecc_corrected,
-                    gpu.ecc_uncorrected,
-                    gpu.ecc_corrected_lifetime,
-                    gpu.ecc_uncorrected_lifetime,
-                )
-            )
-        return tuple(readings)
+        return tuple(self._nvml.read(slot.index) for slot in self._slots.slots)
 
-    def _cpu_slots(self, occupants: Iterable[Occupant]) -> tuple[SlotReading, ...]:
+    def _cpu_slots(self, occupants: Iterable[Occupant]) -> tuple[SlotTelemetry, ...]:
         """A CPU slot stands for an equal share of the cores; an attempt's use is spread over its slots."""
         now = monotonic()
         elapsed, self._read_at = max(now - self._read_at, 1e-3), now
         cores_per_slot = max(usable_cpus() / len(self._slots.slots), 1e-3)
-        readings = {slot.index: SlotReading(slot.index, 0.0, 0) for slot in self._slots.slots}
+        readings = {slot.index: SlotTelemetry(slot.index, 0.0, 0) for slot in self._slots.slots}
         seen: dict[tuple[int, float], float] = {}
         for occupant in occupants:
             used, resident = self._use_of(occupant.pid, seen)
             count = max(1, len(occupant.slots))
             utilisation = min(1.0, used / elapsed / (cores_per_slot * count))
             for index in occupant.slots:
-                readings[index] = SlotReading(index, utilisation, resident // count)
+                readings[index] = SlotTelemetry(index, utilisation, resident // count)
         self._cpu_seconds = seen
         return tuple(readings[slot.index] for slot in self._slots.slots)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.rig.gateway import Gateway
 from benchmarks.rig.network import HUB_ADDRESS, Host, Network
 from platform_core.distribution.planning import mesh
-from platform_core.distribution.planning.forest import Forest, node_plans
+from platform_core.distribution.planning.forest import STORE, Forest, node_plans
 from platform_core.distribution.planning.routes import Place
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.operations import certs
@@ -119,7 +119,7 @@ def orders(forest: Forest, url: str, gateway: Gateway) -> dict[str, session_pb2.
     )
     found = {}
     for each in node_plans(forest):
-        named = sorted({source for lane in each.lanes for source in lane if source})
+        named = sorted({source for lane in each.lanes for source in lane if source != STORE})
         found[each.node] = session_pb2.DeploymentWanted(
             deployment_id=DEPLOYMENT,
             model="rig/model",
@@ -127,10 +127,8 @@ def orders(forest: Forest, url: str, gateway: Gateway) -> dict[str, session_pb2.
             artifact=artifact,
             transfer_token="token",
             peers=[session_pb2.Peer(node_id=name, address=gateway.addresses[name]) for name in named],
-            lanes=[
-                session_pb2.Lane(sources=lane, slower=number in each.slower)
-                for number, lane in enumerate(each.lanes)
-            ],
+            lanes=[session_pb2.Lane(sources=lane) for lane in each.lanes],
+            slower=sorted(each.slower),
         )
     return found
 

@@ -129,8 +129,8 @@ def wanted(
         "slots": [0],
         "master_address": "127.0.0.1",
         "master_port": free_port(),
-        "cpus_per_slot": 1,
-        "checkpoint_keep_last": 2,
+        "cpus_per_gpu": 1,
+        "checkpoint": session_pb2.CheckpointPolicy(keep_last=2),
         **launch,
     }
     return session_pb2.AttemptWanted(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from agent.wanted import Launch
+from platform_core.jobs.spec import CheckpointPolicy
+from platform_core.node.wanted import Launch
 
 LAUNCH = Launch(
     job_id="job-a",
     job_name="a",
+    team="",
     attempt=1,
     command=("python", "train.py"),
     strategy="ddp",
@@ -18,16 +20,9 @@ LAUNCH = Launch(
     slots=(0,),
     master_address="127.0.0.1",
     master_port=29500,
-    cpus_per_slot=1,
-    memory_per_slot_bytes=0,
-    code=None,
-    dataset=None,
-    resume=None,
-    checkpoint_interval_steps=0,
-    checkpoint_interval_seconds=0,
-    checkpoint_keep_last=3,
-    checkpoint_path="checkpoints",
+    cpus_per_gpu=1,
+    memory_per_gpu_bytes=0,
+    checkpoint=CheckpointPolicy(),
     hyperparameters_json="{}",
-    seed=None,
     checkpoint_upload_url="",
 )

@@ -227,12 +227,12 @@ async def test_two_attempts_on_one_node_tell_their_use_slot_by_slot(
         wanted("att-test-13", "sleep", "300", slots=[0]),
     )
     busy = await gateway.until(
-        lambda: next((h for h in gateway.heartbeats if h.slots[1].utilisation > 0.02), None)
+        lambda: next((h for h in gateway.heartbeats if h.telemetry.slots[1].utilisation > 0.02), None)
     )
-    assert busy.slots[0].utilisation < busy.slots[1].utilisation
-    assert busy.slots[0].memory_used_bytes > 0
-    assert busy.disk_free_bytes > 0
-    assert not busy.slots[0].HasField("temperature_celsius")
+    assert busy.telemetry.slots[0].utilisation < busy.telemetry.slots[1].utilisation
+    assert busy.telemetry.slots[0].memory_used_bytes > 0
+    assert busy.telemetry.disk_free_bytes > 0
+    assert not busy.telemetry.slots[0].HasField("temperature_celsius")
 
 
 async def test_a_model_is_brought_here_and_removed_when_it_is_no_longer_wanted(

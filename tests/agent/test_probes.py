@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from agent.probes.gpus import GpuReading, Nvml, slug
+from agent.probes.gpus import Nvml, slug
 from agent.probes.network import interface_of
 from agent.probes.slots import find_slots, usable_cpus
 from agent.probes.telemetry import Probe
+from platform_core.node.description import SlotTelemetry
 
 GIB = 1 << 30
 
@@ -87,9 +88,9 @@ def test_gpus_are_slots_and_what_they_do_not_measure_is_absent() -> None:
     nvml = Nvml(driver)
     found = find_slots(nvml, 0, "")
     assert (found.gpu_type, found.gpu_uuids) == ("a100-80gb", {0: "GPU-0", 1: "GPU-1"})
-    assert nvml.read(0) == GpuReading(0.5, 3 * GIB, 61.0, None, None)
+    assert nvml.read(0) == SlotTelemetry(0, 0.5, 3 * GIB, 61.0)
     driver.lost = True
-    assert nvml.read(1) == GpuReading()
+    assert nvml.read(1) == SlotTelemetry(1)
 
 
 def test_memory_errors_are_told_by_kind_and_by_age() -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.observed import AttemptObserved, DeploymentObserved, DeploymentPhase, Observed, Phase
 from agent.reconcile import (
     DEFAULT_GRACE_SECONDS,
     Action,
@@ -18,7 +17,16 @@ from agent.reconcile import (
     StopAttempt,
     reconcile,
 )
-from agent.wanted import Artifact, AttemptWanted, DeploymentWanted, Peer, Wanted, WantedAction
+from platform_core.jobs.job import MemberPhase
+from platform_core.node.observed import AttemptObserved, DeploymentObserved, Observed, TransferState
+from platform_core.node.wanted import (
+    ArtifactReference,
+    AttemptWanted,
+    DeploymentWanted,
+    Peer,
+    Wanted,
+    WantedAction,
+)
 from tests.agent.launches import LAUNCH
 
 IDS = ("att-a", "att-b", "att-c")
@@ -35,7 +43,7 @@ def stop(attempt_id: str) -> AttemptWanted:
 
 def deployment(deployment_id: str, predecessor: str = "") -> DeploymentWanted:
     peers = (Peer(predecessor, "host:1"),) if predecessor else ()
-    return DeploymentWanted(deployment_id, "vision/m", "1", Artifact("man-1", "file:///m"), peers)
+    return DeploymentWanted(deployment_id, "vision/m", "1", ArtifactReference("man-1", "file:///m"), peers)
 
 
 def wanted(*attempts: AttemptWanted, deployments: tuple[DeploymentWanted, ...] = ()) -> Wanted:
@@ -54,9 +62,11 @@ deployments_wanted = st.lists(
 )
 wishes = st.builds(lambda a, d: Wanted(1, tuple(a), tuple(d)), attempts_wanted, deployments_wanted)
 attempts_observed = st.builds(
-    lambda one, phase, stopping: AttemptObserved(one, phase, stopping and phase is not Phase.EXITED),
+    lambda one, phase, stopping: AttemptObserved(
+        one, phase, stopping=stopping and phase is not MemberPhase.EXITED
+    ),
     st.sampled_from(IDS),
-    st.sampled_from(Phase),
+    st.sampled_from(MemberPhase),
     st.booleans(),
 )
 deployments_observed = st.builds(
@@ -64,7 +74,7 @@ deployments_observed = st.builds(
         one, phase, acting_on=None if peer is None else deployment(one, peer)
     ),
     st.sampled_from(DEPLOYMENTS),
-    st.sampled_from(DeploymentPhase),
+    st.sampled_from(TransferState),
     st.sampled_from([None, "", "node-1"]),
 )
 situations = st.builds(
@@ -92,19 +102,19 @@ class ModelNode:
                 assert action.wanted.attempt_id not in self.attempts
                 self.started.append(action.wanted.attempt_id)
                 self.attempts[action.wanted.attempt_id] = AttemptObserved(
-                    action.wanted.attempt_id, Phase.PREPARING
+                    action.wanted.attempt_id, MemberPhase.PREPARING
                 )
             case StopAttempt():
                 here = self.attempts.get(action.attempt_id)
                 if here is None:
-                    self.attempts[action.attempt_id] = AttemptObserved(action.attempt_id, Phase.EXITED)
+                    self.attempts[action.attempt_id] = AttemptObserved(action.attempt_id, MemberPhase.EXITED)
                 else:
                     self.attempts[action.attempt_id] = replace(here, stopping=True)
             case ForgetAttempt():
-                assert self.attempts.pop(action.attempt_id).phase is Phase.EXITED
+                assert self.attempts.pop(action.attempt_id).phase is MemberPhase.EXITED
             case ReceiveDeployment():
                 self.deployments[action.wanted.deployment_id] = DeploymentObserved(
-                    action.wanted.deployment_id, DeploymentPhase.RECEIVING, action.wanted
+                    action.wanted.deployment_id, TransferState.RECEIVING, acting_on=action.wanted
                 )
             case DropDeployment():
                 del self.deployments[action.deployment_id]
@@ -112,7 +122,7 @@ class ModelNode:
     def time_passes(self) -> None:
         for attempt_id, attempt in self.attempts.items():
             if attempt.stopping:
-                self.attempts[attempt_id] = replace(attempt, phase=Phase.EXITED, stopping=False)
+                self.attempts[attempt_id] = replace(attempt, phase=MemberPhase.EXITED, stopping=False)
 
     def settle(self, wish: Wanted) -> None:
         for _ in range(5):
@@ -130,7 +140,7 @@ def test_settles_on_what_is_wanted_and_then_does_nothing_more(wish: Wanted, situ
     assert set(node.deployments) == {each.deployment_id for each in wish.deployments}
     for attempt in wish.attempts:
         if attempt.action is WantedAction.STOP:
-            assert node.attempts[attempt.attempt_id].phase is Phase.EXITED
+            assert node.attempts[attempt.attempt_id].phase is MemberPhase.EXITED
 
 
 @given(wishes, situations)
@@ -160,7 +170,7 @@ def test_unknown_attempts_that_run_are_stopped(wish: Wanted, situation: Observed
     known = {attempt.attempt_id for attempt in wish.attempts}
     stopped = {a.attempt_id for a in reconcile(wish, situation) if isinstance(a, StopAttempt)}
     for attempt in situation.attempts:
-        runs = attempt.phase is not Phase.EXITED and not attempt.stopping
+        runs = attempt.phase is not MemberPhase.EXITED and not attempt.stopping
         if attempt.attempt_id not in known and runs:
             assert attempt.attempt_id in stopped
 
@@ -172,7 +182,7 @@ def test_ends_come_before_beginnings(wish: Wanted, situation: Observed) -> None:
 
 
 def test_an_ended_attempt_that_is_still_wanted_is_left_alone() -> None:
-    ended = Observed((AttemptObserved("att-a", Phase.EXITED, exit_code=1),))
+    ended = Observed((AttemptObserved("att-a", MemberPhase.EXITED, exit_code=1),))
     assert reconcile(wanted(run("att-a")), ended) == ()
 
 
@@ -181,20 +191,20 @@ def test_a_stop_of_what_never_began_is_answered() -> None:
 
 
 def test_what_the_server_forgot_gets_a_grace_before_the_kill() -> None:
-    running = Observed((AttemptObserved("att-a", Phase.RUNNING),))
+    running = Observed((AttemptObserved("att-a", MemberPhase.RUNNING),))
     assert reconcile(wanted(), running) == (StopAttempt("att-a", DEFAULT_GRACE_SECONDS),)
 
 
 def test_a_deployment_with_new_predecessors_goes_on_from_them() -> None:
     before, after = deployment("dep-a", "node-1"), deployment("dep-a", "node-2")
-    here = Observed((), (DeploymentObserved("dep-a", DeploymentPhase.RECEIVING, before),))
+    here = Observed((), (DeploymentObserved("dep-a", TransferState.RECEIVING, acting_on=before),))
     assert reconcile(wanted(deployments=(before,)), here) == ()
     assert reconcile(wanted(deployments=(after,)), here) == (ReceiveDeployment(after),)
 
 
 def test_a_failed_deployment_is_not_tried_again_for_the_same_order() -> None:
     order = deployment("dep-a", "node-1")
-    failed = Observed((), (DeploymentObserved("dep-a", DeploymentPhase.FAILED, order),))
+    failed = Observed((), (DeploymentObserved("dep-a", TransferState.FAILED, acting_on=order),))
     assert reconcile(wanted(deployments=(order,)), failed) == ()
 
 

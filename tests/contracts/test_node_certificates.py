@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from agent.manifests import Manifests
-from agent.observed import DeploymentObserved, DeploymentPhase
 from agent.transfer.orders.deployments import Deployments, Trust
 from agent.transfer.peers.credentials import NodeCredentials
-from agent.wanted import Artifact, DeploymentWanted, Peer
 from platform_core.errors import TrainmasterError
+from platform_core.node.observed import DeploymentObserved, TransferState
+from platform_core.node.wanted import ArtifactReference, DeploymentWanted, Peer
 from tests.agent.transfer.rig import QUICK, Library, manifest_of
 from webapp.nodes.certificates import NodeAuthority
 
@@ -68,18 +68,18 @@ def order(tmp_path: Path, *peers: Peer, signature: bytes | None = None) -> Deplo
     store.mkdir(exist_ok=True)
     (store / "weights.bin").write_bytes(CONTENT)
     signed = AUTHORITY.sign(MANIFEST.id) if signature is None else signature
-    artifact = Artifact(MANIFEST.id, store.as_uri())
+    artifact = ArtifactReference(MANIFEST.id, store.as_uri())
     # Followers have no store to fall back to: what they get, they get from their peers.
     lanes = ((*(peer.node_id for peer in peers),),) if peers else ()
     return DeploymentWanted("dep-1", "vision/small", "1", artifact, peers, "token", lanes, signature=signed)
 
 
 def ended(seen: DeploymentObserved) -> bool:
-    return seen.phase in (DeploymentPhase.COMPLETE, DeploymentPhase.FAILED)
+    return seen.state in (TransferState.COMPLETE, TransferState.FAILED)
 
 
 def complete(seen: DeploymentObserved) -> bool:
-    return seen.phase is DeploymentPhase.COMPLETE
+    return seen.state is TransferState.COMPLETE
 
 
 async def test_enrolled_nodes_pass_a_signed_model_on(nodes: list[Node], tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ async def test_a_manifest_that_the_platform_has_not_signed_is_refused(
 ) -> None:
     nodes[0].deployments.receive(order(tmp_path, signature=AUTHORITY.sign("man-other")))
     seen = await nodes[0].until(ended)
-    assert (seen.phase, seen.error_code) == (DeploymentPhase.FAILED, "manifest_invalid")
+    assert (seen.state, seen.error_code) == (TransferState.FAILED, "manifest_invalid")
     assert "not signed by the platform" in seen.error
 
 

@@ -8,6 +8,7 @@ from django.test import Client, override_settings
 from rest_framework.test import APIClient
 
 from platform_core.cluster.invariants import check
+from platform_core.node.description import NodeDescription, SlotDescription
 from tests.support.again import again
 from tests.support.html import Browser
 from webapp.accounts import queries as account_queries
@@ -19,7 +20,6 @@ from webapp.jobs.books import books
 from webapp.nodes import enrolment, liveness
 from webapp.nodes import services as clusters
 from webapp.nodes.models import Node
-from webapp.nodes.values import NodeDescription, SlotDescription
 from webapp.quotas.models import Quota
 
 BOOTSTRAP = "bootstrap-of-the-tests"

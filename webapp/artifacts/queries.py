@@ -7,9 +7,9 @@ from django.db.models.functions import Cast
 
 from platform_core.distribution.content.manifest import Manifest, from_document
 from platform_core.errors import TrainmasterError
+from platform_core.node.wanted import ArtifactReference
 from trainmaster.store.address import located
 from webapp.artifacts import models
-from webapp.artifacts.values import ArtifactReference
 
 
 def manifest_exists(manifest_id: str, team: str, kind: str) -> bool:

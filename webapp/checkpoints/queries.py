@@ -3,8 +3,8 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from platform_core.node.wanted import ArtifactReference
 from webapp.artifacts import queries as artifacts
-from webapp.artifacts.values import ArtifactReference
 from webapp.checkpoints.models import Checkpoint
 
 

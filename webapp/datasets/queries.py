@@ -1,8 +1,8 @@
 from collections.abc import Iterable
 
 from platform_core.errors import TrainmasterError
+from platform_core.node.wanted import ArtifactReference
 from webapp.artifacts import queries as artifacts
-from webapp.artifacts.values import ArtifactReference
 from webapp.datasets.models import DatasetSnapshot
 
 

@@ -59,7 +59,7 @@ class Worker(models.Model):
     node = models.ForeignKey("nodes.Node", models.PROTECT)
     position = models.PositiveIntegerField(help_text="in rack order")
     lanes = models.JSONField(
-        default=list, help_text="by lane node ids in order of preference, '' is the store"
+        default=list, help_text='by lane node ids in order of preference, "store" is the store'
     )
     slower = models.JSONField(default=list, help_text="lanes whose first source is quicker than this node")
     pace = models.PositiveSmallIntegerField(default=100, help_text="what it takes in percent of the usual")

@@ -11,17 +11,17 @@ from prometheus_client.metrics_core import Metric
 from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
 from platform_core.distribution.deployments.progress import Progress
 from platform_core.distribution.deployments.sharing import Share
+from platform_core.distribution.planning.forest import STORE
 from platform_core.errors import TrainmasterError
+from platform_core.node.wanted import ActivationWanted, ArtifactReference, DeploymentWanted, Peer
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
-from webapp.artifacts.values import ArtifactReference
 from webapp.deployments.delivery.keeping import kept
 from webapp.deployments.delivery.sharing import share_of
 from webapp.deployments.metrics import families
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.rollout import activity
-from webapp.deployments.values import ActivationWanted, Peer, WorkerWanted
 from webapp.nodes import queries as clusters
 
 
@@ -105,12 +105,12 @@ def usual_rate() -> int | None:
     return max(1, rates[len(rates) // 2]) if rates else None
 
 
-def wanted_on(node_id: str) -> list[WorkerWanted]:
+def wanted_on(node_id: str) -> list[DeploymentWanted]:
     """What the deployments want of a node; cancelled ones never."""
     return wanted_on_all([node_id])[node_id]
 
 
-def wanted_on_all(node_ids: Collection[str]) -> dict[str, list[WorkerWanted]]:
+def wanted_on_all(node_ids: Collection[str]) -> dict[str, list[DeploymentWanted]]:
     """The same by node, in as many questions for hundreds as for one."""
     rows = (
         Worker.objects.filter(node__in=node_ids)
@@ -132,7 +132,7 @@ def wanted_on_all(node_ids: Collection[str]) -> dict[str, list[WorkerWanted]]:
     given = _Given(
         {key: share_of(each) for key, each in orders.items()},
         clusters.transfer_addresses(
-            {source for row in every for lane in row.lanes for source in lane if source}
+            {source for row in every for lane in row.lanes for source in lane if source != STORE}
         ),
         {key: _artifact(each, registered) for key, each in orders.items()},
     )
@@ -169,11 +169,11 @@ def _artifact(deployment: Deployment, registered: Mapping[str, ArtifactReference
     return ArtifactReference(manifest_id, deployment.source_url)
 
 
-def _wanted(row: Worker, given: _Given) -> WorkerWanted:
+def _wanted(row: Worker, given: _Given) -> DeploymentWanted:
     deployment = row.deployment
     version = deployment.model_version
-    named = sorted({source for lane in row.lanes for source in lane if source})
-    return WorkerWanted(
+    named = sorted({source for lane in row.lanes for source in lane if source != STORE})
+    return DeploymentWanted(
         deployment_id=deployment.id,
         model=str(version.model),
         version=str(version.version),

@@ -12,6 +12,7 @@ from platform_core.distribution.deployments.deployment import DeploymentState, W
 from platform_core.distribution.deployments.sharing import USUAL_WEIGHT
 from platform_core.distribution.planning.routes import Place
 from platform_core.errors import TrainmasterError
+from platform_core.node.observed import ActivationObserved, DeploymentObserved
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
@@ -21,7 +22,7 @@ from webapp.deployments.delivery import planning, reporting, seating, sharing
 from webapp.deployments.delivery.planning import Plan
 from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.rollout import switching
-from webapp.deployments.values import ActivationReport, Manner, WorkerReport
+from webapp.deployments.values import Manner
 from webapp.nodes import queries as cluster_queries
 from webapp.nodes import services as clusters
 from webapp.registry import queries as registry
@@ -125,18 +126,18 @@ def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, 
     return row
 
 
-def report(node_id: str, said: WorkerReport) -> None:
+def report(node_id: str, said: DeploymentObserved) -> None:
     """An agent told how far its part is."""
     report_all([(node_id, said)])
 
 
-def report_all(told: Sequence[tuple[str, WorkerReport]]) -> None:
+def report_all(told: Sequence[tuple[str, DeploymentObserved]]) -> None:
     """What many agents told of their parts, in this order, in one transaction."""
     if told:
         reporting.report_all(told)
 
 
-def observe_activations(told: Mapping[str, Sequence[ActivationReport]]) -> None:
+def observe_activations(told: Mapping[str, Sequence[ActivationObserved]]) -> None:
     """Everything that these agents have made active."""
     switching.observe(told)
 

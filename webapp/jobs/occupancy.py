@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from platform_core.cluster.health import LEAST_DISK_BYTES, NodeState, is_disk_full
+from platform_core.node.description import SlotTelemetry, Telemetry
 from platform_core.units import format_bytes
 from webapp.accounts.permissions import Actor, may
 from webapp.jobs import queries as job_queries
 from webapp.jobs.values import JobFact
 from webapp.nodes import queries
 from webapp.nodes.queries import SlotUse
-from webapp.nodes.values import SlotTelemetry, Telemetry
 from webapp.quotas import queries as quotas
 from webapp.quotas.queries import Holder
 

@@ -7,10 +7,11 @@ from django.db import transaction
 
 from platform_core.cluster.health import Heartbeat
 from platform_core.errors import TrainmasterError
+from platform_core.node.description import Telemetry
 from webapp.base.identity import now_ms
 from webapp.nodes import enrolment, health, liveness
 from webapp.nodes.models import Node
-from webapp.nodes.values import WORKER_LABEL, Telemetry
+from webapp.nodes.values import WORKER_LABEL
 
 
 def known(worker_id: str) -> str:

@@ -18,8 +18,8 @@ import redis.asyncio
 from django.conf import settings
 
 from platform_core.cluster.health import is_disk_full
+from platform_core.node.description import SlotTelemetry, Telemetry
 from webapp.base.identity import now_ms
-from webapp.nodes.values import SlotTelemetry, Telemetry
 
 SEEN = "cluster:seen"
 EAR = "cluster:ear"

@@ -14,12 +14,12 @@ from platform_core.cluster.snapshot import NodeView
 from platform_core.cluster.topology import islands
 from platform_core.distribution.planning.routes import Place
 from platform_core.errors import TrainmasterError
+from platform_core.node.description import Telemetry
 from webapp.events import queries as events
 from webapp.nodes import liveness, mapping
 from webapp.nodes.join_command import join_command as join_command
 from webapp.nodes.mapping import is_spot as is_spot
 from webapp.nodes.models import BootstrapToken, MaintenanceWindow, Node, Slot
-from webapp.nodes.values import Telemetry
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from django.db.models import F, Q
 
 from platform_core.cluster.health import DrainRequested, Heartbeat, NodeState, ResumeRequested
 from platform_core.errors import TrainmasterError
+from platform_core.node.description import NodeDescription, Telemetry
 from webapp.accounts.permissions import Actor, require
 from webapp.base.identity import new_id, now_ms
 from webapp.base.lease import Fence
@@ -22,7 +23,7 @@ from webapp.nodes.maintenance import turn as turn_maintenance
 from webapp.nodes.marking import mark, read_labels
 from webapp.nodes.models import Node, Slot
 from webapp.nodes.notices import give_notice, heard_notice, is_back
-from webapp.nodes.values import NodeDescription, Registration, Telemetry
+from webapp.nodes.values import Registration
 from webapp.sockets import services as sockets
 
 __all__ = [
@@ -261,10 +262,12 @@ _SLOT_FIELDS = ("name", "uuid", "memory_bytes", "island")
 
 def _describe(node: Node, description: NodeDescription) -> bool:
     """Put the description on the row; whether anything differed."""
-    differs = [name for name in _FIELDS if getattr(node, name) != getattr(description, name)]
-    for name in differs:
-        setattr(node, name, getattr(description, name))
-    return bool(differs)
+    columns = {name: getattr(description, name) for name in _FIELDS}
+    columns["hardware_faults"] = list(description.hardware_faults)  # as JSON has it
+    differing = {name: value for name, value in columns.items() if getattr(node, name) != value}
+    for name, value in differing.items():
+        setattr(node, name, value)
+    return bool(differing)
 
 
 def _keep_slots(node: Node, description: NodeDescription) -> bool:

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from platform_core.errors import TrainmasterError
 from trainmaster_wire.agent.v1 import enrolment_pb2
 from webapp.nodes import services as clusters
-from webapp.rpc.conversion import description
+from webapp.rpc import bounds
 from webapp.rpc.database import in_database
 from webapp.rpc.status import bearer, errors_become_status
 
@@ -31,7 +31,7 @@ async def join(message: bytes, context: Any) -> enrolment_pb2.JoinReply:
         node_id, credential = await in_database(
             clusters.join,
             request.bootstrap_token,
-            description(request.node),
+            bounds.description(request.node),
             request.node_id,
             bearer(context),
         )

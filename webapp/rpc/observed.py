@@ -1,4 +1,4 @@
-"""What an agent observes, told to the apps that own it."""
+"""The observed state of nodes, given to the apps that own its parts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from django.db import transaction
 
 from platform_core.jobs.events import MemberObserved
 from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.node.observed import AttemptObserved
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.base.identity import now_ms
 from webapp.checkpoints import services as checkpoints
@@ -16,95 +17,81 @@ from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
 from webapp.jobs.queries import MemberSeen
 from webapp.nodes import services as clusters
-from webapp.rpc.conversion import activation_reports, attempts, worker_reports
-
-_PHASES = {
-    session_pb2.AttemptObserved.PREPARING: MemberPhase.PREPARING,
-    session_pb2.AttemptObserved.RUNNING: MemberPhase.RUNNING,
-    session_pb2.AttemptObserved.EXITED: MemberPhase.EXITED,
-}
-_ENDS = {
-    session_pb2.AttemptObserved.SCRIPT: EndKind.SCRIPT,
-    session_pb2.AttemptObserved.OUT_OF_MEMORY: EndKind.OUT_OF_MEMORY,
-    session_pb2.AttemptObserved.INFRASTRUCTURE: EndKind.INFRASTRUCTURE,
-    session_pb2.AttemptObserved.STOPPED: EndKind.STOPPED,
-}
+from webapp.rpc import bounds
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Report:
     """Everything a node has. `complete` (a Hello) also means: what is wanted there and not named has not begun."""
 
     node_id: str
-    observed: session_pb2.Observed
+    message: session_pb2.Observed
     complete: bool
 
 
-def observe(batch: Sequence[Heard]) -> list[None]:
-    """What nodes said, in this order."""
-    _attempts(batch)
-    deployments.report_all(
-        [(heard.node_id, report) for heard in batch for report in worker_reports(heard.observed)]
-    )
-    deployments.observe_activations({heard.node_id: activation_reports(heard.observed) for heard in batch})
-    for heard in batch:
-        if heard.complete:
-            has = {each.attempt_id for each in heard.observed.attempts}
-            jobs.reconcile_node(heard.node_id, has, now_ms())
-    return [None for _ in batch]
+def observe(reports: Sequence[Report]) -> list[None]:
+    """Keep what nodes report, in this order."""
+    complete = [
+        (report.node_id, {attempt.attempt_id for attempt in report.message.attempts})
+        for report in reports
+        if report.complete
+    ]
+    states = [(report.node_id, bounds.observed(report.message)) for report in reports]
+    _attempts([(node, attempt) for node, state in states for attempt in state.attempts])
+    deployments.report_all([(node, deployment) for node, state in states for deployment in state.deployments])
+    deployments.observe_activations({node: state.activations for node, state in states})
+    for node, attempt_ids in complete:
+        jobs.reconcile_node(node, attempt_ids, now_ms())
+    return [None for _ in reports]
 
 
-def _attempts(batch: Sequence[Heard]) -> None:
-    """What they said of their attempts: all of it in one transaction.
+def _attempts(observed: Sequence[tuple[str, AttemptObserved]]) -> None:
+    """By node what attempts came to, in one transaction.
 
     Before it the checkpoints that they could not restore, so that what ended for that goes on from another.
     """
     now = now_ms()
-    said = [(heard.node_id, attempt) for heard in batch for attempt in attempts(heard.observed)]
-    known = job_queries.members([(attempt.attempt_id, node_id) for node_id, attempt in said])
-    news, ended, refused = [], set(), []
-    for node_id, attempt in said:
-        member = known.get((attempt.attempt_id, node_id))
-        if member is not None and (event := _news(node_id, attempt, member, now)) is not None:
-            news.append((member.job_id, event))
+    known = job_queries.members([(attempt.attempt_id, node) for node, attempt in observed])
+    events, ended, damages = [], set(), []
+    for node, attempt in observed:
+        member = known.get((attempt.attempt_id, node))
+        if member is not None and (event := _event(node, attempt, member, now)) is not None:
+            events.append((member.job_id, event))
             if event.phase is MemberPhase.EXITED:
-                ended.add((attempt.attempt_id, node_id))
+                ended.add((attempt.attempt_id, node))
                 if attempt.resume_damaged:
-                    refused.append(_damage(node_id, attempt, member))
-    for told in refused:
-        checkpoints.mark_damaged(**told)
+                    damages.append(_damage(node, attempt, member))
+    for damage in damages:
+        checkpoints.mark_damaged(**damage)
     with transaction.atomic():
-        jobs.observe_all(news)
+        jobs.observe_all(events)
         # Nothing of these is wanted any more: their agents may clean up.
         clusters.touch(jobs.mark_drained(ended))
 
 
-def _damage(node_id: str, attempt: session_pb2.AttemptObserved, member: MemberSeen) -> dict[str, Any]:
+def _damage(node: str, attempt: AttemptObserved, member: MemberSeen) -> dict[str, Any]:
     return {
         "checkpoint_id": member.resume_checkpoint,
         "job_id": member.job_id,
         "attempt": member.attempt,
         "why": attempt.reason,
-        "actor": f"node:{node_id}",
+        "actor": f"node:{node}",
     }
 
 
-def _news(
-    node_id: str, attempt: session_pb2.AttemptObserved, member: MemberSeen, now: int
-) -> MemberObserved | None:
-    phase = _PHASES.get(attempt.phase)
-    exited = phase is MemberPhase.EXITED
-    if phase is None or (exited and not attempt.uplink_drained):
+def _event(node: str, attempt: AttemptObserved, member: MemberSeen, now: int) -> MemberObserved | None:
+    exited = attempt.phase is MemberPhase.EXITED
+    if exited and not attempt.uplink_drained:
         return None  # the last metrics and the checkpoint are still on their way; recovery shall see them
-    if phase == member.phase and (member.drained or not exited):
-        return None  # an agent tells everything it has whenever anything changes: most of it is known
+    if attempt.phase == member.phase and (member.drained or not exited):
+        return None  # an agent reports everything it has whenever anything changes: most of it is known
     return MemberObserved(
         at_ms=now,
-        actor=f"node:{node_id}",
+        actor=f"node:{node}",
         attempt=member.attempt,
-        node=node_id,
-        phase=phase,
+        node=node,
+        phase=attempt.phase,
         exit_code=attempt.exit_code if exited else None,
         reason=attempt.reason if exited else "",
-        end=_ENDS.get(attempt.end, EndKind.SCRIPT) if exited else EndKind.SCRIPT,
+        end=attempt.end if exited else EndKind.SCRIPT,
     )

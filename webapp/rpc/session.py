@@ -10,12 +10,12 @@ from django.conf import settings
 
 from platform_core.errors import TrainmasterError
 from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2, session_pb2_grpc
+from trainmaster_wire.conversion import to_wire
 from webapp.nodes import services as clusters
-from webapp.rpc import observed, wanted
+from webapp.rpc import bounds, observed, wanted
 from webapp.rpc.batcher import Together
-from webapp.rpc.conversion import description, telemetry
 from webapp.rpc.database import in_database
-from webapp.rpc.observed import Heard
+from webapp.rpc.observed import Report
 from webapp.rpc.revisions import Watch, Watcher
 from webapp.rpc.status import bearer, errors_become_status
 
@@ -38,7 +38,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
             node_id = await in_database(clusters.authenticate, bearer(context))
             watch = Watch()
             outgoing: asyncio.Queue[session_pb2.FromServer] = asyncio.Queue(maxsize=64)
-            newest: asyncio.Queue[Heard] = asyncio.Queue(maxsize=1)
+            newest: asyncio.Queue[Report] = asyncio.Queue(maxsize=1)
             tasks = [
                 asyncio.create_task(self._listen(node_id, request_iterator, outgoing, newest, watch)),
                 asyncio.create_task(self._keep(newest)),
@@ -78,7 +78,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
         node_id: str,
         messages: AsyncIterator[session_pb2.FromAgent],
         outgoing: asyncio.Queue[session_pb2.FromServer],
-        newest: asyncio.Queue[Heard],
+        newest: asyncio.Queue[Report],
         watch: Watch,
     ) -> None:
         """Never waits for what was observed to be kept: the heartbeats behind it would come too late."""
@@ -90,15 +90,15 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
             match kind:
                 case "hello":
                     welcome = _welcome(node_id, message.hello)
-                    await in_database(clusters.hello, node_id, description(message.hello.node))
-                    await self._observe(Heard(node_id, message.hello.observed, complete=True))
+                    await in_database(clusters.hello, node_id, bounds.description(message.hello.node))
+                    await self._observe(Report(node_id, message.hello.observed, complete=True))
                     await outgoing.put(session_pb2.FromServer(welcome=welcome))
                     greeted = True
                     if self._watcher.begin(node_id, watch):
                         await in_database(clusters.note_replaced_session, node_id)
                 case "heartbeat":
                     heartbeat = message.heartbeat
-                    await clusters.heartbeat(node_id, telemetry(heartbeat))
+                    await clusters.heartbeat(node_id, bounds.telemetry(heartbeat.telemetry))
                     if heartbeat.HasField("notice_seconds"):
                         await in_database(clusters.heard_notice, node_id, heartbeat.notice_seconds)
                     ack = session_pb2.HeartbeatAck(sequence=heartbeat.sequence)
@@ -107,10 +107,10 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
                     if newest.full():  # each says all that the node has: the one before is contained in it
                         newest.get_nowait()
                         newest.task_done()
-                    newest.put_nowait(Heard(node_id, message.observed, complete=False))
+                    newest.put_nowait(Report(node_id, message.observed, complete=False))
         await newest.join()
 
-    async def _keep(self, newest: asyncio.Queue[Heard]) -> None:
+    async def _keep(self, newest: asyncio.Queue[Report]) -> None:
         while True:
             await self._observe(await newest.get())
             newest.task_done()
@@ -122,9 +122,9 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
         while True:
             await watch.changed.wait()
             watch.changed.clear()
-            message = await self._wanted(node_id)
-            watch.sent = message.revision
-            await outgoing.put(session_pb2.FromServer(wanted=message))
+            state = await self._wanted(node_id)
+            watch.sent = state.revision
+            await outgoing.put(session_pb2.FromServer(wanted=to_wire(state)))
 
 
 async def _give_way(node_id: str, watch: Watch) -> None:

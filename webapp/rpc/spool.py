@@ -11,7 +11,7 @@ from platform_core.jobs.events import CheckpointStarted
 from platform_core.json_values import storable
 from webapp.experiments import services as experiments
 from webapp.jobs import services as jobs
-from webapp.rpc.conversion import UNREADABLE, moment, whole
+from webapp.rpc.bounds import UNREADABLE, moment, whole
 
 if TYPE_CHECKING:
     from webapp.jobs.models import Attempt

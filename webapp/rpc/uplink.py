@@ -20,7 +20,7 @@ from webapp.jobs import logs
 from webapp.jobs import queries as jobs
 from webapp.nodes import services as clusters
 from webapp.rpc import spool
-from webapp.rpc.conversion import MAX_BIGINT, MAX_INT, UNREADABLE, is_id, moment, whole
+from webapp.rpc.bounds import MAX_BIGINT, MAX_INT, UNREADABLE, is_id, moment, whole
 from webapp.rpc.database import in_database
 from webapp.rpc.status import bearer, errors_become_status
 

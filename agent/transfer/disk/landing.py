@@ -30,7 +30,7 @@ from agent.transfer.disk import homes
 from agent.transfer.disk.batches import Gathering
 from agent.transfer.disk.bitmap import Bitmap
 from agent.transfer.disk.lane_book import LaneBook
-from agent.transfer.disk.progress import RateMeter
+from agent.transfer.disk.rates import RateMeter
 from agent.transfer.disk.writer import Writer
 from platform_core.distribution.content.manifest import Chunk, Manifest, Piece
 from platform_core.errors import TrainmasterError

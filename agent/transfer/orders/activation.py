@@ -24,16 +24,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from agent.files import read_json, write_atomically
-from agent.observed import ActivationObserved, ActivationPhase
 from agent.transfer.orders.hooks import NOT_ALLOWED, Ended, Hooks
 from agent.transfer.orders.receiver import home_of
-from agent.wanted import ActivationWanted
 from platform_core.distribution.content.tiling import check_path
 from platform_core.errors import TrainmasterError
+from platform_core.node.observed import ActivationObserved, ActivationState
+from platform_core.node.wanted import ActivationWanted
 
 log = logging.getLogger(__name__)
 
-_SWITCHING, _ACTIVE, _FAILED = ActivationPhase.SWITCHING, ActivationPhase.ACTIVE, ActivationPhase.FAILED
+_SWITCHING, _ACTIVE, _FAILED = ActivationState.SWITCHING, ActivationState.ACTIVE, ActivationState.FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,9 @@ def next_step(
     seen = record.seen if record is not None else None
     if seen is None or (seen.deployment_id, seen.revision) != (wanted.deployment_id, wanted.revision):
         return Switch(wanted)
-    if seen.phase is _SWITCHING or (seen.phase is _ACTIVE and linked != wanted.version):
+    if seen.state is _SWITCHING or (seen.state is _ACTIVE and linked != wanted.version):
         return Switch(wanted)
-    asked = bool(wanted.health_check) and seen.phase is _ACTIVE and wanted.round > seen.round
+    asked = bool(wanted.health_check) and seen.state is _ACTIVE and wanted.round > seen.round
     return RunCheck(wanted) if asked else None
 
 
@@ -104,7 +104,7 @@ class Activations:
             try:
                 assert document is not None
                 seen = ActivationObserved(
-                    **{**document["seen"], "phase": ActivationPhase(document["seen"]["phase"])}
+                    **{**document["seen"], "state": ActivationState(document["seen"]["state"])}
                 )
                 self._records[seen.model] = Record(seen, str(document["before"]))
             except (AssertionError, KeyError, TypeError, ValueError):
@@ -181,7 +181,7 @@ class Activations:
     async def _switch(self, wanted: ActivationWanted) -> None:
         record = self._records.get(wanted.model)
         linked = await asyncio.to_thread(self._linked, wanted.model)
-        cut_off = record is not None and record.seen.phase is _SWITCHING
+        cut_off = record is not None and record.seen.state is _SWITCHING
         back_to = record.before if record is not None and cut_off else linked
         earlier = record.before if record is not None else ""
         seen = ActivationObserved(
@@ -192,9 +192,9 @@ class Activations:
         self._changed()
         await asyncio.to_thread(self._link, wanted.model, wanted.version)
         ended = await self._run(wanted.hook, wanted, back_to) if wanted.hook else Ended(0, "")
-        seen = replace(seen, phase=_ACTIVE, exit_code=ended.exit_code, output=ended.output)
+        seen = replace(seen, state=_ACTIVE, exit_code=ended.exit_code, output=ended.output)
         if ended.exit_code:
-            seen = replace(seen, phase=_FAILED)
+            seen = replace(seen, state=_FAILED)
             # On the way back there is nothing to go back to: the version that was left was left for a reason.
             if not (earlier and wanted.version == earlier and not cut_off):
                 await asyncio.to_thread(self._link, wanted.model, back_to)

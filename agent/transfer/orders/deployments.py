@@ -17,18 +17,17 @@ import grpc.aio
 
 from agent.files import read_json, write_atomically
 from agent.manifests import Ask, Manifests
-from agent.observed import DeploymentObserved, DeploymentPhase
 from agent.transfer.disk.cache import Cache, Standing, Watermarks
 from agent.transfer.disk.holdings import Holdings
-from agent.transfer.disk.progress import Progress, TransferState
 from agent.transfer.orders.pull import Trying
 from agent.transfer.orders.receiver import Delivery, Receiver
 from agent.transfer.peers.link import Link
-from agent.transfer.peers.neighbour import Peer, Security, ask_neighbour
+from agent.transfer.peers.neighbour import Security, ask_neighbour
 from agent.transfer.peers.server import serve
-from agent.wanted import DeploymentWanted
-from platform_core.distribution.planning.forest import STORE as FROM_STORE
+from platform_core.distribution.planning.forest import STORE
 from platform_core.errors import TrainmasterError
+from platform_core.node.observed import DeploymentObserved, TransferState
+from platform_core.node.wanted import DeploymentWanted
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ class _Known:
     """One deployment: its order (None after a restart, until it is repeated), progress and work under way."""
 
     order: DeploymentWanted | None
-    progress: Progress
+    progress: DeploymentObserved
     task: asyncio.Task[None] | None = None
     manifest_id: str = ""
     pinned: bool = False
@@ -125,7 +124,7 @@ class Deployments:
     # -- what the session asks for
 
     def observed(self) -> tuple[DeploymentObserved, ...]:
-        return tuple(_observed(known) for known in self._known.values())
+        return tuple(replace(known.progress, acting_on=known.order) for known in self._known.values())
 
     def holds(self, model: str, version: str) -> bool:
         """Whether it is here, verified."""
@@ -154,7 +153,7 @@ class Deployments:
             self._keep_record(before)
             self._changed()
             return
-        progress = before.progress if before else Progress(wanted.deployment_id, TransferState.IDLE)
+        progress = before.progress if before else DeploymentObserved(wanted.deployment_id, TransferState.IDLE)
         known = _Known(wanted, progress, None, wanted.artifact.manifest_id, wanted.pinned, wanted.preheat)
         self._known[wanted.deployment_id] = known
         known.task = asyncio.create_task(self._deliver(known, wanted, before.task if before else None))
@@ -201,7 +200,7 @@ class Deployments:
             wanted, peers=earlier.peers, lanes=earlier.lanes, slower=earlier.slower, share=earlier.share
         )
         return same == earlier and self._receiver.reroute(
-            wanted.deployment_id, _peers(wanted), wanted.lanes, wanted.slower
+            wanted.deployment_id, wanted.peers, wanted.lanes, wanted.slower
         )
 
     async def _delivery(self, wanted: DeploymentWanted) -> Delivery:
@@ -217,7 +216,7 @@ class Deployments:
             manifest=manifest,
             source_url=wanted.artifact.source_url,
             etags=wanted.artifact.etags_of(manifest),
-            peers=_peers(wanted),
+            peers=wanted.peers,
             model=wanted.model,
             version=wanted.version,
             token=wanted.transfer_token,
@@ -230,9 +229,9 @@ class Deployments:
         platform, for all who come behind it in that lane."""
         lanes = wanted.lanes or (tuple(peer.node_id for peer in wanted.peers),)
         firsts = [lane[0] for lane in lanes if lane]
-        if not firsts or FROM_STORE in firsts:
+        if not firsts or STORE in firsts:
             return ()
-        peers = {peer.node_id: peer for peer in _peers(wanted)}
+        peers = {peer.node_id: peer for peer in wanted.peers}
         near = [peers[name] for name in dict.fromkeys(firsts) if name in peers]
         ask = partial(ask_neighbour, self._trust.security, wanted.transfer_token)
         return tuple(partial(ask, peer) for peer in near)
@@ -261,7 +260,9 @@ class Deployments:
             for known in list(self._known.values()):
                 landing = self._holdings.landing(known.manifest_id)
                 if landing is not None and known.progress.state is TransferState.COMPLETE:
-                    self._reported(replace(known.progress, rate_in=0.0, rate_out=landing.sent.rate()))
+                    progress = replace(known.progress, rate_in=0.0, rate_out=landing.sent.rate())
+                    if progress != known.progress:
+                        self._reported(progress)
 
     # -- inside
 
@@ -274,12 +275,13 @@ class Deployments:
                 continue
             landing = self._holdings.landing(record["manifest_id"])
             if reason := record.get("evicted", ""):
-                progress = Progress(path.stem, TransferState.EVICTED, error=reason)
+                progress = DeploymentObserved(path.stem, TransferState.EVICTED, error=reason)
             elif landing is None:
-                progress = Progress(path.stem, TransferState.IDLE)
+                progress = DeploymentObserved(path.stem, TransferState.IDLE)
             else:
                 size = landing.manifest.total_bytes
-                progress = Progress(path.stem, TransferState.COMPLETE, landing.chunks_done(), size, size)
+                chunks = landing.chunks_done()
+                progress = DeploymentObserved(path.stem, TransferState.COMPLETE, size, size, chunks)
             pinned, preheat = record.get("pinned", False), record.get("preheat", False)
             self._known[path.stem] = _Known(None, progress, None, record["manifest_id"], pinned, preheat)
 
@@ -311,41 +313,15 @@ class Deployments:
         for known in self._known.values():
             if known.manifest_id == manifest_id:
                 self._keep_record(known, evicted=reason)
-                gone = Progress(known.progress.deployment_id, TransferState.EVICTED, error=reason)
+                gone = DeploymentObserved(known.progress.deployment_id, TransferState.EVICTED, error=reason)
                 self._reported(replace(gone, bytes_total=known.progress.bytes_total))
 
-    def _reported(self, progress: Progress) -> None:
+    def _reported(self, progress: DeploymentObserved) -> None:
         known = self._known.get(progress.deployment_id)
-        if known is not None and known.progress != progress:
+        if known is not None:
             known.progress = progress
             self._changed()
 
     def _authorised(self, token: str) -> bool:
         tokens = [known.order.transfer_token for known in self._known.values() if known.order is not None]
         return any(each and hmac.compare_digest(each.encode(), token.encode()) for each in tokens)
-
-
-def _peers(wanted: DeploymentWanted) -> tuple[Peer, ...]:
-    return tuple(Peer(peer.node_id, peer.address) for peer in wanted.peers)
-
-
-def _observed(known: _Known) -> DeploymentObserved:
-    progress = known.progress
-    return DeploymentObserved(
-        deployment_id=progress.deployment_id,
-        phase=DeploymentPhase(progress.state.value),
-        acting_on=known.order,
-        bytes_done=progress.bytes_done,
-        bytes_total=progress.bytes_total,
-        chunks_done=progress.chunks_done,
-        rate_in=progress.rate_in,
-        rate_out=progress.rate_out,
-        source=progress.source_peer,
-        error_code=progress.error_code,
-        error=progress.error,
-        retries=progress.retries,
-        distrusted=progress.distrusted,
-        store_bytes=progress.store_bytes,
-        refused_bytes=progress.refused_bytes,
-        held=progress.held,
-    )

@@ -9,10 +9,9 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from agent.transfer.disk.landing import Landing
-from agent.transfer.disk.progress import STORE as STORE_NAME
 from agent.transfer.orders.write_behind import Behind
 from agent.transfer.peers.link import Link
-from agent.transfer.peers.neighbour import Neighbour, Patience, Peer, Security
+from agent.transfer.peers.neighbour import Neighbour, Patience, Security
 from agent.transfer.store.ranges import SILENCE_SECONDS
 from agent.transfer.store.sources import Source, SourceChanged, SourceFailed, StoreSource
 from platform_core.distribution.planning.forest import STORE, NodePlan, lane_length
@@ -20,6 +19,7 @@ from platform_core.distribution.swarm.endgame import Ending, look
 from platform_core.distribution.swarm.requests import LEAP_SECONDS, PATIENCE_LEAPS, Follow, View, next_actions
 from platform_core.distribution.swarm.runs import count
 from platform_core.errors import TrainmasterError
+from platform_core.node.wanted import Peer
 
 log = logging.getLogger(__name__)
 
@@ -293,7 +293,7 @@ class Pull:
 
     def _failed(self, source: Source, trouble: SourceFailed) -> None:
         self._last_trouble[source.name] = str(trouble)
-        if isinstance(trouble, DamagedPiece) and source.name != STORE_NAME:
+        if isinstance(trouble, DamagedPiece) and source.name != STORE:
             self._distrusted.add(source.name)
         if isinstance(source, Neighbour):
             source.miss(trouble)
@@ -324,7 +324,7 @@ class Pull:
 
         def written(size: int) -> None:
             self._progressed[lane] = self._came_at = asyncio.get_running_loop().time()
-            if source.name == STORE_NAME:
+            if source.name == STORE:
                 self._store_tries = 0
                 self._link_works()
             self._came(source.name, size)

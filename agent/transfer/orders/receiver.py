@@ -12,18 +12,18 @@ from typing import TypeAlias
 
 from agent.transfer.disk.holdings import Holdings
 from agent.transfer.disk.landing import Landing
-from agent.transfer.disk.progress import STORE, Progress, TransferState
 from agent.transfer.disk.whole_files import WholeFiles
 from agent.transfer.orders.pull import DamagedPiece, Means, Pull, Route, Trying
 from agent.transfer.orders.write_behind import fill_from
 from agent.transfer.peers.link import Link
-from agent.transfer.peers.neighbour import Peer, Security
+from agent.transfer.peers.neighbour import Security
 from agent.transfer.store.sources import LocalSource, Registered, SourceChanged, SourceFailed, StoreSource
 from platform_core.distribution.content.manifest import Manifest
 from platform_core.distribution.content.tiling import check_path
-from platform_core.distribution.planning.forest import STORE as FROM_STORE
-from platform_core.distribution.planning.forest import NodePlan
+from platform_core.distribution.planning.forest import STORE, NodePlan
 from platform_core.errors import TrainmasterError
+from platform_core.node.observed import DeploymentObserved, TransferState
+from platform_core.node.wanted import Peer
 from trainmaster.store import shown
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Delivery:
 
     @property
     def route(self) -> Route:
-        lanes = self.lanes or ((*(peer.node_id for peer in self.peers), FROM_STORE),)
+        lanes = self.lanes or ((*(peer.node_id for peer in self.peers), STORE),)
         return Route(NodePlan("", lanes, self.slower), self.peers)
 
 
@@ -70,7 +70,7 @@ class Receiver:
     def __init__(
         self,
         holdings: Holdings,
-        report: Callable[[Progress], None],
+        report: Callable[[DeploymentObserved], None],
         trying: Trying | None = None,
         security: Security | None = None,
         link: Link | None = None,
@@ -131,12 +131,12 @@ class _Transfer:
     """One call of `Receiver.run`."""
 
     def __init__(
-        self, wanted: Delivery, holdings: Holdings, means: Means, report: Callable[[Progress], None]
+        self, wanted: Delivery, holdings: Holdings, means: Means, report: Callable[[DeploymentObserved], None]
     ) -> None:
         self._wanted, self._holdings, self._means, self._report = wanted, holdings, means, report
         self._landing: Landing | None = None
         self._pull: Pull | None = None
-        self._progress = Progress(
+        self._progress = DeploymentObserved(
             wanted.deployment_id, TransferState.RECEIVING, bytes_total=wanted.manifest.total_bytes
         )
 
@@ -205,10 +205,10 @@ class _Transfer:
     def _came(self, source: str, size: int) -> None:
         if source == STORE:
             self._progress = replace(
-                self._progress, source_peer=source, store_bytes=self._progress.store_bytes + size
+                self._progress, source=source, store_bytes=self._progress.store_bytes + size
             )
-        elif source != self._progress.source_peer:
-            self._progress = replace(self._progress, source_peer=source)
+        elif source != self._progress.source:
+            self._progress = replace(self._progress, source=source)
 
     def _trouble(self, source: str, trouble: SourceFailed) -> None:
         log.warning("%s: %s", self._wanted.deployment_id, trouble)
@@ -247,4 +247,4 @@ class _Transfer:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(REPORT_EVERY_SECONDS)
-            self._tell(beats=self._progress.beats + 1)
+            self._tell()

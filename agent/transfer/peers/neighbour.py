@@ -15,6 +15,7 @@ from agent.transfer.disk.landing import Landing
 from agent.transfer.peers import frames
 from agent.transfer.store.sources import Pieces, SourceFailed
 from platform_core.distribution.swarm.runs import Runs
+from platform_core.node.wanted import Peer
 from trainmaster_wire.agent.v1 import chunk_transfer_pb2 as wire
 from trainmaster_wire.agent.v1 import manifest_pb2
 
@@ -54,12 +55,6 @@ class Patience:
     # Before a neighbour that was gone is tried again; the last repeats. An agent restarts within seconds, and what it
     # can send lies idle until its followers know.
     again: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0, 2.0, 4.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    node_id: str
-    address: str  # host:port of its ChunkTransfer
 
 
 class Security:

@@ -12,9 +12,9 @@ from typing import Protocol, TypeAlias
 
 from agent.transfer.disk.holdings import Holdings
 from agent.transfer.disk.landing import Landing
-from agent.transfer.disk.progress import STORE
 from agent.transfer.store.ranges import BLOCK, SILENCE_SECONDS, Came, Outstanding, Ranges, Silent
 from platform_core.distribution.content.manifest import Piece
+from platform_core.distribution.planning.forest import STORE
 from platform_core.errors import TrainmasterError
 from trainmaster.store import Store, open_store, shown
 from trainmaster.store.port import since_when

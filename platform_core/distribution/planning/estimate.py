@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from platform_core.distribution.planning import binary_tree, bounds, chain, mesh, pipelines, sequential
-from platform_core.distribution.planning.forest import Forest, depths, most_children
+from platform_core.distribution.planning.forest import STORE, Forest, depths, most_children
 from platform_core.distribution.planning.routes import Link, Place, crossings
 
 # What the mesh may take longer, by estimate, before another strategy is worth what failures and slow nodes cost there.
@@ -155,7 +155,7 @@ def _time_ms(links: tuple[Link, ...], places: tuple[Place, ...], conditions: Con
     pieces = -(-c.total_bytes // c.piece_size)
     piece = min(c.piece_size, c.total_bytes) * 1000  # byte-milliseconds per second: exact until the end
     rack = {place.node: (place.block, place.rack) for place in places}
-    fan_out = Counter(link.predecessors[0] if link.predecessors else "" for link in links)
+    fan_out = Counter(link.predecessors[0] if link.predecessors else STORE for link in links)
     leaving, entering = _rack_loads(links, rack)
     turn: Counter[str] = Counter()
     reached: dict[
@@ -163,13 +163,13 @@ def _time_ms(links: tuple[Link, ...], places: tuple[Place, ...], conditions: Con
     ] = {}  # node → (first piece, period), both in units of piece / node_rate
     unit, latest = c.store_rate * c.node_rate * (c.uplink or 1), 0
     for link in links:
-        parent = link.predecessors[0] if link.predecessors else ""
-        rate = c.port(parent).up if parent else c.store_rate
+        parent = link.predecessors[0] if link.predecessors else STORE
+        rate = c.port(parent).up if parent != STORE else c.store_rate
         first, period = reached.get(parent, (0, 0))
         turn[parent] += 1
         step = max(unit // rate, unit // c.port(link.node).down)
         period = max(period, fan_out[parent] * (unit // rate), step)
-        crosses = bool(parent) and rack[parent] != rack[link.node]
+        crosses = parent != STORE and rack[parent] != rack[link.node]
         if c.uplink and crosses:
             copies = max(leaving[rack[parent]], entering[rack[link.node]])
             period = max(period, copies * (unit // c.uplink))

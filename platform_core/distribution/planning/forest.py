@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-STORE = ""
+STORE = "store"  # as a source, beside the ids of nodes
 MOST_SOURCES = 6
 USUAL = 100  # percent: the pace of a node that takes and sends as much as its link can
 

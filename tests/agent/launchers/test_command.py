@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from agent.launchers.command import CommandError, Place, argv_of, environment_of
+from platform_core.jobs.spec import CheckpointPolicy
 from tests.agent.launches import LAUNCH
 
 PLACE = Place(PurePosixPath("/data/att"), "/venv/python", gpus=(), inherited={"PATH": "/bin"})
@@ -89,10 +90,9 @@ def test_the_environment_tells_the_script_what_it_needs() -> None:
         environment=(("MY", "1"), ("OMP_NUM_THREADS", "7"), ("TRAINMASTER_DIR", "/elsewhere")),
         secrets=(("HF_TOKEN", "hf"),),
         seed=0,
-        checkpoint_interval_steps=50,
-        checkpoint_interval_seconds=60,
+        checkpoint=CheckpointPolicy(interval_steps=50, interval_ms=60_000),
         hyperparameters_json='{"lr": 1}',
-        cpus_per_slot=4,
+        cpus_per_gpu=4,
     )
     environment = environment_of(launch, "att-a", PLACE)
     assert environment["PATH"] == "/bin"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from agent.manifests import Manifests
 from agent.transfer.orders.deployments import Deployments
-from agent.wanted import Artifact, DeploymentWanted, Peer
 from platform_core.distribution.content.manifest import from_json
+from platform_core.node.wanted import ArtifactReference, DeploymentWanted, Peer
 from tests.agent.transfer.rig import QUICK, Library
 
 
@@ -25,14 +25,14 @@ async def main(data: Path) -> None:
     loop = asyncio.get_running_loop()
     order = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
     peers = tuple(Peer(*peer) for peer in order.pop("peers"))
-    artifact = Artifact(**order.pop("artifact"))
+    artifact = ArtifactReference(**order.pop("artifact"))
     library.add(from_json(order.pop("manifest")))
     deployments.receive(DeploymentWanted(**order, artifact=artifact, peers=peers))
     while True:
         await changed.wait()
         changed.clear()
         for each in deployments.observed():
-            seen = {"phase": each.phase, "bytes_done": each.bytes_done, "source": each.source}
+            seen = {"state": each.state, "bytes_done": each.bytes_done, "source": each.source}
             print(json.dumps(seen), flush=True)
 
 

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from agent.transfer.disk.holdings import Holdings
-from agent.transfer.disk.progress import Progress, TransferState
 from agent.transfer.orders.pull import Trying
 from agent.transfer.orders.receiver import Delivery, Receiver
 from agent.transfer.peers.link import Link
-from agent.transfer.peers.neighbour import Patience, Peer
+from agent.transfer.peers.neighbour import Patience
 from agent.transfer.peers.server import serve
 from platform_core.distribution.content.manifest import Manifest, ManifestBuilder, to_json
 from platform_core.errors import TrainmasterError
+from platform_core.node.observed import DeploymentObserved, TransferState
+from platform_core.node.wanted import Peer
 
 PIECE = 32 << 10
 CHUNK = 4 * PIECE
@@ -146,7 +147,7 @@ class Node:
 
     def __init__(self, name: str, data: Path, reserve_bytes: int = 0) -> None:
         self.name, self.data, self._reserve = name, data, reserve_bytes
-        self.reports: list[Progress] = []
+        self.reports: list[DeploymentObserved] = []
         self.token = TOKEN
         self.trying = QUICK
         self.port = 0
@@ -181,13 +182,13 @@ class Node:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    async def ended(self) -> Progress:
+    async def ended(self) -> DeploymentObserved:
         assert self._task is not None
         async with asyncio.timeout(60):
             await self._task
         return self.reports[-1]
 
-    async def until(self, condition: Callable[[Progress], bool]) -> None:
+    async def until(self, condition: Callable[[DeploymentObserved], bool]) -> None:
         async with asyncio.timeout(30):
             while not any(condition(report) for report in self.reports):
                 await self._news.wait()
@@ -199,7 +200,7 @@ class Node:
     def home(self, version: str = VERSION) -> Path:
         return self.data / "models" / MODEL / version
 
-    def _reported(self, progress: Progress) -> None:
+    def _reported(self, progress: DeploymentObserved) -> None:
         self.reports.append(progress)
         self._news.set()
         self._news = asyncio.Event()
@@ -231,5 +232,5 @@ def digests(folder: Path) -> dict[str, str]:
     return {path: hashlib.sha256(data).hexdigest() for path, data in content(folder).items()}
 
 
-def completed(progress: Progress) -> bool:
+def completed(progress: DeploymentObserved) -> bool:
     return progress.state is TransferState.COMPLETE

@@ -27,7 +27,7 @@ from webapp.checkpoints.models import Checkpoint
 from webapp.events.models import Event
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.registry import services as registry
-from webapp.rpc.observed import Heard, observe
+from webapp.rpc.observed import Report, observe
 
 pytestmark = pytest.mark.usefixtures("cluster")
 WHY = "Could not fetch checkpoint to resume from man-1: state.pt (chunk 0) does not have the SHA-256 that it should"
@@ -75,7 +75,7 @@ def cannot_restore(job: Job, why: str = WHY) -> None:
         end=session_pb2.AttemptObserved.INFRASTRUCTURE, uplink_drained=True, resume_damaged=True,
     )  # fmt: skip
     node = Member.objects.get(attempt=attempt).node_id
-    observe([Heard(node, session_pb2.Observed(attempts=[ended]), complete=False)])
+    observe([Report(node, session_pb2.Observed(attempts=[ended]), complete=False)])
 
 
 def begun_from(job: Job) -> int | str:

@@ -20,7 +20,7 @@ from webapp.deployments.models import Deployment, Worker
 from webapp.events.queries import story
 from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
-from webapp.rpc.observed import Heard, observe
+from webapp.rpc.observed import Report, observe
 
 MIB = 1 << 20
 
@@ -34,7 +34,7 @@ def says(
         deployment_id=deployment.id, state=session_pb2.DeploymentObserved.State.Value(state), bytes_done=done,
         bytes_total=SIZE, source="store", held=held or [done // 4] * 4 if looked else [], distrusted=distrusted,
     )  # fmt: skip
-    observe([Heard(worker.node_id, session_pb2.Observed(deployments=[told]), complete=True)])
+    observe([Report(worker.node_id, session_pb2.Observed(deployments=[told]), complete=True)])
 
 
 def four_seconds_pass(deployment: Deployment) -> None:

@@ -5,13 +5,14 @@ from collections.abc import Callable
 import pytest
 from rest_framework.test import APIClient
 
+from platform_core.distribution.planning.forest import STORE
 from platform_core.errors import TrainmasterError
+from platform_core.node.observed import DeploymentObserved, TransferState
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.deployments import coordination, queries, services
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.values import WorkerReport
 from webapp.events.queries import story
 from webapp.nodes.models import Node
 from webapp.registry import services as registry
@@ -23,16 +24,16 @@ def report(
 ) -> None:
     services.report(
         node,
-        WorkerReport(
-            deployment_id=deployment.id, state=state, bytes_done=done, bytes_total=SIZE, chunks_done=b"\x01",
-            rate_in=1e6, rate_out=0, source=source, error_code="disk_full" if error else "", error=error, retries=0,
+        DeploymentObserved(
+            deployment_id=deployment.id, state=TransferState(state), bytes_done=done, bytes_total=SIZE,
+            chunks_done=b"\x01", rate_in=1e6, source=source, error_code="disk_full" if error else "", error=error,
         ),
     )  # fmt: skip
 
 
 def test_it_goes_through_its_phases_to_complete(deployment: Deployment) -> None:
     workers = queries.workers(deployment.id)
-    pullers = [worker.node_id for worker in workers for lane in worker.lanes if lane == [""]]
+    pullers = [worker.node_id for worker in workers for lane in worker.lanes if lane == [STORE]]
     assert len(pullers) == len(workers[0].lanes), "each lane is pulled from the store by one node"
     report(deployment, workers[0].node_id, "receiving", 100)
     assert queries.find(deployment.id).state == "downloading"
@@ -121,9 +122,9 @@ def test_a_request_to_try_again_reaches_a_failed_node_at_once(deployment: Deploy
 
 def test_who_sends_damaged_bytes_is_named_once(deployment: Deployment) -> None:
     sender, receiver, *_ = queries.workers(deployment.id)
-    said = WorkerReport(
-        deployment_id=deployment.id, state="receiving", bytes_done=5, bytes_total=SIZE, chunks_done=b"", rate_in=0,
-        rate_out=0, source=sender.node_id, error_code="", error="", retries=1, distrusted=(sender.node_id,),
+    said = DeploymentObserved(
+        deployment_id=deployment.id, state=TransferState.RECEIVING, bytes_done=5, bytes_total=SIZE,
+        source=sender.node_id, retries=1, distrusted=(sender.node_id,),
     )  # fmt: skip
     services.report(receiver.node_id, said)
     services.report(receiver.node_id, said)

@@ -6,6 +6,7 @@ import pytest
 from django.conf import LazySettings
 
 from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.node.wanted import WantedAction
 from platform_core.scheduling.decisions import StopKind
 from tests.webapp.jobs.conftest import say, tick
 from trainmaster_wire.agent.v1 import session_pb2
@@ -16,7 +17,7 @@ from webapp.jobs import services
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.services import Preemption
 from webapp.nodes import services as clusters
-from webapp.rpc.observed import Heard, observe
+from webapp.rpc.observed import Report, observe
 from webapp.rpc.wanted import wanted_states
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -35,7 +36,7 @@ def graces(job: Job) -> set[int]:
     """Seconds that its nodes are told, of those that shall stop."""
     nodes = sorted(Member.objects.filter(attempt__job=job).values_list("node_id", flat=True))
     wanted = [attempt for state in wanted_states(nodes) for attempt in state.attempts]
-    return {each.grace_seconds for each in wanted if each.action == session_pb2.AttemptWanted.STOP}
+    return {each.grace_seconds for each in wanted if each.action is WantedAction.STOP}
 
 
 def test_a_cancelled_job_has_half_a_minute(job: Job, owner: User) -> None:
@@ -77,7 +78,7 @@ def test_what_ended_a_member_is_a_field_and_its_reason_a_sentence(job: Job) -> N
         attempt_id=Attempt.objects.get(job=job).id, phase=session_pb2.AttemptObserved.EXITED, exit_code=125,
         reason="The disk is full.", end=session_pb2.AttemptObserved.INFRASTRUCTURE, uplink_drained=True,
     )  # fmt: skip
-    observe([Heard(member.node_id, session_pb2.Observed(attempts=[ended]), complete=False)])
+    observe([Report(member.node_id, session_pb2.Observed(attempts=[ended]), complete=False)])
     member.refresh_from_db()
     assert (member.end, member.reason) == (EndKind.INFRASTRUCTURE, "The disk is full.")
     assert Job.objects.get(id=job.id).reason.endswith("could not run rank 0: The disk is full")

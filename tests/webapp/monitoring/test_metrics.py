@@ -12,13 +12,13 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from platform_core.distribution.content.manifest import ManifestBuilder
+from platform_core.node.observed import DeploymentObserved, TransferState
 from tests.webapp.conftest import Cast
 from webapp.accounts.models import Team
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts
 from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.values import WorkerReport
 from webapp.nodes.models import Node
 from webapp.registry import services as registry
 
@@ -50,7 +50,8 @@ def deployment(cast: Cast, vision: Team, node: Callable[..., Node]) -> Deploymen
 def say(deployment: Deployment, node: str, state: str, done: int, **more: object) -> None:
     told = {"rate_in": 0, "rate_out": 0, "source": "", "error_code": "", "error": "", "retries": 0, **more}
     services.report(
-        node, WorkerReport(deployment.id, state, bytes_done=done, bytes_total=SIZE, chunks_done=b"", **told)
+        node,
+        DeploymentObserved(deployment.id, TransferState(state), bytes_done=done, bytes_total=SIZE, **told),
     )  # type: ignore[arg-type]
 
 
@@ -109,7 +110,7 @@ def test_what_a_deployment_keeps_of_its_nodes_is_what_they_add_up_to(
     assert kept(deployment) == added_up(deployment)
     first, second = [worker.node_id for worker in queries.workers(deployment.id)]
     together = [
-        (node, WorkerReport(deployment.id, state, done, SIZE, b"", 0, 0, "", "", "", retries, store_bytes=done))
+        (node, DeploymentObserved(deployment.id, TransferState(state), done, SIZE, retries=retries, store_bytes=done))
         for node, state, done, retries in (
             (second, "receiving", 10, 4), (first, "complete", SIZE, 1), (second, "receiving", SIZE // 2, 5),
         )

@@ -5,6 +5,7 @@ import pytest
 from django.test import Client
 
 from platform_core.errors import TrainmasterError
+from platform_core.node.description import SlotDescription
 from tests.webapp.conftest import BOOTSTRAP, Cast, description
 from webapp.accounts.models import User
 from webapp.accounts.permissions import SYSTEM, Actor
@@ -12,7 +13,6 @@ from webapp.base.identity import now_ms
 from webapp.events.models import Event
 from webapp.nodes import queries, services
 from webapp.nodes.models import BootstrapToken, Node, Slot
-from webapp.nodes.values import SlotDescription
 
 ActorOf = Callable[[User], Actor]
 

@@ -3,6 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
+from platform_core.node.description import SlotTelemetry, Telemetry
 from tests.webapp.conftest import Cast, description
 from webapp.accounts.models import User
 from webapp.accounts.permissions import SYSTEM, Actor
@@ -10,7 +11,6 @@ from webapp.events.models import Event
 from webapp.nodes import liveness, queries, services
 from webapp.nodes.models import Node
 from webapp.nodes.signals import capacity_changed
-from webapp.nodes.values import SlotTelemetry, Telemetry
 
 Join = Callable[..., Node]
 ActorOf = Callable[[User], Actor]

@@ -6,11 +6,11 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
+from platform_core.node.description import SlotTelemetry, Telemetry
 from tests.webapp.conftest import Cast, description
 from webapp.accounts.models import Team, User
 from webapp.nodes import queries, services
 from webapp.nodes.models import Node
-from webapp.nodes.values import SlotTelemetry, Telemetry
 from webapp.quotas import services as quotas
 from webapp.quotas.services import Holding
 

@@ -287,7 +287,8 @@ def test_numbers_that_are_none_do_not_break_the_pages_of_nodes(
 
     async def talk(channel: grpc.aio.Channel) -> None:
         agent = await connected(channel, alone, credential)
-        beat = session_pb2.Heartbeat(sequence=1, disk_free_bytes=2**64 - 1, slots=odd)
+        telemetry = session_pb2.Telemetry(disk_free_bytes=2**64 - 1, slots=odd)
+        beat = session_pb2.Heartbeat(sequence=1, telemetry=telemetry)
         await agent.write(session_pb2.FromAgent(heartbeat=beat))
         await message(agent, "heartbeat_ack")
 

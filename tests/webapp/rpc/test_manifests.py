@@ -22,6 +22,7 @@ from tests.webapp.deployments.conftest import *  # noqa: F403  a model on its wa
 from tests.webapp.jobs.conftest import SPEC, tick
 from tests.webapp.rpc.test_session import gateway, threads_that_leave
 from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2_grpc
+from trainmaster_wire.conversion import to_wire
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifact_queries
@@ -136,7 +137,7 @@ def test_an_order_for_half_a_terabyte_has_a_few_hundred_bytes_and_reads_no_manif
     with CaptureQueriesContext(connection) as asked:
         states = wanted_states([node.id for node in nodes])
     assert len(to_json(half_a_terabyte())) > 1_000_000
-    assert max(state.ByteSize() for state in states) < 2_000
+    assert max(to_wire(state).ByteSize() for state in states) < 2_000
     assert not [query for query in asked if '"document"' in query["sql"]]
 
 

@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from platform_core.jobs.job import MemberPhase
+from platform_core.node.wanted import AttemptWanted, WantedAction
 from tests.webapp.conftest import credential_of
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import after_its_pause, say, state, tick
@@ -39,7 +40,7 @@ def secret(alone: Node, lead: User) -> str:
     return "TEMP_KEY"
 
 
-def orders(node: Node) -> dict[str, session_pb2.AttemptWanted]:
+def orders(node: Node) -> dict[str, AttemptWanted]:
     (wanted,) = wanted_states([node.id])
     return {each.attempt_id: each for each in wanted.attempts}
 
@@ -98,7 +99,7 @@ def test_what_runs_already_goes_on_without_the_order_that_cannot_be_made_again(
     say(job, MemberPhase.RUNNING)
     lost_row()
     order_of_it = orders(alone)[attempt_of(job)]
-    assert (order_of_it.action, order_of_it.HasField("launch")) == (RUN, False)
+    assert (order_of_it.action, order_of_it.launch) == (WantedAction.RUN, None)
     assert state(job) == "running"
 
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
+from platform_core.distribution.planning.forest import STORE
 from platform_core.errors import TrainmasterError
+from platform_core.node.observed import DeploymentObserved, TransferState
 from webapp.deployments import services
 from webapp.deployments.delivery.keeping import kept
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.values import WorkerReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,20 +72,22 @@ def _known(said: Said, sizes: Sequence[int]) -> frozenset[int]:
     return done
 
 
-def _report(deployment: Deployment, said: Said, done: frozenset[int], sizes: Sequence[int]) -> WorkerReport:
+def _report(
+    deployment: Deployment, said: Said, done: frozenset[int], sizes: Sequence[int]
+) -> DeploymentObserved:
     bits = bytearray((len(sizes) + 7) // 8)
     for number in done:
         bits[number // 8] |= 1 << number % 8
     size = sum(sizes[number] for number in done)
-    return WorkerReport(
+    return DeploymentObserved(
         deployment_id=deployment.id,
-        state=said.status,
+        state=TransferState(said.status),
         bytes_done=size,
         bytes_total=sum(sizes),
         chunks_done=bytes(bits),
         rate_in=said.rate_in,
         rate_out=said.rate_out,
-        source="store",
+        source=STORE,
         error_code="internal" if said.status == "failed" else "",
         error=(said.error or "The worker says that it failed.") if said.status == "failed" else "",
         retries=0,

@@ -11,11 +11,12 @@ from django.db import transaction
 from platform_core.distribution.deployments import deployment as core
 from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
 from platform_core.distribution.deployments.presence import began_anew
+from platform_core.distribution.planning.forest import STORE
+from platform_core.node.observed import DeploymentObserved, TransferState
 from webapp.base.identity import now_ms
 from webapp.base.rows import update_each
 from webapp.deployments import mapping, stepping
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.values import WorkerReport
 from webapp.nodes import queries as cluster_queries
 from webapp.sockets import services as sockets
 
@@ -26,10 +27,10 @@ _NUMBERS = (
 
 _SUMS = ("moved_bytes", "store_bytes", "refused_bytes", "retries")  # that a deployment keeps of its nodes
 
-_AT_WORK = ("idle", "receiving")
+_AT_WORK = (TransferState.IDLE, TransferState.RECEIVING)
 
 
-def report_all(told: Sequence[tuple[str, WorkerReport]]) -> None:
+def report_all(told: Sequence[tuple[str, DeploymentObserved]]) -> None:
     """In this order, in one transaction. A thousand nodes tell twice a second: those whose bytes alone have changed
     cost their own rows, not those of all the others."""
     now = now_ms()
@@ -81,8 +82,8 @@ def _parts(rows: dict[str, Deployment], nodes: set[str]) -> dict[tuple[str, str]
     return {(part.deployment_id, part.node_id): part for part in found}
 
 
-def _event(node: str, said: WorkerReport, now: int) -> core.WorkerReported:
-    verifying = said.state == "verifying"
+def _event(node: str, said: DeploymentObserved, now: int) -> core.WorkerReported:
+    verifying = said.state is TransferState.VERIFYING
     return core.WorkerReported(
         node=node,
         state=WorkerState.RECEIVING if verifying else WorkerState(said.state),
@@ -91,7 +92,7 @@ def _event(node: str, said: WorkerReport, now: int) -> core.WorkerReported:
         actor=f"node:{node}",
         cause=said.error,
         verifying=verifying,
-        from_peer=said.source not in ("", "store"),
+        from_peer=said.source not in ("", STORE),
         error_code=said.error_code,
         error=said.error,
     )
@@ -103,7 +104,7 @@ def _unseat(row: Deployment, node: str, why: str) -> None:
     stepping.tell(row, "WorkerBeganAnew", f"node:{node}", f"{why}, and begins anew below the others")
 
 
-def _noted(part: Worker, said: WorkerReport, now: int, done: int | None) -> Worker:
+def _noted(part: Worker, said: DeploymentObserved, now: int, done: int | None) -> Worker:
     part.moved_bytes += max(0, said.bytes_done - part.bytes_done)
     if done is not None:
         part.bytes_done = done
@@ -122,7 +123,7 @@ def _sums(of: Worker | Deployment) -> dict[str, int]:
     return {name: getattr(of, name) for name in _SUMS}
 
 
-def _chunks(part: Worker, said: WorkerReport) -> dict[str, Any]:
+def _chunks(part: Worker, said: DeploymentObserved) -> dict[str, Any]:
     """What changed of the map of chunks, for those who look at it: a few numbers, not the map."""
     before, after = (int.from_bytes(bits, "little") for bits in (part.chunks_done, said.chunks_done))
     if before == after and part.state == said.state:

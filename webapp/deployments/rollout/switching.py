@@ -17,13 +17,14 @@ from platform_core.distribution.rollouts.canaries import RolloutPlan, canary_cou
 from platform_core.distribution.rollouts.checks import answer_due_ms, switch_due_ms, unanswered
 from platform_core.distribution.rollouts.states import Member, MemberState, RolloutState
 from platform_core.errors import IllegalTransition, TrainmasterError
+from platform_core.node.observed import ActivationObserved, ActivationState
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
 from webapp.deployments import mapping
 from webapp.deployments.models import Deployment, Rollout, RolloutMember, Worker
 from webapp.deployments.rollout import story
-from webapp.deployments.values import ActivationReport, Manner
+from webapp.deployments.values import Manner
 from webapp.nodes import queries as cluster_queries
 from webapp.nodes import services as clusters
 from webapp.sockets import services as sockets
@@ -135,7 +136,7 @@ def _holding(worker: Worker, state: MemberState, why: str, now: int) -> said.Nod
     return said.NodeLacks(now, f"node:{node}", node, reason)
 
 
-def observe(told: Mapping[str, Sequence[ActivationReport]]) -> None:
+def observe(told: Mapping[str, Sequence[ActivationObserved]]) -> None:
     """What agents have switched, by node, all of it: a model that is not named has no link."""
     on_the_way = Q(state__in=[MemberState.SWITCHING, MemberState.RETURNING])
     watched = Q(
@@ -153,18 +154,18 @@ def observe(told: Mapping[str, Sequence[ActivationReport]]) -> None:
                 _advance(_locked(rollout_id), happened)
 
 
-def _reported(part: RolloutMember, report: ActivationReport | None, now: int) -> Iterable[said.NodeEvent]:
+def _reported(part: RolloutMember, report: ActivationObserved | None, now: int) -> Iterable[said.NodeEvent]:
     node, actor = part.node_id, f"node:{part.node_id}"
     ours = report is not None and report.deployment_id == part.rollout_id
     if part.state == MemberState.RETURNING:
         if report is None:
             yield said.NodeReturned(now, actor, node)
-        elif not ours and report.state != "switching":
+        elif not ours and report.state is not ActivationState.SWITCHING:
             yield said.NodeReturned(now, actor, node, report.exit_code, report.output)
     elif report is not None and ours:
-        if part.state == MemberState.SWITCHING and report.state == "active":
+        if part.state == MemberState.SWITCHING and report.state is ActivationState.ACTIVE:
             yield said.NodeSwitched(now, actor, node, report.revision)
-        elif part.state == MemberState.SWITCHING and report.state == "failed":
+        elif part.state == MemberState.SWITCHING and report.state is ActivationState.FAILED:
             yield said.SwitchFailed(now, actor, node, report.revision, report.exit_code, report.output)
         if report.round > (part.check_round or 0):
             yield said.CheckEnded(now, actor, node, report.round, report.check_exit_code, report.check_output)

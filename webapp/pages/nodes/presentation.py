@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from platform_core.cluster.health import NodeState
+from platform_core.node.description import SlotTelemetry, Telemetry
 from platform_core.units import format_bytes, plural
 from webapp.accounts.permissions import Actor
 from webapp.jobs import occupancy
 from webapp.nodes.models import Node
-from webapp.nodes.values import SlotTelemetry, Telemetry
 
 ANOTHER_TEAM = "another team"
 ATTENTION = [NodeState.LOST, NodeState.SUSPECT, NodeState.DRAINING, NodeState.DRAINED, NodeState.READY]

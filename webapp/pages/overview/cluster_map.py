@@ -4,11 +4,11 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from platform_core.cluster.health import NodeState
+from platform_core.node.description import Telemetry
 from webapp.accounts.permissions import Actor, may
 from webapp.jobs import queries as job_queries
 from webapp.nodes import queries as clusters
 from webapp.nodes.queries import NodeSummary, SlotUse
-from webapp.nodes.values import Telemetry
 
 _KEYS = "abcd"
 _OTHERS = "e"

@@ -89,39 +89,55 @@ class Heartbeat(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SEQUENCE_FIELD_NUMBER: _builtins.int
-    REVISION_FIELD_NUMBER: _builtins.int
-    DISK_FREE_BYTES_FIELD_NUMBER: _builtins.int
-    MEMORY_USED_BYTES_FIELD_NUMBER: _builtins.int
-    SLOTS_FIELD_NUMBER: _builtins.int
+    TELEMETRY_FIELD_NUMBER: _builtins.int
     NOTICE_SECONDS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
-    revision: _builtins.int
-    """newest wanted revision the agent acts on"""
-    disk_free_bytes: _builtins.int
-    memory_used_bytes: _builtins.int
     notice_seconds: _builtins.int
-    """the machine is taken away in so many: absent while nobody said so"""
+    """until the machine is taken away; absent without such a notice"""
     @_builtins.property
-    def slots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotTelemetry]: ...
+    def telemetry(self) -> Global___Telemetry: ...
     def __init__(
         self,
         *,
         sequence: _builtins.int = ...,
-        revision: _builtins.int = ...,
-        disk_free_bytes: _builtins.int = ...,
-        memory_used_bytes: _builtins.int = ...,
-        slots: _abc.Iterable[Global___SlotTelemetry] | None = ...,
+        telemetry: Global___Telemetry | None = ...,
         notice_seconds: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_notice_seconds", b"_notice_seconds", "notice_seconds", b"notice_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_notice_seconds", b"_notice_seconds", "notice_seconds", b"notice_seconds", "telemetry", b"telemetry"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_notice_seconds", b"_notice_seconds", "disk_free_bytes", b"disk_free_bytes", "memory_used_bytes", b"memory_used_bytes", "notice_seconds", b"notice_seconds", "revision", b"revision", "sequence", b"sequence", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_notice_seconds", b"_notice_seconds", "notice_seconds", b"notice_seconds", "sequence", b"sequence", "telemetry", b"telemetry"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__notice_seconds: _TypeAlias = _typing.Literal["notice_seconds"]  # noqa: Y015
     _WhichOneofArgType__notice_seconds: _TypeAlias = _typing.Literal["_notice_seconds", b"_notice_seconds"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__notice_seconds) -> _WhichOneofReturnType__notice_seconds | None: ...
 
 Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
+
+@_typing.final
+class Telemetry(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DISK_FREE_BYTES_FIELD_NUMBER: _builtins.int
+    MEMORY_USED_BYTES_FIELD_NUMBER: _builtins.int
+    SLOTS_FIELD_NUMBER: _builtins.int
+    disk_free_bytes: _builtins.int
+    memory_used_bytes: _builtins.int
+    @_builtins.property
+    def slots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotTelemetry]: ...
+    def __init__(
+        self,
+        *,
+        disk_free_bytes: _builtins.int = ...,
+        memory_used_bytes: _builtins.int = ...,
+        slots: _abc.Iterable[Global___SlotTelemetry] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["disk_free_bytes", b"disk_free_bytes", "memory_used_bytes", b"memory_used_bytes", "slots", b"slots"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Telemetry: _TypeAlias = Telemetry  # noqa: Y015
 
 @_typing.final
 class SlotTelemetry(_message.Message):
@@ -283,7 +299,7 @@ class AttemptObserved(_message.Message):
     uplink_drained: _builtins.bool
     """every metric, log line and checkpoint of it has been acknowledged"""
     resume_damaged: _builtins.bool
-    """what it should have resumed from has other bytes than were saved, or none"""
+    """the checkpoint to resume from has other bytes than were saved, or none"""
     def __init__(
         self,
         *,
@@ -316,18 +332,18 @@ class DeploymentObserved(_message.Message):
         STATE_UNSPECIFIED: DeploymentObserved._State.ValueType  # 0
         IDLE: DeploymentObserved._State.ValueType  # 1
         RECEIVING: DeploymentObserved._State.ValueType  # 2
-        VERIFYING: DeploymentObserved._State.ValueType  # 5
-        COMPLETE: DeploymentObserved._State.ValueType  # 3
-        FAILED: DeploymentObserved._State.ValueType  # 4
+        VERIFYING: DeploymentObserved._State.ValueType  # 3
+        COMPLETE: DeploymentObserved._State.ValueType  # 4
+        FAILED: DeploymentObserved._State.ValueType  # 5
         EVICTED: DeploymentObserved._State.ValueType  # 6
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
     STATE_UNSPECIFIED: DeploymentObserved.State.ValueType  # 0
     IDLE: DeploymentObserved.State.ValueType  # 1
     RECEIVING: DeploymentObserved.State.ValueType  # 2
-    VERIFYING: DeploymentObserved.State.ValueType  # 5
-    COMPLETE: DeploymentObserved.State.ValueType  # 3
-    FAILED: DeploymentObserved.State.ValueType  # 4
+    VERIFYING: DeploymentObserved.State.ValueType  # 3
+    COMPLETE: DeploymentObserved.State.ValueType  # 4
+    FAILED: DeploymentObserved.State.ValueType  # 5
     EVICTED: DeploymentObserved.State.ValueType  # 6
 
     DEPLOYMENT_ID_FIELD_NUMBER: _builtins.int
@@ -343,8 +359,8 @@ class DeploymentObserved(_message.Message):
     RETRIES_FIELD_NUMBER: _builtins.int
     DISTRUSTED_FIELD_NUMBER: _builtins.int
     STORE_BYTES_FIELD_NUMBER: _builtins.int
-    REFUSED_BYTES_FIELD_NUMBER: _builtins.int
     HELD_FIELD_NUMBER: _builtins.int
+    REFUSED_BYTES_FIELD_NUMBER: _builtins.int
     deployment_id: _builtins.str
     state: Global___DeploymentObserved.State.ValueType
     bytes_done: _builtins.int
@@ -362,7 +378,7 @@ class DeploymentObserved(_message.Message):
     """a sentence"""
     retries: _builtins.int
     store_bytes: _builtins.int
-    """what this agent pulled from the store itself since it began this delivery"""
+    """read from the store by this agent since it began"""
     refused_bytes: _builtins.int
     """arrived with another SHA-256 and thrown away, since the agent began"""
     @_builtins.property
@@ -389,8 +405,8 @@ class DeploymentObserved(_message.Message):
         retries: _builtins.int = ...,
         distrusted: _abc.Iterable[_builtins.str] | None = ...,
         store_bytes: _builtins.int = ...,
-        refused_bytes: _builtins.int = ...,
         held: _abc.Iterable[_builtins.int] | None = ...,
+        refused_bytes: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -446,7 +462,7 @@ class Welcome(_message.Message):
     authority: _builtins.bytes
     """PEM: whom nodes trust, and who signs manifests"""
     lost_after_ms: _builtins.int
-    """a node that is silent for so long is lost, and its attempts start again elsewhere"""
+    """a node that is silent for longer is lost: its attempts start again elsewhere"""
     def __init__(
         self,
         *,
@@ -620,15 +636,12 @@ class Launch(_message.Message):
     SLOTS_FIELD_NUMBER: _builtins.int
     MASTER_ADDRESS_FIELD_NUMBER: _builtins.int
     MASTER_PORT_FIELD_NUMBER: _builtins.int
-    CPUS_PER_SLOT_FIELD_NUMBER: _builtins.int
-    MEMORY_PER_SLOT_BYTES_FIELD_NUMBER: _builtins.int
+    CPUS_PER_GPU_FIELD_NUMBER: _builtins.int
+    MEMORY_PER_GPU_BYTES_FIELD_NUMBER: _builtins.int
     CODE_FIELD_NUMBER: _builtins.int
     DATASET_FIELD_NUMBER: _builtins.int
     RESUME_FIELD_NUMBER: _builtins.int
-    CHECKPOINT_INTERVAL_STEPS_FIELD_NUMBER: _builtins.int
-    CHECKPOINT_INTERVAL_SECONDS_FIELD_NUMBER: _builtins.int
-    CHECKPOINT_KEEP_LAST_FIELD_NUMBER: _builtins.int
-    CHECKPOINT_PATH_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
     HYPERPARAMETERS_JSON_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     CHECKPOINT_UPLOAD_URL_FIELD_NUMBER: _builtins.int
@@ -642,12 +655,9 @@ class Launch(_message.Message):
     node_rank: _builtins.int
     master_address: _builtins.str
     master_port: _builtins.int
-    cpus_per_slot: _builtins.int
-    memory_per_slot_bytes: _builtins.int
-    checkpoint_interval_steps: _builtins.int
-    checkpoint_interval_seconds: _builtins.int
-    checkpoint_keep_last: _builtins.int
-    checkpoint_path: _builtins.str
+    cpus_per_gpu: _builtins.int
+    """on a node without GPUs: for each of its slots"""
+    memory_per_gpu_bytes: _builtins.int
     hyperparameters_json: _builtins.str
     seed: _builtins.int
     checkpoint_upload_url: _builtins.str
@@ -670,6 +680,8 @@ class Launch(_message.Message):
     def dataset(self) -> Global___ArtifactReference: ...
     @_builtins.property
     def resume(self) -> Global___ArtifactReference: ...
+    @_builtins.property
+    def checkpoint(self) -> Global___CheckpointPolicy: ...
     def __init__(
         self,
         *,
@@ -686,29 +698,56 @@ class Launch(_message.Message):
         slots: _abc.Iterable[_builtins.int] | None = ...,
         master_address: _builtins.str = ...,
         master_port: _builtins.int = ...,
-        cpus_per_slot: _builtins.int = ...,
-        memory_per_slot_bytes: _builtins.int = ...,
+        cpus_per_gpu: _builtins.int = ...,
+        memory_per_gpu_bytes: _builtins.int = ...,
         code: Global___ArtifactReference | None = ...,
         dataset: Global___ArtifactReference | None = ...,
         resume: Global___ArtifactReference | None = ...,
-        checkpoint_interval_steps: _builtins.int = ...,
-        checkpoint_interval_seconds: _builtins.int = ...,
-        checkpoint_keep_last: _builtins.int = ...,
-        checkpoint_path: _builtins.str = ...,
+        checkpoint: Global___CheckpointPolicy | None = ...,
         hyperparameters_json: _builtins.str = ...,
         seed: _builtins.int | None = ...,
         checkpoint_upload_url: _builtins.str = ...,
         team: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "code", b"code", "dataset", b"dataset", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "checkpoint", b"checkpoint", "code", b"code", "dataset", b"dataset", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint_interval_seconds", b"checkpoint_interval_seconds", "checkpoint_interval_steps", b"checkpoint_interval_steps", "checkpoint_keep_last", b"checkpoint_keep_last", "checkpoint_path", b"checkpoint_path", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "cpus_per_slot", b"cpus_per_slot", "dataset", b"dataset", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_slot_bytes", b"memory_per_slot_bytes", "node_rank", b"node_rank", "nodes", b"nodes", "resume", b"resume", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "node_rank", b"node_rank", "nodes", b"nodes", "resume", b"resume", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__seed) -> _WhichOneofReturnType__seed | None: ...
 
 Global___Launch: _TypeAlias = Launch  # noqa: Y015
+
+@_typing.final
+class CheckpointPolicy(_message.Message):
+    """How often the script is asked to save. 0 means "not by this measure"."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INTERVAL_STEPS_FIELD_NUMBER: _builtins.int
+    INTERVAL_MS_FIELD_NUMBER: _builtins.int
+    KEEP_LAST_FIELD_NUMBER: _builtins.int
+    PATH_FIELD_NUMBER: _builtins.int
+    interval_steps: _builtins.int
+    interval_ms: _builtins.int
+    keep_last: _builtins.int
+    path: _builtins.str
+    def __init__(
+        self,
+        *,
+        interval_steps: _builtins.int = ...,
+        interval_ms: _builtins.int = ...,
+        keep_last: _builtins.int = ...,
+        path: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["interval_ms", b"interval_ms", "interval_steps", b"interval_steps", "keep_last", b"keep_last", "path", b"path"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CheckpointPolicy: _TypeAlias = CheckpointPolicy  # noqa: Y015
 
 @_typing.final
 class ArtifactReference(_message.Message):
@@ -749,6 +788,7 @@ class DeploymentWanted(_message.Message):
     PEERS_FIELD_NUMBER: _builtins.int
     TRANSFER_TOKEN_FIELD_NUMBER: _builtins.int
     LANES_FIELD_NUMBER: _builtins.int
+    SLOWER_FIELD_NUMBER: _builtins.int
     RETRY_FIELD_NUMBER: _builtins.int
     SIGNATURE_FIELD_NUMBER: _builtins.int
     PINNED_FIELD_NUMBER: _builtins.int
@@ -759,24 +799,28 @@ class DeploymentWanted(_message.Message):
     """"team/name" """
     version: _builtins.str
     transfer_token: _builtins.str
-    """what the workers of this deployment show each other"""
+    """which the workers of this deployment show each other"""
     retry: _builtins.int
     """counts requests to try again: a failed node begins at once when it grows"""
     signature: _builtins.bytes
     """of the manifest's id by the authority of the welcome, ECDSA with SHA-256"""
     pinned: _builtins.bool
-    """never given up for room"""
+    """never evicted"""
     preheat: _builtins.bool
-    """fetched before anybody needs it: never activated, given up first"""
+    """fetched before anybody needs it: never activated, evicted first"""
     @_builtins.property
     def artifact(self) -> Global___ArtifactReference: ...
     @_builtins.property
     def peers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Peer]:
-        """everybody named in `lanes`"""
+        """all nodes named in `lanes`"""
 
     @_builtins.property
     def lanes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Lane]:
         """none: one lane, from the peers in their order, then the store"""
+
+    @_builtins.property
+    def slower(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """numbers of the lanes whose first source is quicker than this node"""
 
     @_builtins.property
     def share(self) -> Global___Share: ...
@@ -790,6 +834,7 @@ class DeploymentWanted(_message.Message):
         peers: _abc.Iterable[Global___Peer] | None = ...,
         transfer_token: _builtins.str = ...,
         lanes: _abc.Iterable[Global___Lane] | None = ...,
+        slower: _abc.Iterable[_builtins.int] | None = ...,
         retry: _builtins.int = ...,
         signature: _builtins.bytes = ...,
         pinned: _builtins.bool = ...,
@@ -798,7 +843,7 @@ class DeploymentWanted(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "share", b"share"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "deployment_id", b"deployment_id", "lanes", b"lanes", "model", b"model", "peers", b"peers", "pinned", b"pinned", "preheat", b"preheat", "retry", b"retry", "share", b"share", "signature", b"signature", "transfer_token", b"transfer_token", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "deployment_id", b"deployment_id", "lanes", b"lanes", "model", b"model", "peers", b"peers", "pinned", b"pinned", "preheat", b"preheat", "retry", b"retry", "share", b"share", "signature", b"signature", "slower", b"slower", "transfer_token", b"transfer_token", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -806,7 +851,7 @@ Global___DeploymentWanted: _TypeAlias = DeploymentWanted  # noqa: Y015
 
 @_typing.final
 class Share(_message.Message):
-    """What a deployment may take of this node's link, in and out alike. Bytes per second; 0 is no cap."""
+    """What a deployment may take of this node's link, in and out alike. Bytes per second; absent: no cap."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -815,48 +860,55 @@ class Share(_message.Message):
     TEAM_FIELD_NUMBER: _builtins.int
     TEAM_CAP_FIELD_NUMBER: _builtins.int
     weight: _builtins.int
-    """where several share the link; 0 is the same as 10"""
-    cap: _builtins.int
+    """where several share the link; absent: 10"""
+    cap: _builtins.float
     team: _builtins.str
-    team_cap: _builtins.int
+    team_cap: _builtins.float
     """of all deployments of the team together"""
     def __init__(
         self,
         *,
-        weight: _builtins.int = ...,
-        cap: _builtins.int = ...,
+        weight: _builtins.int | None = ...,
+        cap: _builtins.float | None = ...,
         team: _builtins.str = ...,
-        team_cap: _builtins.int = ...,
+        team_cap: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cap", b"_cap", "_team_cap", b"_team_cap", "_weight", b"_weight", "cap", b"cap", "team_cap", b"team_cap", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cap", b"cap", "team", b"team", "team_cap", b"team_cap", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cap", b"_cap", "_team_cap", b"_team_cap", "_weight", b"_weight", "cap", b"cap", "team", b"team", "team_cap", b"team_cap", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__cap: _TypeAlias = _typing.Literal["cap"]  # noqa: Y015
+    _WhichOneofArgType__cap: _TypeAlias = _typing.Literal["_cap", b"_cap"]  # noqa: Y015
+    _WhichOneofReturnType__team_cap: _TypeAlias = _typing.Literal["team_cap"]  # noqa: Y015
+    _WhichOneofArgType__team_cap: _TypeAlias = _typing.Literal["_team_cap", b"_team_cap"]  # noqa: Y015
+    _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
+    _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cap) -> _WhichOneofReturnType__cap | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__team_cap) -> _WhichOneofReturnType__team_cap | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
 
 Global___Share: _TypeAlias = Share  # noqa: Y015
 
 @_typing.final
 class Lane(_message.Message):
-    """One lane of pieces: node ids in order of preference, "" is the store."""
+    """One lane of pieces: node ids in order of preference, "store" is the store."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SOURCES_FIELD_NUMBER: _builtins.int
-    SLOWER_FIELD_NUMBER: _builtins.int
-    slower: _builtins.bool
-    """this node cannot keep up with the first of them"""
     @_builtins.property
     def sources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
         sources: _abc.Iterable[_builtins.str] | None = ...,
-        slower: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["slower", b"slower", "sources", b"sources"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sources", b"sources"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -887,8 +939,8 @@ Global___Peer: _TypeAlias = Peer  # noqa: Y015
 
 @_typing.final
 class ActivationWanted(_message.Message):
-    """The version of a model that shall be in use on this node: `active/<model>` becomes a link to it as soon as it is here,
-    verified. A model that is not named has no link. The commands are names of files in the agent's folder of hooks.
+    """The version of a model that shall be in use on this node: `active/<model>` becomes a link to it as soon as it is
+    complete here. A model that is not named has no link. The commands are names of files in the agent's folder of hooks.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -915,8 +967,9 @@ class ActivationWanted(_message.Message):
     round: _builtins.int
     """of the health check, 0 is not asked; a greater one is run again"""
     command_seconds: _builtins.int
+    """absent: 60"""
     previous_version: _builtins.str
-    """which a rollback would make active, so it is not given up for room"""
+    """which a rollback would make active, so it is not evicted"""
     def __init__(
         self,
         *,
@@ -927,14 +980,16 @@ class ActivationWanted(_message.Message):
         hook: _builtins.str = ...,
         health_check: _builtins.str = ...,
         round: _builtins.int = ...,
-        command_seconds: _builtins.int = ...,
+        command_seconds: _builtins.int | None = ...,
         previous_version: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_command_seconds", b"_command_seconds", "command_seconds", b"command_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["command_seconds", b"command_seconds", "deployment_id", b"deployment_id", "health_check", b"health_check", "hook", b"hook", "model", b"model", "previous_version", b"previous_version", "revision", b"revision", "round", b"round", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_command_seconds", b"_command_seconds", "command_seconds", b"command_seconds", "deployment_id", b"deployment_id", "health_check", b"health_check", "hook", b"hook", "model", b"model", "previous_version", b"previous_version", "revision", b"revision", "round", b"round", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__command_seconds: _TypeAlias = _typing.Literal["command_seconds"]  # noqa: Y015
+    _WhichOneofArgType__command_seconds: _TypeAlias = _typing.Literal["_command_seconds", b"_command_seconds"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__command_seconds) -> _WhichOneofReturnType__command_seconds | None: ...
 
 Global___ActivationWanted: _TypeAlias = ActivationWanted  # noqa: Y015
 
@@ -971,7 +1026,7 @@ class ActivationObserved(_message.Message):
     CHECK_OUTPUT_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     version: _builtins.str
-    """what the link points to, "" where there is none"""
+    """to which the link points, "" where there is none"""
     deployment_id: _builtins.str
     """the order that this is about"""
     revision: _builtins.int

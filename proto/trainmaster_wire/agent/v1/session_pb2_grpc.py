@@ -51,14 +51,14 @@ class AgentSessionServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Connect(self, request_iterator, context):
-        """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves.
+        """One long stream per node: observed state up, wanted state down. Both sides may repeat themselves.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Manifest(self, request, context):
-        """Of an artifact that is wanted of this node now; of no other.
+        """The manifest of an artifact that is wanted of this node now, and of no other.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

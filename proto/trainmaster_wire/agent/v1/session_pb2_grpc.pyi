@@ -33,17 +33,17 @@ class AgentSessionStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AgentSessionAsyncStub: ...
     Connect: _grpc.StreamStreamMultiCallable[_session_pb2.FromAgent, _session_pb2.FromServer]
-    """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves."""
+    """One long stream per node: observed state up, wanted state down. Both sides may repeat themselves."""
     Manifest: _grpc.UnaryUnaryMultiCallable[_manifest_pb2.ManifestRequest, _manifest_pb2.ManifestReply]
-    """Of an artifact that is wanted of this node now; of no other."""
+    """The manifest of an artifact that is wanted of this node now, and of no other."""
 
 @_typing.type_check_only
 class AgentSessionAsyncStub(AgentSessionStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Connect: _aio.StreamStreamMultiCallable[_session_pb2.FromAgent, _session_pb2.FromServer]  # type: ignore[assignment]
-    """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves."""
+    """One long stream per node: observed state up, wanted state down. Both sides may repeat themselves."""
     Manifest: _aio.UnaryUnaryMultiCallable[_manifest_pb2.ManifestRequest, _manifest_pb2.ManifestReply]  # type: ignore[assignment]
-    """Of an artifact that is wanted of this node now; of no other."""
+    """The manifest of an artifact that is wanted of this node now, and of no other."""
 
 class AgentSessionServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -52,7 +52,7 @@ class AgentSessionServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_session_pb2.FromAgent],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_session_pb2.FromServer], _abc.AsyncIterator[_session_pb2.FromServer]]:
-        """One long stream per node. The agent says what it observes, the server says what it wants, both may repeat themselves."""
+        """One long stream per node: observed state up, wanted state down. Both sides may repeat themselves."""
 
     @_abc_1.abstractmethod
     def Manifest(
@@ -60,6 +60,6 @@ class AgentSessionServicer(metaclass=_abc_1.ABCMeta):
         request: _manifest_pb2.ManifestRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_manifest_pb2.ManifestReply, _abc.Awaitable[_manifest_pb2.ManifestReply]]:
-        """Of an artifact that is wanted of this node now; of no other."""
+        """The manifest of an artifact that is wanted of this node now, and of no other."""
 
 def add_AgentSessionServicer_to_server(servicer: AgentSessionServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import pytest
 
 from agent.manifests import Manifests
-from agent.observed import DeploymentObserved, DeploymentPhase, Observed
 from agent.reconcile import DropDeployment, ReceiveDeployment, reconcile
 from agent.transfer.disk.cache import Cache, Standing, Watermarks
 from agent.transfer.orders.deployments import Deployments
-from agent.wanted import DeploymentWanted, Wanted
 from platform_core.distribution.content.manifest import Manifest
+from platform_core.node.observed import DeploymentObserved, Observed, TransferState
+from platform_core.node.wanted import DeploymentWanted, Wanted
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.orders.test_deployments import Agent, all_complete, order
 from tests.agent.transfer.rig import (
@@ -191,8 +191,8 @@ async def small(tmp_path: Path):  # type: ignore[no-untyped-def]
     await agent.deployments.close()
 
 
-def phases(observed: tuple[DeploymentObserved, ...]) -> list[str]:
-    return [one.phase.value for one in sorted(observed, key=lambda one: one.deployment_id)]
+def states(observed: tuple[DeploymentObserved, ...]) -> list[str]:
+    return [one.state.value for one in sorted(observed, key=lambda one: one.deployment_id)]
 
 
 async def both(small: SmallAgent, store: GatedStore, first: DeploymentWanted) -> DeploymentWanted:
@@ -204,7 +204,7 @@ async def both(small: SmallAgent, store: GatedStore, first: DeploymentWanted) ->
     small.library.add(manifest_of(SECOND))
     second = order(manifest_of(SECOND), store, deployment="dep-2", version="4")
     small.deployments.receive(second)
-    await small.until(lambda seen: seen[1].phase is DeploymentPhase.COMPLETE)
+    await small.until(lambda seen: seen[1].state is TransferState.COMPLETE)
     return second
 
 
@@ -214,7 +214,7 @@ async def test_a_new_model_takes_the_room_of_an_old_one_and_the_session_hears_of
     first = order(manifest, store)
     await both(small, store, first)
     seen = small.deployments.observed()
-    assert phases(seen) == ["evicted", "complete"]
+    assert states(seen) == ["evicted", "complete"]
     assert "% of the disk were in use" in seen[0].error
     assert (seen[0].bytes_done, seen[0].acting_on) == (0, first)
     assert not (small.data / "models" / MODEL / "3").exists()
@@ -233,7 +233,7 @@ async def test_what_went_is_not_fetched_again_by_a_restart_until_somebody_asks(
     assert reconcile(Wanted(3, (), (again, second)), here) == (ReceiveDeployment(again),)
     await small.deployments.close()
     await small.start()
-    assert phases(small.deployments.observed())[0] == "evicted"
+    assert states(small.deployments.observed())[0] == "evicted"
     small.deployments.drop("dep-1")
     assert [one.deployment_id for one in small.deployments.observed()] == ["dep-2"]
     assert store.bytes_sent == before
@@ -251,9 +251,9 @@ async def test_a_pin_keeps_it_and_moves_no_bytes(
     assert reconcile(Wanted(1, (), (pinned,)), Observed((), (seen,))) == (ReceiveDeployment(pinned),)
     small.deployments.receive(pinned)
     [seen] = small.deployments.observed()
-    assert (seen.phase, seen.acting_on) == (DeploymentPhase.COMPLETE, pinned)
+    assert (seen.state, seen.acting_on) == (TransferState.COMPLETE, pinned)
     assert reconcile(Wanted(1, (), (pinned,)), Observed((), (seen,))) == ()
     await small.deployments.close()
     await small.start()  # nobody has repeated the order yet: the record knows of the pin
     await both(small, store, pinned)
-    assert phases(small.deployments.observed()) == ["complete", "complete"]
+    assert states(small.deployments.observed()) == ["complete", "complete"]

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from agent.transfer.disk.progress import TransferState
 from agent.transfer.disk.writer import Writer
 from platform_core.distribution.content.manifest import Manifest
+from platform_core.node.observed import TransferState
 from tests.agent.transfer.rig import CHUNK, GatedStore, Node, begin_chain, completed, delivery
 
 
@@ -27,7 +27,7 @@ async def test_a_full_disk_fails_that_worker_alone_and_says_the_numbers(
     assert ends[1].error_code == "disk_full"
     assert "node-1 needs 2 MiB" in ends[1].error
     assert "has 0 B" in ends[1].error
-    assert ends[2].source_peer == "node-0"
+    assert ends[2].source == "node-0"
     assert store.bytes_sent == manifest.total_bytes
 
 

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.observed import ActivationObserved, ActivationPhase
 from agent.transfer.orders.activation import Activations, Record, RunCheck, Switch, Unlink, next_step
 from agent.transfer.orders.hooks import Hooks
-from agent.wanted import ActivationWanted
+from platform_core.node.observed import ActivationObserved, ActivationState
+from platform_core.node.wanted import ActivationWanted
 
 MODEL = "vision/bytelm"
 ONE = ActivationWanted(MODEL, "1", "dep-1", 1)
@@ -94,7 +94,7 @@ async def test_the_link_points_to_what_is_wanted_and_can_be_moved_with_the_folde
     node: Node, tmp_path: Path
 ) -> None:
     seen = await node.settled(ONE)
-    assert seen == ActivationObserved(MODEL, "1", "dep-1", 1, ActivationPhase.ACTIVE)
+    assert seen == ActivationObserved(MODEL, "1", "dep-1", 1, ActivationState.ACTIVE)
     assert node.content() == b"1"
     await node.settled(TWO)
     assert node.content() == b"2"
@@ -143,14 +143,14 @@ async def test_a_failing_hook_is_reported_and_the_link_goes_back(node: Node) -> 
     wanted = replace(TWO, hook=node.command("reload", "echo no such service; exit 3"))
     seen = await node.settled(wanted)
     assert seen == ActivationObserved(
-        MODEL, "1", "dep-2", 1, ActivationPhase.FAILED, exit_code=3, output="no such service"
+        MODEL, "1", "dep-2", 1, ActivationState.FAILED, exit_code=3, output="no such service"
     )
     assert node.content() == b"1"
     assert await node.settled(wanted) == seen, "not again before somebody asks for it"
     node.command("reload", "true")
     again = await node.settled(replace(wanted, revision=2))
     assert again is not None
-    assert (again.phase, again.revision, node.content()) == (ActivationPhase.ACTIVE, 2, b"2")
+    assert (again.state, again.revision, node.content()) == (ActivationState.ACTIVE, 2, b"2")
 
 
 async def test_the_first_version_whose_hook_fails_leaves_no_link(node: Node) -> None:
@@ -170,7 +170,7 @@ async def test_on_the_way_back_a_failing_hook_does_not_lead_to_what_was_left(nod
     await node.settled(replace(TWO, hook=hook))
     seen = await node.settled(replace(ONE, hook=hook))
     assert seen is not None
-    assert (seen.phase, seen.version, node.content()) == (ActivationPhase.FAILED, "1", b"1")
+    assert (seen.state, seen.version, node.content()) == (ActivationState.FAILED, "1", b"1")
 
 
 async def test_a_health_check_runs_once_a_round(node: Node) -> None:
@@ -178,8 +178,8 @@ async def test_a_health_check_runs_once_a_round(node: Node) -> None:
     wanted = replace(ONE, health_check="check-model", round=1)
     seen = await node.settled(wanted)
     assert seen is not None
-    assert (seen.phase, seen.round, seen.check_exit_code, seen.check_output) == (
-        ActivationPhase.ACTIVE,
+    assert (seen.state, seen.round, seen.check_exit_code, seen.check_output) == (
+        ActivationState.ACTIVE,
         1,
         2,
         "run",
@@ -194,14 +194,14 @@ async def test_an_agent_that_dies_in_a_hook_runs_it_again_and_knows_the_way_back
     await node.settled(ONE)
     wanted = replace(TWO, hook=node.command("reload", f"mkfifo {node.hooks}/gate; cat {node.hooks}/gate"))
     node.activations.want([wanted])
-    await node.until(lambda: node.seen().phase is ActivationPhase.SWITCHING)
+    await node.until(lambda: node.seen().state is ActivationState.SWITCHING)
     await node.activations.close()
     node.command("reload", "exit 1")
     node.start()
-    assert node.seen().phase is ActivationPhase.SWITCHING
+    assert node.seen().state is ActivationState.SWITCHING
     seen = await node.settled(wanted)
     assert seen is not None
-    assert (seen.phase, node.content()) == (ActivationPhase.FAILED, b"1")
+    assert (seen.state, node.content()) == (ActivationState.FAILED, b"1")
 
 
 async def test_a_restarted_agent_leaves_all_as_it_is_until_it_hears_what_is_wanted(node: Node) -> None:
@@ -317,7 +317,7 @@ RECORDS = st.builds(
     Record,
     st.builds(
         ActivationObserved, st.just(MODEL), st.sampled_from(["", "1", "2"]), st.sampled_from(["dep-1", "dep-2"]),
-        st.integers(1, 2), st.sampled_from(ActivationPhase), round=st.integers(0, 2),
+        st.integers(1, 2), st.sampled_from(ActivationState), round=st.integers(0, 2),
     ),
 )  # fmt: skip
 
@@ -336,7 +336,7 @@ def test_what_has_been_done_is_not_done_again(
     step = next_step(wanted, record, here=True, linked=linked)
     if isinstance(step, Switch):
         done = ActivationObserved(
-            MODEL, wanted.version, wanted.deployment_id, wanted.revision, ActivationPhase.ACTIVE
+            MODEL, wanted.version, wanted.deployment_id, wanted.revision, ActivationState.ACTIVE
         )
         record, linked = Record(done), wanted.version
         step = next_step(wanted, record, here=True, linked=linked)

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from agent.transfer.disk.progress import STORE, TransferState
 from agent.transfer.disk.writer import Writer
 from agent.transfer.orders.pull import Trying
 from agent.transfer.peers.neighbour import Patience
 from platform_core.distribution.content.manifest import Manifest, assemble
-from platform_core.distribution.planning.forest import STORE as FROM_STORE
+from platform_core.distribution.planning.forest import STORE
+from platform_core.node.observed import TransferState
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import (
     CHUNK,
@@ -41,7 +41,7 @@ async def test_four_nodes_hold_equal_bytes_and_one_copy_left_the_store(
     begin_chain(nodes, manifest, store.url)
     ends = [await node.ended() for node in nodes]
     assert all(completed(end) for end in ends), ends
-    assert [end.source_peer for end in ends] == [STORE, "node-0", "node-1", "node-2"]
+    assert [end.source for end in ends] == [STORE, "node-0", "node-1", "node-2"]
     assert all(end.bytes_done == end.bytes_total == manifest.total_bytes for end in ends)
     expected = {entry.path: entry.sha256 for entry in manifest.files}
     assert [sha256_of(node.home()) for node in nodes] == [expected] * 4
@@ -91,7 +91,7 @@ async def test_a_dead_predecessor_is_skipped_and_no_second_copy_leaves_the_store
     store.open()
     ends = [await nodes[number].ended() for number in (0, 2, 3)]
     assert all(completed(end) for end in ends), ends
-    assert [end.source_peer for end in ends] == [STORE, "node-0", "node-2"]
+    assert [end.source for end in ends] == [STORE, "node-0", "node-2"]
     assert store.bytes_sent == manifest.total_bytes
     assert content(nodes[3].home()) == FILES
 
@@ -113,7 +113,7 @@ async def test_when_the_puller_dies_the_next_node_turns_to_the_store(
     store.open()
     ends = [await node.ended() for node in nodes[1:]]
     assert all(completed(end) for end in ends), ends
-    assert [end.source_peer for end in ends] == [STORE, "node-1", "node-2"]
+    assert [end.source for end in ends] == [STORE, "node-1", "node-2"]
 
 
 async def test_a_damaged_piece_from_the_store_is_neither_kept_nor_forwarded(
@@ -145,7 +145,7 @@ async def test_a_peer_whose_disk_flips_a_bit_is_named_and_bypassed(
     end = await nodes[1].ended()
     assert completed(end)
     assert end.distrusted == ("node-0",)
-    assert end.source_peer == STORE
+    assert end.source == STORE
     assert content(nodes[1].home()) == FILES
     # What was good came from the peer, the rest from the store.
     assert 0 < store.bytes_sent - before <= manifest.total_bytes - 5 * CHUNK
@@ -315,7 +315,7 @@ async def test_a_peer_that_does_not_accept_the_token_gives_nothing_away(
     begin_chain(nodes[:2], manifest, store.url)
     ends = [await node.ended() for node in nodes[:2]]
     assert all(completed(end) for end in ends)
-    assert ends[1].source_peer == STORE
+    assert ends[1].source == STORE
     assert ends[1].retries == 1
 
 
@@ -343,8 +343,8 @@ async def test_two_that_wait_for_each_other_fail_when_the_store_cannot_be_read(
     store.open()
     store.broken = True
     for node, other, lanes in (
-        (nodes[0], nodes[1], ((FROM_STORE, "node-1"), ("node-1", FROM_STORE))),
-        (nodes[1], nodes[0], (("node-0", FROM_STORE), (FROM_STORE, "node-0"))),
+        (nodes[0], nodes[1], ((STORE, "node-1"), ("node-1", STORE))),
+        (nodes[1], nodes[0], (("node-0", STORE), (STORE, "node-0"))),
     ):
         node.begin(replace(delivery(manifest, store.url, other), lanes=lanes))
     ends = await asyncio.gather(*(node.ended() for node in nodes[:2]))

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from agent.manifests import Manifests
-from agent.observed import DeploymentObserved, DeploymentPhase
 from agent.transfer.orders.deployments import Deployments
-from agent.wanted import Artifact, DeploymentWanted, Peer
 from platform_core.distribution.content.manifest import Manifest, to_json
+from platform_core.distribution.planning.forest import STORE
+from platform_core.node.observed import DeploymentObserved, TransferState
+from platform_core.node.wanted import ArtifactReference, DeploymentWanted, Peer
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.rig import CHUNK, MODEL, QUICK, GatedStore, Library, content, manifest_of
 
@@ -77,14 +78,14 @@ def order(
         deployment_id=deployment,
         model=MODEL,
         version=version,
-        artifact=Artifact(manifest.id, store.url),
+        artifact=ArtifactReference(manifest.id, store.url),
         peers=tuple(Peer(f"node-{peer.port}", f"127.0.0.1:{peer.port}") for peer in peers),
         transfer_token="token of the deployment",
     )
 
 
 def all_complete(observed: tuple[DeploymentObserved, ...]) -> bool:
-    return bool(observed) and all(each.phase is DeploymentPhase.COMPLETE for each in observed)
+    return bool(observed) and all(each.state is TransferState.COMPLETE for each in observed)
 
 
 async def test_both_agents_hold_the_model(agents: list[Agent], store: GatedStore, manifest: Manifest) -> None:
@@ -136,7 +137,7 @@ async def test_a_restarted_agent_still_has_what_it_had(
     await agents[0].deployments.close()
     await agents[0].start()
     seen = agents[0].deployments.observed()[0]
-    assert (seen.phase, seen.acting_on) == (DeploymentPhase.COMPLETE, None)
+    assert (seen.state, seen.acting_on) == (TransferState.COMPLETE, None)
     store.broken = True
     agents[0].deployments.receive(order(manifest, store))
     await agents[0].until(lambda observed: all_complete(observed) and observed[0].acting_on is not None)
@@ -198,7 +199,7 @@ async def test_a_manifest_that_is_not_the_one_ordered_is_refused(
     wanted = order(manifest, store)
     agents[0].library.texts[manifest.id] = to_json(manifest_of({"another": b"model"})).encode()
     agents[0].deployments.receive(wanted)
-    await agents[0].until(lambda observed: observed[0].phase is DeploymentPhase.FAILED)
+    await agents[0].until(lambda observed: observed[0].state is TransferState.FAILED)
     assert agents[0].deployments.observed()[0].error_code == "manifest_invalid"
 
 
@@ -207,7 +208,7 @@ async def test_a_manifest_that_the_platform_does_not_give_fails_the_delivery(
 ) -> None:
     agents[0].library.texts.clear()
     agents[0].deployments.receive(order(manifest, store))
-    await agents[0].until(lambda observed: observed[0].phase is DeploymentPhase.FAILED)
+    await agents[0].until(lambda observed: observed[0].state is TransferState.FAILED)
     seen = agents[0].deployments.observed()[0]
     assert (seen.error_code, seen.error) == ("source_unavailable", f"Nobody knows {manifest.id}")
 
@@ -279,7 +280,7 @@ async def test_a_neighbour_without_such_an_order_is_not_waited_for_long(
 ) -> None:
     store.open()
     patient.deployments.receive(order(manifest, store, agents[0]))
-    await patient.until(lambda observed: observed[0].phase is DeploymentPhase.RECEIVING)
+    await patient.until(lambda observed: observed[0].state is TransferState.RECEIVING)
     assert patient.library.asked == [manifest.id]
 
 
@@ -289,7 +290,7 @@ async def test_a_neighbour_whose_own_delivery_failed_is_not_waited_for(
     agents[0].library.texts.clear()
     patient.deployments.receive(order(manifest, store, agents[0]))
     agents[0].deployments.receive(order(manifest, store))
-    await patient.until(lambda observed: observed[0].phase is DeploymentPhase.RECEIVING)
+    await patient.until(lambda observed: observed[0].state is TransferState.RECEIVING)
     assert patient.library.asked == [manifest.id]
 
 
@@ -301,8 +302,8 @@ async def test_who_is_fed_by_the_store_in_any_lane_asks_the_platform_at_once(
     wanted = order(manifest, store, agents[0])
     agents[0].deployments.receive(order(manifest, store))
     name = wanted.peers[0].node_id
-    lanes = [(name, ""), (name, "")]
-    lanes[fed] = ("", name)
+    lanes = [(name, STORE), (name, STORE)]
+    lanes[fed] = (STORE, name)
     patient.deployments.receive(replace(wanted, lanes=tuple(lanes)))
     await patient.until(all_complete)
     assert patient.library.asked == [manifest.id]
@@ -313,7 +314,7 @@ async def test_a_model_name_that_leaves_the_folder_is_refused(
 ) -> None:
     store.open()
     agents[0].deployments.receive(order(manifest, store, version="../../../../tmp/x"))
-    await agents[0].until(lambda observed: observed[0].phase is DeploymentPhase.FAILED)
+    await agents[0].until(lambda observed: observed[0].state is TransferState.FAILED)
     assert agents[0].deployments.observed()[0].error_code == "manifest_invalid"
 
 

@@ -80,7 +80,7 @@ async def test_a_killed_agent_is_bypassed_and_back_again_completes(
     await processes[1].kill()
     store.open()
     for survivor in (processes[0], processes[2], processes[3]):
-        await survivor.until(lambda seen: seen["phase"] == "complete")
+        await survivor.until(lambda seen: seen["state"] == "complete")
     assert processes[2].seen[-1]["source"] == "node-0"
     assert store.bytes_sent == manifest.total_bytes
 
@@ -88,6 +88,6 @@ async def test_a_killed_agent_is_bypassed_and_back_again_completes(
     await processes[1].order(manifest, store.url, processes[0])
     first = await processes[1].until(lambda seen: seen["bytes_done"] > 0)
     assert first["bytes_done"] >= 6 * CHUNK  # it counts what it had before it fetches the rest
-    await processes[1].until(lambda seen: seen["phase"] == "complete")
+    await processes[1].until(lambda seen: seen["state"] == "complete")
     assert store.bytes_sent == manifest.total_bytes
     assert [content(process.data / "models" / MODEL / VERSION) for process in processes] == [FILES] * 4

@@ -14,8 +14,8 @@ import pytest
 
 import agent.manifests
 import agent.transfer.orders.deployments
-from agent.observed import DeploymentPhase
 from platform_core.distribution.content.manifest import Chunk, FileEntry, Manifest, assemble, to_json
+from platform_core.node.observed import TransferState
 from tests.agent.transfer.orders.test_deployments import Agent, order
 from tests.agent.transfer.rig import GatedStore, Library
 
@@ -69,8 +69,8 @@ async def test_the_platform_gives_it_once_and_everybody_reads_it_once(
         after.deployments.receive(order(large, store, before))
     line[0].deployments.receive(order(large, store))
     for each in line:
-        await each.until(lambda seen: bool(seen) and seen[0].phase is not DeploymentPhase.IDLE, seconds=300)
-        assert each.deployments.observed()[0].phase is DeploymentPhase.RECEIVING
+        await each.until(lambda seen: bool(seen) and seen[0].state is not TransferState.IDLE, seconds=300)
+        assert each.deployments.observed()[0].state is TransferState.RECEIVING
     assert line[0].library.asked == [large.id]
     assert from_whom == {f"127.0.0.1:{each.port}": 1 for each in line[:-1]}
     assert sum(read.values()) == NODES

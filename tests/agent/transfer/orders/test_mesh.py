@@ -177,7 +177,7 @@ async def test_a_neighbour_whose_disk_flips_a_bit_is_named_and_its_piece_comes_f
         file.write(bytes([FILES["weights.bin"][5 * CHUNK + PIECE + 7] ^ 4]))
     before = store.bytes_sent
     order = everything[third]
-    lanes = ((first, second, ""), (second, first, ""))
+    lanes = ((first, second, STORE), (second, first, STORE))
     six[third].begin(Delivery("dep-1", manifest, store.url, order.peers, MODEL, VERSION, TOKEN, lanes))
     end = await six[third].ended()
     assert completed(end)

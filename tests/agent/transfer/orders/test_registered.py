@@ -13,19 +13,15 @@ import pytest
 
 from agent.artifacts import upload
 from agent.job_files import JobPath
-from agent.observed import DeploymentPhase
-from agent.transfer.disk.progress import Progress, TransferState
-from agent.wanted import Artifact
-from agent.wire import wanted_from
 from platform_core.distribution.content.manifest import Manifest
 from platform_core.distribution.planning.forest import STORE
+from platform_core.node.observed import DeploymentObserved, TransferState
 from tests.agent.transfer.conftest import FILES
 from tests.agent.transfer.orders.test_deployments import Agent, all_complete, order
 from tests.agent.transfer.rig import Node, completed, content, delivery
 from tests.support.s3 import keep_versions, s3, s3_client, s3_server
 from trainmaster.store import open_store
 from trainmaster.store.copying import lasting_etag
-from trainmaster_wire.agent.v1 import session_pb2
 
 __all__ = ["s3", "s3_client", "s3_server"]
 
@@ -103,7 +99,7 @@ async def test_those_who_wait_for_each_other_all_fail(
     assert [end.error_code for end in ends] == ["source_changed"] * 2, ends
 
 
-async def pair(nodes: list[Node], bucket: Bucket, manifest: Manifest) -> list[Progress]:
+async def pair(nodes: list[Node], bucket: Bucket, manifest: Manifest) -> list[DeploymentObserved]:
     """How it ends for two, each of which pulls one lane and has the other from its neighbour."""
     for node, other, lanes in (
         (nodes[0], nodes[1], ((STORE, "node-1"), ("node-1", STORE))),
@@ -130,7 +126,7 @@ async def test_an_order_with_what_is_registered_anew_heals_it(
     wanted = order(manifest, bucket)  # type: ignore[arg-type]
     try:
         agent.deployments.receive(replace(wanted, artifact=replace(wanted.artifact, etags=old)))
-        await agent.until(lambda seen: bool(seen) and seen[0].phase is DeploymentPhase.FAILED)
+        await agent.until(lambda seen: bool(seen) and seen[0].state is TransferState.FAILED)
         assert agent.deployments.observed()[0].error_code == "source_changed"
         anew = tuple(store.etag(entry.path) for entry in manifest.files)
         agent.deployments.receive(replace(wanted, artifact=replace(wanted.artifact, etags=anew)))
@@ -195,9 +191,3 @@ def test_an_uploaded_checkpoint_is_announced_with_what_the_store_calls_it(s3: st
     uploaded = upload(JobPath(tmp_path.parent, tmp_path.name), "checkpoint", s3)
     store = open_store(s3)
     assert uploaded.etags == (store.etag("a.json"), store.etag("b.pt"))
-
-
-def test_an_order_on_the_wire_has_the_etags() -> None:
-    reference = session_pb2.ArtifactReference(manifest_id="man-1", source_url="s3://x", etags=["a", ""])
-    message = session_pb2.Wanted(deployments=[session_pb2.DeploymentWanted(artifact=reference)])
-    assert wanted_from(message).deployments[0].artifact == Artifact("man-1", "s3://x", ("a", ""))

@@ -8,9 +8,10 @@ import grpc
 import pytest
 
 from agent.transfer.orders import pull
-from agent.transfer.peers.neighbour import Neighbour, Patience, Peer, Security
+from agent.transfer.peers.neighbour import Neighbour, Patience, Security
 from platform_core.distribution.content.manifest import Manifest
-from platform_core.distribution.planning.forest import STORE as FROM_STORE
+from platform_core.distribution.planning.forest import STORE
+from platform_core.node.wanted import Peer
 from tests.agent.transfer.rig import PIECE, TOKEN, GatedStore, Node, completed, delivery
 
 
@@ -49,9 +50,9 @@ async def test_what_stood_still_is_given_time_with_another_parent(
     assert transfer._pull is not None
     while not transfer._pull._view().stalled:
         await asyncio.sleep(0.05)
-    assert transfer.reroute((nodes[0].peer, nodes[2].peer), (("node-0", "node-2", FROM_STORE),), frozenset())
+    assert transfer.reroute((nodes[0].peer, nodes[2].peer), (("node-0", "node-2", STORE),), frozenset())
     assert transfer._pull._view().stalled == {0}, "it comes from where it came from"
-    assert transfer.reroute((nodes[0].peer, nodes[2].peer), (("node-2", "node-0", FROM_STORE),), frozenset())
+    assert transfer.reroute((nodes[0].peer, nodes[2].peer), (("node-2", "node-0", STORE),), frozenset())
     assert not transfer._pull._view().stalled
 
 

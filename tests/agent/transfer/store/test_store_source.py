@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from agent.transfer.disk.landing import Landing
-from agent.transfer.disk.progress import TransferState
 from agent.transfer.store import sources
 from agent.transfer.store.ranges import Came
 from agent.transfer.store.sources import AHEAD, StoreSource
 from platform_core.distribution.content.manifest import Manifest, Piece
+from platform_core.node.observed import TransferState
 from tests.agent.transfer.rig import PIECE, GatedStore, Node, delivery
 from trainmaster.store import Store
 from trainmaster.store.http import HttpStore

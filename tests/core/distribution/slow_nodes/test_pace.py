@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from platform_core.distribution.planning.forest import Seat
+from platform_core.distribution.planning.forest import STORE, Seat
 from platform_core.distribution.slow_nodes.pace import Port, Watch, judge, look, ports
 from platform_core.distribution.slow_nodes.windows import Seen, Window, rates_of
 
@@ -102,7 +102,7 @@ def test_a_node_that_begins_anew_is_not_taken_for_slow() -> None:
 
 def test_who_holds_all_others_up_is_found_though_they_get_less_than_it_does() -> None:
     """The end of a transfer: they lack the lane of which the slow one is the root, and it has yet to take the rest."""
-    slow = Seat("slow", ("b", "r"), ("", "n0", "n0", "n0"))
+    slow = Seat("slow", ("b", "r"), (STORE, "n0", "n0", "n0"))
     seats = [slow, *(Seat(node, ("b", "r"), ("slow", "n0", "n0", "n0")) for node in OTHERS)]
     watch, told = Watch({}, usual=4000), []
     for at in range(0, 13_000, 4000):
@@ -115,7 +115,7 @@ def test_who_holds_all_others_up_is_found_though_they_get_less_than_it_does() ->
 
 def with_two_lanes(at_ms: int, **slow: float) -> tuple[list[Seat], dict[str, Seen]]:
     """Two roots, each of one lane, that feed all others; those who are named hold so much of each lane."""
-    seats = [Seat("root0", ("b", "r"), ("", "root1")), Seat("root1", ("b", "r"), ("root0", ""))]
+    seats = [Seat("root0", ("b", "r"), (STORE, "root1")), Seat("root1", ("b", "r"), ("root0", STORE))]
     seats += [Seat(node, ("b", "r"), ("root0", "root1")) for node in OTHERS]
     return seats, {seat.node: Seen(at_ms, (slow.get(seat.node, at_ms),) * 2) for seat in seats}
 
@@ -136,8 +136,8 @@ def test_a_slow_root_is_known_by_what_it_leaves_at_the_store_and_at_the_other_ro
 
 def test_a_store_that_gives_one_root_less_than_others_makes_it_not_slow() -> None:
     seats, now = with_two_lanes(4000, root0=2000)
-    seats[0] = Seat("root0", ("b", "r"), ("", ""))
-    seats += [Seat(root, ("b", "r"), ("", "")) for root in ("root2", "root3")]
+    seats[0] = Seat("root0", ("b", "r"), (STORE, STORE))
+    seats += [Seat(root, ("b", "r"), (STORE, STORE)) for root in ("root2", "root3")]
     before = {seat.node: Seen(0, (0,) * 2) for seat in seats}
     now |= {root: Seen(4000, (4000,) * 2) for root in ("root2", "root3")}
     assert port_of("root0", before, now, {seat.node: seat for seat in seats}).fell_behind == 1

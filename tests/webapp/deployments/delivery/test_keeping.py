@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
+from platform_core.distribution.planning.forest import STORE
 from tests.webapp.deployments.conftest import SIZE
 from tests.webapp.deployments.test_life import report
 from webapp.accounts.models import User
@@ -204,7 +205,7 @@ def test_preheat_and_strategy_over_rest(
     assert (made["preheat"], made["pinned"], made["strategy"]) == (True, True, "chain")
     sources = [worker.lanes for worker in queries.workers(made["id"])]
     assert [len(lanes) for lanes in sources] == [1, 1, 1, 1]
-    assert [lanes[0][0] == "" for lanes in sources].count(True) == 1, "one node pulls, the others follow"
+    assert [lanes[0][0] == STORE for lanes in sources].count(True) == 1, "one node pulls, the others follow"
     refused = api(owner).post("/api/v1/deployments", {**body, "strategy": "teleport"}, format="json")
     assert refused.status_code == 400
 

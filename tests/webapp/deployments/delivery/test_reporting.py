@@ -7,19 +7,19 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from platform_core.node.observed import DeploymentObserved, TransferState
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.values import WorkerReport
 from webapp.events.queries import story
 from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
 
-SAID = WorkerReport(
-    deployment_id="", state="receiving", bytes_done=100, bytes_total=SIZE, chunks_done=b"", rate_in=1e6, rate_out=2e6,
-    source="store", error_code="", error="", retries=0,
+SAID = DeploymentObserved(
+    deployment_id="", state=TransferState.RECEIVING, bytes_done=100, bytes_total=SIZE, rate_in=1e6, rate_out=2e6,
+    source="store",
 )  # fmt: skip
 
 
@@ -30,12 +30,12 @@ def large(version: ModelVersion, owner: User, node: Callable[..., Node]) -> Depl
     return services.create(actor_of(owner), "vision/bytelm", 1)
 
 
-def words(deployment: Deployment, count: int, **changes: object) -> list[tuple[str, WorkerReport]]:
+def words(deployment: Deployment, count: int, **changes: object) -> list[tuple[str, DeploymentObserved]]:
     said = replace(SAID, deployment_id=deployment.id, **changes)  # type: ignore[arg-type]
     return [(worker.node_id, said) for worker in queries.workers(deployment.id)[:count]]
 
 
-def questions(told: list[tuple[str, WorkerReport]]) -> list[str]:
+def questions(told: list[tuple[str, DeploymentObserved]]) -> list[str]:
     with CaptureQueriesContext(connection) as asked:
         services.report_all(told)
     return [each["sql"] for each in asked.captured_queries]
@@ -63,7 +63,9 @@ def test_all_that_begin_at_once_take_one_step_each_in_a_few_statements(large: De
 
 def test_several_words_of_one_node_count_in_their_order(deployment: Deployment) -> None:
     node, said = words(deployment, 1)[0]
-    failed = replace(said, state="failed", error_code="disk_full", error="needs 3 GiB", bytes_done=150)
+    failed = replace(
+        said, state=TransferState.FAILED, error_code="disk_full", error="needs 3 GiB", bytes_done=150
+    )
     services.report_all([(node, said), (node, failed), (node, replace(said, bytes_done=160))])
     part = Worker.objects.get(deployment=deployment, node=node)
     assert (part.state, part.bytes_done, part.error) == ("receiving", 160, "")

@@ -8,7 +8,6 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from agent.wire import wanted_from
 from platform_core.distribution.deployments.sharing import Share
 from platform_core.errors import TrainmasterError
 from platform_core.units import format_bytes
@@ -27,7 +26,7 @@ from webapp.rpc.wanted import wanted_states
 
 
 def ordered(node: Node) -> Share:
-    (order,) = wanted_from(wanted_states([node.id])[0]).deployments
+    (order,) = wanted_states([node.id])[0].deployments
     return order.share
 
 

@@ -8,13 +8,14 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from platform_core.node.observed import DeploymentObserved, TransferState
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, TeamCap, Worker
-from webapp.deployments.values import Manner, RolloutWish, WorkerReport
+from webapp.deployments.values import Manner, RolloutWish
 from webapp.events import services as events
 from webapp.events.services import Happening
 from webapp.nodes.models import Node
@@ -33,7 +34,8 @@ def page_of(row: Deployment, client: Client) -> str:
 def report(row: Deployment, node: Node, state: str, **changes: object) -> None:
     told = {"bytes_done": 0, "error_code": "", "error": "", "retries": 0, "source": ""} | changes
     services.report(
-        node.id, WorkerReport(row.id, state, bytes_total=SIZE, chunks_done=b"", rate_in=0, rate_out=0, **told)
+        node.id,
+        DeploymentObserved(row.id, TransferState(state), bytes_total=SIZE, **told),
     )  # type: ignore[arg-type]
 
 

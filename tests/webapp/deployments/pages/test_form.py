@@ -8,13 +8,13 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
+from platform_core.node.description import Telemetry
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import User
 from webapp.base.identity import now_ms
 from webapp.deployments.models import Deployment
 from webapp.nodes import liveness
 from webapp.nodes.models import Node
-from webapp.nodes.values import Telemetry
 from webapp.registry.models import ModelVersion
 
 Browser = Callable[[User], Client]

@@ -9,21 +9,22 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
+from platform_core.node.observed import DeploymentObserved, TransferState
 from tests.webapp.deployments.conftest import SIZE
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.values import Manner, WorkerReport
+from webapp.deployments.values import Manner
 from webapp.nodes.models import Node
 from webapp.pages.deployments.numbers import numbers
 from webapp.registry.models import ModelVersion
 from webapp.sockets import outbox
 
-SAID = WorkerReport(
-    deployment_id="", state="receiving", bytes_done=10, bytes_total=SIZE, chunks_done=b"", rate_in=1e6, rate_out=0,
-    source="store", error_code="", error="", retries=0,
+SAID = DeploymentObserved(
+    deployment_id="", state=TransferState.RECEIVING, bytes_done=10, bytes_total=SIZE, rate_in=1e6,
+    source="store",
 )  # fmt: skip
 
 
@@ -61,7 +62,7 @@ def test_the_socket_brings_new_chunks_only_and_the_map_is_read_again_when_some_a
         {"chunks": [[worker.position, "receiving", [7, 8]]]}
     ]
     assert heard(worker.node_id, chunks_done=b"\x01") == [{"map": "read again"}]
-    (done,) = heard(worker.node_id, chunks_done=b"\x01", bytes_done=SIZE, state="complete")
+    (done,) = heard(worker.node_id, chunks_done=b"\x01", bytes_done=SIZE, state=TransferState.COMPLETE)
     assert done["chunks"] == [[worker.position, "complete", []]]
 
 
@@ -102,7 +103,7 @@ def test_how_long_a_node_still_takes_is_said_as_a_time(
     page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
     assert '.ready">in 1 h</td>' in page
     began = Deployment.objects.get(id=deployment.id).started_ms
-    heard(first.node_id, state="complete", bytes_done=SIZE)
+    heard(first.node_id, state=TransferState.COMPLETE, bytes_done=SIZE)
     Worker.objects.filter(id=first.id).update(finished_ms=began + 65_000)
     page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
     assert '.ready">after 1 min 5 s</td>' in page
@@ -115,7 +116,7 @@ def test_once_it_has_ended_nothing_is_said_to_move(
     browser: Callable[[User], Client],
 ) -> None:
     for worker in queries.workers(deployment.id):
-        heard(worker.node_id, state="complete", bytes_done=SIZE)
+        heard(worker.node_id, state=TransferState.COMPLETE, bytes_done=SIZE)
     page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()
     assert ("into all nodes together" in page, numbers(deployment.id)["kpi.moving"]) == (False, "–")
 
@@ -129,7 +130,7 @@ def test_what_the_socket_brings_is_what_the_page_shows_under_the_same_name(
 ) -> None:
     first, second, *_ = queries.workers(deployment.id)
     heard(first.node_id, bytes_done=SIZE // 2, rate_in=3 << 20, store_bytes=SIZE // 2)
-    heard(second.node_id, state="failed", error="The disk is full.", error_code="disk_full")
+    heard(second.node_id, state=TransferState.FAILED, error="The disk is full.", error_code="disk_full")
     with django_assert_num_queries(2):
         told = numbers(deployment.id)
     page = browser(owner).get(f"/deployments/{deployment.id}/").content.decode()

@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 from platform_core.distribution.content.manifest import ManifestBuilder
+from platform_core.node.observed import ActivationObserved, ActivationState, DeploymentObserved, TransferState
+from platform_core.node.wanted import ActivationWanted
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts
 from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, Rollout
-from webapp.deployments.values import ActivationReport, ActivationWanted, RolloutWish, WorkerReport
+from webapp.deployments.values import RolloutWish
 from webapp.nodes.models import Node
 from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion
@@ -32,7 +34,7 @@ class Agents:
 
     def __init__(self, nodes: list[Node]) -> None:
         self.nodes = nodes
-        self.links: dict[str, ActivationReport] = {}
+        self.links: dict[str, ActivationObserved] = {}
         self.health = 0
         self.hook: dict[str, int] = {}
 
@@ -40,12 +42,14 @@ class Agents:
         for node in self._named(names):
             services.report(
                 node.id,
-                WorkerReport(row.id, "complete", SIZE, SIZE, b"\x01", 0, 0, "store", "", "", 0),
+                DeploymentObserved(
+                    row.id, TransferState.COMPLETE, SIZE, SIZE, b"\x01", 0, 0, "store", "", "", 0
+                ),
             )
 
     def lose(self, row: Deployment, name: str, error: str) -> None:
         (node,) = self._named((name,))
-        said = WorkerReport(row.id, "failed", 0, SIZE, b"", 0, 0, "", "disk_full", error, 0)
+        said = DeploymentObserved(row.id, TransferState.FAILED, 0, SIZE, b"", 0, 0, "", "disk_full", error, 0)
         services.report(node.id, said)
 
     def act(self, *names: str) -> None:
@@ -58,11 +62,11 @@ class Agents:
                 self.links[node.id] = self._after(node, order)
             services.observe_activations({node.id: [self.links[node.id]] if node.id in self.links else []})
 
-    def _after(self, node: Node, order: ActivationWanted) -> ActivationReport:
+    def _after(self, node: Node, order: ActivationWanted) -> ActivationObserved:
         code = self.hook.get(node.hostname, 0)
-        seen = ActivationReport(
-            order.model, order.version, order.deployment_id, order.revision, "failed" if code else "active", code,
-            "no such service" if code else "", 0, 0, "",
+        seen = ActivationObserved(
+            order.model, order.version, order.deployment_id, order.revision,
+            ActivationState.FAILED if code else ActivationState.ACTIVE, code, "no such service" if code else "",
         )  # fmt: skip
         if order.round and not code:
             seen = replace(

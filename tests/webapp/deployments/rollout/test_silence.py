@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from platform_core.node.observed import DeploymentObserved, TransferState
 from tests.webapp.deployments.rollout.acting import SIZE, WATCHED, Agents, rounds, state
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
@@ -12,7 +13,7 @@ from webapp.deployments import coordination, services
 from webapp.deployments.models import Deployment, Rollout, RolloutMember, Worker
 from webapp.deployments.rollout import switching
 from webapp.deployments.rollout.story import clock
-from webapp.deployments.values import RolloutWish, WorkerReport
+from webapp.deployments.values import RolloutWish
 from webapp.events.queries import story
 from webapp.nodes.models import Node
 
@@ -97,7 +98,7 @@ def test_an_agent_that_starts_again_in_its_switch_is_given_time_to_look_at_its_c
     row = deploy(2, RolloutWish())
     agents.hold(row)
     agents.act("node-0", "node-1")
-    looks = WorkerReport(row.id, "receiving", SIZE, SIZE, b"\x01", 0, 0, "", "", "", 0)
+    looks = DeploymentObserved(row.id, TransferState.RECEIVING, SIZE, SIZE, b"\x01")
     services.report(agents.nodes[2].id, looks)
     Worker.objects.update(bytes_total=30 * 10**9, bytes_done=30 * 10**9)  # ten minutes at 50 MB/s
     long_after = RolloutMember.objects.get(rollout=row.id, node=agents.nodes[2]).told_ms + 600_000
@@ -121,7 +122,10 @@ def test_an_agent_that_never_has_looked_at_its_copy_has_failed_its_switch(
     agents.hold(row)
     canary = agents.nodes[0]
     told = RolloutMember.objects.get(rollout=row.id, node=canary).told_ms
-    services.report(canary.id, WorkerReport(row.id, "receiving", SIZE, SIZE, b"\x01", 0, 0, "", "", "", 0))
+    services.report(
+        canary.id,
+        DeploymentObserved(row.id, TransferState.RECEIVING, SIZE, SIZE, b"\x01"),
+    )
     due = told + 90_000 + SIZE * 1000 // 50_000_000
     page = browser(owner).get(f"/deployments/{row.id}/").content.decode()
     looks = (

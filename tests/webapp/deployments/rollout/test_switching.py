@@ -7,6 +7,7 @@ import pytest
 
 from platform_core.distribution.rollouts.states import DESCRIPTION, RolloutState
 from platform_core.errors import IllegalTransition, TrainmasterError
+from platform_core.node.observed import DeploymentObserved, TransferState
 from tests.webapp.deployments.rollout.acting import SIZE, WATCHED, Agents, new_version, rounds, state
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
@@ -14,7 +15,7 @@ from webapp.base import lease
 from webapp.deployments import coordination, queries, services
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
 from webapp.deployments.rollout import switching
-from webapp.deployments.values import Manner, RolloutWish, WorkerReport
+from webapp.deployments.values import Manner, RolloutWish
 from webapp.events.queries import story
 from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
@@ -155,7 +156,7 @@ def test_after_a_rollback_the_version_before_is_fetched_again_for_the_next_one(
     assert {each.version for each in queries.wanted_on(node)} == {"2", "3"}, "1 may go"
     switching.roll_back(actor_of(owner), row.id)
     rounds(agents)
-    services.report(node, WorkerReport(first.id, "receiving", 10, SIZE, b"", 0, 0, "", "", "", 0))
+    services.report(node, DeploymentObserved(first.id, TransferState.RECEIVING, 10, SIZE))
     assert "1" in {each.version for each in queries.wanted_on(node)}
     (active,) = queries.activations_on(node)
     assert (active.version, active.previous_version) == ("2", "1")
@@ -299,9 +300,12 @@ def test_an_agent_that_looks_at_what_it_holds_again_stays_where_it_is(
     first: Deployment, agents: Agents
 ) -> None:
     node = agents.nodes[0]
-    services.report(node.id, WorkerReport(first.id, "receiving", SIZE, SIZE, b"\x01", 0, 0, "", "", "", 0))
+    services.report(
+        node.id,
+        DeploymentObserved(first.id, TransferState.RECEIVING, SIZE, SIZE, b"\x01"),
+    )
     assert queries.activations_on(node.id)[0].version == "1"
-    services.report(node.id, WorkerReport(first.id, "receiving", 10, SIZE, b"", 0, 0, "", "", "", 0))
+    services.report(node.id, DeploymentObserved(first.id, TransferState.RECEIVING, 10, SIZE))
     assert queries.activations_on(node.id) == [], "its copy is gone"
     agents.hold(first, "node-0")
     assert queries.activations_on(node.id)[0].version == "1"

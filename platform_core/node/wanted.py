@@ -1,4 +1,4 @@
-"""What the server wants of this node, as frozen values. Secrets stay out of every repr."""
+"""The wanted state of one node. Secrets stay out of every repr."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from enum import StrEnum
 
 from platform_core.distribution.content.manifest import Manifest
 from platform_core.distribution.deployments.sharing import USUAL, Share
+from platform_core.jobs.spec import CheckpointPolicy
 
-Pairs = tuple[tuple[str, str], ...]
+Pairs = tuple[tuple[str, str], ...]  # ordered by name
 
 
 class WantedAction(StrEnum):
@@ -17,12 +18,15 @@ class WantedAction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
-    """Bytes by the id of their manifest, and the store folder under which its files lie."""
+class ArtifactReference:
+    """Files by the id of their manifest, and the store folder in which they lie.
+
+    `etags`: what the store called each file when it was registered, in the manifest's order; empty: not known.
+    """
 
     manifest_id: str
     source_url: str
-    etags: tuple[str, ...] = ()  # what the store called each file when it was registered; none: not known
+    etags: tuple[str, ...] = ()
 
     def etags_of(self, manifest: Manifest) -> dict[str, str]:
         """By path."""
@@ -35,6 +39,7 @@ class Launch:
 
     job_id: str
     job_name: str
+    team: str  # slug
     attempt: int
     command: tuple[str, ...]
     strategy: str
@@ -46,56 +51,56 @@ class Launch:
     slots: tuple[int, ...]
     master_address: str
     master_port: int
-    cpus_per_slot: int
-    memory_per_slot_bytes: int
-    code: Artifact | None
-    dataset: Artifact | None
-    resume: Artifact | None
-    checkpoint_interval_steps: int
-    checkpoint_interval_seconds: int
-    checkpoint_keep_last: int
-    checkpoint_path: str
+    cpus_per_gpu: int
+    memory_per_gpu_bytes: int
+    checkpoint: CheckpointPolicy
     hyperparameters_json: str
-    seed: int | None
-    checkpoint_upload_url: str
-    team: str = ""  # slug
+    checkpoint_upload_url: str  # store folder that takes this job's checkpoints
+    code: ArtifactReference | None = None
+    dataset: ArtifactReference | None = None
+    resume: ArtifactReference | None = None
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptWanted:
     attempt_id: str
     action: WantedAction
-    grace_seconds: int
-    launch: Launch | None
+    grace_seconds: int  # between SIGTERM and SIGKILL
+    launch: Launch | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
+    """A node that takes part in the same deployment."""
+
     node_id: str
     address: str  # host:port of its ChunkTransfer
 
 
 @dataclass(frozen=True, slots=True)
 class DeploymentWanted:
+    """A model version that this node shall hold."""
+
     deployment_id: str
-    model: str
+    model: str  # "team/name"
     version: str
-    artifact: Artifact
-    peers: tuple[Peer, ...]  # everybody named in `lanes`
-    transfer_token: str = field(default="", repr=False)  # what the workers of one deployment show each other
+    artifact: ArtifactReference
+    peers: tuple[Peer, ...]  # all nodes named in `lanes`
+    transfer_token: str = field(default="", repr=False)  # which the workers of one deployment show each other
     lanes: tuple[tuple[str, ...], ...] = ()  # sources of each; none: one lane, the peers, then the store
     slower: frozenset[int] = frozenset()  # lanes whose first source is quicker than this node
     retry: int = 0  # grows when somebody asks to try again
-    pinned: bool = False  # never given up for room
-    preheat: bool = False  # given up first: nobody needs it yet
+    pinned: bool = False  # never evicted
+    preheat: bool = False  # evicted first: nobody needs it yet
     share: Share = USUAL  # of this node's link
-    # Of the manifest's id, another each time.
+    # Of the manifest's id by the platform's authority; another each time.
     signature: bytes = field(default=b"", repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ActivationWanted:
-    """The version of a model that shall be in use here; the commands are names in the folder of hooks."""
+    """The version of a model that shall be in use on this node; the commands are names in the folder of hooks."""
 
     model: str
     version: str
@@ -103,16 +108,16 @@ class ActivationWanted:
     revision: int  # a greater one is another try
     hook: str = ""
     health_check: str = ""
-    round: int = 0  # of the health check, 0 is not asked
+    round: int = 0  # of the health check; 0: not asked
     command_seconds: int = 60
-    previous_version: str = ""  # what a rollback would make active
+    previous_version: str = ""  # which a rollback would make active
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The node's whole wanted state: what is not in it is not wanted."""
+    """The whole wanted state of a node: what is not in it is not wanted."""
 
     revision: int
-    attempts: tuple[AttemptWanted, ...]
-    deployments: tuple[DeploymentWanted, ...]
+    attempts: tuple[AttemptWanted, ...] = ()
+    deployments: tuple[DeploymentWanted, ...] = ()
     activations: tuple[ActivationWanted, ...] = ()

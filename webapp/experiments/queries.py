@@ -5,6 +5,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from platform_core.errors import TrainmasterError
+from platform_core.jobs.states import JobState
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
 from webapp.experiments.models import Experiment, Run
@@ -47,6 +48,14 @@ def chosen(run_ids: Sequence[str]) -> list[Run]:
     rows = Run.objects.filter(id__in=run_ids).select_related("job__user", "experiment__team")
     found = {row.id: row for row in rows}
     return [found[run_id] for run_id in dict.fromkeys(run_ids) if run_id in found]
+
+
+def newest_runs(teams: Iterable[str] | None, username: str, limit: int) -> list[Run]:
+    """The newest runs of this person's jobs among these teams that have ended with success; None means all teams."""
+    rows = Run.objects.filter(job__user__username=username, job__state=JobState.SUCCEEDED)
+    if teams is not None:
+        rows = rows.filter(job__team__in=list(teams))
+    return list(rows.select_related("job", "experiment").order_by("-job__finished_ms", "-id")[:limit])
 
 
 def run_for(request: Any, run_id: str) -> Run:

@@ -305,6 +305,35 @@ def facts(job_ids: Iterable[str]) -> dict[str, JobFact]:
     return {job_id: JobFact(name, state) for job_id, name, state in rows}
 
 
+@dataclass(frozen=True, slots=True)
+class MemberLoad:
+    """What one person has in a team: jobs, and the slots they hold or ask for."""
+
+    team: str
+    user: str
+    running: int
+    running_gpus: int
+    pending: int
+    pending_gpus: int
+
+
+def load_by_member(teams: Collection[str]) -> list[MemberLoad]:
+    """Of everybody who has a running or a pending job there, the most pending slots first."""
+    waiting, living = Q(state__in=list(WAITING)), Q(state__in=[*ACTIVE, *WAITING])
+    rows = (
+        Job.objects.filter(living, team__in=list(teams)).order_by().values_list("team_id", "user__username")
+    )
+    counted = rows.annotate(
+        running=Count("id", filter=~waiting),
+        running_gpus=Sum("num_gpus", filter=~waiting, default=0),
+        pending=Count("id", filter=waiting),
+        pending_gpus=Sum("num_gpus", filter=waiting, default=0),
+    )
+    return sorted(
+        (MemberLoad(*row) for row in counted), key=lambda load: (load.team, -load.pending_gpus, load.user)
+    )
+
+
 def queued_by_type(team: str) -> dict[str, int]:
     waiting = Job.objects.filter(team=team, state__in=list(WAITING)).values_list("gpu_type")
     return dict(waiting.annotate(gpus=Sum("num_gpus")))

@@ -1,4 +1,4 @@
-"""Who holds slots without using them is warned where people look: the job, the list, the overview."""
+"""Who holds slots without using them is warned where people look: the job, the list, the cluster page."""
 
 from collections.abc import Callable
 from html import unescape
@@ -21,7 +21,7 @@ from webapp.sockets import services as sockets
 
 Browser = Callable[[User], Client]
 HALF_HOUR_MS = 30 * MINUTE_MS
-PLACES = {"/": "idle", "/jobs/": "list", "/jobs/{job}/": "head"}
+PLACES = {"/cluster/": "idle", "/jobs/": "list", "/jobs/{job}/": "head"}
 WARNED = "Its 8 slots of cpu have been below 5 % for"
 
 
@@ -45,7 +45,7 @@ def idles_for(job: Job, for_ms: int) -> None:
     Job.objects.filter(id=job.id).update(idle_since_ms=now_ms() - for_ms)
 
 
-def test_the_warning_stands_on_the_job_in_the_list_and_on_the_overview(
+def test_the_warning_stands_on_the_job_in_the_list_and_on_the_cluster_page(
     running: Job, browser: Browser, owner: User, settings: Any
 ) -> None:
     settings.IDLE_RECLAIM = True
@@ -59,13 +59,13 @@ def test_the_warning_stands_on_the_job_in_the_list_and_on_the_overview(
     assert "; it gives its slots up in 2" in head
     assert "If it hangs, cancel it: its checkpoints, metrics and log stay." in head
     assert '<div class="answer wait">' in head
-    assert "gives its slots up in 2" in seen["/"]
+    assert "gives its slots up in 2" in seen["/cluster/"]
 
 
 def test_where_nothing_is_taken_back_that_is_told_too(running: Job, browser: Browser, owner: User) -> None:
     idles_for(running, HOUR_MS)
     seen = look(browser(owner), running)
-    assert "nothing is taken from it" in seen["/"]
+    assert "keeps its slots" in seen["/cluster/"]
     assert f"{WARNED} 1 h. If it hangs" in seen["/jobs/{job}/"]
 
 
@@ -73,7 +73,7 @@ def test_others_do_not_learn_what_a_team_holds_without_use(
     running: Job, browser: Browser, outsider: User
 ) -> None:
     idles_for(running, HOUR_MS)
-    page = browser(outsider).get("/").content.decode()
+    page = browser(outsider).get("/cluster/").content.decode()
     assert "sleeper" not in page
     assert "slots idle" not in page
 

@@ -18,12 +18,16 @@ from webapp.pages import fragments
 
 # Page, fragment, and how often it asks the database at most; three of them say who is there.
 COSTS = [
-    ("/", "numbers", 10),
-    ("/", "idle", 5),
-    ("/", "map", 6),
-    ("/", "waiting", 8),
-    ("/", "busy", 4),
-    ("/", "events", 5),
+    ("/", "work", 8),
+    ("/", "failures", 4),
+    ("/", "runs", 4),
+    ("/", "headroom", 7),
+    ("/cluster/", "numbers", 10),
+    ("/cluster/", "idle", 5),
+    ("/cluster/", "map", 6),
+    ("/cluster/", "pending", 8),
+    ("/cluster/", "busy", 4),
+    ("/cluster/", "events", 5),
     ("/jobs/", "list", 8),
     ("/jobs/{job}/", "head", 10),
     ("/jobs/{job}/", "curves", 7),

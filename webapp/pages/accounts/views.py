@@ -44,7 +44,7 @@ class SetPasswordPage:
 def login(request: HttpRequest) -> HttpResponse:
     onward = _safe_next(request)
     if request.user.is_authenticated:
-        return redirect(onward or resolve_url("overview:overview"))
+        return redirect(onward or resolve_url("overview:home"))
     form = LoginForm(request.POST or None)
     status = 200
     if request.method == "POST" and form.is_valid():
@@ -56,7 +56,7 @@ def login(request: HttpRequest) -> HttpResponse:
         else:
             if user is not None:
                 begin_session(request, user)
-                response = redirect(onward or resolve_url("overview:overview"))
+                response = redirect(onward or resolve_url("overview:home"))
                 origin.remember_device(response, user.username)
                 return response
             form.add_error(None, "No account has this username and password. Passwords are case-sensitive.")

@@ -47,7 +47,6 @@ class PricesPage:
     changes: tuple[PriceChange, ...]
     problems: Mapping[str, str] = field(default_factory=dict)
     typed: Mapping[str, str] = field(default_factory=dict)
-    section: str = "prices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,6 @@ class TypeQuotas:
 @dataclass(frozen=True, slots=True)
 class QuotasPage:
     types: tuple[TypeQuotas, ...]
-    section: str = "quotas"
 
 
 @for_admins

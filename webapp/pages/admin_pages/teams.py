@@ -38,7 +38,6 @@ class TeamsPage:
     departments: tuple[DepartmentView, ...]
     problems: Mapping[str, str] = field(default_factory=dict)
     typed: Mapping[str, str] = field(default_factory=dict)
-    section: str = "teams"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,6 @@ class DepartmentsPage:
     departments: tuple[DepartmentView, ...]
     problems: Mapping[str, str] = field(default_factory=dict)
     typed: Mapping[str, str] = field(default_factory=dict)
-    section: str = "departments"
 
 
 @for_admins

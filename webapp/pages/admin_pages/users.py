@@ -45,7 +45,6 @@ class UsersPage:
     link: LinkToCopy | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
     typed: Mapping[str, str] = field(default_factory=dict)  # of the refused form
-    section: str = "users"
 
 
 @for_admins

@@ -1,10 +1,12 @@
 from django.urls import path
 
-from webapp.pages.overview import views
+from webapp.pages.overview import audit, cluster, home, search
 
 app_name = "overview"
 urlpatterns = [
-    path("", views.overview, name="overview"),
-    path("audit/", views.audit, name="audit"),
-    path("search/", views.search, name="search"),
+    path("", home.home, name="home"),
+    path("work/", home.work, name="work"),
+    path("cluster/", cluster.cluster, name="cluster"),
+    path("audit/", audit.audit, name="audit"),
+    path("search/", search.search, name="search"),
 ]

@@ -68,7 +68,7 @@ def use_by_type(from_ms: int, to_ms: int) -> tuple[Use, ...]:
     rows = UtilisationSample.objects.filter(at_ms__gte=from_ms, at_ms__lt=to_ms)
     held = Cast("held", FloatField())
     measured = Q(utilisation__isnull=False)
-    # A moment counts by the slots that were held in it, as it does on the overview.
+    # A moment counts by the slots that were held in it, as it does on the cluster page.
     summed = (
         rows.values("gpu_type")
         .order_by("gpu_type")

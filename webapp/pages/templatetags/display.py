@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from platform_core import units
+from webapp.pages.wording import slot_noun
 
 register = template.Library()
 
@@ -68,6 +69,12 @@ def tone(state: object) -> str:
 @register.filter
 def plural(count: int, noun: str) -> str:
     return units.plural(count, noun)
+
+
+@register.filter
+def resources(count: int, gpu_type: str) -> str:
+    """ "8 GPUs", or "2 slots" where the type is no GPU."""
+    return units.plural(count, slot_noun([gpu_type]))
 
 
 @register.filter

@@ -70,6 +70,18 @@ PLANTED: list[tuple[str, Rule, dict[str, str], str]] = [
         {"static/css/a.css": "/* x */\n" * 401},
         "static/css/a.css has 401 lines",
     ),
+    (
+        "long template",
+        sizes.violations,
+        {"templates/jobs/a.html": "<p>\n" * 301},
+        "templates/jobs/a.html has 301 lines, 300 are allowed",
+    ),
+    (
+        "wide template",
+        sizes.long_lines,
+        {"templates/a.html": "x" * 161},
+        "templates/a.html:1 has 161 characters",
+    ),
     ("wide script", sizes.long_lines, {"static/js/a.js": "x" * 121}, "static/js/a.js:1 has 121 characters"),
     ("wide stylesheet", sizes.long_lines, {"static/css/a.css": "x" * 121}, "static/css/a.css:1 has 121"),
     (

@@ -14,7 +14,7 @@ from django.urls import path
 
 # A request runs in a thread and a context of its own, and would open connections of its own. So those to the database
 # come from a pool, and the cache's client is made here, once, for all contexts that follow from this one.
-# And a page that takes longer than this is not waited for: docs/how-to/install.md, "When a server does not answer".
+# A page that takes longer than this is refused: docs/how-to/install.md, "When a server does not answer".
 settings.DATABASES["default"]["CONN_MAX_AGE"] = 0
 settings.DATABASES["default"]["OPTIONS"] |= {
     "pool": {"min_size": 2, "max_size": 24, "timeout": 5},

@@ -1,4 +1,4 @@
-"""Rules between settings: each alone may be right, and together they would do harm."""
+"""Rules between settings that are right one by one and wrong together."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if heartbeat * 2 > suspect:
         problems.append(
             Error(
-                f"Nodes speak every {heartbeat} s and are suspected after {suspect} s: one late heartbeat would do it.",
+                f"Nodes report every {heartbeat} s and are suspect after {suspect} s: one late heartbeat is enough.",
                 hint="Let TRAINMASTER_SUSPECT_AFTER_SECONDS be at least twice TRAINMASTER_HEARTBEAT_SECONDS.",
                 id="trainmaster.E001",
             )
@@ -29,7 +29,7 @@ def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if suspect >= lost:
         problems.append(
             Error(
-                f"A node is suspected after {suspect} s but lost after {lost} s already.",
+                f"A node is suspect after {suspect} s and lost after {lost} s, which is not later.",
                 hint="Let TRAINMASTER_LOST_AFTER_SECONDS be greater than TRAINMASTER_SUSPECT_AFTER_SECONDS.",
                 id="trainmaster.E002",
             )
@@ -46,7 +46,7 @@ def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if settings.REPORT_RECIPIENTS and not settings.MAIL_URL:
         problems.append(
             Error(
-                f"The weekly report is to go to {', '.join(settings.REPORT_RECIPIENTS)}, and no mail server is set.",
+                f"The weekly report goes to {', '.join(settings.REPORT_RECIPIENTS)}, and no mail server is set.",
                 hint="Set TRAINMASTER_MAIL_URL, as smtp://localhost:25, or leave TRAINMASTER_REPORT_RECIPIENTS empty.",
                 id="trainmaster.E004",
             )
@@ -54,7 +54,8 @@ def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if settings.PRIORITY_OF_LEADS > settings.PRIORITY_OF_MEMBERS:
         problems.append(
             Error(
-                f"Members may use priority {settings.PRIORITY_OF_MEMBERS}, leads only {settings.PRIORITY_OF_LEADS} on.",
+                f"Members may use priorities from {settings.PRIORITY_OF_MEMBERS} on, "
+                f"leads only from {settings.PRIORITY_OF_LEADS} on.",
                 hint="Let TRAINMASTER_PRIORITY_OF_LEADS be at most TRAINMASTER_PRIORITY_OF_MEMBERS.",
                 id="trainmaster.E006",
             )

@@ -11,25 +11,25 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 SECONDS = 2
-KEPT_S = 1.0  # anybody may ask, and each look opens a connection
+KEPT_S = 1.0  # anybody may ask, and each check opens a connection
 _lock = threading.Lock()
 _last: tuple[float, tuple[str, ...]] = (0.0, ())
 
 
 @require_safe
 def livez(request: HttpRequest) -> HttpResponse:
-    """Asks nobody: a restart of this process mends no database."""
+    """Checks this process alone: a restart of it repairs no database."""
     return HttpResponse("ok\n", content_type="text/plain")
 
 
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    problems = _looked()
+    problems = _checked()
     text = "".join(f"{problem}\n" for problem in problems) or "ok\n"
     return HttpResponse(text, content_type="text/plain", status=503 if problems else 200)
 
 
-def _looked() -> tuple[str, ...]:
+def _checked() -> tuple[str, ...]:
     global _last
     with _lock:
         at, problems = _last
@@ -39,15 +39,15 @@ def _looked() -> tuple[str, ...]:
 
 
 def _database() -> tuple[str, ...]:
-    """By a connection of its own: a frozen server keeps those that are open waiting without end."""
+    """Opens a new connection: on an open one a query to a frozen server waits without end."""
     parameters = connection.get_connection_params()
-    known = {
+    place = {
         name: parameters[name]
         for name in ("dbname", "user", "password", "host", "port")
         if name in parameters
     }
     try:
-        with psycopg.connect(**known, connect_timeout=SECONDS):
+        with psycopg.connect(**place, connect_timeout=SECONDS):
             return ()
     except psycopg.Error:
         return (f"The database does not answer within {SECONDS} s.",)

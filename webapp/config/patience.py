@@ -1,4 +1,4 @@
-"""No request waits for ever: a server behind the platform that is frozen takes requests and answers none."""
+"""A time limit for every request: a frozen PostgreSQL or Valkey accepts requests and answers none."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from platform_core.errors import TrainmasterError
 from webapp.base import problems
 
 SECONDS = 30.0
-UPLOADS = "/api/v1/uploads/"  # a large file takes as long as it takes on its way into the store
+UPLOADS = "/api/v1/uploads/"  # a large file has no time limit on its way into the store
 
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -17,7 +17,7 @@ Application = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 
 class Patience:
-    """Answers 503 where the application has not begun to answer so many seconds after the last byte of the request."""
+    """Answers 503 when the application has sent nothing within the limit after the last byte of the request."""
 
     def __init__(self, application: Application, seconds: float = SECONDS) -> None:
         self._application = application

@@ -59,15 +59,16 @@ def words(name: str, default: str) -> list[str]:
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
 
-def networks(name: str, found: list[str]) -> list[str]:
-    for network in found:
+def networks(name: str) -> list[str]:
+    values = words(name, "")
+    for network in values:
         try:
             ipaddress.ip_network(network)
         except ValueError as error:
             raise ImproperlyConfigured(
                 f"{name} has {network!r}; write addresses and networks such as 10.0.0.5,172.16.0.0/12."
             ) from error
-    return found
+    return values
 
 
 def database(url: str) -> dict[str, Any]:
@@ -101,16 +102,14 @@ ALLOWED_HOSTS = words(
     "TRAINMASTER_ALLOWED_HOSTS", f"{urllib.parse.urlsplit(PUBLIC_URL).hostname},localhost,127.0.0.1"
 )
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
-TRUSTED_PROXIES = networks(
-    "TRAINMASTER_TRUSTED_PROXIES", words("TRAINMASTER_TRUSTED_PROXIES", "")
-)  # whose X-Forwarded-For is believed
+TRUSTED_PROXIES = networks("TRAINMASTER_TRUSTED_PROXIES")  # whose X-Forwarded-For is believed
 DATABASES = {"default": database(secret("DATABASE_URL"))}
 REDIS_URL = secret("REDIS_URL")
 STORE_URL = text("TRAINMASTER_STORE_URL", f"file://{ROOT / 'var' / 'store'}")
 
 # The gateway of the agents
 GATEWAY_LISTEN = text("TRAINMASTER_GATEWAY_LISTEN", "127.0.0.1:7600")
-# HOST:PORT that agents are told; empty: as it listens, or the host of PUBLIC_URL where it listens everywhere.
+# HOST:PORT that agents dial; empty: as it listens, or the host of PUBLIC_URL where it listens everywhere.
 GATEWAY_ADDRESS = text("TRAINMASTER_GATEWAY_ADDRESS", "")
 GATEWAY_TLS = flag("TRAINMASTER_GATEWAY_TLS", True)
 GATEWAY_CERTIFICATE = text("TRAINMASTER_GATEWAY_CERTIFICATE", "")
@@ -124,8 +123,6 @@ LOST_AFTER_SECONDS = integer("TRAINMASTER_LOST_AFTER_SECONDS", 30, 3, 7200)
 # Scheduling and recovery
 TICK_SECONDS = integer("TRAINMASTER_TICK_SECONDS", 2, 1, 60)
 LEASE_SECONDS = integer("TRAINMASTER_LEASE_SECONDS", 8, 3, 60)
-SCHEDULING_POLICY = text("TRAINMASTER_SCHEDULING_POLICY", PRODUCTION.order)
-SCHEDULING_RESERVATIONS = integer("TRAINMASTER_SCHEDULING_RESERVATIONS", PRODUCTION.reservations, 0, 100)
 # The most urgent priorities that people may use; admins may use all.
 PRIORITY_OF_MEMBERS = integer("TRAINMASTER_PRIORITY_OF_MEMBERS", DEFAULT_PRIORITY, MOST_URGENT, LEAST_URGENT)
 PRIORITY_OF_LEADS = integer("TRAINMASTER_PRIORITY_OF_LEADS", 10, MOST_URGENT, LEAST_URGENT)
@@ -133,20 +130,16 @@ SCHEDULING_PREEMPTION = flag("TRAINMASTER_SCHEDULING_PREEMPTION", PRODUCTION.evi
 SCHEDULING_LEAST_RUN_SECONDS = integer(
     "TRAINMASTER_SCHEDULING_LEAST_RUN_SECONDS", PRODUCTION.least_run_ms // 1000, 0, 86_400
 )
-SCHEDULING_MOST_PREEMPTIONS = integer(
-    "TRAINMASTER_SCHEDULING_MOST_PREEMPTIONS", PRODUCTION.most_preemptions, 0, 10_000
-)
 SCHEDULING_ELASTIC = flag("TRAINMASTER_SCHEDULING_ELASTIC", PRODUCTION.elastic)
 SCHEDULING_RECLAIM = flag("TRAINMASTER_SCHEDULING_RECLAIM", PRODUCTION.reclaims)
 SPOT_PREEMPTIBLE_ONLY = flag("TRAINMASTER_SPOT_PREEMPTIBLE_ONLY", True)
-# A job whose slots are below so many percent for so many minutes is idle: it is warned, and taken off if wanted.
+# A job below this utilisation for so many minutes is idle: its owner is warned, and it may be preempted.
 IDLE_PERCENT = integer("TRAINMASTER_IDLE_PERCENT", 5, 0, 100)
 IDLE_MINUTES = integer("TRAINMASTER_IDLE_MINUTES", 30, 1, 10_000)
 IDLE_RECLAIM = flag("TRAINMASTER_IDLE_RECLAIM", False)
 STOP_GRACE_SECONDS = integer("TRAINMASTER_STOP_GRACE_SECONDS", PRODUCTION.stop_grace_ms // 1000, 0, 3600)
-LOG_LIMIT_BYTES = integer(
-    "TRAINMASTER_LOG_LIMIT_BYTES", 64 * 2**20, 2**16, 2**40
-)  # kept for each attempt and rank
+# Of each rank of a running attempt, kept in the database.
+LOG_LIMIT_BYTES = integer("TRAINMASTER_LOG_LIMIT_BYTES", 64 * 2**20, 2**16, 2**40)
 # Where models may be registered from, apart from uploads and checkpoints; the platform's own credentials read them.
 SOURCE_PREFIXES = words("TRAINMASTER_SOURCE_PREFIXES", "")
 NETWORK_BYTES_PER_SECOND = integer(
@@ -233,8 +226,6 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "accounts:login"
 LOGIN_REDIRECT_URL = "overview:home"
 LOGOUT_REDIRECT_URL = "accounts:login"
-SESSION_COOKIE_HTTPONLY = True
-SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = SECURE
 CSRF_COOKIE_SECURE = SECURE
 # Two platforms on one host (two folders, two ports) must not overwrite each other's cookies.
@@ -244,9 +235,6 @@ CSRF_COOKIE_NAME = f"trainmaster_csrf_{_PORT}" if _PORT else "trainmaster_csrf"
 SECURE_SSL_REDIRECT = SECURE
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE else None
 SECURE_HSTS_SECONDS = 31_536_000 if SECURE else 0
-SECURE_CONTENT_TYPE_NOSNIFF = True
-SECURE_REFERRER_POLICY = "same-origin"
-X_FRAME_OPTIONS = "DENY"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [SELF],
@@ -269,15 +257,13 @@ CACHES = {
         "OPTIONS": {"socket_timeout": 5, "socket_connect_timeout": 5},  # a page says so rather than wait
     }
 }
-METRICS_TOKEN = secret(
-    "TRAINMASTER_METRICS_TOKEN", ""
-)  # with which Prometheus reads /metrics; empty: nobody has one
-# Through which server mail goes: smtp://user:password@host:587, smtps:// for TLS at once; empty: none is sent.
+# With it Prometheus reads /metrics; empty: no token is accepted.
+METRICS_TOKEN = secret("TRAINMASTER_METRICS_TOKEN", "")
+# The mail server: smtp://user:password@host:587, smtps:// for TLS from the start; empty: no mail is sent.
 MAIL_URL = secret("TRAINMASTER_MAIL_URL", "")
 REPORT_RECIPIENTS = words("TRAINMASTER_REPORT_RECIPIENTS", "")
 DEFAULT_FROM_EMAIL = text("TRAINMASTER_MAIL_FROM", "trainmaster@localhost")
-EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-EMAIL_TIMEOUT = 10  # a server that says nothing holds nobody up
+EMAIL_TIMEOUT = 10  # seconds
 _mail = urllib.parse.urlsplit(MAIL_URL)
 EMAIL_HOST, EMAIL_PORT = _mail.hostname or "localhost", _mail.port or 25
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = (
@@ -298,7 +284,6 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True  # a task is idempotent, so a killed worker's task runs again
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_TIMEZONE = "UTC"
 # Beats expire before the next one: a worker that was away does not run a backlog of clock ticks.
 CELERY_BEAT_SCHEDULE = {
     "tick": {"task": "scheduling.tick", "schedule": TICK_SECONDS, "options": {"expires": TICK_SECONDS}},
@@ -363,14 +348,12 @@ WHITENOISE_USE_FINDERS = DEBUG or not STATIC_ROOT
 WHITENOISE_AUTOREFRESH = DEBUG
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
-USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 USE_I18N = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a deployment's form names each of its nodes
-TEST_RUNNER = "django.test.runner.DiscoverRunner"
 
 LOGGING = {
     "version": 1,

@@ -20,8 +20,8 @@ class PlotlyFinder(BaseFinder):
     def find(self, path: str, find_all: bool = False, **kwargs: Any) -> Any:
         if path != PATH:
             return [] if find_all else None
-        found = str(files("plotly") / "package_data" / "plotly.min.js")
-        return [found] if find_all else found
+        path_of_plotly = str(files("plotly") / "package_data" / "plotly.min.js")
+        return [path_of_plotly] if find_all else path_of_plotly
 
     def list(self, ignore_patterns: Any) -> Iterator[tuple[str, FileSystemStorage]]:
         storage = FileSystemStorage(location=str(files("plotly") / "package_data"))

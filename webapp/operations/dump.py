@@ -18,7 +18,7 @@ class DumpError(Exception):
 
 
 def dump(url: str, target: Path) -> None:
-    """Writes the database as of one moment; whoever uses it meanwhile is not disturbed."""
+    """Writes the database as of one moment; it stays in use meanwhile."""
     _run("pg_dump", url, "--format=custom", "--no-owner", "--no-privileges", f"--file={target}")
 
 
@@ -90,9 +90,9 @@ def _program(name: str) -> str:
         bundled = postgres_binaries() / name
     except EmbeddedError:
         bundled = Path()
-    found = str(bundled) if bundled.is_file() else shutil.which(name)
-    if found is None:
+    program = str(bundled) if bundled.is_file() else shutil.which(name)
+    if program is None:
         raise DumpError(
             f"{name} is not on the PATH. Install the client programs of PostgreSQL, or trainmaster[embedded]."
         )
-    return found
+    return program

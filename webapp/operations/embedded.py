@@ -1,6 +1,6 @@
 """PostgreSQL and Valkey out of their wheels: the default of a laptop and of the tests.
 
-Both run in the foreground as children of whoever starts them, listen on 127.0.0.1 only and ask for a password, so
+Both run in the foreground as children of the starting process, listen on 127.0.0.1 only and ask for a password, so
 two platforms on one machine stay apart. Why these wheels and not their own starters: docs/decisions/0004.
 """
 
@@ -204,8 +204,8 @@ class Postgres(Server):
     def answers(self) -> bool:
         try:
             with psycopg.connect(self._url("postgres"), connect_timeout=2, autocommit=True) as connection:
-                found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [NAME]).fetchone()
-                if not found:
+                exists = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [NAME]).fetchone()
+                if not exists:
                     connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(NAME)))
                 return True
         except psycopg.OperationalError:

@@ -39,7 +39,7 @@ class JourneyFailedError(Exception):
 
 @dataclass
 class Traveller:
-    """Bob, with a browser and a token, and somebody to tell of what he sees."""
+    """Bob with a browser session, an API token and a function that prints each step."""
 
     url: str
     client: Client

@@ -91,9 +91,9 @@ def end_training(agents: Path) -> list[int]:
         process = training_process(path)
         if process is not None:
             # torchrun gives its workers sessions of their own: killing the group would leave them behind.
-            for each in [*process.children(recursive=True), process]:
+            for child in [*process.children(recursive=True), process]:
                 with suppress(psutil.Error):
-                    each.kill()
+                    child.kill()
             ended.append(process.pid)
     return ended
 

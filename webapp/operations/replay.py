@@ -23,8 +23,8 @@ def replay_round(number: int | None, folder: Path, save: Path | None) -> None:
 
     Exit code 0 when the decision is the same to the byte; else the difference is shown.
     """
-    told = folder / "platform.env"
-    environment = os.environ | (read_environment(told) if told.exists() else {})
+    known = folder / "platform.env"
+    environment = os.environ | (read_environment(known) if known.exists() else {})
     command = ["python", "manage.py", "replay_round", *([str(number)] if number is not None else [])]
     command += ["--save", str(save.absolute())] if save else []
     sys.exit(subprocess.run(runnable(tuple(command)), cwd=ROOT, env=environment, check=False).returncode)

@@ -3,7 +3,7 @@
 secrets.env      generated once, readable by the owner only
 ports.json       which ports it took
 platform.env     the whole environment of the last start, for manage.py by hand
-hooks/           commands that rollouts may run on the nodes; whoever owns the folder puts them there
+hooks/           commands that rollouts may run on the nodes, put there by the owner of the folder
 postgres/ valkey/ agents/node-N/ store/ logs/ run/
 """
 
@@ -183,8 +183,10 @@ class StateFolder:
         raise StateFolderError(f"No {BLOCK} free ports in a row between {BLOCKS.start} and {BLOCKS.stop}.")
 
     def _take_web(self, before: int | None, block: int) -> int:
-        """The port of last time, else the preferred one, else one of the own block. The servers start seconds after
-        this look, so the preferred port, which is in nobody's block, is marked as taken like a block is."""
+        """Returns the port of last time, else the preferred one, else one of the own block.
+
+        The servers start seconds later, so the preferred port, which is in no block, is marked as taken like a block.
+        """
         for port in (before, PREFERRED_WEB_PORT):
             if port and is_free(port) and (port != PREFERRED_WEB_PORT or self._mark_preferred()):
                 return port
@@ -202,16 +204,16 @@ class StateFolder:
 
     def stop_leftovers(self) -> list[str]:
         """Ends what an `up` that was killed left behind here; returns the names."""
-        found = [(path, process) for path in self._pid_files() if (process := recorded_process(path))]
-        for _, process in found:
+        leftovers = [(path, process) for path in self._pid_files() if (process := recorded_process(path))]
+        for _, process in leftovers:
             signal_group(process, signal.SIGINT if process.name() == "postgres" else signal.SIGTERM)
-        if not wait_until_gone([path for path, _ in found], seconds=POLITE_SECONDS):
-            for _, process in found:
+        if not wait_until_gone([path for path, _ in leftovers], seconds=POLITE_SECONDS):
+            for _, process in leftovers:
                 signal_group(process, signal.SIGKILL)
-            wait_until_gone([path for path, _ in found], seconds=5)
+            wait_until_gone([path for path, _ in leftovers], seconds=5)
         for path in self._pid_files():
             path.unlink()
-        return sorted(path.stem for path, _ in found)
+        return sorted(path.stem for path, _ in leftovers)
 
     def _pid_files(self) -> list[Path]:
         return [*self.run.glob("*.pid"), *self.path.glob("postgres.pid"), *self.path.glob("valkey.pid")]
@@ -263,7 +265,7 @@ def read_environment(path: Path) -> dict[str, str]:
 
 
 def write_environment(path: Path, values: dict[str, str]) -> None:
-    """Replaces the file in one step, and nobody else can read it at any time."""
+    """Replaces the file in one step; only its owner can read it at any time."""
     fresh = path.with_suffix(".fresh")
     fresh.unlink(missing_ok=True)
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -1,10 +1,12 @@
-"""What the engine is asked with: the cluster as it is now, and the operator's policy."""
+"""The input of the engine: the cluster as it is now, and the operator's policy."""
+
+from dataclasses import replace
 
 from django.conf import settings
 from django.db import transaction
 
 from platform_core.cluster.snapshot import Snapshot
-from platform_core.scheduling.policy import Policy
+from platform_core.scheduling.policy import PRODUCTION, Policy
 from webapp.jobs import workload
 from webapp.nodes import queries as cluster_queries
 from webapp.quotas import queries as quota_queries
@@ -23,13 +25,11 @@ def load(now: int) -> Snapshot:
 
 
 def policy() -> Policy:
-    return Policy(
-        order=settings.SCHEDULING_POLICY,
-        reservations=settings.SCHEDULING_RESERVATIONS,
+    return replace(
+        PRODUCTION,
         evicts=settings.SCHEDULING_PREEMPTION,
         moves=settings.SCHEDULING_PREEMPTION,
         least_run_ms=settings.SCHEDULING_LEAST_RUN_SECONDS * 1000,
-        most_preemptions=settings.SCHEDULING_MOST_PREEMPTIONS,
         stop_grace_ms=settings.STOP_GRACE_SECONDS * 1000,
         elastic=settings.SCHEDULING_ELASTIC,
         reclaims=settings.SCHEDULING_RECLAIM,

@@ -8,6 +8,7 @@ from django.test import Client
 
 from platform_core.jobs.events import CheckpointSaved
 from platform_core.jobs.job import MemberPhase
+from platform_core.scheduling.policy import PRODUCTION
 from platform_core.units import HOUR_MS
 from tests.webapp.jobs.conftest import SPEC, say, state, tick
 from webapp.accounts.models import User
@@ -101,11 +102,10 @@ def test_a_much_longer_equal_saves_and_makes_room(background: Job, much_shorter:
     assert Receipt.objects.count() == 1
 
 
-@pytest.mark.parametrize("before", [2, 3])
+@pytest.mark.parametrize("before", [PRODUCTION.most_preemptions - 1, PRODUCTION.most_preemptions])
 def test_one_that_has_made_way_often_enough_does_so_for_the_more_urgent_only(
-    background: Job, much_shorter: Job, member: User, settings: Any, before: int
+    background: Job, much_shorter: Job, member: User, before: int
 ) -> None:
-    settings.SCHEDULING_MOST_PREEMPTIONS = 3
     running = Attempt.objects.get(job=background)
     Attempt.objects.filter(id=running.id).update(number=before + 1)
     Job.objects.filter(id=background.id).update(attempt=before + 1)
@@ -115,7 +115,7 @@ def test_one_that_has_made_way_often_enough_does_so_for_the_more_urgent_only(
             outcome="preempted: saved",
         )  # fmt: skip
     tick()
-    assert Receipt.objects.exists() is (before < 3)
+    assert Receipt.objects.exists() is (before < PRODUCTION.most_preemptions)
     submit(member, "urgent", num_gpus=8, priority=50)
     tick()
     assert Job.objects.get(id=background.id).stop == "preempt"

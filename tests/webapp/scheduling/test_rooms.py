@@ -27,7 +27,6 @@ Submit = Callable[..., Job]
 @pytest.fixture
 def submit(owner: User, settings: LazySettings) -> Submit:
     settings.SCHEDULING_PREEMPTION = True
-    settings.SCHEDULING_POLICY = "size_and_wait"  # smaller jobs come before the gang
     settings.SUSPECT_AFTER_SECONDS, settings.LOST_AFTER_SECONDS = (
         3600,
         7200,

@@ -11,7 +11,7 @@ from trainmaster.store.address import parse
 
 @register()
 def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
-    """Heartbeats, suspicion, loss and leases follow each other in time, mail has a server, places are addresses."""
+    """Heartbeats, suspicion, loss and leases follow each other in time, and mail has a server."""
     heartbeat, suspect, lost = (
         settings.HEARTBEAT_SECONDS,
         settings.SUSPECT_AFTER_SECONDS,
@@ -60,6 +60,13 @@ def settings_agree(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
                 id="trainmaster.E006",
             )
         )
+    return problems
+
+
+@register()
+def places_are_addresses(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """The store and the source prefixes are URLs of stores."""
+    problems: list[CheckMessage] = []
     for name, urls in (
         ("TRAINMASTER_STORE_URL", [settings.STORE_URL]),
         ("TRAINMASTER_SOURCE_PREFIXES", settings.SOURCE_PREFIXES),

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
-from webapp.config.checks import settings_agree
+from webapp.config.checks import places_are_addresses, settings_agree
 
 
 def test_the_defaults_agree() -> None:
-    assert settings_agree(None) == []
+    assert [*settings_agree(None), *places_are_addresses(None)] == []
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_settings_that_contradict_each_other_are_named_with_their_values(
 ) -> None:
     for name, value in change.items():
         setattr(settings, name, value)
-    (problem,) = settings_agree(None)
+    (problem,) = [*settings_agree(None), *places_are_addresses(None)]
     assert problem.id == f"trainmaster.{names}"
     [value] = change.values()
     assert str(value[0] if isinstance(value, list) else value) in problem.msg

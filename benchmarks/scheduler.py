@@ -50,7 +50,7 @@ CONTESTANTS = {
     "las_8h": Contestant(Policy("least_attained_service_8h", evicts=True)),
     "sjf": Contestant(Policy("shortest_remaining", skip_ahead=False), Knowledge.EXACT),
     "srtf": Contestant(Policy("shortest_remaining", evicts=True), Knowledge.EXACT),
-    "ours": Contestant(Policy("size_and_wait", reservations=1, evicts=True, moves=True)),
+    "ours": Contestant(Policy("size_and_wait", reservations=1, evicts=True, migrates=True)),
     "production": Contestant(PRODUCTION, quotas=True),
 }
 

@@ -168,7 +168,7 @@ POLICIES = {
     "production": PRODUCTION,
     "without_lending": replace(PRODUCTION, elastic=False, reclaims=False),
     "fair_share": Policy("priority_fair_share", reservations=4, elastic=True, reclaims=True),
-    "ours": Policy("size_and_wait", reservations=1, evicts=True, moves=True),
+    "ours": Policy("size_and_wait", reservations=1, evicts=True, migrates=True),
 }
 
 

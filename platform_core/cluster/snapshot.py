@@ -59,8 +59,8 @@ class PendingJob:
     resize_to: int = 0  # it was stopped to start again with so many GPUs at most; 0 where it was not
     resize_on: tuple[str, ...] = ()  # where it ran until then, best it stays there
     # Nodes from which others were moved away for it, or to which it is moved itself.
-    room_on: tuple[str, ...] = ()
-    room_until_ms: int | None = None  # how long that counts; None is until it starts
+    reserved_nodes: tuple[str, ...] = ()
+    reserved_until_ms: int | None = None  # how long that counts; None is until it starts
     not_before_ms: int = 0  # it has failed, and starts again from then on
 
 

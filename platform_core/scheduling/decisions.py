@@ -60,7 +60,7 @@ def started(job: PendingJob, placement: Placement, now_ms: int, runtime_ms: int)
         submitted_ms=job.submitted_ms,
         attained_gpu_ms=job.attained_gpu_ms,
         max_runtime_ms=job.max_runtime_ms,
-        asks=replace(job, resize_to=0, resize_on=(), room_on=(), room_until_ms=None),
+        asks=replace(job, resize_to=0, resize_on=(), reserved_nodes=(), reserved_until_ms=None),
     )
 
 
@@ -101,7 +101,7 @@ class Stop(NamedTuple):
     to_gpus: int = 0  # with how many it starts again, where it is resized
 
 
-class Room(NamedTuple):
+class NodeReservation(NamedTuple):
     """A job's own nodes until it starts or fits there no more: others move away for it, or it moves there itself."""
 
     job_id: str
@@ -117,7 +117,7 @@ class Plan:
     waits: tuple[Wait, ...]
     order: tuple[str, ...]
     stops: tuple[Stop, ...] = ()
-    rooms: tuple[Room, ...] = ()
+    node_reservations: tuple[NodeReservation, ...] = ()
 
     @property
     def preemptions(self) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""One round of scheduling: `plan(snapshot, policy)` says who starts where and why each other job waits.
+"""One round of scheduling: `plan(snapshot, policy)` decides which jobs start where and why each other job waits.
 
-Jobs are tried in the order of the policy. One that does not fit is passed over and the next is tried, unless
-the policy forbids it; the first that do not fit may have places kept for them that later jobs must not take.
-The cost follows the number of different demands and of placements, not of pending jobs.
+Jobs are tried in the order of the policy. A job that does not fit is skipped and the next is tried, unless the policy
+forbids it; the first jobs that do not fit may get reservations, which jobs after them must not delay. The cost of a
+round grows with the number of different demands and of placements, not of pending jobs.
 """
 
 from __future__ import annotations
@@ -22,26 +22,20 @@ from platform_core.scheduling.preemption import elastic
 from platform_core.scheduling.preemption.eviction import Eviction, Ranked
 from platform_core.scheduling.preemption.reclaim import reclaim_for
 from platform_core.scheduling.reservations.nodes import Reservation
-from platform_core.scheduling.state.round_state import Board
-from platform_core.scheduling.state.what_if import (
-    expect_the_leaving,
-    has_room,
-    keep_place,
-    on_the_move,
-    promise,
-)
+from platform_core.scheduling.state.round_state import RoundState
+from platform_core.scheduling.state.what_if import claim_released, count_stopping_jobs, fits_reserved_nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """A round before anybody asked why."""
+    """The decisions of a round, before the waits are explained."""
 
     started: list[tuple[PendingJob, Placement]]
     waiting: list[PendingJob]
     ranked: list[Ranked]
     stops: tuple[Stop, ...]
-    board: Board
-    unkept: list[PendingJob]  # see keep_places
+    state: RoundState
+    unreserved: list[PendingJob]  # see reserve_places
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -51,240 +45,246 @@ class Decisions:
 def plan(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
     policy = policy or Policy()
     decided = decide(snapshot, policy)
-    keep_places(decided, policy)
+    reserve_places(decided, policy)
     return Plan(
         placements=tuple(placement for _, placement in decided.started),
         waits=_explained(decided, policy),
         order=decided.order,
         stops=decided.stops,
-        rooms=tuple(decided.board.rooms),
+        node_reservations=tuple(decided.state.node_reservations),
     )
 
 
 def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
-    """The decisions of a round without their explanations, for those who replay thousands of rounds."""
-    snapshot, paused = _without_the_paused(snapshot)
-    board = Board(snapshot, spread=policy.spread)
-    expect_the_leaving(board)
-    ranked, turns, eviction = _ranked(board, policy)
+    """The decisions of a round without explanations, for callers that replay thousands of rounds."""
+    snapshot, paused = _without_paused(snapshot)
+    state = RoundState(snapshot)
+    count_stopping_jobs(state)
+    ranked, privileged, eviction = _ranked(state, policy)
     started: list[tuple[PendingJob, Placement]] = []
     waiting: list[PendingJob] = []
-    unkept: list[PendingJob] = []
+    unreserved: list[PendingJob] = []
     for number, (rank, job) in enumerate(ranked):
-        if number == turns and eviction is not None:
-            eviction.keep_places()
-        if number >= turns and _nothing_left(board, policy):
-            rest = _waiting(ranked[number:], board)
+        if number == privileged and eviction is not None:
+            eviction.reserve_places()
+        if number >= privileged and _is_exhausted(state, policy):
+            rest = _waiting(ranked[number:], state)
             waiting.extend(rest)
-            unkept.extend(rest)
+            unreserved.extend(rest)
             break
-        if number == turns:
-            _reserve(board, policy, unkept)
-            unkept.clear()
-        if job.id in board.moving:
-            keep_place(board, job)
+        if number == privileged:
+            _reserve(state, policy, unreserved)
+            unreserved.clear()
+        if state.is_migrating(job.id):
+            state.reserve_place(job)
             continue
-        placement = _seated(board, job)
+        placement = _started(state, job)
         if placement is not None:
             started.append((job, placement))
             continue
         waiting.append(job)
-        if _may_make_room(board, policy) and _make_room(board, policy, job, eviction):
+        if _may_free_capacity(state, policy) and _free_capacity(state, policy, job, eviction):
             continue
-        if eviction is not None and eviction.is_deserving(job):
-            if eviction.make_room(job, rank):
+        if eviction is not None and eviction.is_entitled(job):
+            if eviction.free_capacity_for(job, rank):
                 continue
             if not eviction.in_order:
-                unkept.append(job)
+                unreserved.append(job)
                 continue
-        if not _reserve(board, policy, [job]) and not policy.skip_ahead:
-            waiting.extend(_waiting(ranked[number + 1 :], board))
+        if not _reserve(state, policy, [job]) and not policy.skip_ahead:
+            waiting.extend(_waiting(ranked[number + 1 :], state))
             break
     if eviction is not None:
-        eviction.keep_places()
+        eviction.reserve_places()
     if policy.elastic:
-        elastic.grow(board, waiting)
-    ranked = [each for each in ranked if each[1].id not in board.moving]
-    return Decisions(started, [*waiting, *paused], ranked, tuple(board.stops), board, unkept)
+        elastic.grow(state, waiting)
+    ranked = [entry for entry in ranked if not state.is_migrating(entry[1].id)]
+    return Decisions(started, [*waiting, *paused], ranked, tuple(state.stops), state, unreserved)
 
 
-def _without_the_paused(snapshot: Snapshot) -> tuple[Snapshot, list[PendingJob]]:
-    """The jobs that have failed and restart later are neither given nor kept anything."""
+def _without_paused(snapshot: Snapshot) -> tuple[Snapshot, list[PendingJob]]:
+    """Failed jobs that restart later take no part in the round."""
     paused = [job for job in snapshot.pending if job.not_before_ms > snapshot.now_ms]
     due = [job for job in snapshot.pending if job.not_before_ms <= snapshot.now_ms] if paused else ()
     return replace(snapshot, pending=tuple(due)) if paused else snapshot, paused
 
 
-def _ranked(board: Board, policy: Policy) -> tuple[list[Ranked], int, Eviction | None]:
-    """The queue, and who of those that run deserves what. With the number of those who come before anybody is told what
-    is left: who goes first whatever it deserves, and who deserves slots."""
-    keys = ORDERS[policy.order].keys(board.snapshot)
-    queue = [*board.snapshot.pending, *on_the_move(board)]
+def _ranked(state: RoundState, policy: Policy) -> tuple[list[Ranked], int, Eviction | None]:
+    """The queue in order, how many of its first jobs are privileged, and the eviction of the policy.
+
+    Privileged jobs are tried even when nothing is free: those put first by `_put_first`, and the entitled ones.
+    """
+    keys = ORDERS[policy.order].keys(state.snapshot)
+    queue = [*state.snapshot.pending, *state.migrating]
     ranked = sorted([(keys.waiting(job), job) for job in queue], key=BY_KEY)
-    eviction = Eviction(board, ranked, keys.running, policy) if policy.evicts else None
+    eviction = Eviction(state, ranked, keys.running, policy) if policy.evicts else None
     if eviction is not None:
         ranked = eviction.ranked(ranked)
-    ahead, behind = _put_first(ranked, board, policy)
+    ahead, behind = _put_first(ranked, state, policy)
     if eviction is None:
         return [*ahead, *behind], len(ahead), None
-    last = max((number for number, (_, job) in enumerate(behind, 1) if eviction.is_deserving(job)), default=0)
+    last = max((number for number, (_, job) in enumerate(behind, 1) if eviction.is_entitled(job)), default=0)
     return [*ahead, *behind], len(ahead) + last, eviction
 
 
-def keep_places(decided: Decisions, policy: Policy) -> list[Reservation]:
-    """All that are kept, with those that nobody could take in this round anyway: they only say when one will start."""
-    _reserve(decided.board, policy, decided.unkept)
-    return decided.board.reservations.made
+def reserve_places(decided: Decisions, policy: Policy) -> Sequence[Reservation]:
+    """All reservations, with those that no job of this round can delay: they only tell when a job will start."""
+    _reserve(decided.state, policy, decided.unreserved)
+    return decided.state.reservations.made
 
 
 def _put_first(
-    ranked: list[Ranked], board: Board, policy: Policy
+    ranked: list[Ranked], state: RoundState, policy: Policy
 ) -> tuple[Sequence[Ranked], Sequence[Ranked]]:
-    """Whoever was stopped to be resized has its slots planned already; then those within their team's guarantee, then
-    those for whom others have made room by moving, and these themselves.
+    """The queue in two parts. First come resized jobs, then owners, then jobs with reserved nodes.
 
-    Otherwise a borrower that comes before them in order would take again what was reclaimed from it, and a smaller job,
-    perhaps the moved one itself, the room of a gang; or the place to which that one moves.
+    Resized jobs have their slots planned already. Without this order a borrower that comes earlier could take the
+    reclaimed slots again, and a smaller job (even the migrated one) the slots freed for a gang.
     """
-    with_room = _with_room(ranked, board)
-    if with_room:
-        first = {job.id for _, job in with_room}
-        ranked = [*with_room, *[each for each in ranked if each[1].id not in first]]
-    resized = sorted([each for each in ranked if each[1].resize_to], key=lambda each: each[1].id)
-    if policy.reclaims and board.quota.promises_anything:
+    with_nodes = _with_reserved_nodes(ranked, state)
+    if with_nodes:
+        ids = {job.id for _, job in with_nodes}
+        ranked = [*with_nodes, *[entry for entry in ranked if entry[1].id not in ids]]
+    resized = sorted([entry for entry in ranked if entry[1].resize_to], key=lambda entry: entry[1].id)
+    if policy.reclaims and state.quota.has_guarantees:
         queue = [job for _, job in ranked if not job.resize_to]
-        board.owners = _owners(queue, board)
-        board.passed = _passed(queue, board) if policy.reservations else {}
-    if not resized and not board.owners and not with_room:
+        owners = _owners(queue, state)
+        state.set_owners(owners, _overtaken(queue, state, owners) if policy.reservations else {})
+    if not resized and not state.owners and not with_nodes:
         return (), ranked
-    owners = [each for each in ranked if each[1].id in board.owners]
-    first = board.owners | {job.id for _, job in resized}
-    ahead = [*resized, *owners, *[each for each in with_room if each[1].id not in first]]
+    owners_first = [entry for entry in ranked if entry[1].id in state.owners]
+    first = state.owners | {job.id for _, job in resized}
+    ahead = [*resized, *owners_first, *[entry for entry in with_nodes if entry[1].id not in first]]
     first |= {job.id for _, job in ahead}
-    return ahead, [each for each in ranked if each[1].id not in first]
+    return ahead, [entry for entry in ranked if entry[1].id not in first]
 
 
-def _with_room(ranked: Sequence[Ranked], board: Board) -> list[Ranked]:
-    """Those for whom others were moved, and then the moved, while they fit there; of those before them in order only
-    the more urgent."""
-    with_room = [job for _, job in ranked if job.room_on and has_room(board, with_gpus(job, job.min_gpus))]
-    theirs = {job.id: job.room_until_ms is not None for job in with_room}
-    if not theirs:
+def _with_reserved_nodes(ranked: Sequence[Ranked], state: RoundState) -> list[Ranked]:
+    """Jobs for which others migrated, then the migrated ones, while they fit their reserved nodes.
+
+    Of the jobs before them in order, only the more urgent stay before them.
+    """
+    migrates = {
+        job.id: job.reserved_until_ms is not None
+        for _, job in ranked
+        if job.reserved_nodes and fits_reserved_nodes(state, with_gpus(job, job.min_gpus))
+    }
+    if not migrates:
         return []
-    places = [number for number, (_, job) in enumerate(ranked) if job.id in theirs]
-    least_urgent = max(ranked[number][1].priority for number in places)
+    numbers = [number for number, (_, job) in enumerate(ranked) if job.id in migrates]
+    least_urgent = max(ranked[number][1].priority for number in numbers)
     return sorted(
         [
             (rank, job)
-            for rank, job in ranked[: places[-1] + 1]
-            if job.id in theirs or job.priority < least_urgent
+            for rank, job in ranked[: numbers[-1] + 1]
+            if job.id in migrates or job.priority < least_urgent
         ],
-        key=lambda each: (each[1].priority, each[1].id not in theirs, theirs.get(each[1].id, False)),
+        key=lambda entry: (entry[1].priority, entry[1].id not in migrates, migrates.get(entry[1].id, False)),
     )
 
 
-def _waiting(ranked: Sequence[Ranked], board: Board) -> list[PendingJob]:
-    """Without those that still run elsewhere, and stand in the queue only for the place they move to."""
-    return [job for _, job in ranked if job.id not in board.moving]
+def _waiting(ranked: Sequence[Ranked], state: RoundState) -> list[PendingJob]:
+    """The queue without migrating jobs, which still run."""
+    return [job for _, job in ranked if not state.is_migrating(job.id)]
 
 
-def _owners(queue: Sequence[PendingJob], board: Board) -> set[str]:
-    """Of each team the first in order, as far as its guarantee goes: nobody passes one of the same team.
+def _owners(queue: Sequence[PendingJob], state: RoundState) -> set[str]:
+    """The first jobs of each team, as far as its guarantee covers them; no job overtakes one of its own team.
 
-    One that asks for more than the whole guarantee holds nobody up: it can only ever borrow.
+    A job larger than the whole guarantee blocks nobody: it can only borrow.
     """
     asked = Counter[tuple[str, str]]()
     closed: set[tuple[str, str]] = set()
     owners: set[str] = set()
     for job in queue:
         team = (job.team, job.gpu_type)
-        if job.id in board.moving:  # its slots are counted where it still runs
-            owners |= {job.id} if board.quota.guarantees(*team, 0) else set()
+        if state.is_migrating(job.id):  # its slots are counted where it still runs
+            owners |= {job.id} if state.quota.guarantees(*team, 0) else set()
             continue
-        if team in closed or job.min_gpus > board.quota.guaranteed(*team):
+        if team in closed or job.min_gpus > state.quota.guaranteed(*team):
             continue
         asked[team] += job.min_gpus
-        if board.quota.guarantees(*team, asked[team]):
+        if state.quota.guarantees(*team, asked[team]):
             owners.add(job.id)
         else:
             closed.add(team)
     return owners
 
 
-def _passed(queue: Sequence[PendingJob], board: Board) -> dict[str, PendingJob]:
-    """Whoever within the guarantee goes before the first of the same team that can only borrow, though it comes later.
+def _overtaken(queue: Sequence[PendingJob], state: RoundState, owners: set[str]) -> dict[str, PendingJob]:
+    """Owner → the first job of its team that can only borrow, where the owner comes later in order.
 
-    Where that one waits for quota, those could use up what ends for as long as they come.
+    If that job waits for quota, the owners that come could use up for ever what running jobs free.
     """
     first: dict[tuple[str, str], PendingJob] = {}
-    passed: dict[str, PendingJob] = {}
+    overtaken: dict[str, PendingJob] = {}
     for job in queue:
         team = (job.team, job.gpu_type)
         if team in first:
-            if job.id in board.owners:
-                passed[job.id] = first[team]
-        elif job.id not in board.owners:
+            if job.id in owners:
+                overtaken[job.id] = first[team]
+        elif job.id not in owners:
             least = with_gpus(job, job.min_gpus)
-            if board.could_start(least):
+            if state.could_start(least):
                 first[team] = least
-    return passed
+    return overtaken
 
 
-def _seated(board: Board, job: PendingJob) -> Placement | None:
-    if job.id in board.passed:
-        board.keep_quota(board.passed[job.id])
+def _started(state: RoundState, job: PendingJob) -> Placement | None:
+    if job.id in state.overtaken:
+        state.reserve_quota(state.overtaken[job.id])
     if not elastic.is_elastic(job):
-        place = board.place_for(job)
-        return None if place is None else board.seat(job, place)
-    for size in elastic.sizes(job, board.index.most_slots):
+        place = state.find_place(job)
+        return None if place is None else state.place_job(job, place)
+    for size in elastic.sizes(job, state.index.most_slots):
         asked = with_gpus(job, size)
-        place = board.place_for(asked)
+        place = state.find_place(asked)
         if place is not None:
-            return board.seat(asked, place, fewer_than=job.num_gpus if size < job.num_gpus else 0)
+            return state.place_job(asked, place, fewer_than=job.num_gpus if size < job.num_gpus else 0)
     return None
 
 
-def _make_room(board: Board, policy: Policy, job: PendingJob, eviction: Eviction | None) -> bool:
-    """Room from those who are leaving already, from elastic jobs and from borrowers, before anybody is evicted."""
+def _free_capacity(state: RoundState, policy: Policy, job: PendingJob, eviction: Eviction | None) -> bool:
+    """Take slots from stopping jobs, then from elastic jobs, then from borrowers, before any job is evicted."""
     least = with_gpus(job, job.min_gpus)
-    if promise(board, least):
+    if claim_released(state, least):
         return True
-    if not board.in_quota(least):
+    if not state.in_quota(least):
         return False
-    shrunk = policy.elastic and elastic.shrink_for(board, least)
-    if not shrunk and not (policy.reclaims and reclaim_for(board, least)):
+    shrunk = policy.elastic and elastic.shrink_for(state, least)
+    if not shrunk and not (policy.reclaims and reclaim_for(state, least)):
         return False
     if eviction is not None:
-        eviction.forget(board.stopping)
+        eviction.forget(state.stopping)
     return True
 
 
-def _nothing_left(board: Board, policy: Policy) -> bool:
-    """No free slot, and none that anybody gives up or could be made to, for whoever is no owner and deserves none."""
-    return board.is_full() and not (board.reservations.coming or (policy.elastic and board.resizable))
+def _is_exhausted(state: RoundState, policy: Policy) -> bool:
+    """No slot is free or can be freed for a job that is neither owner nor entitled."""
+    return state.is_full() and not (state.reservations.releasing or (policy.elastic and state.resizable))
 
 
-def _may_make_room(board: Board, policy: Policy) -> bool:
-    """Cheap: whether there is anybody at all who gives up slots, or could be made to without an eviction."""
-    if board.reservations.coming or (policy.elastic and board.resizable):
+def _may_free_capacity(state: RoundState, policy: Policy) -> bool:
+    """Cheap test: False if no job releases slots or could be made to without eviction."""
+    if state.reservations.releasing or (policy.elastic and state.resizable):
         return True
-    return policy.reclaims and board.quota.promises_anything
+    return policy.reclaims and state.quota.has_guarantees
 
 
-def _reserve(board: Board, policy: Policy, jobs: Sequence[PendingJob]) -> bool:
-    """Keep places while the policy allows more; False when it does not.
+def _reserve(state: RoundState, policy: Policy, jobs: Sequence[PendingJob]) -> bool:
+    """Reserve places while the policy allows more; False when it does not.
 
-    Of those that wait for quota only the first of all gets one: for the others it is too early, and one that has quota
-    could use it. Until then the first of each team has its quota kept.
+    Of the jobs that wait for quota only the very first gets one, as a job with quota could use the others. Until then
+    the first job of each team has its quota reserved.
     """
-    made, more = board.reservations.made, True
+    made, more = state.reservations.made, True
     for job in jobs:
         more = len(made) < policy.reservations
         least = with_gpus(job, job.min_gpus)
-        if more and (not made or board.in_quota(least)):
-            board.reservations.reserve(least)
+        if more and (not made or state.in_quota(least)):
+            state.reservations.reserve(least)
         elif policy.reservations:
-            board.keep_quota(least)
+            state.reserve_quota(least)
     return more
 
 
@@ -292,7 +292,7 @@ def _explained(decided: Decisions, policy: Policy) -> tuple[Wait, ...]:
     if not decided.waiting:
         return ()
     first = decided.waiting[0]
-    explainer = Explainer(decided.board, decided.started, decided.stops)
+    explainer = Explainer(decided.state, decided.started, decided.stops)
     return tuple(
         explainer.wait(job, held_back_by="" if policy.skip_ahead or job is first else first.id)
         for job in decided.waiting

@@ -8,7 +8,7 @@ from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.scheduling.restarts import RESUME_MS
 
 FOREVER_MS = 10 * 365 * 86_400_000  # a job without limit or estimate; an integer, so that sums stay exact
-LEAVING_MS = 1  # until whoever was told to stop has left: soon, but nothing that it holds is free before
+RELEASE_MS = 1  # until whoever was told to stop has left: soon, but nothing that it holds is free before
 _OVERRUN_PARTS = 10
 
 

@@ -14,10 +14,9 @@ NO_BOUND = 1_000_000
 class Policy:
     order: str = "priority_fair_share"  # a name in ordering.ORDERS
     skip_ahead: bool = True  # may a later job start while an earlier one cannot?
-    spread: bool = False  # may a gang take more nodes than it would need on an empty cluster?
     reservations: int = 0  # for how many jobs that cannot start a place is kept
     evicts: bool = False  # may a waiting job stop running ones that come after it in order?
-    moves: bool = False  # may it also move jobs out of the way of a larger one? Only where `evicts`
+    migrates: bool = False  # may it also move jobs out of the way of a larger one? Only where `evicts`
     least_run_ms: int = 0  # of a job, each time it starts, before it may be evicted
     most_preemptions: int = NO_BOUND  # stopped so often, a job makes way for the more urgent only
     stop_grace_ms: int = SAVE_GRACE_MS  # how long a job may save when it is told to stop
@@ -37,7 +36,7 @@ PRODUCTION = Policy(
     "size_and_wait",
     reservations=4,
     evicts=True,
-    moves=True,
+    migrates=True,
     least_run_ms=5 * 60_000,
     most_preemptions=20,
     elastic=True,

@@ -200,8 +200,8 @@ class Cluster:
     def _apply(self, decided: Decisions, now_ms: int) -> None:
         for _, placement in decided.started:
             self._watch(self._jobs.place(placement, now_ms), now_ms)
-        for room in decided.board.rooms:
-            self._jobs.keep_room(room)
+        for room in decided.state.node_reservations:
+            self._jobs.reserve_nodes(room)
         for stop in decided.stops:
             self._jobs.preempt(stop.job_id, f"for {stop.for_job}", now_ms, resize_to=stop.to_gpus)
 

@@ -16,7 +16,7 @@ from platform_core.jobs.effects import GangEnded, ReleaseSlots, StopMembers
 from platform_core.jobs.job import EndKind, Member, MemberPhase
 from platform_core.jobs.states import TERMINAL, JobState
 from platform_core.jobs.transitions import advance, submit
-from platform_core.scheduling.decisions import Placement, Room
+from platform_core.scheduling.decisions import NodeReservation, Placement
 from platform_core.scheduling.estimates import remaining_ms, with_gpus
 from platform_core.simulation.agenda import Agenda, What
 from platform_core.simulation.ledger import Ledger
@@ -67,7 +67,7 @@ class Jobs:
         for member in members:
             self._nodes.take(member.node, member.slots, record.attempt_id, now_ms)
             self._on[member.node][waiting.id] = None
-        record.resize_to, record.room_on, record.room_until_ms = 0, (), None
+        record.resize_to, record.reserved_nodes, record.reserved_until_ms = 0, (), None
         self._teams.use(waiting.team, slots, now_ms)
         runtime_ms = remaining_ms(with_gpus(waiting, slots))
         self.running[waiting.id] = as_running(
@@ -93,10 +93,10 @@ class Jobs:
         self._step(record, event)
         self._look_again(record)
 
-    def keep_room(self, room: Room) -> None:
+    def reserve_nodes(self, room: NodeReservation) -> None:
         """It goes first on these nodes until it starts."""
         record = self._records[room.job_id]
-        record.room_on, record.room_until_ms = room.nodes, room.until_ms
+        record.reserved_nodes, record.reserved_until_ms = room.nodes, room.until_ms
         if record.job.id in self.pending:
             self.pending[record.job.id] = as_pending(record)
 

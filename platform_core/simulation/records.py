@@ -24,8 +24,8 @@ class Record:
     preemptions: int = 0
     checkpoints: tuple[Kept, ...] = ()
     resize_to: int = 0
-    room_on: tuple[str, ...] = ()
-    room_until_ms: int | None = None
+    reserved_nodes: tuple[str, ...] = ()
+    reserved_until_ms: int | None = None
     script: Script | None = None  # of the attempt that lives
 
     @property
@@ -100,8 +100,8 @@ def as_pending(record: Record) -> PendingJob:
         constraints=spec.placing,
         resize_to=record.resize_to,
         resize_on=tuple([member.node for member in job.members]) if record.resize_to else (),
-        room_on=record.room_on,
-        room_until_ms=record.room_until_ms,
+        reserved_nodes=record.reserved_nodes,
+        reserved_until_ms=record.reserved_until_ms,
         not_before_ms=job.not_before_ms,
     )
 
@@ -113,8 +113,8 @@ def as_running(
     job, trace = record.job, record.trace
     assert job.started_ms is not None
     asks = asked
-    if asked.resize_to or asked.room_on:
-        asks = replace(asked, resize_to=0, resize_on=(), room_on=(), room_until_ms=None)
+    if asked.resize_to or asked.reserved_nodes:
+        asks = replace(asked, resize_to=0, resize_on=(), reserved_nodes=(), reserved_until_ms=None)
     return RunningJob(
         id=job.id,
         team=asked.team,

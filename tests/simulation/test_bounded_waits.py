@@ -18,7 +18,7 @@ from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.core.scheduling.situations import node
 
 FAIR_SHARE = Policy(reservations=4, reclaims=True, elastic=True)
-STOPPING = replace(FAIR_SHARE, evicts=True, moves=True, least_run_ms=5 * MINUTE_MS)
+STOPPING = replace(FAIR_SHARE, evicts=True, migrates=True, least_run_ms=5 * MINUTE_MS)
 TEAMS = ("a", "b", "c")
 SLOTS = 8
 RESTART_MS = MINUTE_MS

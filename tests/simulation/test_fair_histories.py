@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from platform_core.cluster.snapshot import Snapshot, TeamShare
 from platform_core.scheduling.decisions import StopKind
-from platform_core.scheduling.engine import Decisions, decide, keep_places
+from platform_core.scheduling.engine import Decisions, decide, reserve_places
 from platform_core.scheduling.policy import Policy
 from platform_core.simulation.cluster import Cluster
 from platform_core.simulation.workload import TraceJob
@@ -20,7 +20,7 @@ LEAST_RUN_MS = 5 * 60_000
 SLOTS = 8
 POLICIES = {
     "as production": Policy(reservations=2, reclaims=True, elastic=True),
-    "ours": Policy("size_and_wait", reservations=1, evicts=True, moves=True, reclaims=True),
+    "ours": Policy("size_and_wait", reservations=1, evicts=True, migrates=True, reclaims=True),
     "shortest first": Policy("shortest_remaining", evicts=True, reclaims=True),
 }
 
@@ -139,7 +139,7 @@ def test_whoever_is_stopped_for_a_job_sees_that_or_an_earlier_one_start(policy: 
             if stop.for_job in decided.order:
                 victims.setdefault(stop.for_job, set()).add(stop.job_id)
 
-    play(story, replace(policy, moves=False), watch)
+    play(story, replace(policy, migrates=False), watch)
 
 
 @settings(max_examples=60)
@@ -154,7 +154,7 @@ def test_a_place_that_is_kept_for_the_first_is_never_put_off(story: Story) -> No
     def watch(snapshot: Snapshot, decided: Decisions) -> None:
         for job, _ in decided.started:
             started[job.id] = snapshot.now_ms
-        for kept in keep_places(decided, policy):
+        for kept in reserve_places(decided, policy):
             assert kept.start_ms <= told.get(kept.job_id, kept.start_ms)
             told[kept.job_id] = kept.start_ms
 

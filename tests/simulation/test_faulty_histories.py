@@ -31,7 +31,7 @@ from tests.core.scheduling.situations import node
 SLOTS = (4, 4, 2)
 POLICIES = {
     "as production": Policy(reservations=2, reclaims=True, elastic=True),
-    "ours": Policy("size_and_wait", reservations=1, evicts=True, moves=True, reclaims=True, elastic=True),
+    "ours": Policy("size_and_wait", reservations=1, evicts=True, migrates=True, reclaims=True, elastic=True),
     "shortest first": Policy("shortest_remaining", evicts=True),
 }
 SAVINGS = [

@@ -27,7 +27,7 @@ FIFO = Policy("first_come", skip_ahead=False)
 SKIP = Policy("first_come")
 SRTF = Policy("shortest_remaining", evicts=True)
 SUSPECT_MS = DEFAULT_LIMITS.suspect_ms  # so long nobody knows that a node has failed
-OURS = Policy("size_and_wait", evicts=True, moves=True, reservations=1)
+OURS = Policy("size_and_wait", evicts=True, migrates=True, reservations=1)
 ELASTIC = Policy("first_come", reservations=1, elastic=True)
 POLICIES = [
     FIFO,

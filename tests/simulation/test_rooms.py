@@ -21,9 +21,9 @@ from platform_core.units import MINUTE_MS
 from tests.core.scheduling.situations import node
 
 POLICIES = [
-    Policy("size_and_wait", evicts=True, moves=True, reservations=1),
-    Policy("first_come", evicts=True, moves=True),
-    Policy("least_attained_service", evicts=True, moves=True),
+    Policy("size_and_wait", evicts=True, migrates=True, reservations=1),
+    Policy("first_come", evicts=True, migrates=True),
+    Policy("least_attained_service", evicts=True, migrates=True),
 ]
 Round = tuple[Snapshot, Decisions]
 Started = list[tuple[PendingJob, Placement]]
@@ -100,7 +100,7 @@ def moved_to(rounds: list[Round]) -> Iterator[tuple[str, tuple[str, ...], Starte
     """Who moves, where to, and who started from then on in the rounds of that moment."""
     for number, (snapshot, decided) in enumerate(rounds):
         at_once = [later for seen, later in rounds[number + 1 :] if seen.now_ms == snapshot.now_ms]
-        for room in decided.board.rooms:
+        for room in decided.state.node_reservations:
             if room.until_ms is not None:
                 yield room.job_id, room.nodes, [each for later in at_once for each in later.started]
 
@@ -121,6 +121,6 @@ def test_moves_do_happen_in_such_histories() -> None:
 
 
 def test_without_that_rule_some_room_is_taken_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_with_room", lambda *_: [])
+    monkeypatch.setattr(engine, "_with_reserved_nodes", lambda *_: [])
     told = [is_kept(*each) for trace in random_traces() for each in moved_for(history(trace, POLICIES[0]))]
     assert not all(told)

@@ -18,7 +18,7 @@ from platform_core.jobs.script import missing_script
 from platform_core.jobs.spec import LEAST_URGENT, MOST_URGENT, JobSpec
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from platform_core.jobs.transitions import submit as new_job
-from platform_core.scheduling.decisions import Room
+from platform_core.scheduling.decisions import NodeReservation
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
@@ -49,7 +49,6 @@ __all__ = [
     "change_priority",
     "declare_unstartable",
     "explain_waits",
-    "keep_rooms",
     "mark_drained",
     "node_leaves",
     "node_lost",
@@ -58,6 +57,7 @@ __all__ = [
     "preempt",
     "progress",
     "reconcile_node",
+    "reserve_nodes",
     "stop_overdue",
     "submit",
     "vacate",
@@ -325,14 +325,18 @@ def progress(job_id: str, attempt: int, values: Mapping[str, Any]) -> None:
         sockets.publish(f"job:{job_id}", known)
 
 
-def keep_rooms(rooms: Sequence[Room]) -> None:
-    """These jobs go first on these nodes until they start: others are moved away for them, or they move there."""
-    told = {room.job_id: room for room in rooms}
-    living = Job.objects.select_for_update(no_key=True).filter(id__in=told).exclude(state__in=list(TERMINAL))
-    ids = living.order_by("id").values_list("id", flat=True)
+def reserve_nodes(reservations: Sequence[NodeReservation]) -> None:
+    """Reserve nodes for jobs until they start: others migrate away for them, or they migrate there."""
+    by_job = {reservation.job_id: reservation for reservation in reservations}
+    living = (
+        Job.objects.select_for_update(no_key=True).filter(id__in=by_job).exclude(state__in=list(TERMINAL))
+    )
     update_each(
         Job,
-        {each: {"room_on": list(told[each].nodes), "room_until_ms": told[each].until_ms} for each in ids},
+        {
+            job_id: {"room_on": list(by_job[job_id].nodes), "room_until_ms": by_job[job_id].until_ms}
+            for job_id in living.order_by("id").values_list("id", flat=True)
+        },
     )
 
 

@@ -58,8 +58,8 @@ def _pending(row: Job, spec: JobSpec, attained_gpu_ms: int, ran_on: tuple[str, .
         constraints=spec.placing,
         resize_to=row.resize_to,
         resize_on=ran_on if row.resize_to else (),
-        room_on=tuple(row.room_on),
-        room_until_ms=row.room_until_ms,
+        reserved_nodes=tuple(row.room_on),
+        reserved_until_ms=row.room_until_ms,
         not_before_ms=row.not_before_ms,
     )
 

@@ -56,9 +56,9 @@ def _round(leadership: Leadership) -> None:
     with fence():  # first: whatever is applied can be explained
         rounds.keep(known, decided, leadership.fencing, took_ms)
     apply(decided, leadership)
-    if decided.rooms:
+    if decided.node_reservations:
         with fence():
-            jobs.keep_rooms(decided.rooms)
+            jobs.reserve_nodes(decided.node_reservations)
     stop(known.snapshot, decided.stops, leadership)
 
 

@@ -28,7 +28,7 @@ def policy() -> Policy:
     return replace(
         PRODUCTION,
         evicts=settings.SCHEDULING_PREEMPTION,
-        moves=settings.SCHEDULING_PREEMPTION,
+        migrates=settings.SCHEDULING_PREEMPTION,
         least_run_ms=settings.SCHEDULING_LEAST_RUN_SECONDS * 1000,
         stop_grace_ms=settings.STOP_GRACE_SECONDS * 1000,
         elastic=settings.SCHEDULING_ELASTIC,

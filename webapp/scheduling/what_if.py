@@ -143,7 +143,7 @@ def changed(as_it_is: Circumstances, question: Question) -> Circumstances:
         order=question.order,
         reservations=question.reservations,
         evicts=question.preemption,
-        moves=question.preemption,
+        migrates=question.preemption,
     )
     shares = tuple(_with_quota(share, question) for share in as_it_is.shares)
     nodes = _resized(as_it_is.nodes, question.more_nodes)

@@ -17,8 +17,8 @@ from platform_core.scheduling.explain.binding import binding
 from platform_core.scheduling.explain.holders import Holders
 from platform_core.scheduling.placement.node_index import Demand
 from platform_core.scheduling.preemption.reclaim import LEAST_RUN_BEFORE_RECLAIM_MS, reclaimable_later
-from platform_core.scheduling.reservations.quota_ledger import KeptQuota
-from platform_core.scheduling.state.round_state import Board
+from platform_core.scheduling.reservations.quota_ledger import QuotaReservation
+from platform_core.scheduling.state.round_state import RoundState
 from platform_core.scheduling.wording import amount, are, listed
 from platform_core.units import SECOND_MS, format_duration_ms, plural
 
@@ -29,21 +29,21 @@ _Answer = tuple[WaitCode, _Numbers, str]
 
 class Explainer:
     def __init__(
-        self, board: Board, started: Sequence[tuple[PendingJob, Placement]], stops: Sequence[Stop] = ()
+        self, state: RoundState, started: Sequence[tuple[PendingJob, Placement]], stops: Sequence[Stop] = ()
     ) -> None:
-        self._board = board
-        self._site, self._index, self._quota = board.site, board.index, board.quota
-        self._at_start, self._at_end = board.at_start, board.counts
-        self._holders = Holders(board.index, board.snapshot.running, started)
+        self._state = state
+        self._cluster, self._index, self._quota = state.cluster, state.index, state.quota
+        self._at_start, self._at_end = state.at_start, state.counts
+        self._holders = Holders(state.index, state.snapshot.running, started)
         self._started = Counter(job.gpu_type for job, _ in started)
         self._lasting: dict[Demand, _Answer | None] = {}
         self._passing: dict[tuple[Demand, int], _Answer] = {}
         self._position: Counter[str] = Counter()
-        self._now_ms = board.snapshot.now_ms
+        self._now_ms = state.snapshot.now_ms
         self._stopping = Counter(stop.for_job for stop in stops)
-        self._promised = board.promised
-        self._moving = {job.gpu_type: job.id for job in board.kept_for}
-        self._reserved = {each.job_id: each for each in board.reservations.made}
+        self._claimants = state.claimants
+        self._migrating = {job.gpu_type: job.id for job in state.migrated}
+        self._reserved = {each.job_id: each for each in state.reservations.made}
 
     def wait(self, job: PendingJob, held_back_by: str = "") -> Wait:
         """The answer for one job; asked in queue order, because it counts positions as it goes."""
@@ -59,7 +59,7 @@ class Explainer:
             stopping = self._stopping[job.id]
             numbers = (*numbers, ("stopping", stopping))
             sentence = f"{sentence}; room is being made: {plural(stopping, 'job')} will save and stop"
-        elif job.id in self._promised:
+        elif job.id in self._claimants:
             sentence = f"{sentence}; others are giving up slots for it"
         elif code in _FOR_SLOTS and (later := self._reclaimable(job)) is not None:
             numbers, sentence = (*numbers, ("reclaim_ms", later[0])), f"{sentence}; {later[1]}"
@@ -73,7 +73,7 @@ class Explainer:
     def _reclaimable(self, job: PendingJob) -> tuple[int, str] | None:
         """When its team gets back what it has lent, where only the least run of the borrowers stands before that."""
         least = with_gpus(job, job.min_gpus)
-        later = reclaimable_later(self._board, least) if self._quota.allows(least) else None
+        later = reclaimable_later(self._state, least) if self._quota.allows(least) else None
         if later is None:
             return None
         at_ms, borrowers = later
@@ -86,14 +86,14 @@ class Explainer:
         )
 
     def _answer(self, job: PendingJob, held_back_by: str) -> _Answer:
-        demand = self._site.demand(job)
+        demand = self._cluster.demand(job)
         if demand not in self._lasting:
             self._lasting[demand] = self._too_large(demand) or self._nodes_away(demand)
         lasting = self._lasting[demand]
         if lasting is not None:
             return lasting
         if not self._quota.allows(job):
-            kept = self._quota.kept_from(job) if self._quota.has_room(job) else None
+            kept = self._quota.blocked_by(job) if self._quota.has_headroom(job) else None
             if kept is None:
                 return self._over_quota(job)
             if job.id not in self._reserved:
@@ -105,17 +105,17 @@ class Explainer:
                 (("ahead", ahead),),
                 f"waits its turn: {held_back_by} is first and does not fit yet",
             )
-        runtime_ms = remaining_ms(job) if self._site.windows else 0
+        runtime_ms = remaining_ms(job) if self._cluster.windows else 0
         if (demand, runtime_ms) not in self._passing:
-            closed = self._closed(demand, runtime_ms) if self._site.windows else None
+            closed = self._closed(demand, runtime_ms) if self._cluster.windows else None
             self._passing[demand, runtime_ms] = closed or self._no_place(demand)
         return self._passing[demand, runtime_ms]
 
     def _closed(self, demand: Demand, runtime_ms: int) -> _Answer | None:
         """It has a place, but not until maintenance begins there."""
-        place = self._site.place(self._at_end, demand)
-        closed = self._site.closed(self._now_ms, runtime_ms)
-        if place is None or self._site.place(self._at_end.without(closed), demand) is not None:
+        place = self._cluster.place(self._at_end, demand)
+        closed = self._cluster.closed(self._now_ms, runtime_ms)
+        if place is None or self._cluster.place(self._at_end.without(closed), demand) is not None:
             return None
         nodes = [self._index.nodes[number] for number in place.nodes if closed >> number & 1]
         hosts = listed([node.hostname for node in nodes])
@@ -138,25 +138,29 @@ class Explainer:
                 numbers,
                 f"no node has {demand.gpu_type}: ask for another type or add one",
             )
-        roomy, eligible = self._index.roomy(demand), self._index.eligible(demand)
-        if self._site.empty_place(demand, eligible) is not None:
+        large_enough, eligible = self._index.large_enough(demand), self._index.eligible(demand)
+        if self._cluster.empty_place(demand, eligible) is not None:
             return None
-        bound = binding(self._index, demand, lambda it: self._site.empty_place(it, self._index.eligible(it)))
+        bound = binding(
+            self._index, demand, lambda it: self._cluster.empty_place(it, self._index.eligible(it))
+        )
         if bound is not None:
             numbers = (("needed", demand.gpus), ("condition", bound.condition), ("nodes", bound.nodes))
             needed = f"can never start: needs {amount(demand.gpus, demand.gpu_type)}"
             return WaitCode.CANNOT_EVER_FIT, numbers, f"{needed}; {bound.sentence}"
-        most, on_one = self._site.capacity.total(eligible), self._site.capacity.most_on_one(eligible)
+        most, on_one = self._cluster.capacity.total(eligible), self._cluster.capacity.most_on_one(eligible)
         numbers = (("needed", demand.gpus), ("most", most), ("most_on_one_node", on_one))
         return (
             WaitCode.CANNOT_EVER_FIT,
             numbers,
-            self._too_large_sentence(demand, of_type, roomy, most, on_one),
+            self._too_large_sentence(demand, of_type, large_enough, most, on_one),
         )
 
-    def _too_large_sentence(self, demand: Demand, of_type: int, roomy: int, most: int, on_one: int) -> str:
+    def _too_large_sentence(
+        self, demand: Demand, of_type: int, large_enough: int, most: int, on_one: int
+    ) -> str:
         needed = f"needs {amount(demand.gpus, demand.gpu_type)}"
-        if not roomy:
+        if not large_enough:
             return self._share_sentence(demand, of_type)
         if demand.one_node:
             return f"can never start: {needed} on one node (horovod); the largest has {on_one}"
@@ -175,11 +179,11 @@ class Explainer:
     def _nodes_away(self, demand: Demand) -> _Answer | None:
         """It would fit an empty cluster, but not without the nodes that are lost, draining or drained."""
         eligible = self._index.eligible(demand)
-        in_service = eligible & self._site.in_service
-        if self._site.empty_place(demand, in_service) is not None:
+        in_service = eligible & self._cluster.in_service
+        if self._cluster.empty_place(demand, in_service) is not None:
             return None
-        here = self._site.capacity.total(in_service)
-        away = list(self._index.members(eligible & ~self._site.in_service))
+        here = self._cluster.capacity.total(in_service)
+        away = list(self._index.members(eligible & ~self._cluster.in_service))
         numbers: _Numbers = (("needed", demand.gpus), ("in_service", here), ("nodes_away", len(away)))
         sentence = (
             f"needs {amount(demand.gpus, demand.gpu_type)}; the nodes in service have {here}; "
@@ -199,7 +203,7 @@ class Explainer:
             return WaitCode.QUOTA, numbers, f"{over}; it can never start under this quota"
         holder = self._holders.largest_of_team(job.team, job.gpu_type)
         held_by = f"{over}; team {job.team} holds {held}{f', {holder}' if holder else ''}"
-        kept = self._quota.kept_for(job.team, job.gpu_type)
+        kept = self._quota.reservations_of(job.team, job.gpu_type)
         first = next(iter([*[each for each in kept if each.job_id == job.id], *kept]), None)
         if first is None:
             return WaitCode.QUOTA, numbers, held_by
@@ -208,7 +212,7 @@ class Explainer:
         room = f"by the limits of what runs there is room in {self._in(first.start_ms)}{then}"
         return WaitCode.QUOTA, numbers, f"{held_by}; {room}"
 
-    def _quota_kept(self, job: PendingJob, kept: KeptQuota) -> _Answer:
+    def _quota_kept(self, job: PendingJob, kept: QuotaReservation) -> _Answer:
         """Its team's quota has room for it, but then not for an earlier one, and that would wait for longer."""
         held, maximum = (
             self._quota.held(job.team, job.gpu_type),
@@ -225,21 +229,21 @@ class Explainer:
         return WaitCode.QUOTA, numbers, sentence
 
     def _no_place(self, demand: Demand) -> _Answer:
-        allowed = self._site.allowed(demand)
+        allowed = self._cluster.allowed(demand)
         free = self._at_end.total(allowed)
         with_free = (self._at_end.at_least(1) & allowed).bit_count()
         needed = f"needs {amount(demand.gpus, demand.gpu_type)}"
         numbers: _Numbers = (("needed", demand.gpus), ("free", free), ("free_nodes", with_free))
-        if self._reserved and self._site.place(self._at_end, demand) is not None:
+        if self._reserved and self._cluster.place(self._at_end, demand) is not None:
             return self._kept_for_others(numbers, needed, free)
-        if self._site.place(self._at_start, demand) is not None:
-            ahead, moving = self._started[demand.gpu_type], self._moving.get(demand.gpu_type)
+        if self._cluster.place(self._at_start, demand) is not None:
+            ahead, moving = self._started[demand.gpu_type], self._migrating.get(demand.gpu_type)
             took = [f"{plural(ahead, 'job')} ahead of it took the free ones in this round"] if ahead else []
             took += [f"{moving} moves to free ones"] if moving else []
             gone = " and ".join(took) or "the free ones are promised to others"
             sentence = f"{needed}; {gone}, {are(free, 'left')}"
             return WaitCode.BEHIND, (*numbers, ("ahead", ahead)), sentence
-        bound = binding(self._index, demand, lambda it: self._site.place(self._at_end, it))
+        bound = binding(self._index, demand, lambda it: self._cluster.place(self._at_end, it))
         if bound is not None:
             numbers = (*numbers, ("condition", bound.condition), ("nodes", bound.nodes))
             return WaitCode.CONSTRAINT, numbers, f"{needed}; {bound.sentence}"
@@ -260,8 +264,8 @@ class Explainer:
 
     def _where_it_failed(self, demand: Demand) -> str:
         """Free slots that it may not have, because it failed on their nodes."""
-        anywhere = self._site.allowed(replace(demand, excluded_nodes=()))
-        barred = anywhere & ~self._site.allowed(demand)
+        anywhere = self._cluster.allowed(replace(demand, excluded_nodes=()))
+        barred = anywhere & ~self._cluster.allowed(demand)
         free = self._at_end.total(barred)
         if not free:
             return ""

@@ -54,7 +54,7 @@ class _Trial:
         self.as_it_is = decide(snapshot, policy)
         self.anew = replace(
             job, submitted_ms=snapshot.now_ms, waiting_since_ms=snapshot.now_ms, attained_gpu_ms=0,
-            resize_to=0, resize_on=(), room_on=(), room_until_ms=None,
+            resize_to=0, resize_on=(), reserved_nodes=(), reserved_until_ms=None,
         )  # fmt: skip
 
     def round(
@@ -83,13 +83,13 @@ class _Trial:
 
     def could(self, job: PendingJob) -> bool:
         """Cheap: what has no room or quota before the round has none in it."""
-        board, least = self.as_it_is.board, with_gpus(job, job.min_gpus)
+        state, least = self.as_it_is.state, with_gpus(job, job.min_gpus)
         share = self.share(job.gpu_type)
         if share is None or share.used + least.num_gpus > share.maximum:
             return False
         if least.num_gpus < job.num_gpus:
             return True  # it may begin with any of many sizes
-        return board.site.place(board.at_start, board.site.demand(job)) is not None
+        return state.cluster.place(state.at_start, state.cluster.demand(job)) is not None
 
     def share(self, gpu_type: str) -> TeamShare | None:
         mine = (self.job.team, gpu_type)
@@ -98,13 +98,16 @@ class _Trial:
 
 def _fewer_gpus(trial: _Trial) -> Iterator[Change]:
     """Tried are the most that fit what is free before and after the round, then halves of that."""
-    job, board = trial.anew, trial.as_it_is.board
+    job, state = trial.anew, trial.as_it_is.state
     smallest = replace(job, num_gpus=job.min_gpus, min_gpus=1)
-    sizes = {size: _sized(job, size) for size in elastic.sizes(smallest, board.index.most_slots)}
+    sizes = {size: _sized(job, size) for size in elastic.sizes(smallest, state.index.most_slots)}
     sizes.pop(job.min_gpus)
     fits = [
-        next((n for n, it in sizes.items() if board.site.place(free, board.site.demand(it)) is not None), 0)
-        for free in (board.at_start, board.counts)
+        next(
+            (n for n, it in sizes.items() if state.cluster.place(free, state.cluster.demand(it)) is not None),
+            0,
+        )
+        for free in (state.at_start, state.counts)
     ]
     likely = {*fits, *[fits[-1] >> power for power in range(1, TRIES)]} & set(sizes)
     found = trial.first(sizes[size] for size in sorted(likely, reverse=True))
@@ -122,9 +125,9 @@ def _shorter(trial: _Trial) -> Iterator[Change]:
     job, now_ms = trial.anew, trial.snapshot.now_ms
     if job.expected_runtime_ms is not None or not job.max_runtime_ms:
         return  # it is not judged by its limit
-    board = trial.as_it_is.board
-    begins = [kept.start_ms for kept in board.reservations.made if kept.job_id != job.id]
-    of_its_team = board.quota.kept_for(job.team, job.gpu_type)
+    state = trial.as_it_is.state
+    begins = [kept.start_ms for kept in state.reservations.made if kept.job_id != job.id]
+    of_its_team = state.quota.reservations_of(job.team, job.gpu_type)
     begins += [quota.start_ms for quota in of_its_team if quota.job_id != job.id]
     begins += [begin_ms for node in trial.snapshot.nodes for begin_ms, _ in node.windows]
     spans = {_rounded(begin_ms - now_ms) for begin_ms in begins}
@@ -148,14 +151,14 @@ def _thinned(limits: Sequence[int]) -> Sequence[int]:
 
 
 def _another_type(trial: _Trial) -> Iterator[Change]:
-    types = sorted(set(trial.as_it_is.board.index.gpu_types) - {trial.job.gpu_type})
+    types = sorted(set(trial.as_it_is.state.index.gpu_types) - {trial.job.gpu_type})
     found = trial.first(replace(trial.anew, gpu_type=gpu_type) for gpu_type in types)
     if found is not None:
         yield Change("gpu_type", found.gpu_type, f"{found.gpu_type} instead of {trial.job.gpu_type}")
 
 
 def _fewer_conditions(trial: _Trial) -> Iterator[Change]:
-    job, index = trial.anew, trial.as_it_is.board.index
+    job, index = trial.anew, trial.as_it_is.state.index
     wanted = job.constraints
     said = {
         "node_labels": f"nodes without {' and '.join(f'{name}={value}' for name, value in wanted.labels)}",
@@ -207,13 +210,13 @@ def _more_urgent(trial: _Trial) -> Iterator[Change]:
 
 
 def _larger_quota(trial: _Trial) -> Iterator[Change]:
-    job, board = trial.job, trial.as_it_is.board
-    if board.in_quota(with_gpus(job, job.min_gpus)):
+    job, state = trial.job, trial.as_it_is.state
+    if state.in_quota(with_gpus(job, job.min_gpus)):
         return
     share = trial.share(job.gpu_type) or TeamShare(job.team, job.gpu_type, 0, 0, 0, 1.0, 0.0)
     others = [each for each in trial.snapshot.teams if each != share]
     mine = [each for each in trial.snapshot.pending if (each.team, each.gpu_type) == (job.team, job.gpu_type)]
-    alone = board.quota.held(job.team, job.gpu_type) + job.num_gpus
+    alone = state.quota.held(job.team, job.gpu_type) + job.num_gpus
     for maximum in sorted({alone, share.used + sum(each.num_gpus for each in mine)}):
         if maximum <= share.maximum:
             continue
@@ -227,9 +230,11 @@ def _larger_quota(trial: _Trial) -> Iterator[Change]:
 
 
 def _more_nodes(trial: _Trial) -> Iterator[Change]:
-    job, board = trial.job, trial.as_it_is.board
+    job, state = trial.job, trial.as_it_is.state
     able = [
-        node for node in board.index.members(board.index.eligible(board.site.demand(job))) if not node.windows
+        node
+        for node in state.index.members(state.index.eligible(state.cluster.demand(job)))
+        if not node.windows
     ]
     if not able:
         return

@@ -51,7 +51,7 @@ def _later(at_ms: int, late_ms: int | None) -> int | None:
 
 
 def _starts(snapshot: Snapshot, policy: Policy, percent: int, most_rounds: int, until: str) -> dict[str, int]:
-    play = _Play(snapshot, replace(policy, evicts=False, moves=False, elastic=False), percent)
+    play = _Play(snapshot, replace(policy, evicts=False, migrates=False, elastic=False), percent)
     for _ in range(most_rounds):
         play.round()
         if until in play.starts or not play.goes_on():

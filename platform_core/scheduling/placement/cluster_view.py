@@ -1,4 +1,4 @@
-"""The nodes of a round and how gangs may be laid on them."""
+"""The nodes of a round: which of them a job may use, and over how many a gang may be split."""
 
 from __future__ import annotations
 
@@ -8,34 +8,33 @@ from dataclasses import replace
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob
 from platform_core.scheduling.placement.node_index import Demand, NodeIndex, SlotCounts
-from platform_core.scheduling.placement.search import LinkedRoom, Place, equal_splits, find_place
+from platform_core.scheduling.placement.search import IslandCounts, Place, equal_splits, find_place
 
 _IN_SERVICE = frozenset({NodeState.READY, NodeState.SUSPECT})  # a suspect node is expected back in seconds
 
 
-class Site:
-    """A gang takes as few nodes as it could have on the empty cluster, unless `spread` lets it take more now.
+class ClusterView:
+    """A gang takes as few nodes as it would need on an empty cluster.
 
-    So what fits one node waits for one node, and larger gangs take whole nodes: they train faster, and nodes
-    stay whole for others.
+    A gang that fits one node waits for one node, and larger gangs take whole nodes: they train faster, and other gangs
+    find whole nodes.
     """
 
-    def __init__(self, nodes: Sequence[NodeView], now_ms: int, *, spread: bool) -> None:
+    def __init__(self, nodes: Sequence[NodeView], now_ms: int) -> None:
         self.index = NodeIndex(nodes)
         self.capacity = SlotCounts(self.index, lambda node: node.slots)
         self.ready = self.index.where(lambda node: node.takes_work)
         self.in_service = self.index.where(lambda node: node.state in _IN_SERVICE)
         self.windows = _by_window(self.index)
         self._now_ms = now_ms
-        self._spread = spread
         self._splits: dict[Demand, tuple[int, ...]] = {}
         self._relaxed: dict[Demand, Demand] = {}
 
     def demand(self, job: PendingJob) -> Demand:
-        """What the job asks of this site.
+        """What the job demands of this cluster.
 
-        Nodes it failed on are avoided while it could run without them. Where it could not, on a cluster of one
-        node for instance, avoiding them would mean waiting for ever: then they count like any other.
+        Nodes on which it failed are excluded, unless it could never run without them (on a cluster of one node, for
+        example).
         """
         asked = Demand.of(job)
         if not asked.excluded_nodes:
@@ -48,39 +47,39 @@ class Site:
         return self.index.eligible(demand) & self.ready
 
     def place(
-        self, counts: SlotCounts, demand: Demand, within: int = -1, linked: LinkedRoom | None = None
+        self, counts: SlotCounts, demand: Demand, within: int = -1, islands: IslandCounts | None = None
     ) -> Place | None:
         """The best place on ready nodes with these free slots; -1 is the set of all."""
-        return self._find(counts, self.allowed(demand) & within, self.splits(demand), demand, linked)
+        return self._find(counts, self.allowed(demand) & within, self.splits(demand), demand, islands)
 
     def closed(self, from_ms: int, runtime_ms: int) -> int:
-        """Nodes whose maintenance a run of that length would meet."""
-        until_ms, nodes = from_ms + runtime_ms, 0
-        for begin_ms, end_ms, meant in self.windows:
+        """Nodes with a maintenance window during such a run."""
+        until_ms, closed = from_ms + runtime_ms, 0
+        for begin_ms, end_ms, nodes in self.windows:
             if begin_ms < until_ms and from_ms < end_ms:
-                nodes |= meant
-        return nodes
+                closed |= nodes
+        return closed
 
     def areas(self, demand: Demand, runtime_ms: int) -> tuple[int, ...]:
-        """Sets of nodes for a run from now on; whichever are taken out of one of them lie in no more racks than it may.
+        """Sets of nodes for a run that starts now; any choice of nodes within one set keeps the limit on racks.
 
-        Racks that follow each other in the index are tried together, so not every choice of racks is.
+        Only racks that are neighbours in the index share a set, so not every combination of racks is offered.
         """
         allowed = self.allowed(demand) & ~self.closed(self._now_ms, runtime_ms)
-        most = demand.constraints.max_racks
+        max_racks = demand.constraints.max_racks
         racks = [nodes for rack in self.index.racks if (nodes := rack & allowed)]
-        if not 0 < most < len(racks):
+        if not 0 < max_racks < len(racks):
             return (allowed,)
-        return tuple(sum(racks[first : first + most]) for first in range(len(racks) - most + 1))
+        return tuple(sum(racks[first : first + max_racks]) for first in range(len(racks) - max_racks + 1))
 
     def splits(self, demand: Demand) -> tuple[int, ...]:
-        """Over how many nodes it may go, the most welcome first."""
+        """The numbers of nodes over which it may be split, the preferred first."""
         if demand not in self._splits:
             self._splits[demand] = self._splits_of(demand)
         return self._splits[demand]
 
     def could_hold(self, demand: Demand) -> bool:
-        """Whether the ready nodes would have enough if nothing ran on them, in however many racks."""
+        """True if the ready nodes would have enough slots on an idle cluster, in any number of racks."""
         return self.capacity.suffice(self.allowed(demand), self.splits(demand), demand.gpus)
 
     def empty_place(self, demand: Demand, nodes: int) -> Place | None:
@@ -93,10 +92,10 @@ class Site:
         nodes: int,
         splits: Sequence[int],
         demand: Demand,
-        linked: LinkedRoom | None = None,
+        islands: IslandCounts | None = None,
     ) -> Place | None:
-        most = demand.constraints.max_racks
-        return find_place(self.index, counts, nodes, splits, demand.gpus, most, linked)
+        max_racks = demand.constraints.max_racks
+        return find_place(self.index, counts, nodes, splits, demand.gpus, max_racks, islands)
 
     def _without_vain_exclusions(self, asked: Demand) -> Demand:
         if self.empty_place(asked, self.index.eligible(asked)) is not None:
@@ -104,8 +103,6 @@ class Site:
         return replace(asked, excluded_nodes=())
 
     def _splits_of(self, demand: Demand) -> tuple[int, ...]:
-        if self._spread:
-            return self._all_splits(demand)
         place = self.empty_place(demand, self.index.eligible(demand) & self.in_service)
         return (len(place.nodes),) if place is not None else ()
 
@@ -114,9 +111,9 @@ class Site:
 
 
 def _by_window(index: NodeIndex) -> tuple[tuple[int, int, int], ...]:
-    """(begin, end, nodes) of all booked maintenance; nodes that share a window stand together."""
-    found: dict[tuple[int, int], int] = {}
+    """(begin, end, nodes) of every booked maintenance window; nodes with the same window share an entry."""
+    nodes_of: dict[tuple[int, int], int] = {}
     for position, node in enumerate(index.nodes):
         for window in node.windows:
-            found[window] = found.get(window, 0) | 1 << position
-    return tuple((begin_ms, end_ms, nodes) for (begin_ms, end_ms), nodes in sorted(found.items()))
+            nodes_of[window] = nodes_of.get(window, 0) | 1 << position
+    return tuple((begin_ms, end_ms, nodes) for (begin_ms, end_ms), nodes in sorted(nodes_of.items()))

@@ -69,7 +69,7 @@ class NodeIndex:
         self.racks_by_block = tuple(tuple(racks_of_block) for racks_of_block in blocks.values())
         self.gpu_types = tuple(self._of_type)
         self.racks = tuple(rack for racks_of_block in self.racks_by_block for rack in racks_of_block)
-        self._roomy: dict[tuple[str, int, int], int] = {}
+        self._large_enough: dict[tuple[str, int, int], int] = {}
         self._admitting: dict[Constraints, int] = {}
 
     def of_type(self, gpu_type: str) -> int:
@@ -94,7 +94,7 @@ class NodeIndex:
 
     def eligible(self, demand: Demand) -> int:
         """Nodes that may serve the demand at all, whatever is free on them and whatever their state."""
-        nodes = self.roomy(demand)
+        nodes = self.large_enough(demand)
         for node_id in demand.excluded_nodes:
             nodes &= ~self.bit(node_id)
         return nodes & self.admitting(demand.constraints)
@@ -117,18 +117,18 @@ class NodeIndex:
     def taints_on(self, nodes: int) -> tuple[str, ...]:
         return tuple(sorted(taint for taint, tainted in self._tainted.items() if tainted & nodes))
 
-    def roomy(self, demand: Demand) -> int:
+    def large_enough(self, demand: Demand) -> int:
         """Nodes of the type whose share of CPUs and memory for each slot is large enough."""
         key = (demand.gpu_type, demand.cpus_per_gpu, demand.memory_per_gpu_bytes)
-        if key not in self._roomy:
-            self._roomy[key] = sum(
+        if key not in self._large_enough:
+            self._large_enough[key] = sum(
                 1 << position
                 for position, node in enumerate(self.nodes)
                 if node.gpu_type == demand.gpu_type
                 and demand.cpus_per_gpu * node.slots <= node.cpus
                 and demand.memory_per_gpu_bytes * node.slots <= node.memory_bytes
             )
-        return self._roomy[key]
+        return self._large_enough[key]
 
 
 class SlotCounts:

@@ -1,9 +1,9 @@
-"""Where a gang goes: all of it or none, on the fewest nodes, under the nearest common switch, tightly.
+"""The search for the nodes of one gang: the fewest nodes, under the nearest common switch, with the tightest fit.
 
-Every node of a gang gives equally many slots, because torchrun starts the same number of ranks on each of
-them: a gang of 6 takes 6, 3+3, 2+2+2 or 1x6 and waits rather than run as 4+2. It takes the fewest nodes
-possible now; among those one rack, else one block with the fewest racks, else the fewest blocks; and last the
-tightest fit, which leaves whole nodes and whole racks for the gangs that need them.
+A gang is placed whole or not at all. Every node of it gives equally many slots, because torchrun starts the same
+number of ranks on each: a gang of 6 takes 6, 3+3, 2+2+2 or 1x6, and waits rather than run as 4+2. Among the splits over
+the fewest nodes the search prefers one rack, then one block with the fewest racks, then the fewest blocks, and last the
+tightest fit, which leaves whole nodes and racks for the gangs that need them.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ def find_place(
     splits: Sequence[int],
     gpus: int,
     max_racks: int = 0,
-    linked: LinkedRoom | None = None,
+    islands: IslandCounts | None = None,
 ) -> Place | None:
     """The best place for the gang among the allowed nodes, or None when it does not fit whole.
 
-    `splits` are the numbers of nodes it may take, the most welcome first; `max_racks` 0 is any number. Of nodes that
-    are equally tight those are taken first that have enough within one island.
+    `splits`: the numbers of nodes it may take, the preferred first; `max_racks`: 0 is no limit. Among equally tight
+    nodes those with enough free slots within one island come first.
     """
     for node_count in splits:
         slots_each = gpus // node_count
         candidates = counts.at_least(slots_each) & allowed
-        preferred = linked.at_least(slots_each) if linked is not None else 0
+        preferred = islands.at_least(slots_each) if islands is not None else 0
         if candidates.bit_count() < node_count:
             continue
         if node_count == 1:
@@ -66,19 +66,19 @@ def equal_splits(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ..
     return tuple(count for count in range(1, gpus + 1) if gpus % count == 0 and gpus // count <= most_slots)
 
 
-class LinkedRoom:
+class IslandCounts:
     """`at_least(n)` is the set of nodes that have n free slots within one island, among those that have islands."""
 
     def __init__(self, index: NodeIndex) -> None:
         self._levels = [0] * (index.most_slots + 1)
         for position in positions(index.with_islands):
-            self.has(position, index.nodes[position].free_slots, index.nodes[position].islands)
+            self.update(position, index.nodes[position].free_slots, index.nodes[position].islands)
 
     def at_least(self, count: int) -> int:
         return self._levels[count] if count < len(self._levels) else 0
 
-    def has(self, position: int, free: Sequence[int], islands: Islands) -> None:
-        """From now on these are free on it."""
+    def update(self, position: int, free: Sequence[int], islands: Islands) -> None:
+        """Record which slots of the node are free."""
         bit, most = 1 << position, max(len(group) for group in _free_by_island(free, islands) or [()])
         for count, nodes in enumerate(self._levels):
             self._levels[count] = nodes | bit if count <= most else nodes & ~bit
@@ -87,21 +87,21 @@ class LinkedRoom:
 def take_slots(
     free: tuple[int, ...], islands: Islands, count: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """So many of a node's free slots, and those that stay free.
+    """Returns `count` of a node's free slots, and the slots that stay free.
 
-    All from one island where one has enough: the one with the least, so that whole islands stay free. Otherwise from
-    as few as can be.
+    They come from the smallest island that has enough, so that larger islands stay whole; else from as few islands as
+    possible.
     """
     if not islands:
         return free[:count], free[count:]
     groups = _free_by_island(free, islands)
     taken: list[int] = []
     while len(taken) < count:
-        wanted = count - len(taken)
-        suffice = [group for group in groups if len(group) >= wanted]
+        missing = count - len(taken)
+        suffice = [group for group in groups if len(group) >= missing]
         tightest = min(suffice, key=lambda group: (len(group), group in islands, group), default=None)
         group = tightest or min(groups, key=lambda group: (-len(group), group))
-        taken.extend(group[:wanted])
+        taken.extend(group[:missing])
         groups.remove(group)
     return tuple(sorted(taken)), tuple(slot for slot in free if slot not in taken)
 

@@ -1,8 +1,8 @@
-"""Jobs that run with fewer GPUs than they ask for, down to a least number.
+"""Elastic jobs: jobs that run with fewer GPUs than they ask for, down to a minimum.
 
-One starts with fewer where that starts it now. It is shrunk (saves, and starts again smaller) before anybody is
-evicted, and grown into idle GPUs while nobody waits for them. What is resized goes first in the next round, at the
-size that was planned for it, so that it loses no more than was meant.
+An elastic job starts with fewer GPUs when that starts it now. It is shrunk (it saves and restarts smaller) before any
+job is evicted, and grown into idle GPUs that nobody waits for. A resized job goes first in the next round, with the
+size planned for it, so that it waits no longer than planned.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from platform_core.scheduling.estimates import (
     remaining_of_running_ms,
     with_gpus,
 )
-from platform_core.scheduling.state.round_state import Board
-from platform_core.scheduling.state.what_if import Draft, least_stops, lost_gpu_ms
+from platform_core.scheduling.state.round_state import RoundState
+from platform_core.scheduling.state.what_if import WhatIf, least_stops, lost_gpu_ms
 
 LEAST_RUN_BEFORE_SHRINKING_MS = 10 * 60_000
 LEAST_RUN_BEFORE_GROWING_MS = 30 * 60_000
 GAIN_OF_GROWING = 10  # GPU time won, over GPU time lost
 
-Sized = tuple[RunningJob, int]  # and with how many GPUs it goes on
+Sized = tuple[RunningJob, int]  # a job and the GPUs with which it resumes
 
 
 def sizes(job: PendingJob, node_slots: int) -> Iterator[int]:
-    """The numbers of GPUs it may run with, the most first: whole nodes, or a part of one."""
+    """The numbers of GPUs with which it may run, the largest first: whole nodes, or part of one."""
     most = min(job.num_gpus, job.resize_to or job.num_gpus)
     node_slots = max(1, node_slots)
     yield most
@@ -48,105 +48,108 @@ def is_elastic(job: PendingJob | RunningJob) -> bool:
     return job.min_gpus < job.num_gpus
 
 
-def shrink_for(board: Board, job: PendingJob) -> bool:
-    """Make room for a waiting job by shrinking others of its priority or a less urgent one, if that suffices."""
-    asked = ("shrink", board.site.demand(job), job.priority)
-    if not board.resizable or asked in board.hopeless:
+def shrink_for(state: RoundState, job: PendingJob) -> bool:
+    """Shrink jobs of the same or a less urgent priority for a waiting job, if that suffices."""
+    attempt = ("shrink", state.cluster.demand(job), job.priority)
+    if not state.resizable or state.has_failed(attempt):
         return False
-    if any(stop.kind is StopKind.SHRUNK for stop in board.stops):
-        return False  # one at a time: the next round lays them just as this one has drafted it
-    candidates = [each for each in board.resizable if _may_shrink(board, each, job)]
-    candidates.sort(key=lambda each: (lost_gpu_ms(board, each), each.id))
-    chosen = least_stops(candidates, lambda them: _shrunk(board, _at_least(them), job) is not None)
-    lost = sum(lost_gpu_ms(board, each) for each in chosen)
+    if any(stop.kind is StopKind.SHRUNK for stop in state.stops):
+        return False  # one waiting job per round, so that the next round places the jobs as planned here
+    candidates = [running for running in state.resizable if _may_shrink(state, running, job)]
+    candidates.sort(key=lambda running: (lost_gpu_ms(state, running), running.id))
+    chosen = least_stops(candidates, lambda jobs: _shrunk(state, _at_minimum(jobs), job) is not None)
+    lost = sum(lost_gpu_ms(state, running) for running in chosen)
     if not chosen or lost > remaining_ms(job) * job.num_gpus:
         if not chosen:
-            board.hopeless.add(asked)  # a longer one of the same demand may be worth it
+            state.mark_failed(attempt)  # otherwise a longer job of the same demand may be worth it
         return False
-    targets = _largest(board, chosen, job)
-    draft = _shrunk(board, targets, job)
-    assert draft is not None
-    draft.settle(
-        [Stop(each.id, job.id, StopKind.SHRUNK, lost_gpu_ms(board, each), size) for each, size in targets]
+    targets = _largest(state, chosen, job)
+    what_if = _shrunk(state, targets, job)
+    assert what_if is not None
+    what_if.commit(
+        [
+            Stop(running.id, job.id, StopKind.SHRUNK, lost_gpu_ms(state, running), size)
+            for running, size in targets
+        ]
     )
-    board.quota.take(job)
+    state.quota.take(job)
     return True
 
 
-def grow(board: Board, waiting: Iterable[PendingJob]) -> None:
-    """Give idle GPUs to a running job that asked for more, of a type for which nobody waits within quota.
+def grow(state: RoundState, waiting: Iterable[PendingJob]) -> None:
+    """Give idle GPUs to a running job that asked for more, if no job within quota waits for that type.
 
-    One in a round, and none in a round that stops others: the next then finds what this one has drafted.
+    At most one job per round, and none in a round that stops others, so that the next round finds the planned place.
     """
-    wanted = _wanted_types(board, waiting) if board.resizable else set()
-    for job in sorted(board.resizable, key=lambda job: (job.priority, job.submitted_ms, job.id)):
-        if board.stops:
+    wanted = _wanted_types(state, waiting) if state.resizable else set()
+    for job in sorted(state.resizable, key=lambda job: (job.priority, job.submitted_ms, job.id)):
+        if state.stops:
             return
-        if job.asks is None or job.gpu_type in wanted or not _may_grow(board, job, job.asks):
+        if job.asks is None or job.gpu_type in wanted or not _may_grow(state, job, job.asks):
             continue
-        for size in sizes(replace(job.asks, resize_to=0), board.index.most_slots):
-            if size <= job.held or _grow_to(board, job, job.asks, size):
+        for size in sizes(replace(job.asks, resize_to=0), state.index.most_slots):
+            if size <= job.held or _grow_to(state, job, job.asks, size):
                 break
 
 
-def _wanted_types(board: Board, waiting: Iterable[PendingJob]) -> set[str]:
-    return {job.gpu_type for job in waiting if board.quota.has_room(with_gpus(job, job.min_gpus))}
+def _wanted_types(state: RoundState, waiting: Iterable[PendingJob]) -> set[str]:
+    return {job.gpu_type for job in waiting if state.quota.has_headroom(with_gpus(job, job.min_gpus))}
 
 
-def _may_shrink(board: Board, job: RunningJob, wanted: PendingJob) -> bool:
-    if job.id in board.stopping or job.gpu_type != wanted.gpu_type:
+def _may_shrink(state: RoundState, job: RunningJob, wanted: PendingJob) -> bool:
+    if job.id in state.stopping or job.gpu_type != wanted.gpu_type:
         return False
-    ran_ms = board.snapshot.now_ms - job.started_ms
+    ran_ms = state.snapshot.now_ms - job.started_ms
     settled = ran_ms >= LEAST_RUN_BEFORE_SHRINKING_MS or job.priority > wanted.priority
     return settled and job.priority >= wanted.priority and job.held > job.min_gpus
 
 
-def _at_least(jobs: Iterable[RunningJob]) -> list[Sized]:
-    return sorted([(job, job.min_gpus) for job in jobs], key=lambda each: each[0].id)
+def _at_minimum(jobs: Iterable[RunningJob]) -> list[Sized]:
+    return sorted([(job, job.min_gpus) for job in jobs], key=lambda sized: sized[0].id)
 
 
-def _shrunk(board: Board, sized: Sequence[Sized], job: PendingJob) -> Draft | None:
-    """These at their new sizes and then the job, in the order in which the next round seats them."""
-    draft = Draft(board, [each for each, _ in sized])
-    for each, size in sized:
-        assert each.asks is not None
-        stays = replace(with_gpus(each.asks, size), resize_on=tuple(node for node, _ in each.placement))
-        if not draft.lay(stays):
+def _shrunk(state: RoundState, sized: Sequence[Sized], job: PendingJob) -> WhatIf | None:
+    """The state with these jobs at their new sizes and then the job, assigned in the order of the next round."""
+    what_if = WhatIf(state, [running for running, _ in sized])
+    for running, size in sized:
+        assert running.asks is not None
+        nodes = tuple(node for node, _ in running.placement)
+        if not what_if.assign(replace(with_gpus(running.asks, size), resize_on=nodes)):
             return None
-    return draft if draft.lay(job) else None
+    return what_if if what_if.assign(job) else None
 
 
-def _largest(board: Board, shrunk: Sequence[RunningJob], job: PendingJob) -> list[Sized]:
-    """As much as they can keep, one after the other."""
-    sized = _at_least(shrunk)
-    for number, (each, _) in enumerate(sized):
-        assert each.asks is not None
-        for size in sizes(replace(each.asks, resize_to=each.held - 1), board.index.most_slots):
-            larger = [*sized[:number], (each, size), *sized[number + 1 :]]
-            if _shrunk(board, larger, job) is not None:
+def _largest(state: RoundState, shrunk: Sequence[RunningJob], job: PendingJob) -> list[Sized]:
+    """The most GPUs that each of them can keep, one job after the other."""
+    sized = _at_minimum(shrunk)
+    for number, (running, _) in enumerate(sized):
+        assert running.asks is not None
+        for size in sizes(replace(running.asks, resize_to=running.held - 1), state.index.most_slots):
+            larger = [*sized[:number], (running, size), *sized[number + 1 :]]
+            if _shrunk(state, larger, job) is not None:
                 sized = larger
                 break
     return sized
 
 
-def _may_grow(board: Board, job: RunningJob, asks: PendingJob) -> bool:
-    ran_ms = board.snapshot.now_ms - job.started_ms
+def _may_grow(state: RoundState, job: RunningJob, asks: PendingJob) -> bool:
+    ran_ms = state.snapshot.now_ms - job.started_ms
     settled = ran_ms >= LEAST_RUN_BEFORE_GROWING_MS
-    return settled and job.held < asks.num_gpus and job.id not in board.stopping
+    return settled and job.held < asks.num_gpus and job.id not in state.stopping
 
 
-def _grow_to(board: Board, job: RunningJob, asks: PendingJob, size: int) -> bool:
-    now_ms, more = board.snapshot.now_ms, size - job.held
+def _grow_to(state: RoundState, job: RunningJob, asks: PendingJob, size: int) -> bool:
+    now_ms, more = state.snapshot.now_ms, size - job.held
     won = remaining_of_running_ms(job, now_ms) * more
     if won < GAIN_OF_GROWING * lost_by_stopping_ms(job, now_ms) * size:
         return False
     added = replace(asks, num_gpus=more, min_gpus=more)
-    # It begins its limit anew with all that it holds, so an earlier one of its team would get that later.
-    if board.quota.kept_for(job.team, job.gpu_type) or not board.quota.has_room(added):
+    # Its limit starts anew with all that it holds, which would delay a quota reservation of its team.
+    if state.quota.reservations_of(job.team, job.gpu_type) or not state.quota.has_headroom(added):
         return False
-    draft = Draft(board, [job])
-    if not draft.lay(with_gpus(asks, size)):
+    what_if = WhatIf(state, [job])
+    if not what_if.assign(with_gpus(asks, size)):
         return False
-    draft.settle([Stop(job.id, job.id, StopKind.GROWN, lost_gpu_ms(board, job), size)])
-    board.quota.take(added)
+    what_if.commit([Stop(job.id, job.id, StopKind.GROWN, lost_gpu_ms(state, job), size)])
+    state.quota.take(added)
     return True

@@ -1,31 +1,31 @@
-"""What each node can give to a waiting job, and at whose cost.
+"""What each node can offer to a waiting job, and how much GPU time stopping its jobs would lose.
 
-A round may look for the cheapest nodes hundreds of times. Between two looks a node hardly ever becomes cheaper, unless
-a job on it was stopped: so nodes stay sorted by what they cost when last looked at, and only the first are counted
-again. One that has become cheaper otherwise (it fits more tightly, or another job on it is moved) is seen late.
+A round may search for the cheapest nodes hundreds of times. Between two searches a node rarely becomes cheaper unless a
+job on it was stopped, so each heap keeps the last known costs as lower bounds and only recomputes the first nodes. A
+node that became cheaper otherwise (a tighter fit, another job migrates away) is noticed late.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from platform_core.cluster.snapshot import RunningJob
 from platform_core.scheduling.ordering.keys import OrderKey
 from platform_core.scheduling.placement.node_index import SlotCounts, positions
+from platform_core.scheduling.reservations.nodes import Reservations
 
 
 class Held(NamedTuple):
-    """A running job and what stopping it would mean."""
+    """A running job as a candidate for eviction."""
 
     job: RunningJob
     key: OrderKey
     seats: tuple[tuple[int, int], ...]  # (position of the node, slots there)
     slots: int
     lost_gpu_ms: int
-    deserving: bool
+    entitled: bool
 
     def on(self, position: int) -> int:
         return next(slots for where, slots in self.seats if where == position)
@@ -47,16 +47,16 @@ class Offer(NamedTuple):
 
 
 class Offers:
-    """`counts` and `freed` stay the board's own. What stopped jobs free is offered again, without another stop."""
+    """Offers of all nodes. Slots that evicted jobs release are offered again, without another stop."""
 
-    def __init__(self, counts: SlotCounts, freed: Counter[int], held: Iterable[Held]) -> None:
-        """`held`: those to be stopped first come first."""
-        self._counts, self._freed = counts, freed
+    def __init__(self, counts: SlotCounts, reservations: Reservations, candidates: Iterable[Held]) -> None:
+        """`counts` and `reservations` are shared with the round. `candidates`: those to stop first come first."""
+        self._counts, self._reservations = counts, reservations
         self._on: dict[int, list[Held]] = {}
-        for each in held:
-            for position, _ in each.seats:
-                self._on.setdefault(position, []).append(each)
-        self._sorted: dict[tuple[int, int, AskedBy], list[Cost]] = {}  # heaps, by nodes and slots wanted
+        for held in candidates:
+            for position, _ in held.seats:
+                self._on.setdefault(position, []).append(held)
+        self._heaps: dict[tuple[int, int, AskedBy], list[Cost]] = {}  # by nodes, slots wanted, and who asks
 
     def cheapest(
         self,
@@ -68,12 +68,12 @@ class Offers:
         *,
         in_exchange: bool = False,
     ) -> list[Offer]:
-        """[] where too few nodes can give so much; `in_exchange`: of what is stopped alone.
+        """The `count` cheapest nodes with `wanted` slots each, or []. `in_exchange`: free slots do not count.
 
-        For callers that may stop fewer jobs from one call to the next with the same `asked_by`.
+        Between calls with equal `asked_by` the set of jobs that `may_stop` accepts may only shrink.
         """
         among = self._among(nodes, wanted, asked_by)
-        heap = self._sorted[among, wanted, asked_by]
+        heap = self._heaps[among, wanted, asked_by]
         chosen: dict[int, Offer] = {}
         elsewhere: list[Cost] = []
         while heap and len(chosen) < count:
@@ -93,39 +93,38 @@ class Offers:
         return list(chosen.values()) if len(chosen) == count else []
 
     def _among(self, nodes: int, wanted: int, asked_by: AskedBy) -> int:
-        """These nodes, or a few more that are sorted already: many jobs exclude a node or two."""
-        if (nodes, wanted, asked_by) in self._sorted:
+        """These nodes, or a superset with few more that has a heap already: many jobs exclude a node or two."""
+        if (nodes, wanted, asked_by) in self._heaps:
             return nodes
-        for sorted_nodes, slots, other in self._sorted:
-            same = (slots, other) == (wanted, asked_by) and not nodes & ~sorted_nodes
-            if same and (sorted_nodes & ~nodes).bit_count() <= FEW_NODES:
-                return sorted_nodes
-        self._sorted[nodes, wanted, asked_by] = [(0, 0, position) for position in positions(nodes)]
+        for superset, slots, other in self._heaps:
+            same = (slots, other) == (wanted, asked_by) and not nodes & ~superset
+            if same and (superset & ~nodes).bit_count() <= FEW_NODES:
+                return superset
+        self._heaps[nodes, wanted, asked_by] = [(0, 0, position) for position in positions(nodes)]
         return nodes
 
-    def take(self, offers: Iterable[Offer], each: int) -> list[tuple[int, int]]:
-        """Stop whom the offers name and use so many slots of each; (position, slots) to take of what is free now."""
+    def take(self, offers: Iterable[Offer], slots_each: int) -> list[tuple[int, int]]:
+        """Stop the jobs of these offers and use so many slots of each node; returns (position, slots) free now."""
         offers = list(offers)
         for held in {held.job.id: held for offer in offers for held in offer.stopped}.values():
             for position, slots in held.seats:
-                self._freed[position] += slots
-                self._on[position] = [each for each in self._on[position] if each is not held]
-                for (nodes, _, _), heap in self._sorted.items():
+                self._reservations.release_evicted(position, slots)
+                self._on[position] = [other for other in self._on[position] if other is not held]
+                for (nodes, _, _), heap in self._heaps.items():
                     if nodes >> position & 1:
-                        heapq.heappush(heap, (0, 0, position))  # cheaper than it was: count again
-        free_now: list[tuple[int, int]] = []
-        for offer in offers:
-            freed = min(each, self._freed[offer.position])
-            self._freed[offer.position] -= freed
-            free_now.append((offer.position, each - freed))
-        return free_now
+                        heapq.heappush(heap, (0, 0, position))  # cheaper than before: recompute
+        return [
+            (offer.position, slots_each - self._reservations.claim_evicted(offer.position, slots_each))
+            for offer in offers
+        ]
 
     def forget(self, job_ids: set[str]) -> None:
-        for position, held in self._on.items():
-            self._on[position] = [each for each in held if each.job.id not in job_ids]
+        """These jobs are no candidates any more."""
+        for position, candidates in self._on.items():
+            self._on[position] = [held for held in candidates if held.job.id not in job_ids]
 
     def _offer(self, position: int, wanted: int, may_stop: MayStop, *, in_exchange: bool) -> Offer | None:
-        free = 0 if in_exchange else self._counts.at(position) + self._freed.get(position, 0)
+        free = 0 if in_exchange else self._counts.at(position) + self._reservations.evicted.get(position, 0)
         lost = 0
         chosen: list[Held] = []
         for held in self._on.get(position, ()):

@@ -1,25 +1,24 @@
-"""Stopping running jobs so that something fits: whom, and what the round then counts with."""
+"""What-if states: the round as it would be if some running jobs had stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.scheduling.decisions import Stop
 from platform_core.scheduling.estimates import expected_end_ms, lost_by_stopping_ms, remaining_ms, with_gpus
 from platform_core.scheduling.placement.node_index import SlotCounts
 from platform_core.scheduling.placement.search import Place
-from platform_core.scheduling.state.round_state import Board
+from platform_core.scheduling.state.round_state import RoundState
 
-_TOGETHER = (4, 16, 64, 256)  # how many of the cheapest are looked at
+_BATCHES = (4, 16, 64, 256)  # how many of the cheapest candidates are tried together
 
 
 def least_stops(
     cheapest_first: Sequence[RunningJob], fits: Callable[[Sequence[RunningJob]], bool]
 ) -> list[RunningJob]:
-    """Of the cheapest that suffice together, those without which it does not fit: the dearest are spared first."""
-    for count in _TOGETHER:
+    """The cheapest jobs that suffice together, without those that are not needed: the dearest are spared first."""
+    for count in _BATCHES:
         chosen = list(cheapest_first[:count])
         if chosen and fits(chosen):
             break
@@ -28,141 +27,95 @@ def least_stops(
     else:
         return []
     for job in reversed(tuple(chosen)):
-        rest = [each for each in chosen if each is not job]
+        rest = [other for other in chosen if other is not job]
         if fits(rest):
             chosen = rest
     return chosen
 
 
-def lost_gpu_ms(board: Board, job: RunningJob) -> int:
-    return lost_by_stopping_ms(job, board.snapshot.now_ms) * job.held
+def lost_gpu_ms(state: RoundState, job: RunningJob) -> int:
+    return lost_by_stopping_ms(job, state.snapshot.now_ms) * job.held
 
 
-class Draft:
-    """The cluster as it would be if these jobs had stopped, for laying others on it. Changes nothing on the board."""
+class WhatIf:
+    """A copy of the free capacity after `stopped` have released theirs. Changes the round only by `commit`."""
 
-    def __init__(self, board: Board, stopped: Sequence[RunningJob] = ()) -> None:
-        self._placed: list[tuple[Place, int]] = []  # and how long each stays
-        self._board, self._stopped = board, stopped
-        self._now_ms = board.snapshot.now_ms
-        self._counts = board.counts.copy()
-        self._besides = [kept.free_beside.copy() for kept in board.reservations.made]
-        for position, slots in board.reservations.coming.items():
+    def __init__(self, state: RoundState, stopped: Sequence[RunningJob] = ()) -> None:
+        self._placed: list[tuple[Place, int]] = []  # with the run time of each
+        self._state, self._stopped = state, stopped
+        self._now_ms = state.snapshot.now_ms
+        self._counts = state.counts.copy()
+        self._spare = [reservation.spare.copy() for reservation in state.reservations.made]
+        for position, slots in state.reservations.releasing.items():
             self._counts.give(position, slots)
         for job in stopped:
             end_ms = expected_end_ms(job, self._now_ms)
-            for position, slots in board.index.seats(job.placement):
+            for position, slots in state.index.seats(job.placement):
                 self._counts.give(position, slots)
-                for kept, beside in self._kept():
-                    if end_ms > kept:
-                        beside.give(position, slots)
+                for start_ms, spare in self._reserved():
+                    if end_ms > start_ms:
+                        spare.give(position, slots)
 
-    def place(self, job: PendingJob, nodes: int = -1) -> Place | None:
-        """The best on these nodes that leaves all kept places alone."""
-        site, runtime_ms = self._board.site, remaining_ms(job)
-        free = self._counts.without(site.closed(self._now_ms, runtime_ms))
-        for beside in self._met(runtime_ms):
-            free = free.meet(beside)
-        return site.place(free, site.demand(job), nodes)
+    def find_place(self, job: PendingJob, nodes: int = -1) -> Place | None:
+        """The best place on these nodes that delays no reservation."""
+        cluster, runtime_ms = self._state.cluster, remaining_ms(job)
+        free = self._counts.without(cluster.closed(self._now_ms, runtime_ms))
+        for spare in self._spare_during(runtime_ms):
+            free = free.meet(spare)
+        return cluster.place(free, cluster.demand(job), nodes)
 
-    def lay(self, job: PendingJob) -> bool:
+    def assign(self, job: PendingJob) -> bool:
         """Give the job its best place; False where it has none."""
-        best, runtime_ms = self._board.index.bits(job.resize_on or job.room_on), remaining_ms(job)
-        place = (self.place(job, best) if best else None) or self.place(job)
+        preferred = self._state.index.bits(job.resize_on or job.reserved_nodes)
+        place = (self.find_place(job, preferred) if preferred else None) or self.find_place(job)
         if place is None:
             return False
+        runtime_ms = remaining_ms(job)
         for position in place.nodes:
-            for counts in (self._counts, *self._met(runtime_ms)):
+            for counts in (self._counts, *self._spare_during(runtime_ms)):
                 counts.take(position, place.slots_each)
         self._placed.append((place, runtime_ms))
         return True
 
-    def settle(self, stops: Sequence[Stop] = ()) -> None:
-        """Let the round go on as drafted; what nobody was laid on is coming, for others that wait."""
-        board, reservations = self._board, self._board.reservations
-        reservations.stop(self._stopped)
-        for place, _ in self._placed:
-            for position in place.nodes:
-                new = min(place.slots_each, reservations.coming[position])
-                reservations.coming[position] -= new
-                board.take(position, place.slots_each - new)
-        reservations.made[:] = [
-            replace(kept, free_beside=beside)
-            for kept, beside in zip(reservations.made, self._besides, strict=True)
-        ]
-        reservations.use(self._placed)
-        if stops:
-            board.hopeless.clear()
-        board.stops.extend(stops)
-        board.stopping.update(stop.job_id for stop in stops)
+    def commit(self, stops: Sequence[Stop] = ()) -> None:
+        """Make it the state of the round; slots that nobody was assigned are released for other waiting jobs."""
+        self._state.commit(self._stopped, self._placed, self._spare, stops)
 
-    def _met(self, runtime_ms: int) -> list[SlotCounts]:
+    def _spare_during(self, runtime_ms: int) -> list[SlotCounts]:
         until_ms = self._now_ms + runtime_ms
-        return [beside for start_ms, beside in self._kept() if start_ms < until_ms]
+        return [spare for start_ms, spare in self._reserved() if start_ms < until_ms]
 
-    def _kept(self) -> Iterator[tuple[int, SlotCounts]]:
-        made = self._board.reservations.made
-        return ((kept.start_ms, beside) for kept, beside in zip(made, self._besides, strict=True))
+    def _reserved(self) -> Iterator[tuple[int, SlotCounts]]:
+        made = self._state.reservations.made
+        return ((reservation.start_ms, spare) for reservation, spare in zip(made, self._spare, strict=True))
 
 
-def expect_the_leaving(board: Board) -> None:
-    """Count with what jobs give up that were told to stop in earlier rounds; the resized ones come back first."""
-    leaving = [job for job in board.snapshot.running if job.stopping]
-    board.reservations.stop(leaving)
-    for job in sorted(leaving, key=lambda job: job.id):
+def count_stopping_jobs(state: RoundState) -> None:
+    """Count what jobs release that were stopped in earlier rounds; resized ones get their new places first."""
+    stopping = [job for job in state.snapshot.running if job.stopping]
+    state.reservations.release(stopping)
+    for job in sorted(stopping, key=lambda job: job.id):
         if job.asks is not None and job.asks.resize_to:
-            draft = Draft(board)
-            if draft.lay(with_gpus(job.asks, job.asks.resize_to)):
-                draft.settle()
+            what_if = WhatIf(state)
+            if what_if.assign(with_gpus(job.asks, job.asks.resize_to)):
+                what_if.commit()
 
 
-def has_room(board: Board, job: PendingJob) -> bool:
-    """Does it still fit where others were moved away for it, or it moves to, with what is being given up there?"""
-    nodes = board.index.bits(job.room_on) if _is_due(board, job) else 0
-    return nodes > 0 and Draft(board).place(job, nodes) is not None
+def fits_reserved_nodes(state: RoundState, job: PendingJob) -> bool:
+    """True if the job still fits the nodes reserved for it, once stopping jobs have released theirs."""
+    nodes = state.index.bits(job.reserved_nodes) if state.reservation_counts(job) else 0
+    return nodes > 0 and WhatIf(state).find_place(job, nodes) is not None
 
 
-def on_the_move(board: Board) -> list[PendingJob]:
-    """What jobs will ask for that are saving now, to go on elsewhere: each stands in the queue for its new place."""
-    leaving = [
-        (job.asks, job.held) for job in board.snapshot.running if job.stopping and job.asks is not None
-    ]
-    moving = [
-        with_gpus(asks, held)
-        for asks, held in leaving
-        if asks.room_until_ms is not None and not asks.resize_to and _is_due(board, asks)
-    ]
-    board.moving = {job.id for job in moving}
-    return moving
-
-
-def keep_place(board: Board, job: PendingJob) -> Place | None:
-    """Free slots stay free for a job that moves there; None where it does not fit, or a more urgent one went."""
-    nodes, runtime_ms = board.index.bits(job.room_on) if job.room_on else -1, remaining_ms(job)
-    free = board.reservations.free_through(runtime_ms)
-    place = board.site.place(free, board.site.demand(job), nodes)
-    if place is not None:
-        for position in place.nodes:
-            board.take(position, place.slots_each)
-        board.reservations.start(place, runtime_ms)
-        board.kept_for.append(job)
-    return place
-
-
-def _is_due(board: Board, job: PendingJob) -> bool:
-    return job.room_until_ms is None or board.snapshot.now_ms < job.room_until_ms
-
-
-def promise(board: Board, job: PendingJob) -> bool:
-    """Let the job have what others are giving up already, so that nobody else is stopped for it."""
-    if not board.reservations.coming.total() or not board.quota.will_allow(job):
+def claim_released(state: RoundState, job: PendingJob) -> bool:
+    """Let the job have what others release already, so that nobody else is stopped for it."""
+    if not any(state.reservations.releasing.values()) or not state.quota.will_allow(job):
         return False
-    asked = ("promise", board.site.demand(job), remaining_ms(job))
-    draft = Draft(board) if asked not in board.hopeless else None
-    if draft is None or not draft.lay(job):
-        board.hopeless.add(asked)
+    attempt = ("claim", state.cluster.demand(job), remaining_ms(job))
+    what_if = WhatIf(state) if not state.has_failed(attempt) else None
+    if what_if is None or not what_if.assign(job):
+        state.mark_failed(attempt)
         return False
-    draft.settle()
-    board.promised.add(job.id)
-    board.quota.take(job)
+    what_if.commit()
+    state.claim(job)
     return True

@@ -14,7 +14,7 @@ from platform_core.scheduling.decisions import Placement, Plan
 from tests.core.scheduling.situations import NOW_MS
 
 
-def violations(snapshot: Snapshot, plan: Plan, *, spread: bool = False) -> set[str]:
+def violations(snapshot: Snapshot, plan: Plan) -> set[str]:
     """The names of the rules that the plan breaks."""
     nodes = {node.id: node for node in snapshot.nodes}
     snapshot = replace(
@@ -35,7 +35,7 @@ def violations(snapshot: Snapshot, plan: Plan, *, spread: bool = False) -> set[s
         broken.add("slot given twice")
     if any(slot not in nodes[node].free_slots for node, slot in given):
         broken.add("slot was not free")
-    return broken | _of_quotas(snapshot, plan, jobs) | _of_the_queue(snapshot, plan, spread)
+    return broken | _of_quotas(snapshot, plan, jobs) | _of_the_queue(snapshot, plan)
 
 
 def _of_one_gang(job: PendingJob, placement: Placement, nodes: dict[str, NodeView]) -> set[str]:
@@ -108,7 +108,7 @@ def _of_quotas(snapshot: Snapshot, plan: Plan, jobs: dict[str, PendingJob]) -> s
     return {"quota exceeded"} if any(count > room.get(key, 0) for key, count in started.items()) else set()
 
 
-def _of_the_queue(snapshot: Snapshot, plan: Plan, spread: bool) -> set[str]:
+def _of_the_queue(snapshot: Snapshot, plan: Plan) -> set[str]:
     """One answer for each job; who waits could not have started at its turn; gangs lie close together."""
     broken: set[str] = set()
     jobs = {job.id: job for job in snapshot.pending}
@@ -124,7 +124,7 @@ def _of_the_queue(snapshot: Snapshot, plan: Plan, spread: bool) -> set[str]:
     for job_id in plan.order:
         job = jobs[job_id]
         may_start = room.get((job.team, job.gpu_type), 0) >= job.num_gpus
-        possible = possible_places(job, nodes, free, spread=spread) if may_start else []
+        possible = possible_places(job, nodes, free) if may_start else []
         if job_id in placed:
             chosen = [seat.node for seat in placed[job_id].members]
             broken |= _of_locality(chosen, possible, nodes)
@@ -137,20 +137,14 @@ def _of_the_queue(snapshot: Snapshot, plan: Plan, spread: bool) -> set[str]:
 
 
 def possible_places(
-    job: PendingJob, nodes: dict[str, NodeView], free: dict[str, int], *, spread: bool = False
+    job: PendingJob, nodes: dict[str, NodeView], free: dict[str, int]
 ) -> list[tuple[str, ...]]:
-    """Every set of the fewest nodes that could hold the gang in equal parts.
-
-    The fewest of the empty cluster; with `spread`, the fewest that are possible now.
-    """
+    """Every set of nodes that could hold the gang in equal parts, as few as on the empty cluster."""
     may = {
         name: free[name]
         for name, node in nodes.items()
         if not _of_one_node(job, node) and not _closed(job, node)
     }
-    if spread:
-        fewest = next(_by_count(job, nodes, may), 0)
-        return list(_sets(job, nodes, may, fewest)) if fewest else []
     service = {
         name: node.slots
         for name, node in nodes.items()

@@ -12,12 +12,12 @@ from platform_core.cluster.snapshot import NodeView, Snapshot
 from platform_core.jobs.constraints import Constraints
 from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.engine import plan
-from platform_core.scheduling.placement import cluster_view as site
+from platform_core.scheduling.placement import cluster_view as cluster
 from platform_core.scheduling.placement import search as placement
 from platform_core.scheduling.placement.node_index import Demand, NodeIndex, SlotCounts
 from platform_core.scheduling.policy import Policy
 from platform_core.scheduling.reservations.quota_ledger import QuotaLedger
-from platform_core.scheduling.state.round_state import Board
+from platform_core.scheduling.state.round_state import RoundState
 from tests.core.scheduling.rules import violations
 from tests.core.scheduling.situations import GIB, NOW_MS, node, pending, snapshot, team
 
@@ -52,14 +52,14 @@ def _spread(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ...]:
     return tuple(count for count in range(1, gpus + 1) if gpus % count == 0)
 
 
-_seat = Board.seat
+_place_job = RoundState.place_job
 
 
-def _seat_without_counting(board: Any, job: Any, place: Any) -> Any:
-    untouched = list(board._slots)
-    seated = _seat(board, job, place)
-    board._slots = untouched
-    return seated
+def _place_without_counting(state: Any, job: Any, place: Any) -> Any:
+    untouched = list(state._slots)
+    placement = _place_job(state, job, place)
+    state._slots = untouched
+    return placement
 
 
 TWO_RACKS = [
@@ -84,7 +84,7 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
         "node not ready",
     ),
     "excluded nodes": (
-        replacing(NodeIndex, "eligible", NodeIndex.roomy),
+        replacing(NodeIndex, "eligible", NodeIndex.large_enough),
         snapshot([node("a"), node("b")], [pending("x", 1, excluded=["a"])]),
         "excluded node",
     ),
@@ -104,12 +104,12 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
         "unwanted node",
     ),
     "most racks": (
-        replacing(site, "find_place", lambda *given: placement.find_place(*given[:5])),
+        replacing(cluster, "find_place", lambda *given: placement.find_place(*given[:5])),
         snapshot(TWO_RACKS[:2], [pending("x", 4, constraints=Constraints(max_racks=1))]),
         "too many racks",
     ),
     "maintenance": (
-        replacing(site.Site, "closed", lambda *_: 0),
+        replacing(cluster.ClusterView, "closed", lambda *_: 0),
         snapshot([node("a", windows=[(NOW_MS + 60_000, NOW_MS + 120_000)])], [pending("x", 1)]),
         "reaches into maintenance",
     ),
@@ -119,27 +119,27 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
         "wrong gpu type",
     ),
     "cpus of the node": (
-        replacing(NodeIndex, "roomy", _any_node_of_type),
+        replacing(NodeIndex, "large_enough", _any_node_of_type),
         snapshot([node("a", cpus=8)], [pending("x", 1, cpus_per_gpu=2)]),
         "too few cpus",
     ),
     "memory of the node": (
-        replacing(NodeIndex, "roomy", _any_node_of_type),
+        replacing(NodeIndex, "large_enough", _any_node_of_type),
         snapshot([node("a", memory_bytes=8 * GIB)], [pending("x", 1, memory_per_gpu_bytes=2 * GIB)]),
         "too little memory",
     ),
     "horovod on one node": (
-        replacing(site, "equal_splits", _spread),
+        replacing(cluster, "equal_splits", _spread),
         snapshot(TWO_RACKS, [pending("x", 4, strategy=Strategy.HOROVOD)]),
         "horovod on several nodes",
     ),
     "equal parts": (
-        replacing(site, "equal_splits", _rounded_parts),
+        replacing(cluster, "equal_splits", _rounded_parts),
         snapshot([node("a", slots=2), node("b", slots=1)], [pending("x", 3)]),
         "gang not whole",
     ),
     "fewest nodes": (
-        replacing(site, "equal_splits", _most_nodes_first),
+        replacing(cluster, "equal_splits", _most_nodes_first),
         snapshot(TWO_RACKS, [pending("x", 2)]),
         "more nodes than needed",
     ),
@@ -149,7 +149,7 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
         "farther apart than needed",
     ),
     "slots used up within the round": (
-        replacing(Board, "seat", _seat_without_counting),
+        replacing(RoundState, "place_job", _place_without_counting),
         snapshot([node("a")], [pending("x", 4), pending("y", 4)]),
         "slot given twice",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from platform_core.scheduling.decisions import WaitCode
-from platform_core.scheduling.engine import decide, keep_places, plan
+from platform_core.scheduling.engine import decide, plan, reserve_places
 from platform_core.scheduling.forecast.start_times import forecast
 from platform_core.scheduling.policy import Policy
 from tests.core.scheduling.situations import MINUTE_MS, NOW_MS, node, pending, running, snapshot
@@ -37,7 +37,7 @@ def test_the_place_of_a_long_job_is_kept_from_the_end_of_the_maintenance_on() ->
     long = pending("long", 8, max_runtime_ms=5 * HOUR_MS)
     situation = snapshot([node("a", windows=[WINDOW])], [long])
     policy = Policy(reservations=1)
-    (kept,) = keep_places(decide(situation, policy), policy)
+    (kept,) = reserve_places(decide(situation, policy), policy)
     assert kept.start_ms == WINDOW[1]
     (told,) = forecast(situation, Policy(reservations=1), percent_used=100)
     assert told.early_ms == WINDOW[1]

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_safe
 from platform_core.cluster.snapshot import Snapshot
 from platform_core.scheduling.decisions import Stop
 from platform_core.scheduling.forecast import next_migration as core
-from platform_core.scheduling.forecast.next_migration import NextMove, NoMove
-from platform_core.scheduling.preemption.eviction import GAIN_OF_A_MOVE
+from platform_core.scheduling.forecast.next_migration import NextMigration, NoMigration
+from platform_core.scheduling.preemption.eviction import GAIN_OF_MIGRATION
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
@@ -48,14 +48,14 @@ class Stopped(NamedTuple):
     to: str  # where it would go on, if that can be told
 
 
-def _found(snapshot: Snapshot) -> tuple[NextMove | NoMove, dict[str, Stopped]]:
+def _found(snapshot: Snapshot) -> tuple[NextMigration | NoMigration, dict[str, Stopped]]:
     """The answer, and who would be moved."""
-    found = core.next_move(snapshot, situation.policy())
-    if isinstance(found, NoMove):
+    found = core.next_migration(snapshot, situation.policy())
+    if isinstance(found, NoMigration):
         return found, {}
     stopped = {stop.job_id for stop in found.stops}
     names = {node.id: node.hostname for node in snapshot.nodes}
-    to = {room.job_id: ", ".join(names[node] for node in room.nodes) for room in found.rooms}
+    to = {room.job_id: ", ".join(names[node] for node in room.nodes) for room in found.reserved}
     where = {
         job.id: Stopped(
             job.team,
@@ -69,8 +69,8 @@ def _found(snapshot: Snapshot) -> tuple[NextMove | NoMove, dict[str, Stopped]]:
     return found, where
 
 
-def _told(actor: Actor, found: NextMove | NoMove, where: dict[str, Stopped]) -> dict[str, Any]:
-    if isinstance(found, NoMove):
+def _told(actor: Actor, found: NextMigration | NoMigration, where: dict[str, Stopped]) -> dict[str, Any]:
+    if isinstance(found, NoMigration):
         return {"why": found.sentence}
     job = found.job
     names = jobs.names([job.id, *(stop.job_id for stop in found.stops)])
@@ -83,7 +83,7 @@ def _told(actor: Actor, found: NextMove | NoMove, where: dict[str, Stopped]) -> 
         "cost_gpu_s": found.cost_gpu_ms // 1000,
         "gain_gpu_s": found.gain_gpu_ms // 1000,
         "times": found.gain_gpu_ms / found.cost_gpu_ms if found.cost_gpu_ms else None,
-        "least": GAIN_OF_A_MOVE,
+        "least": GAIN_OF_MIGRATION,
         "stops": [_stop(actor, stop, where, names) for stop in found.stops],
     }
 

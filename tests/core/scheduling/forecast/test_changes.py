@@ -22,7 +22,7 @@ from tests.core.scheduling.situations import MINUTE_MS, NOW_MS, node, pending, r
 
 HOUR_MS = 60 * MINUTE_MS
 RESERVES = Policy(reservations=1)
-STOPS = Policy(reservations=1, evicts=True, moves=True, elastic=True, reclaims=True)
+STOPS = Policy(reservations=1, evicts=True, migrates=True, elastic=True, reclaims=True)
 
 
 def applied(situation: Snapshot, job_id: str, change: Change, named: str) -> Snapshot:

@@ -6,14 +6,14 @@ from hypothesis import given
 
 from platform_core.cluster.snapshot import RunningJob, Snapshot
 from platform_core.scheduling.engine import plan
-from platform_core.scheduling.forecast.next_migration import NextMove, NoMove, next_move
+from platform_core.scheduling.forecast.next_migration import NextMigration, NoMigration, next_migration
 from platform_core.scheduling.policy import Policy
 from tests.core.scheduling.clusters import snapshots
 from tests.core.scheduling.situations import MINUTE_MS, NOW_MS, node, pending, running, snapshot, team
 
 HOUR_MS = 60 * MINUTE_MS
 IN_FORCE = Policy(reservations=1)
-MOVING = Policy(reservations=1, evicts=True, moves=True)
+MOVING = Policy(reservations=1, evicts=True, migrates=True)
 
 
 def old(name: str, where: dict[str, range], *, hours: int = 2) -> RunningJob:
@@ -29,8 +29,8 @@ def in_pieces(*held: RunningJob, gang_hours: int = 24) -> Snapshot:
 
 
 def test_the_smaller_job_in_the_way_is_moved_and_the_gain_is_told() -> None:
-    found = next_move(in_pieces(old("one", {"a": range(4)}), old("two", {"b": range(4)})), IN_FORCE)
-    assert isinstance(found, NextMove)
+    found = next_migration(in_pieces(old("one", {"a": range(4)}), old("two", {"b": range(4)})), IN_FORCE)
+    assert isinstance(found, NextMigration)
     assert (found.job.id, len(found.stops), found.pays) == ("job-gang", 1, True)
     assert found.cost_gpu_ms == 4 * MINUTE_MS  # the resume of four GPUs
     assert found.gain_gpu_ms == 8 * 24 * HOUR_MS
@@ -38,26 +38,28 @@ def test_the_smaller_job_in_the_way_is_moved_and_the_gain_is_told() -> None:
 
 def test_it_is_what_the_scheduler_itself_does_when_it_may_move() -> None:
     situation = in_pieces(old("one", {"a": range(4)}), old("two", {"b": range(4)}))
-    found = next_move(situation, IN_FORCE)
-    assert isinstance(found, NextMove)
+    found = next_migration(situation, IN_FORCE)
+    assert isinstance(found, NextMigration)
     made = plan(situation, MOVING)
-    assert (found.stops, found.rooms) == (made.stops, made.rooms[1:])
+    assert (found.stops, found.reserved) == (made.stops, made.node_reservations[1:])
 
 
 def test_where_the_moved_one_goes_on_is_told() -> None:
     one = old("one", {"a": range(4)})
     known = replace(one, asks=pending("one", 4))
-    found = next_move(in_pieces(known, replace(old("two", {"b": range(4)}), preemptible=False)), IN_FORCE)
-    assert isinstance(found, NextMove)
-    assert [(room.job_id, room.nodes) for room in found.rooms] == [("job-one", ("node-b",))]
+    found = next_migration(
+        in_pieces(known, replace(old("two", {"b": range(4)}), preemptible=False)), IN_FORCE
+    )
+    assert isinstance(found, NextMigration)
+    assert [(room.job_id, room.nodes) for room in found.reserved] == [("job-one", ("node-b",))]
 
 
 def test_a_move_that_loses_more_than_it_wins_is_told_with_its_cost() -> None:
     never_saved = replace(old("one", {"a": range(4)}, hours=8), saves_when_stopped=False)
     other = replace(old("two", {"b": range(4)}, hours=8), preemptible=False)
     situation = in_pieces(never_saved, other, gang_hours=1)
-    found = next_move(situation, IN_FORCE)
-    assert isinstance(found, NextMove)
+    found = next_migration(situation, IN_FORCE)
+    assert isinstance(found, NextMigration)
     assert (found.pays, [stop.job_id for stop in found.stops]) == (False, ["job-one"])
     assert found.cost_gpu_ms == 4 * (8 * HOUR_MS + MINUTE_MS)
     assert found.gain_gpu_ms == 8 * HOUR_MS
@@ -65,8 +67,8 @@ def test_a_move_that_loses_more_than_it_wins_is_told_with_its_cost() -> None:
 
 
 def told(situation: Snapshot) -> str:
-    found = next_move(situation, IN_FORCE)
-    assert isinstance(found, NoMove)
+    found = next_migration(situation, IN_FORCE)
+    assert isinstance(found, NoMigration)
     return found.sentence
 
 
@@ -97,9 +99,9 @@ def test_nothing_moves_for_a_team_that_is_at_its_maximum() -> None:
 
 @given(snapshots())
 def test_a_move_that_pays_is_always_one_that_the_scheduler_makes(situation: Snapshot) -> None:
-    found = next_move(situation, IN_FORCE)
+    found = next_migration(situation, IN_FORCE)
     made = plan(situation, MOVING).stops
-    if isinstance(found, NextMove) and found.pays:
+    if isinstance(found, NextMigration) and found.pays:
         assert set(found.stops) <= set(made)
     else:
         assert not [stop for stop in made if stop.kind == "moved"]

@@ -30,7 +30,7 @@ from tests.core.scheduling.situations import MINUTE_MS, NOW_MS, node, pending, r
 
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
-OURS = Policy("size_and_wait", evicts=True, moves=True, reservations=1)
+OURS = Policy("size_and_wait", evicts=True, migrates=True, reservations=1)
 
 
 def busy(name: str, where: dict[str, range], *, hours: float, ran_hours: float = 1.0) -> RunningJob:
@@ -118,7 +118,7 @@ def test_a_more_urgent_job_is_not_moved_and_without_the_policy_nobody_is() -> No
     gang = pending("gang", 8, max_runtime_ms=9 * HOUR_MS)
     urgent = [replace(half("a"), priority=10), replace(half("b"), priority=10)]
     assert plan(snapshot(HALVES, [gang], held=urgent), OURS).stops == ()
-    stays = replace(OURS, moves=False)
+    stays = replace(OURS, migrates=False)
     assert plan(snapshot(HALVES, [gang], held=[half("a"), half("b")]), stays).stops == ()
 
 

@@ -10,7 +10,6 @@ from platform_core.cluster.topology import Islands, islands, numbered
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.metrics.fragmentation import measured
 from platform_core.scheduling.placement.search import take_slots
-from platform_core.scheduling.policy import Policy
 from tests.core.scheduling.clusters import snapshots
 from tests.core.scheduling.situations import node, pending, snapshot
 
@@ -73,9 +72,9 @@ def test_two_jobs_of_one_round_do_not_share_an_island_that_each_could_have() -> 
 
 
 def test_each_node_of_a_gang_gives_an_island_of_its_own() -> None:
-    nodes = [node(name, free=[1, 4, 5, 6, 7], islands=TWO_OF_FOUR) for name in "ab"]
-    (placement,) = plan(snapshot(nodes, [pending("gang", 8)]), Policy(spread=True)).placements
-    assert [seat.slots for seat in placement.members] == [(4, 5, 6, 7), (4, 5, 6, 7)]
+    nodes = [node(name, slots=5, islands=((0,), (1, 2, 3, 4))) for name in "ab"]
+    (placement,) = plan(snapshot(nodes, [pending("gang", 8)])).placements
+    assert [seat.slots for seat in placement.members] == [(1, 2, 3, 4), (1, 2, 3, 4)]
 
 
 def test_free_slots_in_islands_in_part_in_use_are_counted() -> None:

@@ -6,15 +6,14 @@ from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob
 from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.engine import plan
-from platform_core.scheduling.policy import Policy
 from tests.core.scheduling.situations import node, pending, snapshot
 
 Where = dict[str, tuple[int, ...]]
 
 
-def place(nodes: list[NodeView], *queue: PendingJob, spread: bool = False) -> list[Where | None]:
+def place(nodes: list[NodeView], *queue: PendingJob) -> list[Where | None]:
     """Where each job went (node: slot indices), in the order they are given; None for those that wait."""
-    placed = {each.job_id: each for each in plan(snapshot(nodes, queue), Policy(spread=spread)).placements}
+    placed = {each.job_id: each for each in plan(snapshot(nodes, queue)).placements}
     return [
         {seat.node.removeprefix("node-"): seat.slots for seat in placed[job.id].members}
         if job.id in placed
@@ -46,16 +45,13 @@ def test_a_gang_waits_rather_than_run_in_unequal_parts() -> None:
     assert place([node("a", free=4), node("b", free=2)], pending("x", 6)) == [None]
 
 
-def test_a_gang_that_fits_one_node_waits_for_one_node_unless_it_may_spread() -> None:
-    nodes = [node(name, free=2) for name in "abc"]
-    assert place(nodes, pending("x", 6)) == [None]
-    assert place(nodes, pending("x", 6), spread=True) == [{"a": (6, 7), "b": (6, 7), "c": (6, 7)}]
+def test_a_gang_that_fits_one_node_waits_for_one_node() -> None:
+    assert place([node(name, free=2) for name in "abc"], pending("x", 6)) == [None]
 
 
-def test_a_gang_of_several_nodes_waits_for_whole_ones_unless_it_may_spread() -> None:
+def test_a_gang_of_several_nodes_waits_for_whole_ones() -> None:
     nodes = [node("a", slots=2), *(node(name, slots=2, free=1) for name in "bcd")]
     assert place(nodes, pending("x", 4)) == [None]
-    assert place(nodes, pending("x", 4), spread=True) == [{"a": (0,), "b": (1,), "c": (1,), "d": (1,)}]
 
 
 def test_a_lost_node_does_not_keep_a_gang_waiting_for_a_node_as_large() -> None:
@@ -99,13 +95,11 @@ def test_a_gang_larger_than_every_block_spans_blocks() -> None:
 
 
 def test_within_a_rack_the_fullest_nodes_are_taken() -> None:
-    nodes = [node("a"), node("b", free=4), node("c", free=5)]
-    assert place([*nodes, node("d", free=4)], pending("x", 8, excluded=["a"]), spread=True) == [
-        {"b": (4, 5, 6, 7), "d": (4, 5, 6, 7)}
-    ]
+    nodes = [node("a"), node("b", free=5), node("c", free=6), node("d", free=5)]
+    assert place(nodes, pending("x", 10, excluded=["a"])) == [{"b": (3, 4, 5, 6, 7), "d": (3, 4, 5, 6, 7)}]
 
 
-def test_horovod_waits_for_one_node_while_others_may_spread() -> None:
+def test_horovod_waits_for_one_node_while_others_take_two() -> None:
     nodes = [node("a", slots=2), node("b", slots=2)]
     assert place(nodes, pending("x", 4, strategy=Strategy.HOROVOD)) == [None]
     assert place(nodes, pending("x", 4, strategy=Strategy.CUSTOM)) == [{"a": (0, 1), "b": (0, 1)}]

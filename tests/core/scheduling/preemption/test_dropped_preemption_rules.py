@@ -14,8 +14,7 @@ from platform_core.scheduling.ordering import overuse, size_and_wait
 from platform_core.scheduling.preemption import elastic, eviction, offers
 from platform_core.scheduling.preemption import reclaim as lending
 from platform_core.scheduling.reservations.quota_ledger import QuotaLedger
-from platform_core.scheduling.state import what_if as stopping_core
-from platform_core.scheduling.state.round_state import Board
+from platform_core.scheduling.state.round_state import RoundState
 from tests.core.scheduling import test_restarts as restarts
 from tests.core.scheduling.dropping import Rule, assert_noticed
 from tests.core.scheduling.ordering import test_fairness as fairness
@@ -34,20 +33,20 @@ def _without_wait(
     return priority * size_and_wait.PRIORITY_STEP + left_ms * counts
 
 
-def _who_fits_alone(queue: Sequence[PendingJob], board: Board) -> set[str]:
+def _who_fits_alone(queue: Sequence[PendingJob], state: RoundState) -> set[str]:
     asked, owners = Counter[str](), set[str]()
     for job in queue:
-        if board.quota.guarantees(job.team, job.gpu_type, asked[job.team] + job.min_gpus):
+        if state.quota.guarantees(job.team, job.gpu_type, asked[job.team] + job.min_gpus):
             asked[job.team] += job.min_gpus
             owners.add(job.id)
     return owners
 
 
-def _none_after_one_that_does_not_fit(queue: Sequence[PendingJob], board: Board) -> set[str]:
+def _none_after_one_that_does_not_fit(queue: Sequence[PendingJob], state: RoundState) -> set[str]:
     asked, owners = Counter[str](), set[str]()
     for job in queue:
         asked[job.team] += job.min_gpus
-        if board.quota.guarantees(job.team, job.gpu_type, asked[job.team]):
+        if state.quota.guarantees(job.team, job.gpu_type, asked[job.team]):
             owners.add(job.id)
     return owners
 
@@ -117,33 +116,33 @@ RULES: dict[str, Rule] = {
     ),
     "a least run before a move": (
         eviction,
-        "LEAST_RUN_BEFORE_A_MOVE_MS",
+        "LEAST_RUN_BEFORE_MIGRATION_MS",
         0,
         ours.test_nobody_is_moved_twice_in_half_an_hour_or_for_a_short_or_an_equally_large_job,
     ),
     "a move must be worth it": (
         eviction,
-        "GAIN_OF_A_MOVE",
+        "GAIN_OF_MIGRATION",
         0,
         ours.test_nobody_is_moved_twice_in_half_an_hour_or_for_a_short_or_an_equally_large_job,
     ),
     "only smaller jobs make way": (
         eviction.Eviction,
-        "_makes_way",
+        "_may_move",
         lambda self, held, job, key: (
-            self._board.snapshot.now_ms - held.job.started_ms >= eviction.LEAST_RUN_BEFORE_A_MOVE_MS
+            self._state.snapshot.now_ms - held.job.started_ms >= eviction.LEAST_RUN_BEFORE_MIGRATION_MS
         ),
         ours.test_nobody_is_moved_twice_in_half_an_hour_or_for_a_short_or_an_equally_large_job,
     ),
     "only some jobs make way": (
         eviction.Eviction,
-        "_makes_way",
+        "_may_move",
         lambda *_: True,
         ours.test_a_more_urgent_job_is_not_moved_and_without_the_policy_nobody_is,
     ),
     "a move where nobody undeserving can be stopped": (
         eviction.Eviction,
-        "_makes_way",
+        "_may_move",
         lambda *_: False,
         ours.test_a_smaller_job_is_moved_where_the_free_slots_are_in_pieces_and_finds_others,
     ),
@@ -198,7 +197,7 @@ RULES: dict[str, Rule] = {
     "nobody grows while others wait": (
         elastic,
         "_wanted_types",
-        lambda board, waiting: set(),
+        lambda state, waiting: set(),
         stretching.test_it_does_not_grow_while_somebody_waits_for_the_same_type,
     ),
     "growing must be worth it": (
@@ -216,31 +215,31 @@ RULES: dict[str, Rule] = {
     "whoever is resized goes first": (
         engine,
         "_put_first",
-        lambda ranked, board, policy: ((), ranked),
+        lambda ranked, state, policy: ((), ranked),
         stretching.test_whoever_is_resized_goes_before_more_urgent_ones,
     ),
     "shrinking comes before evicting": (
         engine,
-        "_make_room",
+        "_free_capacity",
         lambda *_: False,
         stretching.test_it_is_shrunk_before_anybody_is_evicted,
     ),
     "nobody is stopped for whom others are leaving already": (
         engine,
-        "promise",
+        "claim_released",
         lambda *_: False,
         stretching.test_while_one_is_saving_nobody_else_is_stopped_for_the_same_job,
     ),
     "only borrowers give back": (
         lending,
         "may_all_stop",
-        lambda board, jobs: True,
+        lambda state, jobs: True,
         fairness.test_a_team_loses_only_what_is_beyond_its_own,
     ),
     "only what is guaranteed is taken back": (
         engine,
         "_owners",
-        lambda queue, board: {job.id for job in queue},
+        lambda queue, state: {job.id for job in queue},
         lambda: fairness.test_what_is_not_guaranteed_is_not_taken_back(4, 4, 3),
     ),
     "nobody passes an earlier one of the same team": (
@@ -270,11 +269,11 @@ RULES: dict[str, Rule] = {
     "owners go before borrowers": (
         engine,
         "_put_first",
-        lambda ranked, board, policy: ((), ranked),
+        lambda ranked, state, policy: ((), ranked),
         histories.test_what_was_reclaimed_is_not_taken_again_by_the_borrower,
     ),
     "nobody is evicted below a guarantee": (
-        Board,
+        RoundState,
         "surplus",
         lambda *_: 1_000,
         fairness.test_no_team_is_evicted_below_its_guarantee_for_another,
@@ -292,21 +291,21 @@ RULES: dict[str, Rule] = {
         stopping.test_the_room_made_for_one_job_is_not_given_to_the_next,
     ),
     "where a job is to be moved nobody goes in that round": (
-        eviction,
-        "keep_place",
-        lambda board, job: None,
+        RoundState,
+        "reserve_place",
+        lambda state, job: None,
         moves.test_the_round_that_moves_a_job_keeps_its_new_place,
     ),
     "nor while it saves": (
-        engine,
-        "keep_place",
-        lambda board, job: None,
+        RoundState,
+        "reserve_place",
+        lambda state, job: None,
         moves.test_nobody_takes_it_while_the_moved_one_saves,
     ),
     "for a bounded time": (
-        stopping_core,
-        "_is_due",
-        lambda board, job: True,
+        RoundState,
+        "reservation_counts",
+        lambda self, job: True,
         moves.test_it_is_kept_for_a_bounded_time_only,
     ),
 }

@@ -16,7 +16,7 @@ from tests.core.scheduling.clusters import snapshots
 from tests.core.scheduling.situations import MINUTE_MS, NOW_MS, node, pending, running, snapshot, team
 
 HOUR_MS = 60 * MINUTE_MS
-PRODUCTION = Policy(reservations=4, evicts=True, moves=True, elastic=True, reclaims=True)
+PRODUCTION = Policy(reservations=4, evicts=True, migrates=True, elastic=True, reclaims=True)
 OWNED = [team(guaranteed=1, maximum=8)]
 SHORTEST = Policy("shortest_remaining", evicts=True)
 
@@ -151,9 +151,9 @@ def after_round(before: Snapshot, made: Plan) -> Snapshot:
         used[stopped.team, stopped.gpu_type] -= stopped.held
         for name, slots in stopped.placement:
             free[name] |= set(slots)
-    for room in made.rooms:
+    for room in made.node_reservations:
         asks = waiting[room.job_id]
-        waiting[room.job_id] = replace(asks, room_on=room.nodes, room_until_ms=room.until_ms)
+        waiting[room.job_id] = replace(asks, reserved_nodes=room.nodes, reserved_until_ms=room.until_ms)
     nodes: list[NodeView] = [replace(each, free_slots=tuple(sorted(free[each.id]))) for each in before.nodes]
     teams = tuple([replace(each, used=used[each.team, each.gpu_type]) for each in before.teams])
     return replace(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
-from platform_core.scheduling.decisions import Plan, Room, WaitCode
+from platform_core.scheduling.decisions import NodeReservation, Plan, WaitCode
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.policy import Policy
 from tests.core.scheduling.ordering.test_size_and_wait import HOUR_MS, OURS, busy
@@ -34,7 +34,7 @@ MOVED, STAYS = half("a", 1), replace(half("b", 1), preemptible=False)
 def saving(*, room: Sequence[str] = ("node-b",), until_ms: int = UNTIL_MS) -> RunningJob:
     """The moved one after it was told to stop."""
     assert MOVED.asks is not None
-    asks = replace(MOVED.asks, room_on=tuple(room), room_until_ms=until_ms)
+    asks = replace(MOVED.asks, reserved_nodes=tuple(room), reserved_until_ms=until_ms)
     return replace(MOVED, asks=asks, stopping=True, preemptible=False)
 
 
@@ -45,7 +45,7 @@ def waits_for_it(gpus: int = 4, *, hours: float = 0.5, priority: int = 50, name:
 
 def meanwhile(job: RunningJob, *others: PendingJob, at_ms: int = NOW_MS + 10_000) -> Plan:
     """A round in which the moved one still saves."""
-    gang = replace(GANG, room_on=("node-a",))
+    gang = replace(GANG, reserved_nodes=("node-a",))
     return plan(snapshot(NODES, [gang, *others], held=[job, STAYS], now_ms=at_ms), OURS)
 
 
@@ -57,14 +57,19 @@ def test_the_round_that_moves_a_job_keeps_its_new_place() -> None:
     other = waits_for_it(hours=90)
     now = snapshot(NODES, [GANG, other], held=[MOVED, STAYS])
     made = plan(now, OURS)
-    assert made.rooms == (Room("job-gang", ("node-a",)), Room("job-a", ("node-b",), UNTIL_MS))
+    assert made.node_reservations == (
+        NodeReservation("job-gang", ("node-a",)),
+        NodeReservation("job-a", ("node-b",), UNTIL_MS),
+    )
     assert started(made) == set()
-    assert plan(replace(now, pending=(GANG,)), OURS).rooms == made.rooms, "also where nobody else waits"
+    assert plan(replace(now, pending=(GANG,)), OURS).node_reservations == made.node_reservations, (
+        "also where nobody else waits"
+    )
     told = next(wait for wait in made.waits if wait.job_id == "job-other")
     assert told.code is WaitCode.BEHIND
     assert told.sentence == "needs 4 GPUs of a100; job-a moves to free ones, none is left"
-    unkept = plan(replace(now, running=(replace(MOVED, asks=None), STAYS)), OURS)
-    assert started(unkept) == {"job-other"}
+    unreserved = plan(replace(now, running=(replace(MOVED, asks=None), STAYS)), OURS)
+    assert started(unreserved) == {"job-other"}
 
 
 def test_nobody_takes_it_while_the_moved_one_saves() -> None:
@@ -148,7 +153,7 @@ def back(*others: PendingJob, at_ms: int = NOW_MS + 20_000, gone: bool = True) -
     asks = saving().asks
     assert asks is not None
     nodes = [node("a"), NODES[1]]
-    gang = replace(GANG, room_on=("node-a",))
+    gang = replace(GANG, reserved_nodes=("node-a",))
     return plan(snapshot(nodes, [gang, asks, *others], held=[STAYS], now_ms=at_ms), OURS)
 
 
@@ -186,7 +191,7 @@ def test_whoever_comes_meanwhile_the_moved_one_starts_where_it_was_told(
     first: list[PendingJob], second: list[PendingJob], rounds: int
 ) -> None:
     """Unless one more urgent has come. Everybody stays where he started."""
-    now = snapshot(NODES, [replace(GANG, room_on=("node-a",)), *first], held=[saving(), STAYS])
+    now = snapshot(NODES, [replace(GANG, reserved_nodes=("node-a",)), *first], held=[saving(), STAYS])
     urgent = any(job.priority < 50 for job in (*first, *second))
     for number in range(rounds):
         now = replace(placed(now, plan(now, OURS)), now_ms=NOW_MS + number * 10_000)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.jobs.constraints import Constraints
 from platform_core.scheduling.decisions import Plan
-from platform_core.scheduling.engine import decide, keep_places, plan
+from platform_core.scheduling.engine import decide, plan, reserve_places
 from platform_core.scheduling.policy import Policy
 from tests.core.scheduling.situations import MINUTE_MS, NOW_MS, node, pending, running, snapshot, team
 
@@ -116,7 +116,7 @@ def test_a_place_kept_after_a_stop_counts_with_whoever_gets_the_room() -> None:
     stopped = held("a", range(8), hours=1, priority=80)
     decided = decide(snapshot([node("a", free=0)], queue, held=[stopped]), STOPS)
     assert [stop.job_id for stop in decided.stops] == ["job-old-a0"]
-    (kept,) = keep_places(decided, STOPS)
+    (kept,) = reserve_places(decided, STOPS)
     assert (kept.job_id, kept.start_ms) == ("job-next", NOW_MS + 9 * HOUR_MS)
 
 
@@ -129,7 +129,7 @@ def test_a_place_on_what_a_stop_frees_besides_is_kept_until_that_has_stopped() -
     decided = decide(snapshot([node("a", free=2)], queue, held=[stopped]), STOPS)
     assert [(stop.job_id, stop.for_job) for stop in decided.stops] == [("job-old-a0", "job-urgent")]
     assert decided.started == []
-    assert [each.job_id for each in decided.board.reservations.made] == ["job-next", "job-long"]
+    assert [each.job_id for each in decided.state.reservations.made] == ["job-next", "job-long"]
 
 
 def test_a_round_that_keeps_a_place_for_an_owner_makes_no_room_on_it() -> None:
@@ -141,7 +141,7 @@ def test_a_round_that_keeps_a_place_for_an_owner_makes_no_room_on_it() -> None:
     decided = decide(
         snapshot([node("a", free=4)], queue, held=[lasting], teams=teams), replace(STOPS, reclaims=True)
     )
-    kept = {each.job_id: each.start_ms - NOW_MS for each in decided.board.reservations.made}
+    kept = {each.job_id: each.start_ms - NOW_MS for each in decided.state.reservations.made}
     assert kept["job-owner"] == 2 * HOUR_MS
     assert decided.started == []
 
@@ -154,4 +154,4 @@ def test_a_place_is_kept_for_the_first_also_where_only_its_quota_is_missing() ->
     )
     decided = decide(situation, STOPS)
     assert decided.started == []
-    assert [each.job_id for each in decided.board.reservations.made][:1] == ["job-patient"]
+    assert [each.job_id for each in decided.state.reservations.made][:1] == ["job-patient"]

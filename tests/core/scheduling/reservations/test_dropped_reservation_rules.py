@@ -12,7 +12,7 @@ from platform_core.scheduling.ordering import ORDERS
 from platform_core.scheduling.preemption import eviction
 from platform_core.scheduling.reservations.nodes import Reservations
 from platform_core.scheduling.reservations.quota_ledger import QuotaLedger
-from platform_core.scheduling.state.round_state import Board
+from platform_core.scheduling.state.round_state import RoundState
 from tests.core.scheduling.dropping import Rule, assert_noticed
 from tests.core.scheduling.preemption import test_reservations_beside_stops as beside
 from tests.core.scheduling.reservations import test_nodes as places
@@ -22,7 +22,7 @@ from tests.simulation import test_fair_histories as histories
 
 
 def _deserving_first(self: Any, queue: Any) -> Any:
-    return sorted(queue, key=lambda each: not self.is_deserving(each[1]))
+    return sorted(queue, key=lambda each: not self.is_entitled(each[1]))
 
 
 RULES: dict[str, Rule] = {
@@ -52,7 +52,7 @@ RULES: dict[str, Rule] = {
     ),
     "quota is kept with a place": (
         QuotaLedger,
-        "keep",
+        "reserve",
         lambda self, job, start_ms: None,
         quota.test_a_place_is_kept_with_the_quota_it_will_need,
     ),
@@ -64,35 +64,35 @@ RULES: dict[str, Rule] = {
     ),
     "a maximum is not used up by smaller jobs of the team": (
         QuotaLedger,
-        "keep",
+        "reserve",
         lambda self, job, start_ms: None,
         bounded.test_smaller_jobs_of_its_own_team_do_not_use_up_for_ever_what_its_maximum_has,
     ),
     "nor where no place is kept yet": (
-        Board,
-        "keep_quota",
+        RoundState,
+        "reserve_quota",
         lambda self, job: None,
         quota.test_behind_another_only_the_quota_is_kept_so_that_whoever_has_quota_has_the_places,
     ),
     "nor by those within the guarantee": (
         engine,
-        "_passed",
-        lambda queue, board: {},
+        "_overtaken",
+        lambda queue, state, owners: {},
         quota.test_whoever_is_within_the_guarantee_does_not_use_up_what_an_earlier_one_of_the_team_waits_for,
     ),
     "nor what cannot start keeps any": (
-        Board,
+        RoundState,
         "could_start",
         lambda self, job: True,
         quota.test_nothing_is_kept_for_what_can_never_start,
     ),
     "nobody grows into it": (
         QuotaLedger,
-        "kept_for",
+        "reservations_of",
         lambda self, team, gpu_type: (),
         quota.test_a_job_of_the_team_does_not_grow_into_what_is_kept,
     ),
-    "where only the more urgent are stopped nobody passes by deserving slots": (
+    "where only the more urgent are stopped nobody passes by entitled slots": (
         eviction.Eviction,
         "ranked",
         _deserving_first,
@@ -106,13 +106,13 @@ RULES: dict[str, Rule] = {
     ),
     "no room is made on a kept place": (
         Reservations,
-        "kept_within",
+        "reserved_within",
         lambda self, runtime_ms: 0,
         beside.test_a_round_that_keeps_a_place_for_an_owner_makes_no_room_on_it,
     ),
     "nor where that would delay it": (
         Reservations,
-        "kept_within",
+        "reserved_within",
         lambda self, runtime_ms: 0,
         beside.test_nobody_is_stopped_where_that_would_delay_the_place_of_an_earlier_one,
     ),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import Plan, WaitCode
-from platform_core.scheduling.engine import Decisions, decide, keep_places, plan
+from platform_core.scheduling.engine import Decisions, decide, plan, reserve_places
 from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.policy import Policy
 from platform_core.scheduling.reservations.nodes import Reservation
@@ -72,7 +72,7 @@ def test_the_second_reservation_does_not_delay_the_first() -> None:
     nodes, held = half_busy()
     queue = [first("big", 8, hours=3), first("bigger", 8), later("small", 1, hours=2)]
     policy = Policy("first_come", reservations=2)
-    one, two = keep_places(decide(snapshot(nodes, queue, held=held), policy), policy)
+    one, two = reserve_places(decide(snapshot(nodes, queue, held=held), policy), policy)
     assert (one.start_ms, two.start_ms) == (NOW_MS + 2 * HOUR_MS, NOW_MS + 5 * HOUR_MS)
 
 
@@ -83,7 +83,7 @@ def test_a_later_place_does_not_reach_into_an_earlier_one() -> None:
             busy("other", "b", 4, hours=9)]  # fmt: skip
     queue = [first("big", 8, hours=1), later("small", 4, hours=2)]
     policy = Policy("first_come", reservations=2)
-    one, two = keep_places(decide(snapshot(nodes, queue, held=held), policy), policy)
+    one, two = reserve_places(decide(snapshot(nodes, queue, held=held), policy), policy)
     assert (one.start_ms, two.start_ms) == (NOW_MS + 2 * HOUR_MS, NOW_MS + 3 * HOUR_MS)
 
 
@@ -116,7 +116,7 @@ def test_a_job_over_its_estimate_is_expected_to_end_soon_but_not_now() -> None:
     nodes = [node("a", free=4)]
     held = [running("late", {"a": range(4)}, started_ms=NOW_MS - 10 * HOUR_MS, expected_end_ms=NOW_MS - 1)]
     decided = decide(snapshot(nodes, [first("big", 8)], held=held), EASY)
-    assert keep_places(decided, EASY)[0].start_ms == NOW_MS + HOUR_MS
+    assert reserve_places(decided, EASY)[0].start_ms == NOW_MS + HOUR_MS
 
 
 def test_both_are_told_who_is_kept_a_place_and_for_how_long_and_the_start_only_once() -> None:
@@ -137,7 +137,7 @@ def test_started_running_and_reserved_jobs_never_exceed_a_node(
     timed = with_times(snapshot, data)
     policy = Policy("first_come", reservations=reservations)
     decided = decide(timed, policy)
-    spans = _spans(timed, decided, keep_places(decided, policy))
+    spans = _spans(timed, decided, reserve_places(decided, policy))
     for node_view in timed.nodes:
         for at_ms in sorted({begin for _, begin, _, _ in spans}):
             used = sum(
@@ -152,10 +152,10 @@ def test_the_first_in_the_queue_starts_no_later_because_others_pass_it(
 ) -> None:
     timed = with_times(snapshot, data)
     decided = decide(timed, EASY)
-    for kept in keep_places(decided, EASY):
+    for kept in reserve_places(decided, EASY):
         ahead = decided.order[: decided.order.index(kept.job_id) + 1]
         alone = replace(timed, pending=tuple(job for job in timed.pending if job.id in ahead))
-        [kept_alone] = keep_places(decide(alone, EASY), EASY)
+        [kept_alone] = reserve_places(decide(alone, EASY), EASY)
         assert kept.start_ms == kept_alone.start_ms
 
 
@@ -184,6 +184,6 @@ def _spans(
             (seat.node, NOW_MS, NOW_MS + remaining_ms(job), len(seat.slots)) for seat in placement.members
         ]
     for kept in places:
-        nodes = [decided.board.index.nodes[position] for position in kept.place.nodes]
+        nodes = [decided.state.index.nodes[position] for position in kept.place.nodes]
         spans += [(each.id, kept.start_ms, kept.end_ms, kept.place.slots_each) for each in nodes]
     return spans

@@ -10,7 +10,7 @@ from platform_core.scheduling.policy import Policy
 from tests.core.scheduling.ordering.test_size_and_wait import busy
 from tests.core.scheduling.situations import MINUTE_MS, node, pending, snapshot, team
 
-OURS = Policy("size_and_wait", evicts=True, moves=True, reservations=1, reclaims=True)
+OURS = Policy("size_and_wait", evicts=True, migrates=True, reservations=1, reclaims=True)
 
 
 def short(name: str = "short", gpus: int = 4) -> PendingJob:

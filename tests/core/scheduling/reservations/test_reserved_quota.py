@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
 from platform_core.scheduling.decisions import WaitCode
-from platform_core.scheduling.engine import decide, keep_places, plan
+from platform_core.scheduling.engine import decide, plan, reserve_places
 from platform_core.scheduling.estimates import remaining_ms
 from platform_core.scheduling.forecast.changes import changes
 from platform_core.scheduling.policy import Policy
@@ -52,8 +52,8 @@ def started(situation: Snapshot, policy: Policy = EASY) -> set[str]:
 def quota_kept(situation: Snapshot, policy: Policy = EASY) -> dict[str, int]:
     """From when on, in hours."""
     decided = decide(situation, policy)
-    keep_places(decided, policy)
-    kept = [each for whose in TEAMS for each in decided.board.quota.kept_for(whose, "a100")]
+    reserve_places(decided, policy)
+    kept = [each for whose in TEAMS for each in decided.state.quota.reservations_of(whose, "a100")]
     return {each.job_id.removeprefix("job-"): (each.start_ms - NOW_MS) // HOUR_MS for each in kept}
 
 
@@ -79,7 +79,7 @@ def test_another_team_is_not_concerned() -> None:
 
 def test_the_first_of_all_has_a_place_kept_too_from_when_there_is_room() -> None:
     situation = at_its_maximum(first("big", 6))
-    (kept,) = keep_places(decide(situation, EASY), EASY)
+    (kept,) = reserve_places(decide(situation, EASY), EASY)
     assert (kept.job_id, kept.start_ms) == ("job-big", NOW_MS + 2 * HOUR_MS)
     situation = replace(situation, nodes=situation.nodes[:1])
     theirs = later("long", 4, hours=3, whose="nlp")
@@ -90,7 +90,7 @@ def test_behind_another_only_the_quota_is_kept_so_that_whoever_has_quota_has_the
     gang = first("gang", 16, whose="nlp", minutes=60)
     queue = [gang, first("big", 6), later("long", 2, hours=3), first("next", 12, whose="nlp")]
     situation, two = at_its_maximum(*queue), replace(EASY, reservations=2)
-    assert [kept.job_id for kept in keep_places(decide(situation, two), two)] == ["job-gang", "job-next"]
+    assert [kept.job_id for kept in reserve_places(decide(situation, two), two)] == ["job-gang", "job-next"]
     assert quota_kept(situation, two).get("big") == 2
     assert "long" not in started(situation, two)
 
@@ -246,7 +246,7 @@ def test_what_runs_starts_and_is_kept_never_exceeds_a_maximum(
     timed = with_times(snapshot, data)
     policy = Policy("first_come", reservations=reservations)
     decided = decide(timed, policy)
-    keep_places(decided, policy)
+    reserve_places(decided, policy)
     for share in timed.teams:
         mine = (share.team, share.gpu_type)
         spans = [
@@ -259,7 +259,7 @@ def test_what_runs_starts_and_is_kept_never_exceeds_a_maximum(
             for job, _ in decided.started
             if (job.team, job.gpu_type) == mine
         ]
-        kept = decided.board.quota.kept_for(*mine)
+        kept = decided.state.quota.reservations_of(*mine)
         spans += [(each.start_ms, each.end_ms, each.gpus) for each in kept]
         for at_ms, _, _ in spans:
             assert sum(gpus for begin, end, gpus in spans if begin <= at_ms < end) <= share.maximum

@@ -128,10 +128,6 @@ _KINDS = (
         "The manifest is not valid: {why}",
     ),
     ErrorKind(
-        "manifest_mismatch", 422, "FAILED_PRECONDITION", "The files are not what the manifest says",
-        "{path} is not what manifest {manifest} says: expected {expected}, found {found}",
-    ),
-    ErrorKind(
         "verification_failed", 422, "DATA_LOSS", "The bytes were damaged on the way",
         "{path} does not have the SHA-256 its manifest says; it was thrown away and can be fetched again",
     ),

@@ -77,10 +77,6 @@ def format_duration_ms(ms: int) -> str:
     return f"{ms // large} {large_unit} {rest} {small_unit}" if rest else f"{ms // large} {large_unit}"
 
 
-def format_hours(ms: int, digits: int = 1) -> str:
-    return f"{ms / HOUR_MS:.{digits}f} h"
-
-
 def format_micro_dollars(amount: int) -> str:
     """Cents, rounded half away from zero; an amount below a cent says so instead of reading as nothing."""
     sign = "-" if amount < 0 else ""

@@ -121,16 +121,3 @@ def _ledger(books: Books) -> Iterator[Violation]:
         if booked != held:
             told = f"{attempt} holds {held} slots on {node}, but the ledger has {booked} of them open"
             yield Violation("usage_differs", told)
-
-
-def wall_time(held: tuple[tuple[int, int, int], ...]) -> int:
-    """Slot-milliseconds of holdings (slots, from, to): what the ledger's sum has to equal."""
-    return sum(slots * (to_ms - from_ms) for slots, from_ms, to_ms in held)
-
-
-def booked_time(ledger: tuple[LedgerEntry, ...], now_ms: int) -> int:
-    """Slot-milliseconds in the ledger, open entries up to now."""
-    return sum(
-        entry.slots * ((now_ms if entry.ended_ms is None else entry.ended_ms) - entry.started_ms)
-        for entry in ledger
-    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.topology import Islands
 from platform_core.jobs.constraints import ANYWHERE, Constraints
-from platform_core.jobs.spec import Strategy
+from platform_core.jobs.spec import JobSpec, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,36 @@ class PendingJob:
     attained_gpu_ms: int = 0  # GPU time it has had in earlier attempts
     expected_runtime_ms: int | None = None  # what is left to run, where an estimate beats the limit
     constraints: Constraints = ANYWHERE
-    resize_to: int = 0  # it was stopped to start again with so many GPUs at most; 0 where it was not
-    resize_on: tuple[str, ...] = ()  # where it ran until then, best it stays there
-    # Nodes from which others were moved away for it, or to which it is moved itself.
+    resize_to: int = 0  # it was stopped to restart with at most so many GPUs; 0: it was not
+    resize_on: tuple[str, ...] = ()  # the nodes on which it ran until then, and which it prefers
+    # Nodes from which others migrated for it, or to which it migrates itself.
     reserved_nodes: tuple[str, ...] = ()
-    reserved_until_ms: int | None = None  # how long that counts; None is until it starts
-    not_before_ms: int = 0  # it has failed, and starts again from then on
+    reserved_until_ms: int | None = None  # None: until it starts
+    not_before_ms: int = 0  # it failed and restarts from then on
+
+    @classmethod
+    def of_spec(
+        cls, spec: JobSpec, *, id: str, user: str, submitted_ms: int, waiting_since_ms: int
+    ) -> PendingJob:
+        """A job as it was submitted; `replace` adds what its attempts have changed."""
+        return cls(
+            id=id,
+            team=spec.team,
+            user=user,
+            num_gpus=spec.num_gpus,
+            min_gpus=spec.min_gpus,
+            gpu_type=spec.gpu_type,
+            priority=spec.priority,
+            submitted_ms=submitted_ms,
+            excluded_nodes=(),
+            preemptible=spec.preemptible,
+            max_runtime_ms=spec.max_runtime_ms,
+            waiting_since_ms=waiting_since_ms,
+            cpus_per_gpu=spec.cpus_per_gpu,
+            memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
+            strategy=spec.strategy,
+            constraints=spec.placing,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,10 @@
-"""How far apart nodes are: the same node, rack, block, or further; and which slots of a node are linked."""
+"""Over how many racks and blocks nodes are spread, and which slots of a node are linked."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
-
-
-class Distance(IntEnum):
-    """Ordered: what is nearer is less. Each step costs another layer of switches."""
-
-    SAME_NODE = 0
-    SAME_RACK = 1
-    SAME_BLOCK = 2
-    FAR = 3
-
 
 Islands = tuple[tuple[int, ...], ...]  # slot indices, each in one of them, ascending
 
@@ -44,29 +33,10 @@ class Spread:
         return f"{self.nodes} nodes in {racks}{blocks}"
 
 
-def distance(one: Location, other: Location) -> Distance:
-    if one.node == other.node:
-        return Distance.SAME_NODE
-    if one.block != other.block:
-        return Distance.FAR
-    return Distance.SAME_RACK if one.rack == other.rack else Distance.SAME_BLOCK
-
-
 def spread(places: Iterable[Location]) -> Spread:
     known = set(places)
     racks = {(place.block, place.rack) for place in known}
     return Spread(len({place.node for place in known}), len(racks), len({block for block, _ in racks}))
-
-
-def diameter(places: Iterable[Location]) -> Distance:
-    """The distance of the two that are furthest apart: what the slowest link of a ring has to cross."""
-    known = tuple(places)
-    far = spread(known)
-    if far.nodes <= 1:
-        return Distance.SAME_NODE
-    if far.blocks > 1:
-        return Distance.FAR
-    return Distance.SAME_BLOCK if far.racks > 1 else Distance.SAME_RACK
 
 
 def islands(numbered: Iterable[tuple[int, int]]) -> Islands:

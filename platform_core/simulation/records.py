@@ -78,26 +78,14 @@ def spec_of(job: TraceJob, gpu_type: str) -> JobSpec:
 
 def as_pending(record: Record) -> PendingJob:
     job = record.job
-    spec = job.spec
-    return PendingJob(
-        id=job.id,
-        team=spec.team,
-        user="",
-        num_gpus=spec.num_gpus,
-        min_gpus=spec.min_gpus,
-        gpu_type=spec.gpu_type,
-        priority=spec.priority,
-        submitted_ms=job.submitted_ms,
+    submitted = PendingJob.of_spec(
+        job.spec, id=job.id, user="", submitted_ms=job.submitted_ms, waiting_since_ms=job.waiting_since_ms
+    )
+    return replace(
+        submitted,
         excluded_nodes=job.excluded_nodes,
-        preemptible=spec.preemptible,
-        max_runtime_ms=spec.max_runtime_ms,
-        waiting_since_ms=job.waiting_since_ms,
-        cpus_per_gpu=spec.cpus_per_gpu,
-        memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
-        strategy=spec.strategy,
         attained_gpu_ms=record.attained_gpu_ms,
         expected_runtime_ms=record.left_ms,
-        constraints=spec.placing,
         resize_to=record.resize_to,
         resize_on=tuple([member.node for member in job.members]) if record.resize_to else (),
         reserved_nodes=record.reserved_nodes,

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from statistics import median
 
 from django.db.models import F, Q
@@ -38,24 +39,18 @@ def pending() -> tuple[PendingJob, ...]:
 
 
 def _pending(row: Job, spec: JobSpec, attained_gpu_ms: int, ran_on: tuple[str, ...] = ()) -> PendingJob:
-    return PendingJob(
+    submitted = PendingJob.of_spec(
+        spec,
         id=row.id,
-        team=row.team_id,
         user=row.user.username,
-        num_gpus=spec.num_gpus,
-        min_gpus=spec.min_gpus,
-        gpu_type=spec.gpu_type,
-        priority=row.priority,
         submitted_ms=row.submitted_ms,
-        excluded_nodes=tuple(row.excluded_nodes),
-        preemptible=spec.preemptible,
-        max_runtime_ms=spec.max_runtime_ms,
         waiting_since_ms=row.waiting_since_ms,
-        cpus_per_gpu=spec.cpus_per_gpu,
-        memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
-        strategy=spec.strategy,
+    )
+    return replace(
+        submitted,
+        priority=row.priority,  # may change while it waits
+        excluded_nodes=tuple(row.excluded_nodes),
         attained_gpu_ms=attained_gpu_ms,
-        constraints=spec.placing,
         resize_to=row.resize_to,
         resize_on=ran_on if row.resize_to else (),
         reserved_nodes=tuple(row.room_on),

@@ -85,24 +85,7 @@ def dry_run(actor: Actor, mapping: Mapping[str, Any]) -> dict[str, Any]:
 def _with_it(spec: JobSpec, username: str) -> Snapshot:
     now = now_ms()
     snapshot = situation.load(now)
-    asked = PendingJob(
-        id=_ASKED,
-        team=spec.team,
-        user=username,
-        num_gpus=spec.num_gpus,
-        min_gpus=spec.min_gpus,
-        gpu_type=spec.gpu_type,
-        priority=spec.priority,
-        submitted_ms=now,
-        excluded_nodes=(),
-        preemptible=spec.preemptible,
-        max_runtime_ms=spec.max_runtime_ms,
-        waiting_since_ms=now,
-        cpus_per_gpu=spec.cpus_per_gpu,
-        memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
-        strategy=spec.strategy,
-        constraints=spec.placing,
-    )
+    asked = PendingJob.of_spec(spec, id=_ASKED, user=username, submitted_ms=now, waiting_since_ms=now)
     return replace(snapshot, pending=(*snapshot.pending, asked))
 
 

@@ -5,7 +5,7 @@ Sizes are bytes, rates bytes per second, times milliseconds (rounded down: a bou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -85,18 +85,6 @@ def rack_ms(total_bytes: int, source_up: int, racks: Sequence[Rack]) -> int:
         fluid_ms(total_bytes, rack.uplink.down, rack.workers) for rack in full if rack.uplink is not None
     )
     return max(*bounds, 0, *inside)
-
-
-def fewest_crossings(racks: Iterable[Rack]) -> int:
-    """Copies between racks when one rack pulls from the source: every other rack takes in one."""
-    return max(0, sum(1 for rack in racks if rack.workers) - 1)
-
-
-def chain_ms(total_bytes: int, piece_size: int, workers: int, rate: int) -> int:
-    """What a single pipeline attains: M + N - 1 rounds. Not a bound, the mark that a better strategy must beat."""
-    if total_bytes <= 0 or workers <= 0:
-        return 0
-    return (total_bytes + (workers - 1) * min(piece_size, total_bytes)) * 1000 // rate
 
 
 def _ms(size: int, rate: int) -> int:

@@ -25,13 +25,3 @@ def pipeline(ordered: list[str], first_position: int = 0) -> tuple[Link, ...]:
             nearest[-1] = ordered[0]
         links.append(Link(node, first_position + number, tuple(nearest)))
     return tuple(links)
-
-
-def estimate_ms(total_bytes: int, workers: int, rate: int, piece_size: int) -> int:
-    """At `rate` bytes per second on every link: one copy, then one piece more for each hop."""
-    if rate <= 0:
-        raise ValueError(f"the rate is {rate} bytes per second, it must be positive")
-    if workers <= 0 or total_bytes <= 0:
-        return 0
-    last_piece = min(piece_size, total_bytes)
-    return -(-(total_bytes + (workers - 1) * last_piece) * 1000 // rate)

@@ -121,15 +121,6 @@ DESCRIPTION: dict[RolloutState, str] = {
     _S.FAILED: "A canary failed, so no other node switches; or nobody could switch. Try again, or roll back.",
     _S.ROLLED_BACK: "The nodes run what they ran before; no bytes were moved.",
 }
-MEMBER_DESCRIPTION: dict[MemberState, str] = {
-    _M.WAITING: "It has no verified copy.",
-    _M.READY: "It holds the version and runs what it ran before.",
-    _M.SWITCHING: "It has been told to switch.",
-    _M.ACTIVE: "Its link points to the version, and its hook ended well.",
-    _M.FAILED: "Its hook failed, or it never told how its switch went; it goes back to what it ran before.",
-    _M.RETURNING: "It has been told to go back.",
-    _M.RETURNED: "It runs what it ran before.",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,12 +57,6 @@ def next_actions(plan: NodePlan, view: View) -> tuple[Follow, ...]:
     return tuple(follow for follow in wanted if follow and not _is_under_way(follow, view))
 
 
-def sendable(runs: Runs, follow: Follow) -> Run | None:
-    """What may be sent to a follower now: the verified pieces at its place, none that is only being received."""
-    run = run_at(runs, follow.first)
-    return (follow.first, min(run[1], follow.until)) if run and follow.first < follow.until else None
-
-
 def _wanted(plan: NodePlan, view: View, lane: int) -> Follow | None:
     """The newest pieces are the rarest: those below wait for them, and nobody waits for a gap."""
     length = lane_length(view.pieces, lane, len(plan.lanes))

@@ -2,17 +2,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from platform_core.cluster.invariants import (
     AttemptHolding,
     Books,
     LedgerEntry,
     SlotHeld,
-    booked_time,
     check,
-    wall_time,
 )
 
 GOOD = Books(
@@ -84,14 +79,3 @@ def test_an_entry_that_ends_before_it_starts_or_comes_twice_is_found():
         replace(GOOD, ledger=(*GOOD.ledger[:2], replace(GOOD.ledger[2], ended_ms=50)))
     )
     assert "ledger_twice" in codes(replace(GOOD, ledger=(*GOOD.ledger, GOOD.ledger[2])))
-
-
-@given(st.lists(st.tuples(st.integers(1, 8), st.integers(0, 1_000), st.integers(0, 1_000)), max_size=10))
-def test_booked_time_equals_wall_time_times_slots(held: list[tuple[int, int, int]]):
-    spans = [(slots, start, start + length) for slots, start, length in held]
-    entries = tuple(
-        LedgerEntry(f"att-{n}", "node-a", s, a, b if n % 2 else None) for n, (s, a, b) in enumerate(spans)
-    )
-    now = 5_000
-    expected = wall_time(tuple((s, a, b if n % 2 else now) for n, (s, a, b) in enumerate(spans)))
-    assert booked_time(entries, now) == expected

@@ -5,14 +5,13 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_core.quotas.cost import cost_micro_dollars, gpu_hours, slot_ms
+from platform_core.quotas.cost import cost_micro_dollars
 
 HOUR_MS = 3_600_000
 DOLLARS = 1_000_000
 
 
-def test_four_gpus_for_ninety_minutes_are_six_gpu_hours():
-    assert gpu_hours(90 * 60_000, 4) == 6.0
+def test_four_gpus_for_ninety_minutes_cost_six_gpu_hours():
     assert cost_micro_dollars(90 * 60_000, 4, 2_450_000) == 14_700_000
 
 
@@ -25,8 +24,3 @@ def test_half_a_micro_dollar_is_rounded_up_and_less_down():
 def test_the_cost_is_never_more_than_half_a_micro_dollar_off(ms: int, slots: int, price: int):
     exact = Fraction(ms * slots * price, HOUR_MS)
     assert abs(cost_micro_dollars(ms, slots, price) - exact) <= Fraction(1, 2)
-
-
-def test_time_never_counts_backwards():
-    assert slot_ms(4, 1_000, 3_000) == 8_000
-    assert slot_ms(4, 3_000, 1_000) == 0

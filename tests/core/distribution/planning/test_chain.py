@@ -37,9 +37,3 @@ def test_the_order_in_which_nodes_are_named_does_not_matter(places: tuple[Place,
     shuffled = list(places)
     rng.shuffle(shuffled)
     assert chain.plan(tuple(shuffled)) == chain.plan(places)
-
-
-def test_estimates_the_original_design_s_arithmetic() -> None:
-    # 500 GB at 10 Gbps, 100 workers, 1 GB pieces: 400 s for one copy and 99 hops of 0.8 s.
-    assert chain.estimate_ms(500 * 10**9, 100, 1_250_000_000, 10**9) == 479_200
-    assert chain.estimate_ms(0, 100, 1, 1) == 0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.distribution.planning.forest import STORE, NodePlan
-from platform_core.distribution.swarm.requests import Follow, View, next_actions, sendable
+from platform_core.distribution.swarm.requests import Follow, View, next_actions
 from platform_core.distribution.swarm.runs import joined, missing, run_at
 
 PLAN = NodePlan("me", (("mother", "aunt", STORE), ("father", "uncle", STORE)))
@@ -224,14 +224,6 @@ def test_of_several_gaps_the_one_that_fewest_can_fill_comes_first() -> None:
 
 def test_a_complete_node_asks_for_nothing() -> None:
     assert next_actions(PLAN, replace(FRESH, holds=(((0, 100),), ((0, 100),)))) == ()
-
-
-def test_only_verified_pieces_at_the_follower_s_place_are_sent() -> None:
-    runs = ((0, 30), (40, 50))
-    assert sendable(runs, Follow(0, "me", 10, 100)) == (10, 30)
-    assert sendable(runs, Follow(0, "me", 42, 45)) == (42, 45)
-    assert sendable(runs, Follow(0, "me", 30, 100)) is None
-    assert sendable((), Follow(0, "me", 0, 100)) is None
 
 
 RUNS = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), max_size=5).map(joined)

@@ -16,6 +16,9 @@ MODEL_VERSION = "mv"
 MANIFEST = "man"
 UPLOAD = "up"
 
+# Manifests are named by their content (see distribution.manifest), everything else by `encode`.
+PREFIXES = frozenset({JOB, ATTEMPT, NODE, CHECKPOINT, DEPLOYMENT, MODEL_VERSION, MANIFEST, UPLOAD})
+
 
 def encode(prefix: str, raw: bytes) -> str:
     """The id of these ten bytes. Ids sort like their bytes."""
@@ -24,3 +27,26 @@ def encode(prefix: str, raw: bytes) -> str:
     number = int.from_bytes(raw, "big")
     digits = (ALPHABET[(number >> shift) & 31] for shift in range((LENGTH - 1) * 5, -1, -5))
     return f"{prefix}-{''.join(digits)}"
+
+
+def decode(text: str) -> tuple[str, bytes]:
+    """The prefix and the ten bytes; ValueError when the text is not such an id."""
+    prefix, dash, digits = text.rpartition("-")
+    if not dash or not prefix or len(digits) != LENGTH or any(digit not in ALPHABET for digit in digits):
+        raise ValueError(f"{text!r} is not an id: expected <prefix>-<{LENGTH} characters of {ALPHABET}>")
+    number = 0
+    for digit in digits:
+        number = number << 5 | ALPHABET.index(digit)
+    return prefix, number.to_bytes(RAW_BYTES, "big")
+
+
+def is_id(text: str, prefix: str) -> bool:
+    """Whether the text is an id of this kind; for manifests, `man-` and 32 hexadecimal digits."""
+    if prefix == MANIFEST:
+        digits = text.removeprefix("man-")
+        return text.startswith("man-") and len(digits) == 32 and all(d in "0123456789abcdef" for d in digits)
+    try:
+        found, _ = decode(text)
+    except ValueError:
+        return False
+    return found == prefix

@@ -1,4 +1,4 @@
-"""What a round decides: who starts where, who waits and why."""
+"""The decisions of a round: placements, waits, stops and node reservations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Number = int | float | str
 
 
 class WaitCode(StrEnum):
-    """The one thing that holds a job back now. Checked in this order: the first that applies is told."""
+    """The one thing that holds a job back now. The first that applies, in this order."""
 
     RESTARTS_LATER = "restarts_later"
     GPU_TYPE_MISSING = "gpu_type_missing"
@@ -44,7 +44,7 @@ class Placement:
 
 
 def started(job: PendingJob, placement: Placement, now_ms: int, runtime_ms: int) -> RunningJob:
-    """The job as it runs from now on, taken to need so long. For whoever plays the future; reality is loaded."""
+    """The job as it runs from now on, with an assumed run time. For simulation; production loads running jobs."""
     return RunningJob(
         id=job.id,
         team=job.team,
@@ -66,47 +66,47 @@ def started(job: PendingJob, placement: Placement, now_ms: int, runtime_ms: int)
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a job did not start in this round. `numbers` ends with its position among those that wait."""
+    """Why a job did not start in this round. `numbers` ends with its position among the waiting jobs."""
 
     job_id: str
     code: WaitCode
     numbers: tuple[tuple[str, Number], ...]
     sentence: str
-    place: tuple[str, ...] = ()  # the nodes that are kept for it, the first rank's first
+    place: tuple[str, ...] = ()  # the nodes reserved for it, in order of rank
 
 
 class StopKind(StrEnum):
-    """Why the platform takes a running job's slots: every reason there is, and each leaves a receipt.
+    """Every reason for which the platform takes a running job's slots; each stop leaves a receipt.
 
-    A round decides the first five; the others come of what was measured, or of what becomes of a node.
+    A round decides the first five; the others follow from utilisation or from the state of a node.
     """
 
-    EVICTED = "evicted"  # it comes after the job that gets the room
-    MOVED = "moved"  # it deserves its slots and finds them elsewhere in the next round
-    RECLAIMED = "reclaimed"  # its team had borrowed what another is guaranteed
-    SHRUNK = "shrunk"  # it is elastic and goes on with fewer
-    GROWN = "grown"  # it is elastic and goes on with more, which were idle
-    IDLE = "idle"  # it did next to nothing with its slots, and another waits for them
+    EVICTED = "evicted"  # for a job that is entitled to the slots
+    MOVED = "moved"  # it is entitled to its slots and resumes elsewhere (a migration)
+    RECLAIMED = "reclaimed"  # its team had borrowed the guarantee of another
+    SHRUNK = "shrunk"  # it is elastic and resumes with fewer GPUs
+    GROWN = "grown"  # it is elastic and resumes with more GPUs, which were idle
+    IDLE = "idle"  # it hardly used its slots while another job waited for them
     SPOT_NOTICE = "spot notice"  # the machine is taken away
-    MAINTENANCE = "maintenance"  # the node was booked for it
+    MAINTENANCE = "maintenance"  # a maintenance window began on its node
 
 
 class Stop(NamedTuple):
-    """The receipt of a job that has to save its work and give up its slots."""
+    """The receipt of a running job that must save its work and release its slots."""
 
     job_id: str
     for_job: str
     kind: StopKind
-    lost_gpu_ms: int  # work since its last checkpoint, and the resume
-    to_gpus: int = 0  # with how many it starts again, where it is resized
+    lost_gpu_ms: int  # work since its last checkpoint, and the restart
+    to_gpus: int = 0  # the GPUs with which a resized job restarts
 
 
 class NodeReservation(NamedTuple):
-    """A job's own nodes until it starts or fits there no more: others move away for it, or it moves there itself."""
+    """Nodes reserved for a job until it starts: others migrate away for it, or it migrates there itself."""
 
     job_id: str
     nodes: tuple[str, ...]
-    until_ms: int | None = None  # of one that moves: it is bounded, since the place stays empty meanwhile
+    until_ms: int | None = None  # bounded for a migrating job, whose place stays empty meanwhile
 
 
 @dataclass(frozen=True, slots=True)

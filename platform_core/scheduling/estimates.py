@@ -1,4 +1,4 @@
-"""What is left to run, and what stopping would cost."""
+"""Remaining run times, and what stopping a job costs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.scheduling.restarts import RESUME_MS
 
 FOREVER_MS = 10 * 365 * 86_400_000  # a job without limit or estimate; an integer, so that sums stay exact
-RELEASE_MS = 1  # until whoever was told to stop has left: soon, but nothing that it holds is free before
+RELEASE_MS = 1  # until a stopping job has released its slots: soon, but not now
 _OVERRUN_PARTS = 10
 
 
 def remaining_ms(job: PendingJob) -> int:
-    """The estimate where there is one, else what the user's limit still allows."""
+    """The estimate if there is one, else the time limit."""
     if job.expected_runtime_ms is not None:
         return job.expected_runtime_ms
     return job.max_runtime_ms or FOREVER_MS
 
 
 def with_gpus(job: PendingJob, gpus: int) -> PendingJob:
-    """The job if it ran with so many: an estimate grows as GPUs become fewer, a limit stays what it is."""
+    """The job with another number of GPUs. An estimate grows as GPUs become fewer; a limit stays."""
     if gpus == job.num_gpus:
         return job
     known = job.expected_runtime_ms
@@ -33,7 +33,7 @@ def remaining_of_running_ms(job: RunningJob, now_ms: int) -> int:
 
 
 def expected_end_ms(job: RunningJob, now_ms: int) -> int:
-    """Never in the past: a job over its estimate is taken to need another tenth of what it has run."""
+    """Never in the past: a job over its estimate is assumed to need another tenth of its run time so far."""
     if job.expected_end_ms is None:
         return now_ms + FOREVER_MS
     if job.expected_end_ms > now_ms:
@@ -42,10 +42,9 @@ def expected_end_ms(job: RunningJob, now_ms: int) -> int:
 
 
 def lost_by_stopping_ms(job: RunningJob, now_ms: int) -> int:
-    """The restart, as it was measured, and the work since the last checkpoint where stopping does not save it.
+    """The measured restart time, plus the work since the last checkpoint unless stopping saves it.
 
-    The wait in between is not counted: no slot is held in it, so no GPU time is lost. To choose among victims it is of
-    no use either: whoever is stopped waits for the same job, and for whatever else goes first in the queue.
+    The wait in between does not count: it holds no slots, and it is the same for every candidate.
     """
     resume_ms = RESUME_MS if job.restart_ms is None else job.restart_ms
     if job.saves_when_stopped:

@@ -13,25 +13,26 @@ NO_BOUND = 1_000_000
 @dataclass(frozen=True, slots=True)
 class Policy:
     order: str = "priority_fair_share"  # a name in ordering.ORDERS
-    skip_ahead: bool = True  # may a later job start while an earlier one cannot?
-    reservations: int = 0  # for how many jobs that cannot start a place is kept
-    evicts: bool = False  # may a waiting job stop running ones that come after it in order?
-    migrates: bool = False  # may it also move jobs out of the way of a larger one? Only where `evicts`
-    least_run_ms: int = 0  # of a job, each time it starts, before it may be evicted
-    most_preemptions: int = NO_BOUND  # stopped so often, a job makes way for the more urgent only
-    stop_grace_ms: int = SAVE_GRACE_MS  # how long a job may save when it is told to stop
-    elastic: bool = False  # are elastic jobs shrunk for others and grown into what is idle?
+    skip_ahead: bool = (
+        True  # may a later job start before an earlier one that does not fit? False only in baselines
+    )
+    reservations: int = 0  # how many jobs that cannot start get a reservation
+    evicts: bool = False  # may an entitled waiting job stop running ones that are not?
+    migrates: bool = False  # may smaller jobs migrate for a larger one? Only with `evicts`
+    least_run_ms: int = 0  # how long a job runs after each start before it may be evicted
+    most_preemptions: int = NO_BOUND  # after so many, only a more urgent job may stop it
+    stop_grace_ms: int = SAVE_GRACE_MS  # how long a stopped job may save
+    elastic: bool = False  # are elastic jobs shrunk for others and grown into idle GPUs?
     reclaims: bool = False  # are borrowers stopped for jobs within their team's guarantee?
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
             raise ValueError(
-                f"no ordering policy is called {self.order!r}; there are {', '.join(sorted(ORDERS))}"
+                f"no ordering policy is called {self.order!r}; choose one of {', '.join(sorted(ORDERS))}"
             )
 
 
-# What production starts with: the defaults of its settings, and what `python -m benchmarks.scheduler` replays as
-# `production`.
+# The defaults of the settings; `python -m benchmarks.scheduler` replays them as `production`.
 PRODUCTION = Policy(
     "size_and_wait",
     reservations=4,

@@ -1,4 +1,4 @@
-"""How amounts of slots and lists of names are said."""
+"""Words for amounts, lists of names and placements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from platform_core.units import plural
 
-NAMES_SAID = 3
+NAMES_SHOWN = 3
 
 
 def amount(count: int, gpu_type: str) -> str:
@@ -14,22 +14,22 @@ def amount(count: int, gpu_type: str) -> str:
     return f"{plural(count, 'slot' if gpu_type == 'cpu' else 'GPU')} of {gpu_type}"
 
 
-def are(count: int, what: str) -> str:
+def are(count: int, adjective: str) -> str:
     """'3 are free', '1 is free', 'none is free'."""
     if count == 0:
-        return f"none is {what}"
-    return f"{count} {'is' if count == 1 else 'are'} {what}"
+        return f"none is {adjective}"
+    return f"{count} {'is' if count == 1 else 'are'} {adjective}"
 
 
 def listed(names: Sequence[str]) -> str:
-    said = ", ".join(names[:NAMES_SAID])
-    return said if len(names) <= NAMES_SAID else f"{said} and {len(names) - NAMES_SAID} more"
+    first = ", ".join(names[:NAMES_SHOWN])
+    return first if len(names) <= NAMES_SHOWN else f"{first} and {len(names) - NAMES_SHOWN} more"
 
 
 def placed_sentence(gpus: int, gpu_type: str, racks: Sequence[str]) -> str:
-    """Where a gang went, given the rack of each of its nodes."""
+    """Where a gang was placed, given the rack of each of its nodes."""
     if len(racks) == 1:
-        return f"{amount(gpus, gpu_type)} on one node, the tightest that fits"
+        return f"{amount(gpus, gpu_type)} on one node, the tightest fit"
     different = len(set(racks))
     where = f"in rack {racks[0]}" if different == 1 and racks[0] else f"in {plural(different, 'rack')}"
     return f"{amount(gpus, gpu_type)} on {len(racks)} nodes {where}, {gpus // len(racks)} on each"

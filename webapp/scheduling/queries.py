@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import F, Q, Sum
 
 from platform_core.scheduling.forecast.calibration import TOLERANCE_MS, Start
-from platform_core.scheduling.wording import NAMES_SAID, listed
+from platform_core.scheduling.wording import NAMES_SHOWN, listed
 from platform_core.units import HOUR_MS, MINUTE_MS, format_duration_ms
 from webapp.nodes import queries as clusters
 from webapp.scheduling.models import Prediction, Receipt, Round
@@ -59,7 +59,7 @@ def start_in_words(job: Any, forecast: ExpectedStart | None, now_ms: int) -> str
 def kept_places(places: Iterable[Sequence[str]]) -> Callable[[Sequence[str]], str]:
     """What says these places, "node-1, node-2, node-3 and 12 more"; "" where none is kept."""
     # Not the names of a thousand that are only counted.
-    said = {node for place in places for node in place[:NAMES_SAID]}
+    said = {node for place in places for node in place[:NAMES_SHOWN]}
     known = clusters.hostnames(said) if said else {}
     return lambda place: listed([known.get(node, node) for node in place])
 
@@ -68,7 +68,7 @@ def in_words(early_ms: int, late_ms: int | None, now_ms: int) -> str:
     """ "in 4 min to 20 min"."""
     early = max(0, early_ms - now_ms)
     if late_ms is None:
-        return f"in {_about(early)} at the earliest" if early else "not before long"
+        return f"in {_about(early)} at the earliest" if early else "in the next round at the earliest"
     until = max(early, late_ms - now_ms)
     if until < 1_000:
         return "in the next round"

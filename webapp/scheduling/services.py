@@ -11,7 +11,7 @@ from platform_core.scheduling.decisions import Placement, Plan, Stop, StopKind, 
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.estimates import lost_by_stopping_ms
 from platform_core.scheduling.preemption.elastic import is_elastic
-from platform_core.units import plural
+from platform_core.scheduling.wording import amount
 from webapp.base import lease
 from webapp.base.identity import now_ms
 from webapp.base.lease import Leadership
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 def tick() -> bool:
-    """One scheduling round. False when another replica is in the middle of one."""
+    """Run one scheduling round. False when another replica is running one."""
     hints.tick_begins()  # first, so that whatever changes from here on asks for another round
     leadership = lease.acquire("scheduler", lease.candidate())
     if leadership is None:
@@ -63,19 +63,19 @@ def _round(leadership: Leadership) -> None:
 
 
 def stop(snapshot: Snapshot, stops: Sequence[Stop], leadership: Leadership) -> None:
-    """Take the slots of those that make room, a transaction each; the room is used once it is there."""
+    """Stop the jobs that release slots, one transaction each; the slots are used once they are free."""
     pending = {job.id: job for job in snapshot.pending}
     running = {job.id: job for job in snapshot.running}
-    for each in stops:
-        victim = running[each.job_id]
-        wanted = pending.get(each.for_job, victim)
-        preemption = Preemption(each.kind, _cause(each, victim, wanted), wanted.id, wanted.team)
+    for stop in stops:
+        victim = running[stop.job_id]
+        wanted = pending.get(stop.for_job, victim)
+        preemption = Preemption(stop.kind, _cause(stop, victim, wanted), wanted.id, wanted.team)
         with lease.fenced(leadership):
-            jobs.preempt(each.job_id, preemption, now_ms(), resize_to=each.to_gpus)
+            jobs.preempt(stop.job_id, preemption, now_ms(), resize_to=stop.to_gpus)
 
 
 def keep_receipt(sender: Any, job: Any, preemption: Preemption, at_ms: int, **_: Any) -> None:
-    """A job loses its slots, whatever the reason: what that costs, and who caused it."""
+    """Record what it costs that a job loses its slots, and who caused it."""
     lost = [lost_by_stopping_ms(victim, at_ms) * victim.held for victim in workload.running(job.id)]
     Receipt.objects.create(
         at_ms=at_ms, job_id=job.id, team=job.team_id, for_job=preemption.for_job, for_team=preemption.for_team,
@@ -86,26 +86,26 @@ def keep_receipt(sender: Any, job: Any, preemption: Preemption, at_ms: int, **_:
 def _cause(stop: Stop, victim: RunningJob, wanted: PendingJob | RunningJob) -> str:
     if stop.kind is StopKind.GROWN:
         more = stop.to_gpus - victim.held
-        return f"{plural(more, 'slot')} {'is' if more == 1 else 'are'} idle: it goes on with {stop.to_gpus}"
+        idle = f"{amount(more, victim.gpu_type)} {'is' if more == 1 else 'are'} idle"
+        return f"{idle}: it resumes with {stop.to_gpus}"
     if stop.kind is StopKind.RECLAIMED:
-        slots = f"{plural(wanted.num_gpus, 'slot')} of its guarantee"
-        return f"team {wanted.team} takes back {slots} for {wanted.id}; team {victim.team} had borrowed"
-    cause = (
-        f"{wanted.id} of {wanted.team}, priority {wanted.priority}, needs {plural(wanted.num_gpus, 'slot')}"
-    )
-    return f"{cause}; it goes on with {stop.to_gpus}" if stop.to_gpus else cause
+        lent = f"{amount(wanted.num_gpus, wanted.gpu_type)} of its guarantee"
+        return f"team {wanted.team} reclaims {lent} for {wanted.id}; team {victim.team} had borrowed them"
+    needed = amount(wanted.num_gpus, wanted.gpu_type)
+    cause = f"{wanted.id} of {wanted.team}, priority {wanted.priority}, needs {needed}"
+    return f"{cause}; it resumes with {stop.to_gpus}" if stop.to_gpus else cause
 
 
 def apply(decided: Plan, leadership: Leadership) -> None:
-    """Start what was placed, all in one transaction; then tell the others why they wait.
+    """Start the placed jobs in one transaction, then store the wait reasons of the others.
 
-    A job may have been submitted after the round began, so it starts at the time of that transaction.
+    A job may have been submitted after the round began, so jobs start at the time of that transaction.
     """
     if decided.placements:
         with lease.fenced(leadership):
-            started = jobs.place([_placing(each) for each in decided.placements], now_ms())
+            started = jobs.place([_placing(placement) for placement in decided.placements], now_ms())
             predictions.started(started, now_ms())
-        stale = [each.job_id for each in decided.placements if each.job_id not in started]
+        stale = [placement.job_id for placement in decided.placements if placement.job_id not in started]
         if stale:
             log.info("placements were stale, the next round plans again: %s", ", ".join(stale))
     waits = [_wait(wait, position) for position, wait in enumerate(decided.waits, start=1)]

@@ -1,4 +1,4 @@
-"""Which of a job's own conditions keeps it from a place that it would have without that one."""
+"""The binding constraint: the condition of a job without which it would have a place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Find = Callable[[Demand], Place | None]
 @dataclass(frozen=True, slots=True)
 class Bound:
     condition: str  # the field of the job's description
-    nodes: int  # that would take part without the condition
+    nodes: int  # how many it would use without the condition
     sentence: str
 
 
@@ -34,7 +34,7 @@ def binding(index: NodeIndex, demand: Demand, find: Find) -> Bound | None:
 
 
 def relaxations(index: NodeIndex, wanted: Constraints) -> dict[str, Constraints]:
-    """By field of the job's description: its conditions without that one."""
+    """Field of the job's description → its constraints without that one."""
     return {
         "node_labels": wanted._replace(labels=()),
         "tolerations": wanted._replace(tolerations=index.taints_on(index.all)),

@@ -1,4 +1,4 @@
-"""Who holds the slots a waiting job would need."""
+"""The jobs that hold the slots a waiting job would need."""
 
 from __future__ import annotations
 
@@ -39,13 +39,15 @@ class Holders:
             holdings.sort(key=lambda holding: (-holding.slots, holding.job_id))
 
     def largest_on(self, nodes: int, gpu_type: str) -> str:
-        """A sentence about the largest job on these nodes, or '' when nobody holds any."""
-        found = next((each for each in self._by_type.get(gpu_type, ()) if each.nodes & nodes), None)
-        return self._said(found, with_team=True) if found else ""
+        """A sentence about the largest job on these nodes, or '' when there is none."""
+        holdings = (holding for holding in self._by_type.get(gpu_type, ()) if holding.nodes & nodes)
+        largest = next(holdings, None)
+        return self._sentence(largest, with_team=True) if largest else ""
 
     def largest_of_team(self, team: str, gpu_type: str) -> str:
-        found = next((each for each in self._by_type.get(gpu_type, ()) if each.team == team), None)
-        return self._said(found, with_team=False) if found else ""
+        holdings = (holding for holding in self._by_type.get(gpu_type, ()) if holding.team == team)
+        largest = next(holdings, None)
+        return self._sentence(largest, with_team=False) if largest else ""
 
     def _add(
         self, index: NodeIndex, gpu_type: str, job_id: str, team: str, seats: Sequence[tuple[str, int]]
@@ -60,7 +62,7 @@ class Holders:
         holding = _Holding(job_id, team, total, nodes, first_node, on_first)
         self._by_type.setdefault(gpu_type, []).append(holding)
 
-    def _said(self, holding: _Holding, *, with_team: bool) -> str:
+    def _sentence(self, holding: _Holding, *, with_team: bool) -> str:
         where = self._hostname.get(holding.first_node, holding.first_node)
         whose = f" (team {holding.team})" if with_team else ""
         if holding.slots == holding.on_first:

@@ -1,7 +1,7 @@
-"""Why a job waits, in one sentence with the numbers that would have to change.
+"""Wait reasons: one sentence for each waiting job, with the numbers that would have to change.
 
-Asked after the round, of the counts at its start and end. Jobs with the same demand share an answer,
-so five thousand waiting jobs cost little more than the handful of different things they ask for.
+They are computed after the round, from the free capacity at its start and end. Jobs with the same demand share an
+answer, so five thousand waiting jobs cost little more than their handful of different demands.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Explainer:
         self._stopping = Counter(stop.for_job for stop in stops)
         self._claimants = state.claimants
         self._migrating = {job.gpu_type: job.id for job in state.migrated}
-        self._reserved = {each.job_id: each for each in state.reservations.made}
+        self._reserved = {reservation.job_id: reservation for reservation in state.reservations.made}
 
     def wait(self, job: PendingJob, held_back_by: str = "") -> Wait:
-        """The answer for one job; asked in queue order, because it counts positions as it goes."""
+        """The wait reason of one job. Call it in queue order: it counts positions."""
         self._position[job.gpu_type] += 1
         pause_ms = job.not_before_ms - self._now_ms
         if pause_ms > 0:
@@ -58,20 +58,20 @@ class Explainer:
         if job.id in self._stopping:
             stopping = self._stopping[job.id]
             numbers = (*numbers, ("stopping", stopping))
-            sentence = f"{sentence}; room is being made: {plural(stopping, 'job')} will save and stop"
+            sentence = f"{sentence}; {plural(stopping, 'job')} will save and stop for it"
         elif job.id in self._claimants:
-            sentence = f"{sentence}; others are giving up slots for it"
+            sentence = f"{sentence}; stopping jobs release slots for it"
         elif code in _FOR_SLOTS and (later := self._reclaimable(job)) is not None:
             numbers, sentence = (*numbers, ("reclaim_ms", later[0])), f"{sentence}; {later[1]}"
-        kept = self._reserved.get(job.id)
-        if kept is not None:
-            # Not in the sentence: whoever shows it has a forecast, and would tell two starts of one job.
-            numbers = (*numbers, ("reserved_start_ms", kept.start_ms))
-        place = tuple([self._index.nodes[number].id for number in kept.place.nodes]) if kept else ()
+        reserved = self._reserved.get(job.id)
+        if reserved is not None:
+            # Not in the sentence: pages show a forecast beside it, and two start times would contradict each other.
+            numbers = (*numbers, ("reserved_start_ms", reserved.start_ms))
+        place = tuple([self._index.nodes[number].id for number in reserved.place.nodes]) if reserved else ()
         return Wait(job.id, code, (*numbers, ("position", self._position[job.gpu_type])), sentence, place)
 
     def _reclaimable(self, job: PendingJob) -> tuple[int, str] | None:
-        """When its team gets back what it has lent, where only the least run of the borrowers stands before that."""
+        """When borrowers may be stopped for the job, if only their least run prevents it now."""
         least = with_gpus(job, job.min_gpus)
         later = reclaimable_later(self._state, least) if self._quota.allows(least) else None
         if later is None:
@@ -93,11 +93,11 @@ class Explainer:
         if lasting is not None:
             return lasting
         if not self._quota.allows(job):
-            kept = self._quota.blocked_by(job) if self._quota.has_headroom(job) else None
-            if kept is None:
+            blocking = self._quota.blocked_by(job) if self._quota.has_headroom(job) else None
+            if blocking is None:
                 return self._over_quota(job)
             if job.id not in self._reserved:
-                return self._quota_kept(job, kept)
+                return self._quota_reserved(job, blocking)
         if held_back_by:
             ahead = self._position[job.gpu_type] - 1
             return (
@@ -112,7 +112,7 @@ class Explainer:
         return self._passing[demand, runtime_ms]
 
     def _closed(self, demand: Demand, runtime_ms: int) -> _Answer | None:
-        """It has a place, but not until maintenance begins there."""
+        """It would start, if its time limit ended before maintenance begins there."""
         place = self._cluster.place(self._at_end, demand)
         closed = self._cluster.closed(self._now_ms, runtime_ms)
         if place is None or self._cluster.place(self._at_end.without(closed), demand) is not None:
@@ -122,14 +122,14 @@ class Explainer:
         begin_ms = min(begin for node in nodes for begin, end in node.windows if end > self._now_ms)
         until = format_duration_ms(max(0, begin_ms - self._now_ms))
         sentence = (
-            f"needs {amount(demand.gpus, demand.gpu_type)}; maintenance of {hosts} begins "
-            f"in {until}, and its limit is {format_duration_ms(runtime_ms)}: a shorter one could start now"
+            f"needs {amount(demand.gpus, demand.gpu_type)}; maintenance of {hosts} begins in {until}, and "
+            f"its time limit is {format_duration_ms(runtime_ms)}: with a shorter limit it could start now"
         )
         numbers: _Numbers = (("needed", demand.gpus), ("begins_ms", begin_ms), ("limit_ms", runtime_ms))
         return WaitCode.MAINTENANCE, numbers, sentence
 
     def _too_large(self, demand: Demand) -> _Answer | None:
-        """A demand that not even all known nodes together could meet, were they ready and empty."""
+        """Not even all known nodes together could meet the demand, if they were ready and idle."""
         of_type = self._index.of_type(demand.gpu_type)
         if not of_type:
             numbers: _Numbers = (("gpu_type", demand.gpu_type),)
@@ -142,7 +142,9 @@ class Explainer:
         if self._cluster.empty_place(demand, eligible) is not None:
             return None
         bound = binding(
-            self._index, demand, lambda it: self._cluster.empty_place(it, self._index.eligible(it))
+            self._index,
+            demand,
+            lambda relaxed: self._cluster.empty_place(relaxed, self._index.eligible(relaxed)),
         )
         if bound is not None:
             numbers = (("needed", demand.gpus), ("condition", bound.condition), ("nodes", bound.nodes))
@@ -177,7 +179,7 @@ class Explainer:
         return f"can never start: asks {asked} for {amount(1, demand.gpu_type)}; {has}"
 
     def _nodes_away(self, demand: Demand) -> _Answer | None:
-        """It would fit an empty cluster, but not without the nodes that are lost, draining or drained."""
+        """It would fit an idle cluster, but only with nodes that are lost, draining or drained."""
         eligible = self._index.eligible(demand)
         in_service = eligible & self._cluster.in_service
         if self._cluster.empty_place(demand, in_service) is not None:
@@ -203,28 +205,30 @@ class Explainer:
             return WaitCode.QUOTA, numbers, f"{over}; it can never start under this quota"
         holder = self._holders.largest_of_team(job.team, job.gpu_type)
         held_by = f"{over}; team {job.team} holds {held}{f', {holder}' if holder else ''}"
-        kept = self._quota.reservations_of(job.team, job.gpu_type)
-        first = next(iter([*[each for each in kept if each.job_id == job.id], *kept]), None)
+        reserved = self._quota.reservations_of(job.team, job.gpu_type)
+        own = [reservation for reservation in reserved if reservation.job_id == job.id]
+        first = next(iter([*own, *reserved]), None)
         if first is None:
             return WaitCode.QUOTA, numbers, held_by
         numbers = (*numbers, ("quota_for", first.job_id), ("quota_ms", first.start_ms))
-        then = "" if first.job_id == job.id else f" for {first.job_id}, which comes first"
-        room = f"by the limits of what runs there is room in {self._in(first.start_ms)}{then}"
-        return WaitCode.QUOTA, numbers, f"{held_by}; {room}"
+        whose = "" if first.job_id == job.id else f" for {first.job_id}, which is ahead of it"
+        expected = f"by the time limits of running jobs, quota is free in {self._in(first.start_ms)}{whose}"
+        return WaitCode.QUOTA, numbers, f"{held_by}; {expected}"
 
-    def _quota_kept(self, job: PendingJob, kept: QuotaReservation) -> _Answer:
-        """Its team's quota has room for it, but then not for an earlier one, and that would wait for longer."""
+    def _quota_reserved(self, job: PendingJob, blocking: QuotaReservation) -> _Answer:
+        """The quota of its team would cover it, but then not a job ahead of it, which would wait longer."""
         held, maximum = (
             self._quota.held(job.team, job.gpu_type),
             self._quota.maximum(job.team, job.gpu_type) or 0,
         )
         numbers: _Numbers = (
             ("needed", job.num_gpus), ("held", held), ("maximum", maximum),
-            ("quota_for", kept.job_id), ("quota_ms", kept.start_ms),
+            ("quota_for", blocking.job_id), ("quota_ms", blocking.start_ms),
         )  # fmt: skip
         sentence = (
-            f"needs {amount(job.num_gpus, job.gpu_type)}; team {job.team} holds {held}/{maximum}, and what is left is "
-            f"kept for {kept.job_id}, which has room in {self._in(kept.start_ms)}: whoever ends before may pass"
+            f"needs {amount(job.num_gpus, job.gpu_type)}; team {job.team} holds {held}/{maximum}, and the rest is "
+            f"reserved for {blocking.job_id}, expected to start in {self._in(blocking.start_ms)}: only jobs that end "
+            "before then may start"
         )
         return WaitCode.QUOTA, numbers, sentence
 
@@ -235,15 +239,16 @@ class Explainer:
         needed = f"needs {amount(demand.gpus, demand.gpu_type)}"
         numbers: _Numbers = (("needed", demand.gpus), ("free", free), ("free_nodes", with_free))
         if self._reserved and self._cluster.place(self._at_end, demand) is not None:
-            return self._kept_for_others(numbers, needed, free)
+            return self._reserved_for_others(numbers, needed, free)
         if self._cluster.place(self._at_start, demand) is not None:
-            ahead, moving = self._started[demand.gpu_type], self._migrating.get(demand.gpu_type)
-            took = [f"{plural(ahead, 'job')} ahead of it took the free ones in this round"] if ahead else []
-            took += [f"{moving} moves to free ones"] if moving else []
-            gone = " and ".join(took) or "the free ones are promised to others"
+            ahead, migrating = self._started[demand.gpu_type], self._migrating.get(demand.gpu_type)
+            unit = "slots" if demand.gpu_type == "cpu" else "GPUs"
+            took = [f"{plural(ahead, 'job')} ahead of it took the free {unit} in this round"] if ahead else []
+            took += [f"{migrating} migrates to the free {unit}"] if migrating else []
+            gone = " and ".join(took) or f"the free {unit} are reserved for other jobs"
             sentence = f"{needed}; {gone}, {are(free, 'left')}"
             return WaitCode.BEHIND, (*numbers, ("ahead", ahead)), sentence
-        bound = binding(self._index, demand, lambda it: self._cluster.place(self._at_end, it))
+        bound = binding(self._index, demand, lambda relaxed: self._cluster.place(self._at_end, relaxed))
         if bound is not None:
             numbers = (*numbers, ("condition", bound.condition), ("nodes", bound.nodes))
             return WaitCode.CONSTRAINT, numbers, f"{needed}; {bound.sentence}"
@@ -263,7 +268,7 @@ class Explainer:
         )
 
     def _where_it_failed(self, demand: Demand) -> str:
-        """Free slots that it may not have, because it failed on their nodes."""
+        """The free slots on nodes where it failed before, which it may not use."""
         anywhere = self._cluster.allowed(replace(demand, excluded_nodes=()))
         barred = anywhere & ~self._cluster.allowed(demand)
         free = self._at_end.total(barred)
@@ -272,13 +277,15 @@ class Explainer:
         hosts = [node.hostname for node in self._index.members(barred & self._at_end.at_least(1))]
         return f"; {are(free, 'free')} on {listed(hosts)}, where it failed before"
 
-    def _kept_for_others(self, numbers: _Numbers, needed: str, free: int) -> _Answer:
-        first = min(self._reserved.values(), key=lambda kept: (kept.start_ms, kept.job_id))
-        kept = f"they are kept for {first.job_id}, which should start in {self._in(first.start_ms)}"
+    def _reserved_for_others(self, numbers: _Numbers, needed: str, free: int) -> _Answer:
+        first = min(
+            self._reserved.values(), key=lambda reservation: (reservation.start_ms, reservation.job_id)
+        )
+        reserved = f"reserved for {first.job_id}, expected to start in {self._in(first.start_ms)}"
         return (
             WaitCode.BEHIND,
             (*numbers, ("ahead", len(self._reserved))),
-            f"{needed}; {are(free, 'free')} but {kept}",
+            f"{needed}; {are(free, 'free')} but {reserved}",
         )
 
     def _in(self, at_ms: int) -> str:

@@ -59,7 +59,7 @@ def _weighed(
 
 def _why_none(decided: Decisions) -> str:
     if not decided.waiting:
-        return "Nobody waits, so nothing needs to move."
+        return "No job waits, so no job needs to migrate."
     state = decided.state
     free = {
         gpu_type: state.at_start.total(state.index.of_type(gpu_type) & state.cluster.ready)
@@ -74,12 +74,12 @@ def _why_none(decided: Decisions) -> str:
         if job.num_gpus <= free.get(job.gpu_type, 0) and state.cluster.splits(state.cluster.demand(job))
     ]
     if not in_pieces:
-        return "Whoever waits needs more or other slots than are free, however they lie."
+        return "The waiting jobs need more free slots, or slots of another type."
     if all(not state.in_quota(job) for job in in_pieces):
-        return f"{plural(len(in_pieces), 'job')} would fit into what is free, but not into the team's quota."
+        return f"{plural(len(in_pieces), 'job')} would fit the free slots but exceed the quota of its team."
     job = in_pieces[0]
     least = format_duration_ms(LEAST_RUN_BEFORE_MIGRATION_MS)
     return (
-        f"{amount(job.num_gpus, job.gpu_type)} are free in pieces, but nothing there may be moved: only preemptible "
-        f"jobs that are smaller, no more urgent and have run for {least} are."
+        f"{amount(job.num_gpus, job.gpu_type)} are free on several nodes, but no job there may migrate: only "
+        f"preemptible jobs do that are smaller, not more urgent and have run for at least {least}."
     )

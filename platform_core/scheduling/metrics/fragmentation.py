@@ -1,4 +1,4 @@
-"""How much of what is free is of no use to a job that needs whole nodes."""
+"""Fragmentation: free slots that are of no use to a job that needs whole nodes."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from platform_core.cluster.snapshot import NodeView
 
 @dataclass(frozen=True, slots=True)
 class Fragmentation:
-    """Of one type of GPU, or of a rack. Nodes that take no work count with nothing free."""
+    """Of one GPU type, or of a rack. Nodes that accept no jobs count as not free."""
 
     name: str
     free: int
     free_nodes: int  # nodes with at least one free slot
-    whole_nodes: int  # of these, those that are free altogether
-    broken: int  # free slots on nodes that are not free altogether
-    off_island: int = 0  # of these, free slots in islands that are not free altogether either
+    whole_nodes: int  # nodes on which every slot is free
+    broken: int  # free slots on partly used nodes
+    off_island: int = 0  # of these, free slots in partly used islands
 
     @property
     def share(self) -> float:
-        """0: every free slot is on a node free altogether; 1: none is. 0 when nothing is free."""
+        """The share of free slots on partly used nodes; 0 when nothing is free."""
         return self.broken / self.free if self.free else 0.0
 
 
 def fragmentation(nodes: Iterable[NodeView]) -> tuple[Fragmentation, ...]:
-    """One for each type of GPU, by name."""
+    """One entry for each GPU type, by name."""
     by_type: dict[str, list[NodeView]] = {}
     for node in nodes:
         by_type.setdefault(node.gpu_type, []).append(node)
@@ -34,7 +34,7 @@ def fragmentation(nodes: Iterable[NodeView]) -> tuple[Fragmentation, ...]:
 
 
 def measured(name: str, nodes: Sequence[NodeView]) -> Fragmentation:
-    """Of these nodes together, whatever their type."""
+    """Of all these nodes together."""
     free = [(len(node.free_slots), node.slots) for node in nodes if node.takes_work and node.free_slots]
     whole = [count for count, slots in free if count == slots]
     total = sum(count for count, _ in free)

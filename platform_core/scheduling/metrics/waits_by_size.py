@@ -1,4 +1,4 @@
-"""How long jobs waited, by size: the mean hides what large gangs endure."""
+"""Wait times by job size: a mean over all jobs hides those of large gangs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SIZES = ((1, 1), (2, 8), (9, 64), (65, None))  # GPUs of a job: from, up to
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Of the jobs of one size, from submission to the first start. Percentiles by nearest rank."""
+    """Waits of the jobs of one size class, from submission to first start. Percentiles by nearest rank."""
 
     label: str
     jobs: int
@@ -20,21 +20,27 @@ class Waits:
 
 
 def by_size(waits: Iterable[tuple[int, int]]) -> tuple[Waits, ...]:
-    """`waits`: (GPUs, milliseconds) of each job. Sizes that nobody had are left out."""
-    told = sorted(waits, key=lambda wait: wait[1])
+    """`waits`: (GPUs, milliseconds) of each job. Size classes without jobs are left out."""
+    ascending = sorted(waits, key=lambda wait: wait[1])
     sizes = (
-        (low, high, [ms for gpus, ms in told if gpus >= low and (high is None or gpus <= high)])
+        (low, high, [ms for gpus, ms in ascending if gpus >= low and (high is None or gpus <= high)])
         for low, high in SIZES
     )
     return tuple(
-        Waits(_label(low, high), len(mine), percentile(mine, 50), percentile(mine, 95), mine[-1])
-        for low, high, mine in sizes
-        if mine
+        Waits(
+            _label(low, high),
+            len(durations),
+            percentile(durations, 50),
+            percentile(durations, 95),
+            durations[-1],
+        )
+        for low, high, durations in sizes
+        if durations
     )
 
 
 def percentile(ascending: list[int], percent: int) -> int:
-    """Nearest rank: the least value that at least so many percent do not exceed. Of at least one value."""
+    """By nearest rank: the smallest value that `percent` percent of the values do not exceed. Needs one value."""
     return ascending[-(-len(ascending) * percent // 100) - 1]
 
 

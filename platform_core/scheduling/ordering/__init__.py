@@ -1,7 +1,7 @@
-"""In which order jobs are tried: one policy a file, chosen by name.
+"""The order in which jobs are tried: one ordering policy per file, chosen by name.
 
-A policy is a function from the snapshot to the keys of jobs; the smallest key goes first and every key ends in
-the job's id, so the order never depends on how the snapshot was listed.
+A policy maps the snapshot to sort keys of jobs. The smallest key goes first, and every key ends in the job's id, so the
+order does not depend on the order of the snapshot.
 """
 
 from __future__ import annotations

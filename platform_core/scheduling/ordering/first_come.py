@@ -1,4 +1,4 @@
-"""Oldest submission first, whoever asks and however urgent."""
+"""Oldest submission first, whatever its team and priority."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ BY_KEY = itemgetter(0)  # for sorting pairs of a key and a job
 
 
 class Keys(NamedTuple):
-    """The smallest goes first, and all of them compare: a running job has its place among those that wait."""
+    """Sort keys, the smallest first. Keys of waiting and running jobs compare with each other."""
 
     waiting: KeyOfJob
     running: KeyOfHeld
@@ -25,9 +25,11 @@ class Keys(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """`next_change_ms`: when the key of a running job next changes by itself, where time alone moves jobs about.
-    `only_more_urgent`: a job is stopped only for one of a more urgent priority, whatever else their keys say. An order
-    in which waiting alone moves jobs forward needs it: equals would stop each other in turn."""
+    """`next_change_ms`: when the key of a running job next changes by the passage of time, for policies where it does.
+
+    `only_more_urgent`: a job is stopped only for one of a more urgent priority, whatever their keys. An order in which
+    waiting moves jobs forward needs this: otherwise jobs of equal priority would stop each other in turn.
+    """
 
     keys: Callable[[Snapshot], Keys]
     next_change_ms: Callable[[RunningJob, int], int | None] | None = None
@@ -35,7 +37,7 @@ class Ordering:
 
 
 def as_if_it_waited(key: KeyOfJob, now_ms: int) -> KeyOfHeld:
-    """A running job stands where it would in the queue if it were stopped now."""
+    """A running job ranks where it would in the queue if it were stopped now."""
     return lambda job: key(as_if_waiting(job, now_ms))
 
 

@@ -1,7 +1,7 @@
-"""Two queues by GPU time already had: newcomers first, in each queue the oldest submission first.
+"""Two queues by attained GPU time: newcomers first, and in each queue the oldest submission first.
 
-Nothing is known of durations; a job that has had more than a little GPU time is taken for a long one (Tiresias,
-NSDI'19). Two queues instead of a continuous scale, so that long jobs do not evict each other in turns.
+Durations are unknown; a job that has attained more than a threshold counts as long (Tiresias, NSDI'19). Two queues
+instead of a continuous scale keep long jobs from evicting each other in turn.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ PUBLISHED_GPU_MS = 3_250_000  # the first queue in the simulator that Tiresias w
 
 
 def two_queues(first_gpu_ms: int) -> Ordering:
-    """With so much GPU time a job leaves the first queue."""
+    """`first_gpu_ms`: the attained GPU time at which a job leaves the first queue."""
 
     def keys(snapshot: Snapshot) -> Keys:
         now_ms = snapshot.now_ms

@@ -29,28 +29,33 @@ from platform_core.scheduling.estimates import expected_end_ms, lost_by_stopping
 from platform_core.scheduling.ordering import overuse
 from platform_core.scheduling.ordering.keys import Keys, OrderKey
 
-HALF_LIFE_PART = 0.09  # of the backlog
-LEAST_LARGE_MS = 86_400_000  # nothing below it is large
-# Of the backlog; beyond it a size is large, and whoever alone takes the whole cluster so long, huge.
-LARGE_PART = 0.06
-LARGE_POWER = 0.05  # of what is large only this power counts
-HUGE_LATER_PART = 0.3  # of the backlog; what is huge counts as if it had come so much later
+# The constants from here to HELD_PART were tuned: half-life, power, levels and HELD_PART by several hundred replays of
+# Muri traces 1, 3 and 4, the large and the huge part by about forty replays of the nine cases of
+# benchmarks/results/scheduler_table.md, which names what was held out.
+HALF_LIFE_PART = 0.09  # the half-life of a size, as part of the backlog
+LEAST_LARGE_MS = 86_400_000  # no smaller size is large
+LARGE_PART = (
+    0.06  # of the backlog: a larger size is large; work that occupies the whole cluster that long is huge
+)
+LARGE_POWER = 0.05  # beyond LARGE_PART, size counts with this power
+HUGE_LATER_PART = 0.3  # of the backlog: a huge job counts as submitted that much later
+LEVELS_APART = 6  # factor between the levels of jobs without a limit
+TIMES_THE_LEVEL = 4  # expected time left of a job without a limit, in levels
+HELD_PART = 0.6  # of its size counts for a running job, so that only a much smaller job stops it
+# These are limits and conventions, not tuned.
 LEAST_HALF_LIFE_MS = 1_000
-LEAST_SIZE_MS = 60_000  # below it all jobs are equally small
-PRIORITY_STEP = 1e9  # more than any halving: a more urgent priority always goes first
-UNSTATED_LIMIT_MS = 7 * 86_400_000  # what a job gets that says nothing; so it says nothing
+LEAST_SIZE_MS = 60_000  # all smaller jobs count as equally small
+PRIORITY_STEP = 1e9  # exceeds any size and wait: a more urgent priority always goes first
+UNSTATED_LIMIT_MS = 7 * 86_400_000  # the default limit, which tells nothing about a job
 FIRST_LEVEL_MS = 30 * 60_000
-LEVELS_APART = 6
-LEAST_LEFT_PARTS = 10
-TIMES_THE_LEVEL = 4  # what is left of a job without a limit
-LEAST_RUN_MS = 10 * 60_000  # only a more urgent priority stops a job before
-HELD_PART = 0.6  # of its size counts for a job that runs: only a much smaller one stops it
-OVERUSE_HALVINGS = 1.0  # of each whole share that its team has used beyond its own: twice as large
+LEAST_LEFT_PARTS = 10  # at least a tenth of the limit is expected to be left
+LEAST_RUN_MS = 10 * 60_000  # before that, only a more urgent priority stops a job
+OVERUSE_HALVINGS = 1.0  # for each share that its team has used beyond its own, the size doubles
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What the snapshot makes of sizes and waits."""
+    """How sizes and waits count, given the backlog of the snapshot."""
 
     now_ms: int
     half_life_ms: float
@@ -70,13 +75,13 @@ class Scale:
         )
 
     def counted_ms(self, size_ms: float) -> float:
-        """The size, of which little counts beyond what is large beside the backlog."""
+        """The size; beyond `large_ms` it grows only with a small power."""
         if size_ms <= self.large_ms:
             return size_ms
         return self.large_ms * float((size_ms / self.large_ms) ** LARGE_POWER)
 
     def rank(self, priority: int, left_ms: float, gpus: int, waited_ms: float, counts: float = 1.0) -> float:
-        """`counts`: the part of the size that does."""
+        """`counts`: the factor on the size. The smallest rank goes first."""
         size_ms = self.counted_ms(left_ms * sqrt(gpus)) * counts
         if left_ms * gpus > self.huge_gpu_ms:
             waited_ms -= self.huge_later_ms
@@ -89,7 +94,7 @@ def keys(snapshot: Snapshot) -> Keys:
     over = overuse.of_teams(snapshot)
 
     def held_against(job: PendingJob | RunningJob, waited_ms: int) -> float:
-        """What its team has used, in halvings of its size."""
+        """The penalty for the overuse of its team, in doublings of the size."""
         shares = over.get((job.team, job.gpu_type), 0.0)
         return shares * OVERUSE_HALVINGS * overuse.counts(waited_ms) if shares else 0.0
 
@@ -100,7 +105,7 @@ def keys(snapshot: Snapshot) -> Keys:
         return (rank + held_against(job, waited_ms), job.submitted_ms, job.id)
 
     def running(job: RunningJob) -> OrderKey:
-        """Better than if it waited, so that few are stopped."""
+        """Smaller than if the job waited, so that few jobs are stopped."""
         gpus, worth_ms = job.held, 0
         if now_ms - job.started_ms >= LEAST_RUN_MS:
             worth_ms = max(0, expected_of_running_ms(job, now_ms) - lost_by_stopping_ms(job, now_ms))
@@ -112,7 +117,7 @@ def keys(snapshot: Snapshot) -> Keys:
 
 
 def next_change_ms(job: RunningJob, now_ms: int) -> int | None:
-    """When a running job may be stopped that may not be yet, or when it falls to the next level."""
+    """When a running job completes its least run, or else when it falls to the next level."""
     settled_ms = job.started_ms + LEAST_RUN_MS
     if settled_ms > now_ms:
         return settled_ms
@@ -137,12 +142,12 @@ def expected_of_running_ms(job: RunningJob, now_ms: int) -> int:
 
 
 def _left_ms(allowed_ms: int, had_ms: int) -> int:
-    """Of what an attempt may take; never nothing, since what was not saved is done again."""
+    """The rest of an attempt's limit; never 0, as unsaved work is repeated."""
     return max(allowed_ms - had_ms, allowed_ms // LEAST_LEFT_PARTS)
 
 
 def backlog_ms(snapshot: Snapshot) -> float:
-    """How long the cluster would work on all that waits and runs, if it took as long as expected."""
+    """How long the cluster would need for all waiting and running jobs, by their expected times."""
     now_ms, slots = snapshot.now_ms, slots_at_work(snapshot)
     work = sum([expected_ms(job) * job.num_gpus for job in snapshot.pending])
     work += sum([expected_of_running_ms(job, now_ms) * job.held for job in snapshot.running])

@@ -1,8 +1,8 @@
-"""Nodes as bits: sets of nodes are integers, so a search over a thousand nodes is a few machine words.
+"""Nodes as bit sets: a set of nodes is an integer, so a search over a thousand nodes takes a few machine words.
 
-`NodeIndex` knows what does not change within a round (type, rack, block, shape); `SlotCounts` knows how many
-slots are free and is what a round eats up. Bit i is the i-th node in order of (block, rack, id), so the
-lowest bit of a set is always the same node, however the snapshot was listed.
+`NodeIndex` holds what does not change within a round (type, rack, block, shape); `SlotCounts` holds how many slots are
+free. Bit i is the i-th node in order of (block, rack, id), so the lowest bit of a set does not depend on the order of
+the snapshot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from platform_core.jobs.spec import Strategy
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a job asks of a place. Jobs with an equal demand fit or fail together."""
+    """What a job demands of its nodes. Jobs with equal demands fit or fail together."""
 
     gpu_type: str
     gpus: int
@@ -93,14 +93,14 @@ class NodeIndex:
         return (self.nodes[position] for position in positions(nodes))
 
     def eligible(self, demand: Demand) -> int:
-        """Nodes that may serve the demand at all, whatever is free on them and whatever their state."""
+        """Nodes that may serve the demand, whatever is free on them and whatever their state."""
         nodes = self.large_enough(demand)
         for node_id in demand.excluded_nodes:
             nodes &= ~self.bit(node_id)
         return nodes & self.admitting(demand.constraints)
 
     def admitting(self, wanted: Constraints) -> int:
-        """Nodes that have the labels and no taint that is not tolerated, without those that it excludes."""
+        """Nodes with all the labels and only tolerated taints, without the excluded ones."""
         if wanted not in self._admitting:
             nodes = self.all
             for label in wanted.labels:
@@ -118,7 +118,7 @@ class NodeIndex:
         return tuple(sorted(taint for taint, tainted in self._tainted.items() if tainted & nodes))
 
     def large_enough(self, demand: Demand) -> int:
-        """Nodes of the type whose share of CPUs and memory for each slot is large enough."""
+        """Nodes of the type with enough CPUs and memory per slot."""
         key = (demand.gpu_type, demand.cpus_per_gpu, demand.memory_per_gpu_bytes)
         if key not in self._large_enough:
             self._large_enough[key] = sum(
@@ -157,7 +157,7 @@ class SlotCounts:
         return sum([(level & nodes).bit_count() for level in self._levels[1:]])
 
     def suffice(self, nodes: int, splits: Iterable[int], gpus: int) -> bool:
-        """Whether these nodes could take so many in one of the splits, were it not for other conditions."""
+        """True if these nodes could take so many GPUs in one of the splits, other conditions aside."""
         levels = self._levels
         return any((levels[gpus // count] & nodes).bit_count() >= count for count in splits)
 
@@ -173,7 +173,7 @@ class SlotCounts:
     def take(self, position: int, slots: int) -> None:
         free = self.at(position)
         if slots > free:
-            raise ValueError(f"node {position} has {free} free slots, {slots} were to be taken")
+            raise ValueError(f"node {position} has {free} free slots, cannot take {slots}")
         bit = 1 << position
         for count in range(free - slots + 1, free + 1):
             self._levels[count] ^= bit
@@ -184,7 +184,7 @@ class SlotCounts:
             self._levels[count] ^= bit
 
     def without(self, nodes: int) -> SlotCounts:
-        """Nothing on these nodes."""
+        """The counts with nothing free on these nodes."""
         rest = SlotCounts.__new__(SlotCounts)
         rest._levels = [level & ~nodes for level in self._levels]
         return rest

@@ -171,7 +171,7 @@ class RoundState:
         self.quota.take(job)
         reason = self._reason(job, place)
         if fewer_than:
-            reason = f"{reason}; it asks for {fewer_than} and begins with {job.num_gpus}, which start it now"
+            reason = f"{reason}; it asked for {fewer_than} and starts with {job.num_gpus}"
         return Placement(job.id, tuple(members), reason)
 
     def _reason(self, job: PendingJob, place: Place) -> str:
@@ -180,7 +180,7 @@ class RoundState:
         again = [node.hostname for node in nodes if node.id in job.excluded_nodes]
         if not again:
             return where
-        return f"{where}; again on {listed(again)}, where it failed before: it fits nowhere without"
+        return f"{where}; again on {listed(again)}, where it failed before: it fits nowhere else"
 
     # Reservations.
 

@@ -56,7 +56,7 @@ def test_it_begins_with_fewer_and_says_so(submit: Submit) -> None:
     tick()
     assert (state(second), slots(second)) == ("scheduled", 4)
     reason = Attempt.objects.get(job=second).placement_reason
-    assert "it asks for 8 and begins with 4, which start it now" in reason
+    assert "it asked for 8 and starts with 4" in reason
 
 
 def test_it_is_shrunk_for_a_waiting_job_and_goes_on_smaller_beside_it(submit: Submit) -> None:
@@ -86,7 +86,7 @@ def test_while_it_saves_nobody_else_is_shrunk_for_the_same_job(submit: Submit) -
     for _ in range(3):
         tick()
     assert Receipt.objects.count() == 1
-    assert "others are giving up slots for it" in Job.objects.get(id=new.id).wait_sentence
+    assert "stopping jobs release slots for it" in Job.objects.get(id=new.id).wait_sentence
 
 
 def test_it_grows_into_idle_slots_when_nobody_waits(submit: Submit) -> None:
@@ -98,7 +98,7 @@ def test_it_grows_into_idle_slots_when_nobody_waits(submit: Submit) -> None:
     say(first, MemberPhase.EXITED, 0)
     tick()
     assert stop_of(small) == ("preempt", 8)
-    assert "6 slots are idle: it goes on with 8" in Event.objects.get(kind="PreemptRequested").cause
+    assert "6 slots of cpu are idle: it resumes with 8" in Event.objects.get(kind="PreemptRequested").cause
     say(small, MemberPhase.EXITED, 0)
     tick()
     assert (state(small), slots(small)) == ("scheduled", 8)

@@ -49,7 +49,7 @@ def in_pieces(owner: User) -> tuple[Job, Job]:
 
 
 def test_nobody_waits(browser: Browser, member: User) -> None:
-    assert "Nobody waits, so nothing needs to move." in look(browser(member))
+    assert "No job waits, so no job needs to migrate." in look(browser(member))
 
 
 def test_the_move_and_what_it_costs_are_told_to_the_team(

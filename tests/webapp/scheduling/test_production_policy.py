@@ -28,7 +28,7 @@ def test_an_installation_without_any_setting_runs_the_policy_that_is_replayed() 
 
 def test_it_stops_and_moves_preemptible_jobs_with_its_safeguards_on() -> None:
     policy = asdict(PRODUCTION)
-    assert policy["evicts"] is policy["moves"] is True
+    assert policy["evicts"] is policy["migrates"] is True
     assert policy["reservations"] >= 1
     assert policy["least_run_ms"] > 0
     assert 0 < policy["most_preemptions"] < 1_000

@@ -49,7 +49,10 @@ def test_the_owner_takes_back_its_guarantee(borrowed: Job, owner: User) -> None:
     tick()
     assert Job.objects.get(id=borrowed.id).stop == "preempt"
     cause = Event.objects.get(kind="PreemptRequested").cause
-    assert f"team vision takes back 4 slots of its guarantee for {mine.id}; team nlp had borrowed" in cause
+    assert (
+        f"team vision reclaims 4 slots of cpu of its guarantee for {mine.id}; team nlp had borrowed them"
+        in cause
+    )
     receipt = Receipt.objects.get()
     assert (receipt.kind, receipt.team, receipt.for_team) == ("reclaimed", "nlp", "vision")
     tick()

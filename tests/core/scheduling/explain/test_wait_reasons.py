@@ -51,7 +51,7 @@ def test_a_job_beaten_to_the_slots_in_this_round_is_behind() -> None:
     [wait] = plan(snapshot([node("a", slots=4)], queue)).waits
     assert (wait.job_id, wait.code) == ("job-second", WaitCode.BEHIND)
     assert wait.sentence == (
-        "needs 2 GPUs of a100; 1 job ahead of it took the free ones in this round, 1 is left"
+        "needs 2 GPUs of a100; 1 job ahead of it took the free GPUs in this round, 1 is left"
     )
 
 

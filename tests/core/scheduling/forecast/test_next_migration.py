@@ -73,12 +73,12 @@ def told(situation: Snapshot) -> str:
 
 
 def test_nothing_moves_while_nobody_waits() -> None:
-    assert told(snapshot([node("a")], [])) == "Nobody waits, so nothing needs to move."
+    assert told(snapshot([node("a")], [])) == "No job waits, so no job needs to migrate."
 
 
 def test_nothing_moves_where_too_little_is_free_anywhere() -> None:
     full = snapshot([node("a", free=2)], [pending("gang", 8)], held=[old("one", {"a": range(6)})])
-    assert told(full) == "Whoever waits needs more or other slots than are free, however they lie."
+    assert told(full) == "The waiting jobs need more free slots, or slots of another type."
 
 
 def test_nothing_moves_for_a_job_that_no_node_could_ever_take() -> None:
@@ -88,13 +88,13 @@ def test_nothing_moves_for_a_job_that_no_node_could_ever_take() -> None:
 
 def test_nothing_moves_where_all_that_is_in_the_way_has_just_begun() -> None:
     young = old("one", {"a": range(4)}, hours=0), old("two", {"b": range(4)}, hours=0)
-    assert "8 GPUs of a100 are free in pieces, but nothing there may be moved" in told(in_pieces(*young))
+    assert "8 GPUs of a100 are free on several nodes, but no job there may migrate" in told(in_pieces(*young))
 
 
 def test_nothing_moves_for_a_team_that_is_at_its_maximum() -> None:
     held = old("one", {"a": range(4)}), old("two", {"b": range(4)})
     situation = replace(in_pieces(*held), teams=(team(maximum=8, used=8),))
-    assert told(situation) == "1 job would fit into what is free, but not into the team's quota."
+    assert told(situation) == "1 job would fit the free slots but exceed the quota of its team."
 
 
 @given(snapshots())

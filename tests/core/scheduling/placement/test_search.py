@@ -127,6 +127,6 @@ def test_where_a_job_fits_nowhere_else_it_starts_again_on_the_node_it_failed_on_
     [placement] = plan(snapshot([node("a")], [pending("x", 4, excluded=["a"])])).placements
     assert [seat.node for seat in placement.members] == ["node-a"]
     assert placement.reason == (
-        "4 GPUs of a100 on one node, the tightest that fits; "
-        "again on a, where it failed before: it fits nowhere without"
+        "4 GPUs of a100 on one node, the tightest fit; "
+        "again on a, where it failed before: it fits nowhere else"
     )

@@ -58,7 +58,7 @@ def test_it_runs_on_whole_nodes_or_a_part_of_one(
 def test_it_begins_with_fewer_where_that_starts_it_now() -> None:
     made = plan(snapshot([node("a", free=5)], [pending("x", 8, least=2)]))
     assert given_to(made) == {"job-x": 5}
-    assert made.placements[0].reason.endswith("; it asks for 8 and begins with 5, which start it now")
+    assert made.placements[0].reason.endswith("; it asked for 8 and starts with 5")
 
 
 def test_it_waits_where_not_even_its_least_is_free() -> None:
@@ -74,7 +74,7 @@ def test_it_is_shrunk_for_a_waiting_job_and_no_further_than_needed() -> None:
     held = [stretchy("big", {"a": range(8)}, least=2, most=8)]
     made = plan(snapshot([node("a", free=0)], [pending("new", 3)], held=held), ELASTIC)
     assert made.stops == (Stop("job-big", "job-new", StopKind.SHRUNK, 8 * MINUTE_MS, 5),)
-    assert "room is being made: 1 job will save and stop" in made.waits[0].sentence
+    assert "1 job will save and stop for it" in made.waits[0].sentence
     after = snapshot([node("a")], [pending("new", 3), pending("big", 8, least=2, resize_to=5)])
     assert given_to(plan(after, ELASTIC)) == {"job-big": 5, "job-new": 3}
 
@@ -245,7 +245,7 @@ def test_while_one_is_saving_nobody_else_is_stopped_for_the_same_job() -> None:
     alone = plan(snapshot(nodes, [first], held=held), ELASTIC)
     assert (alone.stops, alone.waits[0].sentence.rpartition("; ")[2]) == (
         (),
-        "others are giving up slots for it",
+        "stopping jobs release slots for it",
     )
     both = plan(snapshot(nodes, [first, second], held=held), ELASTIC)
     assert [(stop.job_id, stop.for_job) for stop in both.stops] == [("job-big", "job-second")]

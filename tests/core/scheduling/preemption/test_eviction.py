@@ -67,7 +67,8 @@ def test_the_room_made_for_one_job_is_not_given_to_the_next() -> None:
     made = plan(snapshot(nodes, queue, held=held), SHORTEST)
     assert (made.preemptions, made.placements) == (("job-long",), ())
     assert (
-        made.waits[1].sentence == "needs 2 GPUs of a100; the free ones are promised to others, none is left"
+        made.waits[1].sentence
+        == "needs 2 GPUs of a100; the free GPUs are reserved for other jobs, none is left"
     )
 
 

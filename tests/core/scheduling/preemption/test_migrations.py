@@ -67,7 +67,7 @@ def test_the_round_that_moves_a_job_keeps_its_new_place() -> None:
     )
     told = next(wait for wait in made.waits if wait.job_id == "job-other")
     assert told.code is WaitCode.BEHIND
-    assert told.sentence == "needs 4 GPUs of a100; job-a moves to free ones, none is left"
+    assert told.sentence == "needs 4 GPUs of a100; job-a migrates to the free GPUs, none is left"
     unreserved = plan(replace(now, running=(replace(MOVED, asks=None), STAYS)), OURS)
     assert started(unreserved) == {"job-other"}
 

@@ -126,7 +126,7 @@ def test_both_are_told_who_is_kept_a_place_and_for_how_long_and_the_start_only_o
     assert dict(big.numbers)["reserved_start_ms"] == NOW_MS + 2 * HOUR_MS
     assert long.code is WaitCode.BEHIND
     assert long.sentence == (
-        "needs 2 GPUs of a100; 4 are free but they are kept for job-big, which should start in 2 h"
+        "needs 2 GPUs of a100; 4 are free but reserved for job-big, expected to start in 2 h"
     )
 
 

@@ -53,7 +53,7 @@ def test_while_the_stopped_one_saves_nobody_else_is_stopped_for_the_same_job() -
     now = at_its_maximum(short(gpus=2), held=(leaving, other), free=4)
     made = plan(now, OURS)
     assert made.preemptions == ()
-    assert made.waits[0].sentence.endswith("others are giving up slots for it")
+    assert made.waits[0].sentence.endswith("stopping jobs release slots for it")
 
 
 def test_a_job_of_the_team_that_fits_no_maximum_of_its_own_stops_nobody() -> None:

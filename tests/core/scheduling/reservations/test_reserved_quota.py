@@ -152,7 +152,7 @@ def test_what_a_job_gives_up_that_was_told_to_stop_is_there_in_a_moment() -> Non
     situation = replace(situation, running=leaving)
     assert started(situation) == set()
     waits = {wait.job_id: wait.sentence for wait in plan(situation, EASY).waits}
-    assert waits["job-big"].endswith("others are giving up slots for it")
+    assert waits["job-big"].endswith("stopping jobs release slots for it")
 
 
 def test_nothing_is_kept_for_what_can_never_start() -> None:
@@ -218,16 +218,16 @@ def test_both_are_told_when_there_will_be_room_and_for_whom() -> None:
     assert {each.code for each in (big, long, huge)} == {WaitCode.QUOTA}
     assert big.sentence == (
         "would exceed quota: 10/6 GPUs of a100; team vision holds 4, a holds 4 for job-old-a; "
-        "by the limits of what runs there is room in 2 h"
+        "by the time limits of running jobs, quota is free in 2 h"
     )
     assert dict(big.numbers)["quota_ms"] == NOW_MS + 2 * HOUR_MS
     assert long.sentence == (
-        "needs 2 GPUs of a100; team vision holds 4/6, and what is left is kept for job-big, which has room in 2 h: "
-        "whoever ends before may pass"
+        "needs 2 GPUs of a100; team vision holds 4/6, and the rest is reserved for job-big, expected to start in 2 h: "
+        "only jobs that end before then may start"
     )
     assert huge.sentence == (
         "would exceed quota: 9/6 GPUs of a100; team vision holds 4, a holds 4 for job-old-a; "
-        "by the limits of what runs there is room in 2 h for job-big, which comes first"
+        "by the time limits of running jobs, quota is free in 2 h for job-big, which is ahead of it"
     )
     assert dict(huge.numbers)["quota_for"] == "job-big"
 

@@ -128,7 +128,7 @@ def test_what_is_not_asked_about_stays_as_it_is() -> None:
     as_it_is = Circumstances((), (), Policy(elastic=True, reclaims=True))
     after = what_if.changed(as_it_is, what_if.Question("cpu", 0, "first_come", 2, True, {}))
     assert after.policy == Policy(
-        "first_come", reservations=2, evicts=True, moves=True, elastic=True, reclaims=True
+        "first_come", reservations=2, evicts=True, migrates=True, elastic=True, reclaims=True
     )
 
 

@@ -83,7 +83,7 @@ def test_nothing_moves_where_too_little_is_free_anywhere() -> None:
 
 def test_nothing_moves_for_a_job_that_no_node_could_ever_take() -> None:
     hungry = pending("hungry", 2, cpus_per_gpu=1_000)
-    assert "more or other slots" in told(snapshot([node("a", free=4)], [hungry]))
+    assert "more free slots" in told(snapshot([node("a", free=4)], [hungry]))
 
 
 def test_nothing_moves_where_all_that_is_in_the_way_has_just_begun() -> None:

@@ -1,4 +1,4 @@
-"""How often a job saves and what that costs it, beside how often it should save."""
+"""The checkpoint interval of a job: the actual one and its cost, beside the advised one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from statistics import median_low
 from platform_core.checkpointing import interval
 from platform_core.units import DAY_MS, format_duration_ms
 
-FEW_LOSSES = 3  # fewer say little of how often nodes are lost
-# Without any loss, for so long: then one loss in all that time is the most that need be feared.
+FEW_LOSSES = 3  # fewer losses say little about the failure rate
+# After so long without a loss, one loss in that time serves as an upper bound.
 LONG_WATCHED_MS = 30 * DAY_MS
 _WORTH_A_CHANGE = 0.01  # of the time
 
@@ -27,7 +27,7 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """What is usual: medians, so that neither a slow save nor the last one before a stop counts for much."""
+    """Medians, so that a slow save or the last one before a stop counts little."""
 
     saves: int
     save_ms: int | None  # for which training stands still
@@ -36,7 +36,7 @@ class Habit:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Of nodes that a job like this runs on: how many were lost, in how much time of all of them together."""
+    """Losses of nodes of this GPU type: how many, in how much node time."""
 
     lost: int
     node_ms: int
@@ -50,7 +50,7 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Parts of the wall time that one way of saving is expected to take."""
+    """The expected cost of a checkpoint interval, as parts of the wall time."""
 
     interval_ms: int
     saving: float
@@ -63,7 +63,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """`floor`: no node was lost yet, so that `advised` is the shortest interval that could be worth it."""
+    """`floor`: no node was lost yet, so `advised` is the shortest interval that could pay."""
 
     habit: Habit
     nodes: int
@@ -77,8 +77,8 @@ class Review:
 
 
 def habit(saves: Iterable[Save]) -> Habit:
-    known = sorted(saves, key=lambda each: (each.attempt, each.saved_ms))
-    lasted = [max(1, each.saved_ms - each.begun_ms) for each in known if each.begun_ms is not None]
+    known = sorted(saves, key=lambda save: (save.attempt, save.saved_ms))
+    lasted = [max(1, save.saved_ms - save.begun_ms) for save in known if save.begun_ms is not None]
     save_ms = median_low(lasted) if lasted else None
     apart = [
         after.saved_ms - before.saved_ms
@@ -109,7 +109,7 @@ def review(saves: Sequence[Save], nodes: int, gpu_type: str, losses: Losses, res
 
 
 def _gang_mtbf_ms(losses: Losses, nodes: int) -> int | None:
-    """One node's loss stops them all."""
+    """The gang fails with any of its nodes."""
     if losses.lost == 0 and losses.node_ms < LONG_WATCHED_MS:
         return None
     return max(1, losses.node_ms // max(1, losses.lost) // max(1, nodes))

@@ -1,4 +1,4 @@
-"""From which checkpoint to go on."""
+"""The checkpoint from which a job resumes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FromTheStart:
 
 @dataclass(frozen=True, slots=True)
 class NoneWhole:
-    """All that it had is damaged. Nobody begins days of work again unasked, so this is the end of the job."""
+    """All checkpoints are damaged. The job fails, rather than repeat days of work unasked."""
 
     reason: str
 
@@ -31,11 +31,11 @@ class NoneWhole:
 def choose(checkpoints: Iterable[Kept]) -> Chosen | FromTheStart | NoneWhole:
     """The newest good one; the reason counts the damaged ones that were passed over."""
     damaged = 0
-    for one in newest_first(checkpoints):
-        if one.good:
+    for checkpoint in newest_first(checkpoints):
+        if checkpoint.good:
             passed = f", after {damaged} newer damaged one{'s' if damaged > 1 else ''}" if damaged else ""
-            told = f"the newest good checkpoint is {one.id} at step {one.step}{passed}"
-            return Chosen(one.id, one.attempt, one.step, told)
+            reason = f"the newest good checkpoint is {checkpoint.id} at step {checkpoint.step}{passed}"
+            return Chosen(checkpoint.id, checkpoint.attempt, checkpoint.step, reason)
         damaged += 1
     if damaged:
         return NoneWhole(f"all checkpoints are damaged: {damaged} of {damaged}")

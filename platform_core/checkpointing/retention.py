@@ -1,4 +1,4 @@
-"""Which checkpoints may go."""
+"""Retention of checkpoints."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a team may use, what it has used, and what that costs."""
+"""Quotas, recent use and costs of teams."""

@@ -1,4 +1,4 @@
-"""The gate at the door of the queue."""
+"""Admission of jobs to the queue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    waits: bool  # for the team's own quota, however empty the cluster is
+    waits: bool  # for the team's quota, even on an idle cluster
     reason: str
 
 
@@ -28,10 +28,10 @@ class Refused:
 
 
 def admit(request: Request, usage: Usage, limits: Limits | None) -> Admitted | Refused:
-    """Whether the job may enter the queue. `limits` is None when the team has no quota for this GPU type."""
+    """Admit or refuse a job. `limits` is None when the team has no quota for this GPU type."""
     if limits is None:
-        told = f"team {request.team} has no quota for {request.gpu_type}; an admin can give it one"
-        return _refused(request, usage, request.gpus, 0, told)
+        missing = f"team {request.team} has no quota for {request.gpu_type}; an admin can give it one"
+        return _refused(request, usage, request.gpus, 0, missing)
     maximum = limits.maximum
     if request.gpus > maximum:
         return _refused(
@@ -40,16 +40,16 @@ def admit(request: Request, usage: Usage, limits: Limits | None) -> Admitted | R
     total = usage.total + request.gpus
     if total > maximum and not limits.queue_beyond:
         detail = f"{usage.held} held, {usage.queued} waiting, {request.gpus} more asked"
-        told = f"{_exceeded(total, maximum, request.gpu_type)} ({detail})"
-        return _refused(request, usage, total, maximum, told)
+        exceeded = f"{_exceeded(total, maximum, request.gpu_type)} ({detail})"
+        return _refused(request, usage, total, maximum, exceeded)
     if total > maximum:
-        told = f"waits for the team's quota: {total}/{maximum} GPUs of {request.gpu_type}"
+        reason = f"waits for the team's quota: {total}/{maximum} GPUs of {request.gpu_type}"
     elif total > limits.guaranteed:
         borrowed = total - max(limits.guaranteed, usage.total)
-        told = f"within quota: {total}/{maximum} GPUs of {request.gpu_type}, {borrowed} of them borrowed"
+        reason = f"within quota: {total}/{maximum} GPUs of {request.gpu_type}, {borrowed} of them borrowed"
     else:
-        told = f"within quota: {total}/{maximum} GPUs of {request.gpu_type}"
-    return Admitted(total > maximum, told)
+        reason = f"within quota: {total}/{maximum} GPUs of {request.gpu_type}"
+    return Admitted(total > maximum, reason)
 
 
 def _exceeded(wanted: int, maximum: int, gpu_type: str) -> str:

@@ -1,4 +1,4 @@
-"""What held slots cost. Integers until the last step, so that sums do not depend on their order."""
+"""The cost of held slots, in integers, so that sums do not depend on their order."""
 
 from __future__ import annotations
 

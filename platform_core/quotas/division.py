@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 def divided(total: int, weights: Mapping[str, float], room: Mapping[str, int]) -> dict[str, int]:
-    """Whole GPUs in proportion to weights, to none more than it has room for; what the full leave goes to the rest."""
+    """Divide whole GPUs in proportion to weights, at most `room` to each; what full teams leave goes to the rest."""
     given = dict.fromkeys(weights, 0)
     open_to = {team for team in weights if weights[team] > 0 and room[team] > 0}
     left = total
@@ -24,7 +24,7 @@ def divided(total: int, weights: Mapping[str, float], room: Mapping[str, int]) -
 
 
 def _rounded(total: int, parts: Mapping[str, float]) -> dict[str, int]:
-    """Whole parts; those that lose most by it get what is left over."""
+    """Round down; the remainder goes to those that lose most by it."""
     whole = {team: math.floor(part) for team, part in parts.items()}
     over = total - sum(whole.values())
     for team in sorted(parts, key=lambda team: (whole[team] - parts[team], team))[:over]:

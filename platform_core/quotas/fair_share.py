@@ -1,4 +1,4 @@
-"""Who has had more than their share lately. Old use fades: half of it is forgotten each half-life."""
+"""Fair share: recent use of teams against their weights. Use decays by half in each half-life."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from platform_core.units import DAY_MS
 
 HALF_LIFE_MS = 7 * DAY_MS
-HIGHEST_SHARE = 10.0  # what a team without any weight counts as; infinity would not sort or print well
+HIGHEST_SHARE = 10.0  # the share of a team without weight; infinity would not sort or print well
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ def decayed(use: Use, now_ms: int, half_life_ms: int = HALF_LIFE_MS) -> float:
 
 
 def faded(used: float, passed_ms: int, half_life_ms: int = HALF_LIFE_MS) -> float:
-    """What use counts so much later."""
+    """Use after it has decayed for `passed_ms`."""
     return used * math.exp2(-passed_ms / half_life_ms)
 
 
 def usage_shares(
     uses: Iterable[Use], weights: Mapping[str, float], now_ms: int, half_life_ms: int = HALF_LIFE_MS
 ) -> dict[str, float]:
-    """For each team in `weights`: its part of all recent use divided by the part its weight deserves.
+    """For each team in `weights`: its part of all recent use, divided by its part of all weights.
 
     1.0 is exactly its share, 2.0 twice of it, 0.0 when it used nothing. Weights are usually the guaranteed
     GPUs of one type; the uses are of that type too. Teams that are not in `weights` do not count.
@@ -50,7 +50,7 @@ def usage_shares(
 def decayed_by_team(
     uses: Iterable[Use], teams: Iterable[str], now_ms: int, half_life_ms: int = HALF_LIFE_MS
 ) -> dict[str, float]:
-    """Slot-milliseconds of each of these teams, the older the less."""
+    """Decayed slot-milliseconds of each of these teams."""
     used = dict.fromkeys(teams, 0.0)
     for use in uses:
         if use.team in used:

@@ -1,4 +1,4 @@
-"""What may be guaranteed: all teams together no more slots of a type than the cluster has."""
+"""Limits of guarantees: all teams together may not be guaranteed more slots than the cluster has."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from platform_core.units import plural
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """A team's guarantee of one GPU type as it is, and as it is asked for."""
+    """A change of a team's guarantee for one GPU type."""
 
     team: str
     gpu_type: str
@@ -19,9 +19,9 @@ class Raise:
 
 
 def admit(asked: Raise, others: int, slots: int) -> Refused | None:
-    """None where the guarantee may be set. `others`: what is guaranteed to other teams; `slots`: those registered.
+    """None if the guarantee may be set. `others`: the guarantees of other teams; `slots`: the registered slots.
 
-    Lowering always passes, and so does everything before a node with this type has joined: teams are made first.
+    Lowering is always allowed, and so is any guarantee before a node with this type has joined.
     """
     if asked.wanted <= asked.before or not slots or asked.wanted + others <= slots:
         return None
@@ -33,7 +33,7 @@ def admit(asked: Raise, others: int, slots: int) -> Refused | None:
 
 
 def overcommitted(gpu_type: str, guaranteed: int, slots: int) -> str:
-    """A sentence where all teams together are guaranteed more than there is; "" where they are not."""
+    """A sentence if all teams together are guaranteed more slots than there are, else ""."""
     if guaranteed <= slots:
         return ""
     together = f"All teams together are guaranteed {plural(guaranteed, f'{gpu_type} slot')}"

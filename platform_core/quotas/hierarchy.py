@@ -1,4 +1,4 @@
-"""Teams in departments, departments in departments: what a weight among siblings comes to in the whole.
+"""Teams in departments, departments in departments: what a weight among siblings means for the whole.
 
 The part of a team is the product of its fractions on the way from the top. Recent use is compared between siblings,
 too, as in Slurm's Fair Tree (slurm.schedmd.com/fair_tree.html) and in hierarchical DRF (Bhattacharya et al., SoCC'13):
@@ -20,8 +20,8 @@ from platform_core.quotas.fair_share import shares_of
 
 Number = TypeVar("Number", int, float)
 
-INSIDE = 0.5  # of a share: less than that counts what happens inside a department
-TOP = ""  # where who belongs to no department stands
+INSIDE = 0.5  # what happens inside a department counts less than this part of a share
+TOP = ""  # the parent of everything that belongs to no department
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Hierarchy:
         return {team: given[team] for team in self.ways}
 
     def shares_among_siblings(self, used: Mapping[str, float]) -> dict[str, float]:
-        """For each team and department: its part of the use of all siblings over the part that its weight deserves."""
+        """For each team and department: its part of its siblings' use, divided by its part of their weights."""
         all_used = self._summed(lambda team: used[team])
         found: dict[str, float] = {}
         for names in self.within.values():
@@ -91,7 +91,7 @@ class Hierarchy:
         return found
 
     def usage_shares(self, used: Mapping[str, float]) -> dict[str, float]:
-        """For each team what the order of jobs counts: 1.0 is exactly its share, 2.0 twice of it."""
+        """For each team the share that the order of jobs uses: 1.0 is exactly its share, 2.0 twice as much."""
         among = self.shares_among_siblings(used)
         return {team: _counted([among[name] for name in names]) for team, names in self.ways.items()}
 
@@ -122,7 +122,7 @@ def way(departments: Mapping[str, Sibling], department: str) -> tuple[str, ...]:
 
 
 def _counted(shares: list[float]) -> float:
-    """The share of the topmost, and for overuse within it less than INSIDE: the deeper the less it matters."""
+    """The share of the topmost department, plus less than INSIDE for overuse within it; deeper levels count less."""
     overuse = 0.0
     for share in reversed(shares[1:]):
         overuse += max(0.0, share - 1.0)

@@ -1,4 +1,4 @@
-"""What teams have used lately, kept up as time goes on: for whoever plays a history and has no books to sum up."""
+"""Recent use of teams, updated as time passes: for simulations, which have no ledger to sum up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from platform_core.quotas.hierarchy import Hierarchy
 
 @dataclass(frozen=True, slots=True)
 class UseBefore:
-    """With what a history begins: who shares, and what each team had used until then, the older the less."""
+    """The start of a simulation: the hierarchy, and the decayed use of each team until then."""
 
     at_ms: int
     hierarchy: Hierarchy
@@ -32,7 +32,7 @@ class _Account:
 
 
 class RecentUse:
-    """At every moment what `decayed_by_team` would make of all the uses up to then."""
+    """Gives at any time what `decayed_by_team` would compute from all uses until then."""
 
     def __init__(self, before: UseBefore, half_life_ms: int = HALF_LIFE_MS) -> None:
         self._hierarchy, self._half_life_ms = before.hierarchy, half_life_ms
@@ -41,7 +41,7 @@ class RecentUse:
         }
 
     def hold(self, team: str, slots: int, now_ms: int) -> None:
-        """From now on so many more, or fewer. Teams that do not share are not counted."""
+        """Change the slots a team holds. Teams outside the hierarchy are ignored."""
         account = self._accounts.get(team)
         if account is not None:
             account = account.at(now_ms, self._half_life_ms)
@@ -51,5 +51,5 @@ class RecentUse:
         return {team: account.at(now_ms, self._half_life_ms).used for team, account in self._accounts.items()}
 
     def shares(self, now_ms: int) -> dict[str, float]:
-        """For each team what the order of jobs counts."""
+        """For each team the share that the order of jobs uses."""
         return self._hierarchy.usage_shares(self.used(now_ms))

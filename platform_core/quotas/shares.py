@@ -1,4 +1,4 @@
-"""Who deserves how much of what there is, who holds more than its guarantee, and whose it is that they hold."""
+"""Shares of a cluster: what each team deserves, borrows and lends."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Claim:
 @dataclass(frozen=True, slots=True)
 class Share:
     team: str
-    deserved: int  # what it would hold if every team asked for all it may
+    deserved: int  # what it would hold if every team asked for its maximum
     borrowed: int  # what it holds beyond its guarantee
-    lent: int  # of its guarantee, what others hold
+    lent: int  # the part of its guarantee that others hold
 
 
 def shares(
     capacity: int, claims: Sequence[Claim], departments: Mapping[str, Sibling] | None = None
 ) -> tuple[Share, ...]:
-    """One for each claim. Borrowers take first what nobody is guaranteed; only the rest is lent by anybody."""
+    """One share for each claim. Borrowers first take slots that nobody is guaranteed; only the rest is lent."""
     guaranteed = {claim.team: claim.guaranteed for claim in claims}
     borrowed = {claim.team: max(0, claim.held - claim.guaranteed) for claim in claims}
     unused = {claim.team: max(0, claim.guaranteed - claim.held) for claim in claims}
@@ -43,7 +43,7 @@ def shares(
 
 
 def _deserved(capacity: int, claims: Sequence[Claim], departments: Mapping[str, Sibling]) -> dict[str, int]:
-    """The guarantee, and of what nobody is guaranteed a part by weight up to the maximum."""
+    """The guarantee, plus a part by weight of the slots that nobody is guaranteed, up to the maximum."""
     guaranteed = {claim.team: claim.guaranteed for claim in claims}
     promised = sum(guaranteed.values())
     if promised > capacity:  # nodes are away: every guarantee gives way in proportion

@@ -1,1 +1,1 @@
-"""Whole histories of a cluster under the functions that run the real one, driven by an event heap."""
+"""Discrete-event simulation of a cluster, driven by the same functions that run the real one."""

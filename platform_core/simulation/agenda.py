@@ -1,4 +1,4 @@
-"""What is yet to happen in a history: one heap, in order of time and then of names."""
+"""The event queue of a simulation: one heap, ordered by time and then by name."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Cluster:
         self._expect_a_departure()
 
     def run(self) -> Ledger:
-        """The whole history. Raises when a job could never start."""
+        """Run to the end. Raises when a job can never start."""
         ledger = self.play()
         if self.never_started:
             stuck = ", ".join(self.never_started[:3])
@@ -80,7 +80,7 @@ class Cluster:
         return ledger
 
     def play(self) -> Ledger:
-        """The same, where some may never start."""
+        """Run to the end; some jobs may never start."""
         events = self._agenda.events
         while events and not self._is_over():
             now_ms = events[0].at_ms
@@ -103,11 +103,11 @@ class Cluster:
 
     @property
     def never_started(self) -> tuple[str, ...]:
-        """Ids of the jobs that were refused, and of those that still wait at the end of all."""
+        """Ids of the jobs that were refused, and of those that still wait at the end."""
         return tuple(sorted([*self._jobs.refused, *self._jobs.pending]))
 
     def _is_over(self) -> bool:
-        """Nodes may come and go for ever: it is over when no job is left that could start if they were all there."""
+        """Nodes may come and go for ever: the run ends when no remaining job could start with all nodes there."""
         if self._to_come or self._jobs.running:
             return False
         if not self._jobs.pending:
@@ -119,7 +119,7 @@ class Cluster:
         return not decide(snapshot, self._policy).started
 
     def _happen(self, event: Event) -> bool:
-        """Whether a round is due. What an earlier attempt was to do is stale."""
+        """True if a round is due. Events of earlier attempts are stale."""
         now_ms, whom, number, what = event
         if what is What.ARRIVES:
             job = self._to_come.pop(whom)
@@ -183,7 +183,7 @@ class Cluster:
         return True
 
     def _settle(self, now_ms: int) -> None:
-        """Rounds until nothing is evicted any more: the next round seats those for whom room was made."""
+        """Repeat rounds until none evicts: the next round starts the jobs for which others were stopped."""
         for node in self._nodes.sweep(now_ms):
             self._jobs.node_lost(node, now_ms)
         for _ in range(_ROUNDS_AT_ONCE):
@@ -210,7 +210,7 @@ class Cluster:
         return Snapshot(now_ms, self._nodes.all(), pending, running, self._teams.shares(now_ms))
 
     def _watch(self, record: Record, now_ms: int) -> None:
-        """A round when the order of the running job changes by itself or it may grow, unless it ends before."""
+        """Schedule a round for when the job's order changes with time or it may grow, unless it ends before."""
         running, script = self._jobs.running[record.job.id], record.script
         looks_ms: list[int] = []
         if self._elastic and running.held < running.num_gpus:
@@ -228,7 +228,7 @@ class Cluster:
                 self._agenda.add(look_ms, running.id, record.job.attempt, What.LOOK)
 
     def _check_the_books(self, now_ms: int) -> None:
-        """What must hold after every round, here as in production."""
+        """Check the invariants that hold after every round, here as in production."""
         wrong = [each.sentence for each in check(self._nodes.books(self._jobs.holdings()))]
         wrong += [*self._jobs.wrong(), *self._teams.wrong()]
         self._nodes.touched.clear()

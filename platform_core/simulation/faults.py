@@ -1,4 +1,4 @@
-"""When nodes fail and spot nodes are taken away: drawn for each node by itself, so that every policy meets the same."""
+"""Node failures and spot reclaims, drawn for each node separately, so that every policy meets the same ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Uniform = Callable[[], float]  # the next number drawn evenly from 0 to 1, witho
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How often a node goes while it is there: at random, however long it has been (exponential)."""
+    """The departure rate of a node: exponential, independent of its age."""
 
     failures_per_day: float = 0.0  # of each node
     repair_ms: int = HOUR_MS  # until it is back, after a failure or a notice
@@ -34,14 +34,14 @@ class Rates:
 
     @property
     def mean_ms_between_failures(self) -> int | None:
-        """Of one node; None where none fails."""
+        """Mean time between failures of one node; None if none fails."""
         return round(DAY_MS / self.failures_per_day) if self.failures_per_day else None
 
 
 def departures(
     nodes: Iterable[NodeView], rates: Rates, chance: Callable[[str], Uniform]
 ) -> Iterator[Departure]:
-    """In order of time, for ever. `chance` gives each node, by its id, a source of its own."""
+    """Yields departures in order of time, for ever. `chance` gives each node id its own random source."""
     each = [_of_node(node, rates, chance(node.id)) for node in nodes]
     return heapq.merge(*each, key=lambda departure: (departure.at_ms, departure.node))
 

@@ -43,7 +43,7 @@ class Jobs:
         self._starts = Starts(self.running)
 
     def record(self, job_id: str, attempt: int) -> Record | None:
-        """Of a job in this attempt; None when that has ended."""
+        """The record of a job in this attempt; None when the attempt has ended."""
         found = self._records.get(job_id)
         return found if found and found.script and found.job.attempt == attempt else None
 
@@ -56,7 +56,7 @@ class Jobs:
         self._queue(self._records[trace.id])
 
     def place(self, placement: Placement, now_ms: int) -> Record:
-        """All slots of a gang at once; where every node is heard, its script begins at once."""
+        """Start a whole gang; its script begins at once if every node is reachable."""
         record = self._records[placement.job_id]
         waiting = self.pending.pop(placement.job_id)
         self._teams.queue(waiting.team, -waiting.num_gpus)
@@ -94,14 +94,14 @@ class Jobs:
         self._look_again(record)
 
     def reserve_nodes(self, room: NodeReservation) -> None:
-        """It goes first on these nodes until it starts."""
+        """Reserve nodes for a job until it starts."""
         record = self._records[room.job_id]
         record.reserved_nodes, record.reserved_until_ms = room.nodes, room.until_ms
         if record.job.id in self.pending:
             self.pending[record.job.id] = as_pending(record)
 
     def go_on(self, record: Record, now_ms: int) -> bool:
-        """The script's own next moment: the beginning or the end of a save, or of its work. Whether it has ended."""
+        """Advance the script to its next event: a save begins or ends, or the work ends. Returns whether it ended."""
         job, script = record.job, record.script
         assert script is not None
         if script.saves_until_ms == now_ms:
@@ -122,7 +122,7 @@ class Jobs:
         return False
 
     def leave(self, record: Record, now_ms: int) -> None:
-        """It was told to stop, and that is done: the members on nodes that can still say so end."""
+        """The job has stopped: its members on reachable nodes end."""
         assert record.script is not None
         if record.script.saves_last:
             record.script.saves_last = False
@@ -141,7 +141,7 @@ class Jobs:
             self.preempt(record.job.id, cause, now_ms, leaves_ms=leaves_ms)
 
     def node_gone(self, node: str, now_ms: int) -> None:
-        """Nobody has noticed yet, but no gang with a member there gets any further."""
+        """The node fails unnoticed: gangs with a member there make no more progress."""
         for record in self.on(node):
             if record.script is not None:
                 record.script.hang(now_ms)
@@ -152,7 +152,7 @@ class Jobs:
             self._look_again(record)
 
     def node_back(self, node: str, now_ms: int) -> None:
-        """What ran there is gone; what was placed there since begins."""
+        """The node returns: what ran there is lost, what was placed there since begins."""
         for record in self.on(node):
             member = next(each for each in record.job.living if each.node == node)
             if member.phase is not MemberPhase.ASSIGNED or record.job.stopping:
@@ -162,7 +162,7 @@ class Jobs:
                 self._begin(record, now_ms)
 
     def holdings(self) -> Iterator[AttemptHolding]:
-        """What the jobs that have changed, and the others on touched nodes, say that they hold there."""
+        """The slots that changed jobs, and other jobs on touched nodes, hold."""
         touched = self._nodes.touched
         for job_id in sorted(self.changed.union(*[self._on[node] for node in touched])):
             record = self._records.get(job_id)
@@ -171,7 +171,7 @@ class Jobs:
                 yield AttemptHolding(record.attempt_id, job_id, members)
 
     def wrong(self) -> Iterator[str]:
-        """What does not hold: gangs are whole, and no admitted job is lost."""
+        """Violated invariants: gangs are whole, and no admitted job is lost."""
         for job_id in sorted(self.changed.intersection(self.running)):
             job = self._records[job_id].job
             slots = sum([len(member.slots) for member in job.living])
@@ -181,7 +181,7 @@ class Jobs:
             yield f"of {len(self._records)} jobs {len(self.pending)} wait and {len(self.running)} run"
 
     def _step(self, record: Record, event: ev.JobEvent) -> None:
-        """Let the machine advance the job, and carry out what follows."""
+        """Advance the job by the state machine and carry out the effects."""
         step = advance(record.job, event)
         record.job = step.job
         for effect in step.effects:
@@ -288,7 +288,7 @@ class Jobs:
         self._teams.queue(record.trace.team, record.trace.gpus)
 
     def _look_again(self, record: Record) -> None:
-        """What the next round is told of it, if it still runs."""
+        """Update what the next round sees of the job, if it still runs."""
         running = self.running.get(record.job.id)
         if running is not None:
             self.running[running.id] = as_it_goes_on(running, record)

@@ -1,4 +1,4 @@
-"""What happened in a history, counted as it happens: times of each job, GPU time used and lost."""
+"""Totals of a simulation: the times of each job, GPU time used and lost."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Ledger:
         self.now_ms = self.first_ms
 
     def advance(self, to_ms: int, nodes: Iterable[NodeView], busy: int) -> None:
-        """Time passes while the cluster stays as it is."""
+        """Account for time in which the cluster does not change."""
         passed = max(0, min(to_ms, self.last_submit_ms) - self.now_ms)
         if passed:
             self.busy_gpu_ms += busy * passed
@@ -58,7 +58,7 @@ class Ledger:
         self.now_ms = to_ms
 
     def stopped(self, job: TraceJob, ran_ms: int, unsaved_gpu_ms: int, *, failed: bool) -> None:
-        """An attempt has ended, and the job will go on."""
+        """An attempt ended and the job will resume."""
         self.restarts += failed
         self.lost_gpu_ms += restart_ms(job.gpus) * job.gpus + unsaved_gpu_ms
         self._held_before[job.id] += ran_ms

@@ -62,7 +62,7 @@ class Nodes:
         self._changed(node)
 
     def give_back(self, node: str, attempt: str) -> LedgerEntry:
-        """Its slots are free again; what it had there, as the ledger has it."""
+        """Free the slots of a member; returns them as ledger entries."""
         holders = self._holders[node]
         for slot, holder in holders.items():
             if holder == attempt:
@@ -76,7 +76,7 @@ class Nodes:
         self.touched.add(node)
 
     def books(self, attempts: Iterable[AttemptHolding]) -> Books:
-        """Of the nodes that were touched: what is unchanged was right before."""
+        """Check only nodes that changed: the others were checked before."""
         touched = sorted(self.touched)
         slots = [
             SlotHeld(node, slot, holder) for node in touched for slot, holder in self._holders[node].items()
@@ -85,14 +85,14 @@ class Nodes:
         return Books(tuple(slots), tuple(attempts), tuple(entries))
 
     def notice(self, departure: Departure, now_ms: int) -> str:
-        """It takes no more work. The cause, for those who have to leave."""
+        """Drain the node; returns the cause for the jobs that must leave."""
         self.away[departure.node] = departure
         cause = f"spot notice: it goes in {format_duration_ms(departure.notice_ms)}"
         self._advance(departure.node, DrainRequested(at_ms=now_ms, cause=cause))
         return f"{departure.node} is taken away: {cause}"
 
     def go(self, departure: Departure, now_ms: int) -> None:
-        """From now on it is silent."""
+        """The node sends no more heartbeats."""
         self.away[departure.node] = departure
         self._down.add(departure.node)
         self._health[departure.node] = replace(self._health[departure.node], last_seen_ms=now_ms)
@@ -105,7 +105,7 @@ class Nodes:
             self._advance(node, ResumeRequested(at_ms=now_ms, cause="it is back after its notice"))
 
     def sweep(self, now_ms: int) -> Iterator[str]:
-        """What silence means by now. The nodes whose members are lost by it."""
+        """Judge silent nodes; returns those whose members are lost."""
         for node in sorted(self.away):
             event: NodeEvent | None = None
             if node in self._down:
@@ -116,7 +116,7 @@ class Nodes:
                 yield node
 
     def _advance(self, node: str, event: NodeEvent) -> bool:
-        """Whether its members are lost."""
+        """True if its members are lost."""
         step = advance(self._health[node], event, self.limits)
         self._health[node] = step.health
         if step.health.state is not self.views[node].state:

@@ -1,4 +1,4 @@
-"""What is kept of a job of a history beside the machine's value of it, and how a round is told of both."""
+"""The record of a simulated job beside its state machine value, and how a round sees both."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from platform_core.simulation.workload import Knowledge, TraceJob, restart_ms
 
 @dataclass(slots=True)
 class Record:
-    """`done_ms` is the work in the checkpoint from which its next attempt goes on."""
+    """`done_ms` is the work saved in the checkpoint from which its next attempt resumes."""
 
     trace: TraceJob
     job: Job
-    knowledge: Knowledge  # what the scheduler is told of how long it takes
+    knowledge: Knowledge  # what the scheduler knows of its run time
     done_ms: int = 0
     attained_gpu_ms: int = 0  # in members that have ended
     preemptions: int = 0
@@ -26,7 +26,7 @@ class Record:
     resize_to: int = 0
     reserved_nodes: tuple[str, ...] = ()
     reserved_until_ms: int | None = None
-    script: Script | None = None  # of the attempt that lives
+    script: Script | None = None  # of the current attempt
 
     @property
     def attempt_id(self) -> str:
@@ -34,19 +34,19 @@ class Record:
 
     @property
     def left_ms(self) -> int | None:
-        """As an oracle knows it; None where the scheduler knows the limit only."""
+        """The exact time left; None where the scheduler knows only the limit."""
         if self.knowledge is Knowledge.LIMITS:
             return None
         return max(0, self.trace.duration_ms - self.done_ms) + self.resume_ms
 
     @property
     def resume_ms(self) -> int:
-        """What its next attempt takes before the work goes on."""
+        """How long its next attempt takes before the work continues."""
         return restart_ms(self.trace.gpus) if self.job.attempt else 0
 
 
 def spec_of(job: TraceJob, gpu_type: str) -> JobSpec:
-    """As its user would have described it."""
+    """The spec that its user would have submitted."""
     return JobSpec(
         name=job.id,
         team=job.team,
@@ -97,7 +97,7 @@ def as_pending(record: Record) -> PendingJob:
 def as_running(
     record: Record, asked: PendingJob, expected_end_ms: int, measured_ms: int | None
 ) -> RunningJob:
-    """From its placement on; `asked` is what it asked for when it waited, `measured_ms` what a restart takes."""
+    """The job as it runs. `asked`: the job as it waited; `measured_ms`: the measured restart time."""
     job, trace = record.job, record.trace
     assert job.started_ms is not None
     asks = asked
@@ -126,7 +126,7 @@ def as_running(
 
 
 def as_it_goes_on(running: RunningJob, record: Record) -> RunningJob:
-    """The same after something has happened to it: a save, the end of a member, the order to stop."""
+    """The running job after a save, the end of a member or a stop request."""
     job = record.job
     comes_back = job.spec.preemptible and job.stop in (Stop.NONE, Stop.PREEMPT)
     return replace(

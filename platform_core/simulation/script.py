@@ -1,4 +1,4 @@
-"""The training script of one attempt: how far its work is, when it saves, and what it does when it is told to stop."""
+"""The training script of one attempt: its progress, its saves and its reaction to a stop request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from platform_core.simulation.workload import TraceJob
 
 @dataclass(slots=True)
 class Script:
-    """Work is counted in the time it takes on all GPUs; with fewer it goes on in proportion slower."""
+    """Work is measured in time on all GPUs; with fewer GPUs it is proportionally slower."""
 
     job: TraceJob
     held: int
@@ -34,14 +34,14 @@ class Script:
 
     @property
     def next_ms(self) -> int:
-        """When it saves next or ends, while it works."""
+        """When it next saves or ends; None while it does not work."""
         assert self.works_from_ms is not None
         ends_ms, every_ms = self._ends_without_saving_ms(), self.job.saving.every_ms
         return min(ends_ms, self.works_from_ms + every_ms) if every_ms else ends_ms
 
     @property
     def end_ms(self) -> int | None:
-        """When it ends if nothing happens, its saves included; None where it does not work."""
+        """When it ends if nothing happens, saves included; None while it does not work."""
         if self.works_from_ms is None:
             return None
         ends_ms, saving = self._ends_without_saving_ms(), self.job.saving
@@ -64,7 +64,7 @@ class Script:
         self.hangs, self.saves_last = True, False
 
     def told_to_stop(self, now_ms: int, grace_ms: int) -> int:
-        """When it has gone: after its last save if it makes one, and killed at the end of the grace."""
+        """When it has stopped: after its last save if it makes one, at the latest at the end of the grace period."""
         saving, saves_until_ms = self.job.saving, self.saves_until_ms
         self._stand_still(now_ms)
         if self.hangs:

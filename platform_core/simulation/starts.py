@@ -1,4 +1,4 @@
-"""What restarts have taken in this history, measured as production does it: what stopping a job is taken to cost."""
+"""Restart times measured in the simulation, as production measures them: the cost of stopping a job."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from platform_core.scheduling.restarts import LATELY, restart_ms, size_class
 
 
 class Starts:
-    """First starts take no time here, so they tell nothing."""
+    """First starts take no time here and are not measured."""
 
     def __init__(self, running: MutableMapping[str, RunningJob]) -> None:
-        """`running` is kept up to what is known."""
+        """`running` is updated with the measured times."""
         self._running = running
         self._own: dict[str, list[int]] = {}
         self._alike: dict[int, deque[int]] = {}
@@ -23,7 +23,7 @@ class Starts:
         return restart_ms(self._own.get(job_id, ()), self._alike.get(size_class(gpus), ()))
 
     def took(self, job_id: str, gpus: int, took_ms: int) -> None:
-        """From its placement until its work goes on. That is known as soon as it has begun, up to a minute early."""
+        """The time from placement until the work continues, known up to a minute early."""
         its_class = size_class(gpus)
         self._own.setdefault(job_id, []).append(took_ms)
         self._alike.setdefault(its_class, deque(maxlen=LATELY)).append(took_ms)

@@ -1,4 +1,4 @@
-"""What the teams of a history may hold, hold, have held lately, and wait for."""
+"""The teams of a simulation: quotas, held and queued GPUs, recent use."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Teams:
         return isinstance(admit(Request(team, gpu_type, gpus), usage, limits), Admitted)
 
     def queue(self, team: str, gpus: int) -> None:
-        """So many more wait, or fewer."""
+        """Change the number of queued GPUs."""
         self._queued[team] += gpus
 
     def use(self, team: str, slots: int, now_ms: int) -> None:
-        """It holds so many more, or fewer."""
+        """Change the number of held GPUs."""
         self.held += slots
         share = self._shares[team]
         self._shares[team] = replace(share, used=share.used + slots)

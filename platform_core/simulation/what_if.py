@@ -1,4 +1,4 @@
-"""The same jobs under other circumstances: what would have been with more nodes, other quotas or another policy."""
+"""Replay of the same jobs under other circumstances: more nodes, other quotas or another policy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What was held and waited for after each round: columns of equal length."""
+    """GPUs held and waited for after each round: columns of equal length."""
 
     at_ms: tuple[int, ...]
     held: tuple[int, ...]
@@ -40,7 +40,7 @@ class History:
 
 
 def play(jobs: Sequence[TraceJob], circumstances: Circumstances) -> History:
-    """From an empty cluster until nothing can happen any more. Nodes that take no work are left out."""
+    """Play from an empty cluster until no event is left. Nodes that accept no jobs are left out."""
     rounds: list[tuple[int, int, int]] = []
     nodes = [node for node in circumstances.nodes if node.takes_work]
     cluster = Cluster(

@@ -1,4 +1,4 @@
-"""What a simulated cluster is asked to do."""
+"""The workload of a simulated cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SECOND_MS = 1_000
 
 
 class Knowledge(StrEnum):
-    """What the scheduler is told of a job's run time."""
+    """What the scheduler knows of a job's run time."""
 
     LIMITS = "limits"  # the user's limit of an attempt only, as in production
     EXACT = "exact"  # the truth, for oracles
@@ -17,7 +17,7 @@ class Knowledge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Saving:
-    """How a script keeps its work. Only what it has saved outlives its attempt."""
+    """How a script saves its work. Only saved work survives its attempt."""
 
     every_ms: int = 0  # between the end of one save and the start of the next; 0: never by itself
     takes_ms: int = 0  # the work stands still so long
@@ -42,7 +42,7 @@ class TraceJob:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A node is taken away, `notice_ms` after that was said, and comes back or not. 0: it fails, and nobody says so."""
+    """A node leaves `notice_ms` after a notice, and may return. 0: it fails without notice."""
 
     node: str
     at_ms: int  # of the notice
@@ -51,7 +51,7 @@ class Departure:
 
 
 def restart_ms(gpus: int) -> int:
-    """What a stop and resume costs: more ranks take longer to stop, load and meet again."""
+    """The time of a restart: more ranks take longer to stop, load and rendezvous."""
     if gpus == 1:
         return 7 * SECOND_MS
     return 30 * SECOND_MS if gpus <= 8 else 60 * SECOND_MS

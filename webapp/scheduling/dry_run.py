@@ -1,4 +1,4 @@
-"""What a job that has not been submitted yet would meet: the same engine, asked about one job more."""
+"""Dry runs: the engine plans a round with one more job, which has not been submitted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ from webapp.scheduling import queries, situation
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Why a job would wait ("": it would start at once), its place among those of its type, when it should start
-    ("": not in sight), and what one change would start it at once."""
+    """Why a job would wait ("": it would start at once), its position among jobs of its GPU type, its expected start
+    ("": unknown), and single changes that would start it at once."""
 
     why: str
     position: int
@@ -31,7 +31,7 @@ class Outlook:
 
 
 _ASKED = "job-~asked"  # sorts after every real id, so that it never goes before an equal
-# So far a forecast for a form is played: on a large cluster ten rounds, a few seconds of work.
+# Bounds the work of a forecast for a form: ten rounds, a few seconds, on a large cluster.
 _JOBS_PLAYED = 60_000
 _LEAST_ROUNDS, _MOST_ROUNDS = 5, 100
 
@@ -43,26 +43,26 @@ def why_it_would_wait(spec: JobSpec, username: str) -> str:
 
 
 def outlook(spec: JobSpec, username: str) -> Outlook:
-    """One situation for all of it. Who starts at once needs no forecast and no change."""
+    """All answers come from one snapshot. A job that starts at once needs no forecast and no changes."""
     snapshot, policy = _with_it(spec, username), situation.policy()
     waits = [wait for wait in plan(snapshot, policy).waits if wait.job_id == _ASKED]
     if not waits:
         return Outlook(why="", position=0, starts="in the next round", changes=())
     rounds = _JOBS_PLAYED // (len(snapshot.pending) + len(snapshot.running))
-    told = forecast(
+    forecasts = forecast(
         snapshot, policy, percent_used=workload.percent_of_limits_used(), until=_ASKED,
         most_rounds=max(_LEAST_ROUNDS, min(rounds, _MOST_ROUNDS)),
     )  # fmt: skip
     starts = [
-        queries.in_words(each.early_ms, each.late_ms, snapshot.now_ms)
-        for each in told
-        if each.job_id == _ASKED
+        queries.in_words(found.early_ms, found.late_ms, snapshot.now_ms)
+        for found in forecasts
+        if found.job_id == _ASKED
     ]
     return Outlook(
         why=waits[0].sentence,
         position=int(dict(waits[0].numbers)["position"]),
         starts=starts[0] if starts else "",
-        changes=tuple(each.sentence for each in changes(snapshot, policy, _ASKED)),
+        changes=tuple(change.sentence for change in changes(snapshot, policy, _ASKED)),
     )
 
 
@@ -90,7 +90,7 @@ def _with_it(spec: JobSpec, username: str) -> Snapshot:
 
 
 def allowed(actor: Actor, mapping: Mapping[str, Any]) -> JobSpec:
-    """Raises what a submission would, quotas apart."""
+    """Check the submission like a real one, except its quota. Raises the same errors."""
     spec = parse(mapping)
     job_services.check_permissions(actor, spec)
     job_services.check_references(spec)
@@ -98,6 +98,6 @@ def allowed(actor: Actor, mapping: Mapping[str, Any]) -> JobSpec:
 
 
 def refusal(spec: JobSpec, queued: int) -> str:
-    """The quota's sentence, or "" where it would be let in."""
+    """The sentence of the quota, or "" if it would admit the job."""
     decision = quotas.would_admit(spec.team, spec.gpu_type, spec.num_gpus, queued)
     return decision.sentence if isinstance(decision, Refused) else ""

@@ -1,4 +1,4 @@
-"""Forecasts of starts: made for the waiting jobs every few seconds, kept beside what came."""
+"""Start forecasts: computed every few seconds for the waiting jobs, kept beside the actual starts."""
 
 import time
 from collections.abc import Collection
@@ -16,15 +16,15 @@ from webapp.scheduling.models import Prediction
 from webapp.sockets import services as sockets
 
 KEPT_MS = 30 * 24 * 3_600_000
-# Held while forecasts are made and for a rest after it. With 5,000 waiting on 1,250 nodes they take most of a minute,
-# and rounds need the workers more.
+# Set while forecasts are computed and during a pause after it. With 5,000 waiting jobs on 1,250 nodes they take most of
+# a minute, and rounds need the workers more.
 BUSY = "queue:forecasts"
 LONGEST_S = 600
-RESTS = 4  # times as long as they took: so they never use more than a fifth of a processor
+RESTS = 4  # the pause, as a multiple of the time they took: they never use more than a fifth of a processor
 
 
 def predict() -> None:
-    """Unless somebody does it now, or has lately with much work."""
+    """Compute forecasts, unless another worker does or the pause after the last ones has not passed."""
     if not cache.add(BUSY, 1, timeout=LONGEST_S):
         return
     begun = time.monotonic()
@@ -39,30 +39,34 @@ def rest_s(took_s: float) -> int:
 
 
 def _predict() -> None:
-    """When each waiting job should start. A forecast that has not changed by a tenth of what is left is left alone."""
+    """Store when each waiting job should start. Changes below a tenth of the time left are not stored."""
     now = now_ms()
     snapshot = situation.load(now)
     if not snapshot.pending:
         return
-    told = {
-        each.job_id: each
-        for each in forecast(snapshot, situation.policy(), percent_used=workload.percent_of_limits_used())
+    forecasts = {
+        found.job_id: found
+        for found in forecast(snapshot, situation.policy(), percent_used=workload.percent_of_limits_used())
     }
     waiting = {job.id for job in snapshot.pending}
     with transaction.atomic():
         known = Prediction.objects.in_bulk(waiting)
-        # What was first told stays, for it is judged: without it just those would be left out that came otherwise.
-        gone = [each for each, row in known.items() if each not in told and row.newest_early_ms is not None]
+        # The first forecast stays, as it is judged: deleting it would leave out just the jobs that it missed.
+        gone = [
+            job_id
+            for job_id, row in known.items()
+            if job_id not in forecasts and row.newest_early_ms is not None
+        ]
         Prediction.objects.filter(job_id__in=gone).update(newest_early_ms=None, newest_late_ms=None)
         changed = []
-        for job_id, each in told.items():
+        for job_id, found in forecasts.items():
             row = known.get(job_id)
-            if row is not None and _alike(row.newest_early_ms, each.early_ms, now):
+            if row is not None and _alike(row.newest_early_ms, found.early_ms, now):
                 continue
             first = row or Prediction(
-                job_id=job_id, made_ms=now, early_ms=each.early_ms, late_ms=each.late_ms
+                job_id=job_id, made_ms=now, early_ms=found.early_ms, late_ms=found.late_ms
             )
-            first.newest_early_ms, first.newest_late_ms = each.early_ms, each.late_ms
+            first.newest_early_ms, first.newest_late_ms = found.early_ms, found.late_ms
             changed.append(first)
         Prediction.objects.bulk_create(
             changed, batch_size=500, update_conflicts=True, unique_fields=["job_id"],
@@ -78,7 +82,7 @@ def _alike(then_ms: int | None, now_told_ms: int, now: int) -> bool:
 
 
 def started(job_ids: Collection[str], at_ms: int) -> None:
-    """The first start is held against what was first told; what is told later is of a wait to resume."""
+    """Record the first start, which the first forecast is compared with. Later forecasts are for resumptions."""
     first = Coalesce(F("started_ms"), Value(at_ms))
     Prediction.objects.filter(job_id__in=job_ids).update(
         started_ms=first, newest_early_ms=first, newest_late_ms=first

@@ -13,11 +13,11 @@ from webapp.nodes import queries as clusters
 from webapp.scheduling.models import Prediction, Receipt, Round
 
 JUDGED = 200  # the newest starts
-_GRAINS = (  # from so long on, so exact
+_GRAINS = (  # (from this duration, rounded to this)
     (48 * HOUR_MS, 6 * HOUR_MS), (4 * HOUR_MS, HOUR_MS), (HOUR_MS, 10 * MINUTE_MS), (2 * MINUTE_MS, MINUTE_MS),
     (0, 5_000),
 )  # fmt: skip
-_PRECISE_MS = 60_000  # a shorter interval is told as one moment
+_PRECISE_MS = 60_000  # a shorter interval is shown as one moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,10 @@ def start_in_words(job: Any, forecast: ExpectedStart | None, now_ms: int) -> str
 
 
 def kept_places(places: Iterable[Sequence[str]]) -> Callable[[Sequence[str]], str]:
-    """What says these places, "node-1, node-2, node-3 and 12 more"; "" where none is kept."""
-    # Not the names of a thousand that are only counted.
-    said = {node for place in places for node in place[:NAMES_SHOWN]}
-    known = clusters.hostnames(said) if said else {}
+    """Returns a function that names the nodes of a place: "node-1, node-2, node-3 and 12 more", or ""."""
+    # Only the names that are shown, not those that are only counted.
+    shown = {node for place in places for node in place[:NAMES_SHOWN]}
+    known = clusters.hostnames(shown) if shown else {}
     return lambda place: listed([known.get(node, node) for node in place])
 
 
@@ -85,15 +85,15 @@ def _about(ms: int) -> str:
 
 
 def judged() -> dict[str, Start]:
-    """Job → its start against what was told when it was first seen; of the newest starts, the newest first."""
+    """Job → its start and its first forecast, for the newest starts, newest first."""
     rows = Prediction.objects.exclude(started_ms=None).order_by("-started_ms", "job_id")[:JUDGED]
     return {row.job_id: Start(row.made_ms, row.early_ms, row.late_ms, row.started_ms or 0) for row in rows}
 
 
 def overdue(waiting: Any, now_ms: int) -> int:
-    """How many of these jobs have no first start after the latest they were told: misses that no start shows yet."""
-    told = Prediction.objects.filter(started_ms=None, late_ms__lt=now_ms - TOLERANCE_MS)
-    return told.filter(job_id__in=waiting.order_by().values("id")).count()
+    """How many of these jobs are past their latest forecast start and have not started."""
+    late = Prediction.objects.filter(started_ms=None, late_ms__lt=now_ms - TOLERANCE_MS)
+    return late.filter(job_id__in=waiting.order_by().values("id")).count()
 
 
 def newest_rounds(limit: int) -> list[Round]:
@@ -109,7 +109,7 @@ class Losses:
 
 
 def losses(from_ms: int, to_ms: int) -> dict[tuple[str, str], Losses]:
-    """By team and GPU type; those that neither lost nor caused anything are left out."""
+    """Losses by team and GPU type; teams without any are left out."""
     rows = Receipt.objects.filter(at_ms__gte=from_ms, at_ms__lt=to_ms).order_by()
     lost, caused = (
         {

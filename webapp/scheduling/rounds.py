@@ -1,4 +1,4 @@
-"""Rounds that changed something are kept, so that a decision can be made again later and be the same."""
+"""Stored rounds: each round that changed something can be replayed and gives the same decision."""
 
 import zlib
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _PLAN = TypeAdapter(Plan)
 
 
 def keep(known: Known, decided: Plan, fencing: int, took_ms: int) -> None:
-    """Only a round that starts or stops somebody is worth its bytes; what is older than a day goes."""
+    """Store a round that starts or stops a job; rounds older than a day are deleted."""
     if not decided.placements and not decided.preemptions:
         return
     now = known.snapshot.now_ms
@@ -56,7 +56,7 @@ class Replay:
 
 
 def replay(row: Round) -> Replay:
-    """The decision made again from what was known then, by the engine as it is now."""
+    """Repeat the decision from the stored input with the current engine."""
     known = _KNOWN.validate_json(zlib.decompress(row.known))
     again = plan(known.snapshot, known.policy)
     return Replay(known, zlib.decompress(row.decided), _PLAN.dump_json(again))

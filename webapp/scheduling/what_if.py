@@ -1,4 +1,4 @@
-"""What would have been: the jobs of the last day again, on other nodes, under other quotas or another policy."""
+"""What-if questions: the jobs of the last day replayed with other nodes, quotas or another policy."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -30,11 +30,11 @@ _METRICS = ("jobs", "mean_queue_s", "p99_queue_s", "mean_jct_s", "p99_jct_s", "u
 @dataclass(frozen=True, slots=True)
 class Question:
     gpu_type: str
-    more_nodes: int  # of the kind there is; negative: fewer
+    more_nodes: int  # of the same kind; negative: fewer
     order: str
     reservations: int
     preemption: bool
-    # Team → slots, for those that change.
+    # Team → slots, for the teams whose quota changes.
     maximum: dict[str, int]
     guaranteed: dict[str, int] = field(default_factory=dict)
 
@@ -96,7 +96,7 @@ def _invalid(what: str, why: str) -> TrainmasterError:
 
 @transaction.atomic
 def ask(user_id: int, question: Question) -> WhatIf:
-    """One at a time for each person; the answer is worked out by a worker."""
+    """Store a question, one at a time per person; a worker computes the answer."""
     now = now_ms()
     if WhatIf.objects.filter(user=user_id, answer__isnull=True, error="", asked_ms__gt=now - 60_000).exists():
         raise _invalid("this question", "your last one is not answered yet")
@@ -120,8 +120,8 @@ def answer(question_id: int) -> None:
     else:
         row.answer = {
             "jobs": len(day),
-            "before": _told(play(day, as_it_is)),
-            "after": _told(play(day, changed(as_it_is, question))),
+            "before": _answered(play(day, as_it_is)),
+            "after": _answered(play(day, changed(as_it_is, question))),
         }
     with transaction.atomic():
         row.save(update_fields=["answer", "error"])
@@ -151,7 +151,7 @@ def changed(as_it_is: Circumstances, question: Question) -> Circumstances:
 
 
 def _with_quota(share: TeamShare, question: Question) -> TeamShare:
-    """A guarantee that is not asked about gives way to a lower maximum."""
+    """A guarantee that the question does not set is capped by the maximum."""
     maximum = question.maximum.get(share.team, share.maximum)
     guaranteed = question.guaranteed.get(share.team, share.guaranteed)
     return replace(share, maximum=maximum, guaranteed=min(guaranteed, maximum))
@@ -170,7 +170,7 @@ def _resized(nodes: tuple[NodeView, ...], more: int) -> tuple[NodeView, ...]:
     )
 
 
-def _told(history: History) -> dict[str, Any]:
+def _answered(history: History) -> dict[str, Any]:
     return {
         **{name: history.report[name] for name in _METRICS},
         "never_started": len(history.never_started),
@@ -184,7 +184,7 @@ def _thinned(course: Course) -> Course:
 
 
 def of_user(user_id: int, question_id: int | None = None) -> WhatIf | None:
-    """The newest question of a person, or the one that is meant."""
+    """The newest question of a person, or the given one."""
     rows = WhatIf.objects.filter(user=user_id).order_by("-id")
     return (rows if question_id is None else rows.filter(id=question_id)).first()
 

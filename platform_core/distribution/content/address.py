@@ -1,4 +1,4 @@
-"""Places where bytes lie, and the gate of what the platform may read in place with its own credentials."""
+"""Addresses of content in stores, and which sources the platform may read with its own credentials."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from platform_core.errors import TrainmasterError
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Two URLs that name the same place have equal addresses, links of the file system apart.
+    """URLs that name the same place have equal addresses, file system links aside.
 
     `file://localhost/srv//a%20b/` is scheme "file", host "" and parts ("srv", "a b").
     """
@@ -25,17 +25,17 @@ class Address:
         return "/".join(self.parts)
 
     def __str__(self) -> str:
-        """For a sentence: decoded, without password and query."""
+        """For sentences: decoded, without password and query."""
         return f"{self.scheme}://{self.host.rpartition('@')[2]}/{self.path}"
 
     def is_within(self, folder: Address) -> bool:
-        """Whether it is the folder or lies below it, by whole names: models-private is not below models."""
+        """True for the folder and everything below it, by whole names: models-private is not below models."""
         place, above = (self.scheme, self.host, *self.parts), (folder.scheme, folder.host, *folder.parts)
         return place[: len(above)] == above
 
 
 def check_source(source: Address, prefixes: Sequence[Address], store: Address) -> None:
-    """Raises request_invalid unless the source lies beneath a prefix and apart from the platform's own store."""
+    """Raises request_invalid unless the source is below an allowed prefix and outside the platform's own store."""
     if source.is_within(store) or store.is_within(source):
         why = f"{source} holds the platform's own store; register an upload or a checkpoint instead"
     elif not any(source.is_within(prefix) for prefix in prefixes):

@@ -1,7 +1,7 @@
-"""What a node's disk gives up when it is too full: the models that nobody has used for the longest time.
+"""Eviction of models from a full disk: the least recently used go first.
 
-A model that is pinned, that is active or was before the active one, or that is just arriving or leaving, is never
-given up: better a full disk, which is an error with numbers, than a service without its model.
+A model that is pinned, active, the one active before, or just being received or removed is never evicted: a full disk
+is an error with numbers, and better than a service without its model.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """One model on a disk. `size` is what its removal frees, `used_ms` when it was last of use to anybody."""
+    """One model on a disk. `size` is what its removal frees; `used_ms` is when it was last used."""
 
     id: str
     size: int
@@ -30,10 +30,10 @@ class Home:
 def evict(
     homes: Iterable[Home], free: int, size: int, low: int, high: int, coming: int = 0
 ) -> tuple[Home, ...]:
-    """The homes to go, first to last, when more than `high` percent of the disk are in use: until it is `low` percent.
+    """The homes to remove, in order, when more than `high` percent of the disk are in use, until `low` percent are.
 
-    `free` and `size` are bytes of the disk; `coming` bytes are on their way to it and count as there. When they could
-    not fit whatever went, nothing goes for their sake.
+    `free` and `size` are bytes of the disk; `coming` bytes are about to arrive and count as used. If they cannot fit
+    whatever is removed, nothing is removed for them.
     """
     going = sorted(
         (home for home in homes if not home.kept),

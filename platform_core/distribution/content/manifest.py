@@ -1,11 +1,10 @@
-"""What some bytes are: files, chunks (unit of scheduling and progress), pieces (unit of verification).
+"""Manifests: files, chunks (the unit of scheduling and progress) and pieces (the unit of verification).
 
-Every digest is the plain SHA-256 of the bytes it names: `sha256sum` can check a file or a chunk.
-They are made in one pass. Three are wanted of each byte (of its piece, its chunk and its file), and they
-share work where they cover the same bytes: while a chunk is the first of its file, chunk and file have one
-hasher, while a piece is the first of its chunk, piece and chunk have one. So a file of one piece is hashed
-once, one of one chunk at most twice, a large one three times. That happens when the bytes are registered;
-those who receive them hash only the pieces, and the whole file at the end.
+Every digest is the plain SHA-256 of its bytes: `sha256sum` can check a file or a chunk. All digests are made in one
+pass. Each byte belongs to a piece, a chunk and a file, and their hashers are shared while they cover the same bytes:
+the first chunk of a file shares the hasher of the file, the first piece of a chunk that of the chunk. So a file of one
+piece is hashed once, one of one chunk at most twice, a large one three times, when it is registered. Receivers hash
+only the pieces, and the whole file at the end.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ class Manifest:
 
 
 def assemble(kind: str, files: tuple[FileEntry, ...], chunks: tuple[Chunk, ...], piece_size: int) -> Manifest:
-    """The manifest of these parts, checked and named by its content."""
+    """The manifest of these parts, checked, and named by its content."""
     total = sum(entry.size for entry in files)
     manifest = Manifest("", kind, files, chunks, piece_size, total)
     check(manifest)
@@ -83,7 +82,7 @@ def assemble(kind: str, files: tuple[FileEntry, ...], chunks: tuple[Chunk, ...],
 
 
 def as_document(manifest: Manifest) -> dict[str, Any]:
-    """Plain dictionaries and lists, as kept in a JSON column."""
+    """Plain dictionaries and lists, for a JSON column."""
     return {"id": manifest.id, **_content(manifest)}
 
 
@@ -141,7 +140,7 @@ def _identity(manifest: Manifest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """One file's share of a manifest: what an upload keeps until all of its files are in."""
+    """One file's part of a manifest; an upload stores it until all files have arrived."""
 
     entry: FileEntry
     chunks: tuple[Chunk, ...]  # numbered within the file
@@ -260,7 +259,7 @@ class ManifestBuilder:
 
 
 def join(kind: str, parts: Iterable[FilePart], piece_size: int = DEFAULT_PIECE_SIZE) -> Manifest:
-    """The manifest of these files, in order of their paths so that equal files give an equal id."""
+    """The manifest of these files in order of their paths, so that equal files give an equal id."""
     ordered = sorted(parts, key=lambda part: part.entry.path)
     chunks: list[Chunk] = []
     for number, part in enumerate(ordered):

@@ -1,4 +1,4 @@
-"""What a manifest must be: relative paths, chunks that tile their files, pieces that tile their chunks."""
+"""The rules of a manifest: relative paths, chunks that tile their files, pieces that tile their chunks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check(manifest: Manifest) -> None:
 
 
 def check_path(path: object) -> str:
-    """A relative path that stays below its folder, on any system."""
+    """A relative path that stays below its folder on any system."""
     if not isinstance(path, str) or not path:
         raise invalid(f"{path!r} is not a path")
     if path.startswith("/") or "\\" in path or "\0" in path or path[1:2] == ":":

@@ -1,6 +1,6 @@
-"""The life of a deployment and of each of its workers: one table for each, then `advance`.
+"""The state machines of a deployment and of its workers: one table each, then `advance`.
 
-A worker that fails does not fail the deployment unless all fail; one that returns resumes where it was.
+A failed worker does not fail the deployment unless all fail; one that returns resumes where it was.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class WorkerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerReported:
-    """What an agent observes of its own part; FAILED also when the platform has lost the node."""
+    """An agent reports its part; FAILED also when the platform has lost the node."""
 
     node: str
     state: WorkerState
@@ -47,7 +47,7 @@ class WorkerReported:
 
 @dataclass(frozen=True, slots=True)
 class RetryRequested:
-    """Failed workers try again, and those that gave the model up for room fetch it again."""
+    """Failed workers try again, and workers that evicted the model fetch it again."""
 
     at_ms: int
     actor: str
@@ -133,7 +133,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Only `advance` makes a new one from an old one; `version` grows by one with every change."""
+    """Only `advance` makes a new value; `version` grows by one with every change."""
 
     id: str
     state: DeploymentState
@@ -147,7 +147,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class TellWorkers:
-    """These nodes' wanted state has changed."""
+    """The wanted state of these nodes has changed."""
 
     nodes: tuple[str, ...]
 
@@ -204,13 +204,13 @@ def _reported(deployment: Deployment, event: WorkerReported) -> Deployment:
 
 
 def _together(deployment: Deployment, workers: tuple[Worker, ...]) -> Deployment:
-    """What was complete stays so, whoever catches up."""
+    """A completed deployment stays complete while more workers catch up."""
     state = _D.COMPLETE if deployment.state is _D.COMPLETE else state_of(workers)
     return replace(deployment, workers=workers, state=state, reason=_reason(state, workers))
 
 
 def _gave_up(deployment: Deployment, after: Deployment) -> tuple[Effect, ...]:
-    """Nodes that have just given their copy up: it is not wanted of them any more, or they would fetch it again."""
+    """Nodes that have just evicted their copy. It is no longer wanted of them, or they would fetch it again."""
     gone = tuple(
         new.node
         for old, new in zip(deployment.workers, after.workers, strict=True)
@@ -240,7 +240,7 @@ def _observe(worker: Worker, event: WorkerReported) -> Worker:
 
 
 def counted(worker: Worker, event: WorkerReported) -> int | None:
-    """The bytes that are here, when the event tells no more: no phase and no other worker depends on that."""
+    """The deployment with new byte counts only, for a report that changes no phase and affects no other worker."""
     after = _observe(worker, event)
     was_full, is_full = (each.bytes_done >= each.bytes_total for each in (worker, after))
     same = was_full == is_full and replace(after, bytes_done=worker.bytes_done) == worker
@@ -248,7 +248,7 @@ def counted(worker: Worker, event: WorkerReported) -> int | None:
 
 
 def state_of(workers: tuple[Worker, ...]) -> DeploymentState:
-    """The phase that the workers are in together, slowest first."""
+    """The common phase of the workers: that of the slowest."""
     states = {worker.state for worker in workers}
     if states <= {_W.FAILED}:
         return _D.FAILED

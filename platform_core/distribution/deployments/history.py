@@ -1,4 +1,4 @@
-"""What deployments have cost, one by one and by model: time over the bound, copies from the store, failures."""
+"""The history of deployments and models: time over the bound, copies from the store, failures."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ LEAST_BOUND_MS = 1_000  # a shorter one says nothing: connecting takes longer th
 
 
 def times_the_bound(took_ms: int, bound_ms: int) -> float | None:
-    """None where the model is too small to be judged by its rate."""
+    """The time in multiples of the bound; None if the model is too small to judge by its rate."""
     return took_ms / bound_ms if bound_ms >= LEAST_BOUND_MS else None
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One deployment that has ended."""
+    """A deployment that has ended."""
 
     id: str
     model: str
@@ -40,14 +40,14 @@ class Record:
 
     @property
     def ratio(self) -> float | None:
-        """In times of the bound; None for one that did not complete, or is too small to be judged."""
+        """The time in multiples of the bound; None if it did not complete or is too small to judge."""
         if self.state is not DeploymentState.COMPLETE:
             return None
         return times_the_bound(self.took_ms, self.bound_ms)
 
     @property
     def copies(self) -> float | None:
-        """Of the whole model, read from the store."""
+        """How many whole copies were read from the store."""
         return self.store_bytes / self.bytes if self.bytes else None
 
 
@@ -88,7 +88,7 @@ def summarise(name: str, records: Sequence[Record]) -> Summary:
 
 
 def by_model(records: Iterable[Record]) -> tuple[Summary, ...]:
-    """The one that is deployed most first."""
+    """Summaries by model, the most deployed first."""
     found: dict[str, list[Record]] = {}
     for record in records:
         found.setdefault(record.model, []).append(record)

@@ -1,5 +1,8 @@
-"""Who has left without a word, and who has come back with nothing: it may have been away so briefly that nobody missed
-it. Neighbours notice a dead connection at once; a coordinator just hears nothing."""
+"""Detects workers that left silently or returned without their pieces.
+
+An absence can be too short to be noticed. Neighbours notice a dead connection at once; a coordinator only hears
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,14 @@ _MOST = 4  # this part of all may be silent; when it is more, it is the listener
 
 
 def silent(heard_ms: Mapping[str, int], now_ms: int, patience_ms: int) -> frozenset[str]:
-    """Those at work who were last heard longer ago than that; nobody while it is too many to be believed."""
+    """Active workers that have been silent for too long; none when implausibly many are."""
     gone = frozenset(node for node, at_ms in heard_ms.items() if now_ms - at_ms > patience_ms)
     return gone if len(gone) <= max(1, len(heard_ms) // _MOST) else frozenset()
 
 
 def began_anew(before: Sequence[float], now: Sequence[float]) -> bool:
-    """Whether a node has lost most of what it held, by lane: for now it has nothing to pass on. The few pieces that a
-    killed agent had not yet noted are no such loss, nor is a word without numbers, from one that has yet to look."""
+    """True if a node has lost most of the pieces it held, by lane, so that it has nothing to pass on.
+
+    The few pieces that a killed agent had not yet recorded do not count, nor does a report without numbers.
+    """
     return bool(now) and sum(now) * 2 < sum(before)

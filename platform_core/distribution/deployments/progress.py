@@ -1,4 +1,4 @@
-"""How far a deployment is, from what its workers have reported."""
+"""The progress of a deployment, from the reports of its workers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Progress:
 
     @property
     def percent(self) -> int:
-        """Rounded down: 100 only when every byte is there."""
+        """Rounded down: 100 only when every byte has arrived."""
         return 100 * self.bytes_done // self.bytes_total if self.bytes_total else 100
 
 
 def progress(deployment: Deployment) -> Progress:
-    """Failed workers count with what they have: they may come back for the rest."""
+    """Failed workers count with the bytes they have: they may return for the rest."""
     states = [worker.state for worker in deployment.workers]
     return Progress(
         len(states),

@@ -1,4 +1,4 @@
-"""Who may take how much of one node's link, where several deployments want it at once."""
+"""Link shares: how much of one node's link each of several deployments may use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEADROOM = 1.1  # over the most that was seen, so that a link that can do more 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What the order of a deployment says. Bytes per second; `team_cap` is for all deployments of the team together."""
+    """What a deployment asks for, in bytes per second. `team_cap` limits all deployments of the team together."""
 
     weight: int = USUAL_WEIGHT
     cap: float = inf
@@ -29,7 +29,7 @@ USUAL = Share()
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a deployment took lately, and what it was allowed to."""
+    """What a deployment used lately, and what it was allowed."""
 
     share: Share
     rate: float = 0.0
@@ -37,10 +37,10 @@ class Use:
 
 
 def allot(uses: Mapping[str, Use], capacity: float, peak: float) -> dict[str, float]:
-    """What each may take until the next look; inf is no limit.
+    """The rate that each deployment may use until the next look; inf is no limit.
 
-    `capacity` inf: nobody said what the link can do. Then deployments of equal weight are left to the network, which
-    is fair between connections, and those of unequal weight share the most that was seen, `peak`.
+    `capacity` inf: the capacity of the link is unknown. Then deployments of equal weight are left to the network, which
+    is fair between connections, and deployments of unequal weight share the highest rate seen, `peak`.
     """
     if capacity == inf and len({use.share.weight for use in uses.values()}) > 1:
         capacity = peak * _HEADROOM if peak else inf
@@ -58,7 +58,7 @@ def allot(uses: Mapping[str, Use], capacity: float, peak: float) -> dict[str, fl
 def _with_the_rest(
     capacity: float, claims: Mapping[str, Share], first: Mapping[str, float]
 ) -> dict[str, float]:
-    """What nobody wants just now may be taken all the same."""
+    """Unused capacity may be used by anyone."""
     teams: dict[str, float] = defaultdict(float)
     for name, share in claims.items():
         teams[share.team] += first[name]
@@ -71,8 +71,11 @@ def _with_the_rest(
 
 
 def shares(capacity: float, claims: Mapping[str, Share], wants: Mapping[str, float]) -> dict[str, float]:
-    """Weighted max-min: all rise together, each as quick as its weight, until it has what it wants or may, or its team
-    or the link is full. So what one leaves the others have, and nobody could get more but from one that has less."""
+    """Weighted max-min fairness: all rates rise in proportion to weight until a deployment has what it wants or may
+    use, or its team or the link is full.
+
+    What one leaves goes to the others; nobody could get more without taking it from one that has less.
+    """
     given = dict.fromkeys(sorted(claims), 0.0)
     limit = {name: min(claims[name].cap, wants.get(name, inf)) for name in given}
     teams: dict[str, list[str]] = {}
@@ -97,6 +100,6 @@ def shares(capacity: float, claims: Mapping[str, Share], wants: Mapping[str, flo
 def _room(
     bound: float, names: list[str], rising: set[str], given: Mapping[str, float], claims: Mapping[str, Share]
 ) -> float:
-    """How far those still rising may go, for each unit of weight, before this bound is reached."""
+    """How far the rising rates may grow, per unit of weight, before this limit is reached."""
     weight = sum(claims[name].weight for name in names if name in rising)
     return max(0.0, bound - sum(given[name] for name in names)) / weight if weight else inf

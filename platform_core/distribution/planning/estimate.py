@@ -1,4 +1,4 @@
-"""What each strategy would take, before anything moves: its time against the bound, and the load of the links."""
+"""Estimates of each strategy before anything moves: its time against the bound, and the load of the links."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ STRATEGIES: Mapping[str, Planner] = {
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Sizes in bytes, rates in bytes per second. `uplink` is what a rack can send and receive; 0: no limit.
+    """Sizes in bytes, rates in bytes per second. `uplink` is what a rack can send and receive; 0 is no limit.
 
-    `caps`: of nodes that may not take or give as much as their links could.
+    `caps`: nodes whose rate is limited below that of their links.
     """
 
     total_bytes: int
@@ -60,7 +60,7 @@ class Estimate:
 
 
 def compare(places: tuple[Place, ...], conditions: Conditions) -> tuple[Estimate, ...]:
-    """Every strategy, quickest first; among equals the one that loads the store, then the racks, least."""
+    """All strategies, the quickest first; among equals the one with the least load of the store, then of the racks."""
     estimates = [estimate(name, planner(places), places, conditions) for name, planner in STRATEGIES.items()]
     estimates.append(estimate_mesh(mesh.plan(places), places, conditions))
     return tuple(
@@ -69,8 +69,11 @@ def compare(places: tuple[Place, ...], conditions: Conditions) -> tuple[Estimate
 
 
 def choose(places: tuple[Place, ...], conditions: Conditions) -> str:
-    """The strategy meant by `auto`, of those that take one copy from the store: the mesh, unless another is quicker by
-    more than a tenth and more than a second. The estimates know of no failures, which the mesh bears best."""
+    """The strategy that `auto` stands for, among those that read one copy from the store: the mesh, unless another is
+    quicker by more than a tenth and more than a second.
+
+    The estimates assume no failures, which the mesh tolerates best.
+    """
     best = [each for each in compare(places, conditions) if each.store_copies <= 1]
     if not best:
         return "mesh"
@@ -82,7 +85,7 @@ def choose(places: tuple[Place, ...], conditions: Conditions) -> str:
 def estimate(
     strategy: str, links: tuple[Link, ...], places: tuple[Place, ...], conditions: Conditions
 ) -> Estimate:
-    """Exact where each node sends each piece to its successors in turn, rates are equal but for caps, nothing fails."""
+    """Exact if each node sends each piece to its successors in turn, rates are equal but for caps, nothing fails."""
     sends = Counter(link.predecessors[0] for link in links if link.predecessors)
     rack = {place.node: (place.block, place.rack) for place in places}
     edges = ((rack[link.predecessors[0]] if link.predecessors else None, rack[link.node]) for link in links)
@@ -98,9 +101,11 @@ def estimate(
 
 
 def estimate_mesh(forest: Forest, places: tuple[Place, ...], conditions: Conditions) -> Estimate:
-    """The slowest of the store, a port and a rack's uplink sets the pace of the last node, and each hop costs as many
-    pieces as there are lanes, because a slot carries one lane's share of a link. Nodes that may send little feed fewer,
-    so they count together, in the bound."""
+    """The slowest of the store, a port and a rack's uplink sets the pace of the last node; each hop costs as many
+    pieces as there are lanes, because a slot carries one lane's share of a link.
+
+    Nodes with limited upload feed fewer others, so they count together, in the bound.
+    """
     c = conditions
     rack = {seat.node: seat.rack for seat in forest.seats}
     edges = [(rack.get(parent), seat.rack) for seat in forest.seats for parent in seat.parents]
@@ -125,7 +130,7 @@ def estimate_mesh(forest: Forest, places: tuple[Place, ...], conditions: Conditi
 
 
 def bound_ms(places: tuple[Place, ...], conditions: Conditions) -> int:
-    """The largest of the bounds that hold here."""
+    """The largest of the bounds that apply."""
     c = conditions
     uplink = bounds.Rates(c.uplink, c.uplink) if c.uplink else None
     ports: dict[RackKey, list[bounds.Rates]] = {}
@@ -138,7 +143,7 @@ def bound_ms(places: tuple[Place, ...], conditions: Conditions) -> int:
 
 
 def _busiest_uplink(edges: Iterable[tuple[RackKey | None, RackKey]]) -> int:
-    """One way, of all racks; None is the store, which stands outside them."""
+    """The load in one direction of the busiest rack; None is the store, which stands outside all racks."""
     crossing = [(source, to) for source, to in edges if source != to]
     leaving = Counter(source for source, _ in crossing if source is not None)
     entering = Counter(to for _, to in crossing)
@@ -146,10 +151,10 @@ def _busiest_uplink(edges: Iterable[tuple[RackKey | None, RackKey]]) -> int:
 
 
 def _time_ms(links: tuple[Link, ...], places: tuple[Place, ...], conditions: Conditions) -> int:
-    """A worker gets its first piece after those before it in turn, and then one piece a period.
+    """A worker gets its first piece after those before it, and then one piece per period.
 
-    The period is that of the slowest step above it: a sender with c successors needs c sends for each piece, and a
-    rack whose uplink carries k copies needs k sends.
+    The period is that of the slowest step above it: a sender with c successors needs c sends for each piece, and a rack
+    whose uplink carries k copies needs k sends.
     """
     c = conditions
     pieces = -(-c.total_bytes // c.piece_size)

@@ -1,7 +1,7 @@
-"""The mesh as a plan: one spanning tree for each lane of pieces, and what a single node needs to know of it.
+"""The forest: one spanning tree for each lane of pieces, and the plan of a single node in it.
 
-Piece p travels in lane p mod L. Every node receives each lane from one parent and has L slots for children, over all
-lanes together, so that at full rate each slot carries 1/L of a link and no port is asked for more than it has.
+Piece p travels in lane p mod L. Every node receives each lane from one parent and has L slots for children over all
+lanes, so that at full rate each slot carries 1/L of a link and no port is overloaded.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ USUAL = 100  # percent: the pace of a node that takes and sends as much as its l
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One node's place. In percent of the usual `pace`, what it takes: a slower node's children are as slow or slower;
-    and `sends`: with half of the usual it feeds half as many."""
+    """One node's position. `pace`: what it receives, in percent of the usual rate; its children are as slow or slower.
+    `sends`: what it sends, in percent; with half of the usual it feeds half as many children.
+    """
 
     node: str
     rack: tuple[str, str]  # block and rack
@@ -35,9 +36,9 @@ class Forest:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What a node is told: for each lane from whom, in order of preference. Nothing in it names a piece.
+    """The plan of one node: for each lane its sources, in order of preference. It names no pieces.
 
-    `slower`: the lanes in which it cannot keep up with its parent, which is quicker or feeds twice as many as it can.
+    `slower`: the lanes in which the node cannot keep up with its parent.
     """
 
     node: str
@@ -46,7 +47,7 @@ class NodePlan:
 
 
 def lane_length(pieces: int, lane: int, lanes: int) -> int:
-    """How many pieces travel in the lane."""
+    """The number of pieces in the lane."""
     return max(0, (pieces - lane + lanes - 1) // lanes)
 
 
@@ -64,7 +65,7 @@ class Tree:
                     self.children[parent].append((seat.node, lane))
 
     def above(self, node: str, lane: int) -> list[str]:
-        """From the parent up to the lane's root."""
+        """The ancestors in the lane, from the parent to the root."""
         found: list[str] = []
         while (node := self.seats[node].parents[lane]) in self.seats and len(found) <= len(self.seats):
             found.append(node)
@@ -81,7 +82,7 @@ class Tree:
         return NodePlan(node, tuple(self._sources(node, lane) for lane in range(self.lanes)), slower)
 
     def _sources(self, node: str, lane: int) -> tuple[str, ...]:
-        """The parent; whoever has a slot to spare when the parent is gone; those above it; at last the store."""
+        """The parent, then nodes with a spare slot if the parent is gone, then the ancestors, and last the store."""
         above = self.above(node, lane)
         if not above:
             return (STORE,)
@@ -93,12 +94,12 @@ class Tree:
         return (*list(kept)[: MOST_SOURCES - 1], STORE)
 
     def _share_out(self, gone: str) -> dict[tuple[str, int], str]:
-        """To whom each follower of a node turns when that is gone.
+        """To whom each follower of a node turns when the node is gone.
 
-        It frees one slot at each of its parents, and has at most as many followers: each takes a slot, if that one is
-        not below itself in the lane, nor below another who has none yet. So nobody serves more than before. Of a
-        root's followers one takes the store's, so that still only one copy is pulled. Those for whom none is left
-        turn to the first of their lane who has one.
+        The node frees one slot at each of its parents and has at most as many followers. Each follower takes a slot
+        that is neither below itself in the lane nor below another follower without one, so nobody serves more than
+        before. Of a root's followers one takes the slot of the store, so that only one copy is pulled. Followers
+        without a slot turn to the first of their lane that has one.
         """
         followers, slots = self.children[gone], self.seats[gone].parents
         needs = [[self._needs(gone, each, slot) for slot in enumerate(slots)] for each in followers]
@@ -110,7 +111,7 @@ class Tree:
         return found
 
     def _needs(self, gone: str, follower: tuple[str, int], slot: tuple[int, str]) -> int | None:
-        """Which follower of the lane must have a slot before this one can take the slot; -1 none, None never."""
+        """Which follower of the lane needs a slot before this one can take the slot; -1 none, None impossible."""
         (node, lane), (of, source) = follower, slot
         if source == STORE:
             return -1 if of == lane else None
@@ -125,7 +126,7 @@ Taken: TypeAlias = tuple[tuple[int, int], ...]  # follower and slot, in the orde
 
 
 def _most(needs: Sequence[Sequence[int | None]], taken: Taken) -> Taken:
-    """As many followers as possible, each with a slot. Both are a handful, and in a planned forest all find one."""
+    """A maximum matching of followers to slots. Both are few, and in a planned forest all followers find one."""
     has, used = {follower for follower, _ in taken}, {slot for _, slot in taken}
     best = taken
     for follower, row in enumerate(needs):
@@ -144,7 +145,7 @@ def node_plans(forest: Forest) -> tuple[NodePlan, ...]:
 
 
 def depths(forest: Forest) -> list[int]:
-    """By lane, how many hops the furthest node is from the store."""
+    """For each lane, the hops from the store to the furthest node."""
     tree = Tree(forest)
     deepest = []
     for lane in range(forest.lanes):
@@ -160,7 +161,7 @@ def depths(forest: Forest) -> list[int]:
 
 
 def crossings(forest: Forest) -> float:
-    """How many whole copies go from one rack to another; each lane carries its part of a copy."""
+    """How many whole copies cross between racks; each lane carries its part of a copy."""
     racks = {seat.node: seat.rack for seat in forest.seats}
     edges = sum(
         parent != STORE and racks[parent] != seat.rack for seat in forest.seats for parent in seat.parents
@@ -169,7 +170,7 @@ def crossings(forest: Forest) -> float:
 
 
 def most_children(seats: Iterable[Seat]) -> int:
-    """The most slots that any one node gives."""
+    """The largest number of slots that any node gives."""
     counts: dict[str, int] = {}
     for seat in seats:
         for parent in seat.parents:

@@ -1,7 +1,7 @@
-"""The coordinator's part of repair: the same forest with as few changed places as possible.
+"""Repair by the coordinator: the same forest with as few changed positions as possible.
 
-Neighbours have already helped themselves by the time this runs, at the price that somebody serves one follower too
-many. Here each orphan gets a slot that is really free, and only nodes whose parents changed need to be told.
+Neighbours have helped themselves before this runs, so some node may serve one follower too many. Here each orphan gets
+a slot that is free, and only nodes whose parents changed are informed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def mend(
     pace: Mapping[str, int] | None = None,
     sends: Mapping[str, int] | None = None,
 ) -> Forest:
-    """Without those gone, with those joined as leaves, with nodes of another pace (in percent) among their like. Who
-    sends less than it counted for joins anew, and feeds no more than it can.
+    """The forest without the nodes that are gone, with new nodes as leaves, and with nodes of a new pace among their
+    like. A node that sends less than assumed joins anew with fewer followers.
 
-    Slower nodes form trees of their own below the others: nobody waits for them, and they get what they can take.
-    Where most are new all get other places: one newcomer below the other would become a chain.
+    Slower nodes form trees of their own below the others, so that nobody waits for them. If most nodes are new, all
+    positions are planned anew: newcomers below each other would become a chain.
     """
     staying = {seat.node: seat for seat in forest.seats if seat.node not in gone}
     pace = {seat.node: seat.pace for seat in staying.values()} | dict(pace or {})
@@ -61,7 +61,7 @@ def _place(seat: Seat) -> Place:
 
 
 def changed_nodes(before: Forest, after: Forest) -> tuple[str, ...]:
-    """Those who must be told: all who are in both with other parents, and the new ones."""
+    """The nodes to inform: new ones, and those with other parents."""
     parents = {seat.node: seat.parents for seat in before.seats}
     return tuple(seat.node for seat in after.seats if parents.get(seat.node) != seat.parents)
 
@@ -99,11 +99,10 @@ class _Work:
                 self.feeding[parent, lane] = self.feeding.get((parent, lane), 0) + 1
 
     def place_all(self, newcomers: Collection[str]) -> None:
-        """Those that feed others first: what hangs below them can then take in the rest.
+        """Nodes that feed others are placed first: the nodes below them can then take in the rest.
 
-        Newcomers do not take the free slots, which would soon all be below the last of them: they take the places of
-        leaves in different parts of the forest. Those may follow them, if no other slot is free: a newcomer has to get
-        something before it can give.
+        Newcomers do not take free slots, which would soon all be below the last of them; they take the positions of
+        leaves in different parts of the forest. A displaced leaf may follow its newcomer if no other slot is free.
         """
         orphans = deque(
             sorted(
@@ -140,7 +139,7 @@ class _Work:
                 here.remove(parent)
 
     def _take_free_slot(self, node: str, lane: int, but_of: Collection[str] = ()) -> bool:
-        """One near by: like paces together, same rack first, few hops from the store."""
+        """A near slot: equal pace first, then the same rack, then few hops from the store."""
         rack = self.seats[node].rack
         best = self._fit(node, lane, (each for each in self.free.get(rack, ()) if each not in but_of))
         if not best or best[0] or best[1]:
@@ -152,8 +151,9 @@ class _Work:
         return best is not None
 
     def _take_place(self, node: str, lane: int) -> str | None:
-        """The free slots are the node's own, or below it or another orphan, or of slower nodes: it takes the place of
-        a leaf, or that of a slower node, which waits until they are connected. Who it was, is told."""
+        """Take the position of a leaf, or of a slower node, when all free slots are below the node itself, below
+        another orphan or of slower nodes. Returns the displaced node.
+        """
         seat = self.seats[node]
         leaves = (
             (other.rack != seat.rack, self._hops(other.node, lane) or 0, other.node)
@@ -171,7 +171,7 @@ class _Work:
         return taken
 
     def _slower(self, seat: Seat, lane: int) -> str | None:
-        """The first of the slower ones on the way down, the root perhaps; the seat's rack first."""
+        """The first slower node on the way down, perhaps the root; the seat's rack first."""
         for other in sorted(self.seats.values(), key=lambda other: (other.rack != seat.rack, other.node)):
             parent = other.parents[lane]
             above = USUAL if parent == STORE else self.seats[parent].pace if parent != _UNPLACED else 0
@@ -180,7 +180,7 @@ class _Work:
         return None
 
     def _leaves(self, seat: Seat, lane: int) -> Iterable[Seat]:
-        """Connected nodes of the same pace that feed nobody in the lane; the seat's rack first."""
+        """Connected nodes of the same pace without followers in the lane; the seat's rack first."""
         near = sorted(self.seats.values(), key=lambda other: (other.rack != seat.rack, other.node))
         for other in near:
             if other.node == seat.node or other.pace != seat.pace or self.feeding.get((other.node, lane)):
@@ -210,7 +210,7 @@ class _Work:
         return best
 
     def _least_harm(self, node: str, lane: int) -> str:
-        """Whose followers get less from now on: the fewest, with all that hang below them."""
+        """The position whose loss slows the fewest followers, with everything below them."""
         pace, below = self.seats[node].pace, self._below()
         fit = (
             (self._slots(each) == 0, (self.used[each] + 1) / max(1, self._slots(each)), below[each], each)
@@ -220,7 +220,7 @@ class _Work:
         return min(fit, default=(False, 0.0, 0, STORE))[-1]
 
     def _below(self) -> Counter[str]:
-        """How many lanes of how many nodes come through a node."""
+        """How many lanes of how many nodes pass through a node."""
         below = Counter[str]()
         for seat in self.seats.values():
             for lane, parent in enumerate(seat.parents):
@@ -232,7 +232,7 @@ class _Work:
         return below
 
     def _relieve(self) -> bool:
-        """Whether somebody with a follower too many could give one, a slow one first, to a slot that became free."""
+        """Move a follower of an overloaded node, a slow one first, to a slot that became free; True if one moved."""
         crowded = {
             node for node, used in self.used.items() if node in self.seats and used > self._slots(node)
         }
@@ -249,7 +249,7 @@ class _Work:
         return False
 
     def _hops(self, node: str, lane: int) -> int | None:
-        """How far from the store; None while it hangs below an orphan, perhaps the very one to be placed."""
+        """The hops from the store; None below an orphan."""
         for hops in range(len(self.seats) + 1):
             if node == STORE:
                 return hops

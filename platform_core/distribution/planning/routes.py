@@ -1,4 +1,4 @@
-"""What the planners of trees have in common: where workers stand, and from whom each receives."""
+"""The common values of the tree planners: where workers are, and from whom each receives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a worker stands."""
+    """The position of a worker in the network."""
 
     node: str
     rack: str = ""
@@ -19,8 +19,8 @@ class Place:
 class Link:
     """One worker's place in the plan.
 
-    It receives from the first of `predecessors` that lives, else from the store; without any it pulls from the
-    store. Links are ordered so that a worker comes after those from whom it receives.
+    The worker receives from the first of `predecessors` that is alive, else from the store. Links are ordered so that a
+    worker comes after its predecessors.
     """
 
     node: str
@@ -29,11 +29,11 @@ class Link:
 
 
 def in_rack_order(places: Iterable[Place]) -> list[str]:
-    """Neighbours first: by block, then rack, then node."""
+    """Neighbours together: by block, then rack, then node."""
     return [place.node for place in sorted(places, key=lambda p: (p.block, p.rack, p.node))]
 
 
 def crossings(links: Iterable[Link], places: Iterable[Place]) -> int:
-    """How many copies go from one rack to another."""
+    """How many copies cross between racks."""
     rack = {place.node: (place.block, place.rack) for place in places}
     return sum(bool(link.predecessors) and rack[link.node] != rack[link.predecessors[0]] for link in links)

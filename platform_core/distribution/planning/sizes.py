@@ -1,4 +1,4 @@
-"""How large chunks and pieces should be: small enough to flow, large enough that their number costs nothing."""
+"""Sizes of chunks and pieces: small enough to pipeline, large enough that their number costs little."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Sizes:
 def advise(total_bytes: int, workers: int, rate: int) -> Sizes:
     """Sizes for so many bytes to so many workers at `rate` bytes per second.
 
-    The mesh is about LANES pieces later for each hop, LANES * log2(workers) / 2 hops and pieces in all, with two
-    lanes as many. The largest power of two that keeps this below a 500th is taken, unless pieces get too many or too
-    short for the link.
+    Each hop of the mesh delays by about LANES pieces: LANES * log2(workers) / 2 in all, twice that with two lanes. The
+    result is the largest power of two that keeps the delay below 1/500, unless pieces become too many or too short for
+    the link.
     """
     hops = LANES * max(1, workers.bit_length() // 2 + 1)
     wanted = total_bytes // (_HOP_SHARE * hops)
@@ -41,20 +41,21 @@ def advise(total_bytes: int, workers: int, rate: int) -> Sizes:
 
 
 def keep(before: Sizes | None, advised: Sizes) -> Sizes:
-    """Those of the version before, as long as they are near enough: only a chunk that is cut alike is known again, and
-    need not be sent."""
+    """The sizes of the previous version while they are near enough: only chunks cut alike are recognised and need not
+    be sent again.
+    """
     if before is not None and advised.piece <= before.piece * _NEAR and before.piece <= advised.piece * _NEAR:
         return before
     return advised
 
 
 def sizes_of(document: Mapping[str, Any]) -> Sizes | None:
-    """By what a manifest says; None where it has no bytes."""
+    """The sizes that a manifest uses; None if it has no bytes."""
     piece = int(document["piece_size"])
     longest = max((int(chunk["size"]) for chunk in document["chunks"]), default=0)
     return Sizes(-(-longest // piece) * piece, piece) if longest else None
 
 
 def _power_of_two(size: int) -> int:
-    """The largest that is not larger."""
+    """The largest power of two that is not larger."""
     return 1 << max(0, size.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""Every strategy as a forest: whatever the plan looks like, nodes are told the same kind of thing and mend it alike."""
+"""Every strategy as a forest, so that nodes get one kind of plan and repair it in one way."""
 
 from __future__ import annotations
 

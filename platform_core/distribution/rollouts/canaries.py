@@ -1,4 +1,4 @@
-"""How a new version is to be switched on, and which nodes go first."""
+"""The plan of a rollout, and which nodes are its canaries."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MOST_FAILURES = 100
 
 @dataclass(frozen=True, slots=True)
 class RolloutPlan:
-    """`hold_ms`: none, then somebody promotes; 0, then the canaries' health check alone decides.
+    """`hold_ms` None: the canaries are held until someone promotes; 0: their health check alone decides.
 
-    `hook` runs on a node after each switch, `health_check` on the canaries: names of commands that the node's
-    operator put there. It runs again every `check_every_ms` as long as they are held; 0, only at both ends of the hold.
-    So many checks of one canary as `roll_back_after` that failed in a row take all nodes back at once; 0, the first one
-    stops the rollout where it is, for somebody to look at.
+    `hook` runs on a node after each switch, `health_check` on the canaries: names of commands that the node's operator
+    installed. The check repeats every `check_every_ms` during the hold; 0: only at its start and end. After
+    `roll_back_after` failed checks of one canary in a row all nodes roll back; 0: the first failed check stops the
+    rollout as it is.
     """
 
     canaries: int = 0
@@ -75,7 +75,7 @@ class RolloutPlan:
 
 
 def canary_count(wanted: str, nodes: int) -> int:
-    """`3` or `10%` of so many nodes; a share is rounded up, so that it is one at least."""
+    """`3` or `10%` of the nodes; a percentage is rounded up, so that it is at least one."""
     text = wanted.replace(" ", "")
     number = text.removesuffix("%")
     if not (number.isascii() and number.isdigit() and len(number) < 10):

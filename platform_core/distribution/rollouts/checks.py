@@ -1,5 +1,6 @@
-"""What nodes owe an answer to: each its switch, canaries their health checks: as soon as they run the version, again
-while they are held, once more at the end."""
+"""Answers that nodes owe: each its switch, canaries their health checks at the start, during and at the end of the
+hold.
+"""
 
 from __future__ import annotations
 

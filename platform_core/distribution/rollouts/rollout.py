@@ -1,7 +1,7 @@
-"""Who switches to a new version of a model, and when: canaries, a hold, then the rest. One table, then `advance`.
+"""The state machine of a rollout: canaries, a hold, then the other nodes. One table, then `advance`.
 
-A node is told to switch only to what it holds verified, and others only after every canary runs it and has passed
-its health check. Whoever is no longer told goes back to what was told before (`active_on`).
+A node switches only to a verified copy, and others only after every canary runs the version and has passed its health
+check. A node without an order returns to what was active before (`active_on`).
 """
 
 from __future__ import annotations
@@ -84,19 +84,19 @@ class Step:
 
 
 def begin(rollout_id: str, plan: RolloutPlan, order: Iterable[str]) -> Rollout:
-    """Of nodes in the order of `canaries.spread`."""
+    """A new rollout of these nodes, in the order of `canaries.spread`."""
     fresh = Rollout(rollout_id, plan, tuple(Member(node) for node in order), released=plan.hold_ms == 0)
     return _settled(fresh, 0)
 
 
 def order_for(rollout: Rollout, member: Member) -> tuple[int, int]:
-    """The revision of the order to switch and the round of the health check, 0 where there is none."""
+    """The revision of the switch order and the round of the health check; 0 if there is none."""
     asked = member.canary and rollout.holding_since_ms is not None and bool(rollout.plan.health_check)
     return (member.revision, rollout.round if asked else 0) if member.told else (0, 0)
 
 
 def active_on(newest_first: Iterable[tuple[str, MemberState]]) -> list[str]:
-    """A node's part in the rollouts of one model: the one that it shall run, then the one to go back to, …"""
+    """What a node should run by the rollouts of one model: the newest first, then the ones to return to."""
     return [rollout for rollout, state in newest_first if state in TOLD]
 
 
@@ -117,7 +117,7 @@ def advance(rollout: Rollout, event: Event) -> Step:
 
 
 def hold_ends_ms(rollout: Rollout) -> int | None:
-    """When the canaries have been watched long enough; None where nobody waits for a clock."""
+    """When the hold of the canaries ends; None if no clock ends it."""
     hold, since = rollout.plan.hold_ms, rollout.holding_since_ms
     waits = rollout.state is _S.HOLDING and not rollout.released
     return since + hold if waits and since is not None and hold is not None else None
@@ -168,7 +168,7 @@ def _promote(rollout: Rollout, event: PromoteRequested) -> Rollout:
 
 
 def _released(rollout: Rollout, at_ms: int) -> Rollout:
-    """A check that was passed a while ago is repeated; one under way decides."""
+    """End the hold. A check that passed a while ago is repeated; one under way decides."""
     again = bool(rollout.plan.health_check) and all_passed(rollout)
     return replace(asked(rollout, at_ms) if again else rollout, released=True)
 
@@ -212,7 +212,7 @@ _AFTER_EVENT: dict[type[Event], Callable[[Rollout, Any], Rollout]] = {
 def _with(
     rollout: Rollout, node: str, states: set[MemberState], revision: int | None = None, **changes: Any
 ) -> Rollout:
-    """That member changed, if it is in one of these states and this is about its newest order."""
+    """Update the member, if it is in one of these states and the event belongs to its newest order."""
     return replace(
         rollout,
         members=tuple(
@@ -228,7 +228,7 @@ def _with(
 
 
 def _settled(rollout: Rollout, at_ms: int) -> Rollout:
-    """Whoever may switch now is told to, and the state is what they are in together."""
+    """Order the nodes to switch that may, and derive the state from the members."""
     if rollout.state is _S.ROLLED_BACK:
         return rollout
     if not (rollout.promoted or rollout.stopped):
@@ -260,7 +260,7 @@ def _before_the_rest(rollout: Rollout, at_ms: int) -> Rollout:
 
 
 def _choose_canaries(rollout: Rollout) -> Rollout:
-    """Those chosen before and then the first, if they can have a copy: who cannot is replaced by the next."""
+    """The chosen canaries, each replaced by the next node if it cannot have a copy."""
     able = [member.node for member in (*rollout.canaries, *rollout.members) if not member.why]
     chosen = set(list(dict.fromkeys(able))[: rollout.plan.canaries])
     members = tuple(replace(member, canary=member.node in chosen) for member in rollout.members)

@@ -1,4 +1,4 @@
-"""What a rollout is made of: the states of it and of its members, what can happen, and the values of both."""
+"""The states, events and values of rollouts and their members."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class _Event:
 
 @dataclass(frozen=True, slots=True)
 class NodeHolds(_Event):
-    """It has a verified copy."""
+    """The node has a verified copy."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLacks(_Event):
-    """It has none, or none any more; `why` where it will not come by itself."""
+    """The node has no copy; `why` if none will come by itself."""
 
     node: str
     why: str = ""
@@ -51,7 +51,7 @@ class NodeLacks(_Event):
 
 @dataclass(frozen=True, slots=True)
 class NodeSwitched(_Event):
-    """The link points to the version and the hook, if there is one, ended well."""
+    """The link points to the version, and the hook, if there is one, succeeded."""
 
     node: str
     revision: int
@@ -59,7 +59,7 @@ class NodeSwitched(_Event):
 
 @dataclass(frozen=True, slots=True)
 class SwitchFailed(_Event):
-    """The hook failed; the link went back. `exit_code` None: the node gave no answer, `output` says since when."""
+    """The hook failed and the link was reset. `exit_code` None: the node gave no answer; `output` says since when."""
 
     node: str
     revision: int
@@ -69,7 +69,7 @@ class SwitchFailed(_Event):
 
 @dataclass(frozen=True, slots=True)
 class CheckEnded(_Event):
-    """`exit_code` None: the node gave no answer, `output` says since when."""
+    """The health check ended. `exit_code` None: the node gave no answer; `output` says since when."""
 
     node: str
     round: int
@@ -79,7 +79,7 @@ class CheckEnded(_Event):
 
 @dataclass(frozen=True, slots=True)
 class NodeReturned(_Event):
-    """What it ran before is active again, or nothing where nothing was; and how the hook of that ended."""
+    """The node runs what was active before again, if anything; with the outcome of its hook."""
 
     node: str
     exit_code: int = 0
@@ -88,17 +88,17 @@ class NodeReturned(_Event):
 
 @dataclass(frozen=True, slots=True)
 class TimePassed(_Event):
-    """It is so late: a hold may be over, a check due; too early it changes nothing."""
+    """The clock may end a hold or make a check due; too early it changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromoteRequested(_Event):
-    """The canaries are checked once more; if they pass, the rest follows."""
+    """The canaries are checked once more; if they pass, the others follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRequested(_Event):
-    """What failed is tried again."""
+    """Failed members try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +145,13 @@ class Member:
 
     @property
     def told(self) -> bool:
-        """The version shall be active there."""
+        """True if the version should be active on the node."""
         return self.state in TOLD
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Members in the order in which they become canaries. Only `advance` makes a new one from an old one."""
+    """Members in the order in which they become canaries. Only `advance` makes a new value."""
 
     id: str
     plan: RolloutPlan

@@ -1,8 +1,7 @@
-"""Who is slow: judged by what a node took of what was offered to it, never by what did not reach it.
+"""Slow receivers: a node is judged by what it took of what was offered, never by what did not reach it.
 
-Nodes tell how much of each lane they hold; two such words make a window, in which each node is a `Port`: what was
-offered to it is what its parents in the plan got. A pace is changed only after several windows running, so that plans
-do not flap.
+Nodes report how much of each lane they hold. Two reports make a window, in which each node is a `Port`: it was offered
+what its parents in the plan had. A pace changes only after several windows in a row, so that plans do not flap.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ _REMEMBERED = 0.9  # of what was usual, from window to window
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """What was seen of a node in a window.
+    """One node in one window.
 
-    `received` a second. `fell_behind`: lanes in which it took less than its parent had for it; those below a slow node
-    receive little too, but take all there is. `alone`: such lanes in which most others of the same parent kept up with
-    it; the followers of an overloaded parent are late together.
+    `received` is per second. `fell_behind`: lanes in which it took less than its parent had for it; nodes below a slow
+    one receive little too, but take all there is. `alone`: such lanes in which most other followers of the parent kept
+    up; the followers of an overloaded parent are late together.
     """
 
     received: int
@@ -42,8 +41,9 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What was seen when the window began; what a node usually receives in a second; and who looked slower or quicker
-    than it counts, how often running."""
+    """The reports at the start of the window, what a node usually receives per second, and which nodes looked slower or
+    quicker than their pace, and in how many windows in a row.
+    """
 
     seen: Mapping[str, Seen] = field(default_factory=dict)
     usual: float = 0.0
@@ -57,7 +57,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Of whom another pace is known by now, and who sends less than it counted for; in percent of the usual."""
+    """Nodes with a new pace, and nodes that send less than assumed, in percent of the usual rate."""
 
     paces: Mapping[str, int] = field(default_factory=dict)
     sends: Mapping[str, int] = field(default_factory=dict)
@@ -69,8 +69,10 @@ class Changes:
 def look(
     watch: Watch, now: Mapping[str, Seen], seats: Iterable[Seat], jitter_ms: int = 0
 ) -> tuple[Watch, Changes]:
-    """The end of one window and the beginning of the next; and what is another by now.
-    `jitter_ms`: so much of what a lane gets may be missed by when it was counted."""
+    """Ends one window and begins the next; returns the changes.
+
+    `jitter_ms`: the counts of a lane may be off by what it receives in that time.
+    """
     places = {seat.node: seat for seat in seats}
     paces = {seat.node: seat.pace for seat in places.values() if seat.pace != USUAL}
     rates = rates_of(watch.seen, now, places)
@@ -110,7 +112,7 @@ def ports(window: Window, seats: Mapping[str, Seat], usual: float) -> dict[str, 
 
 
 def _is_a_chain(seats: Mapping[str, Seat]) -> bool:
-    """One lane, and nobody feeds two: who does shares out what it sends, and those below get less by right."""
+    """True for one lane in which no node feeds two: a node that feeds two splits its rate, so less arrives below."""
     parents = [parent for seat in seats.values() for parent in seat.parents if parent != STORE]
     return len(set(parents)) == len(parents) and all(len(seat.parents) == 1 for seat in seats.values())
 
@@ -118,8 +120,9 @@ def _is_a_chain(seats: Mapping[str, Seat]) -> bool:
 def _look_at_a_chain(
     watch: Watch, now: Mapping[str, Seen], seats: Mapping[str, Seat], rates: Rates, jitter_ms: int
 ) -> tuple[Watch, Changes]:
-    """A chain does not tell whether a node takes little or the one before it gives little. To move a node to where
-    nobody waits for it costs little, so that is tried: once for each that it may have received from."""
+    """In a chain a slow receiver cannot be told from a slow sender before it. Moving a node to the end costs little, so
+    that is tried, once for each node that may be the cause.
+    """
     received = {node: round(lanes[0]) for node, lanes in rates.items()}
     # Nobody below a slow node gets more than it does, so the most is what is usual.
     usual = max(*received.values(), watch.usual * _REMEMBERED)
@@ -150,10 +153,10 @@ def _look_at_a_chain(
 def judge(
     ports: Mapping[str, Port], paces: Mapping[str, int], doubts: Mapping[str, int], usual: float
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Paces that are others by now, and who is in doubt for the next window. `paces`: of those that are not as usual.
+    """The changed paces, and the nodes in doubt for the next window. `paces`: those that differ from the usual.
 
-    One slow source makes one lane fall behind, so it takes two lanes to accuse a node. Paces are rounded to steps, so
-    that nodes alike stand together; one that became quicker must be so by more than a step.
+    One slow source delays one lane, so two lanes are needed to accuse a node. Paces are rounded to steps so that like
+    nodes stay together; a node that became quicker must be so by more than a step.
     """
     changed: dict[str, int] = {}
     doubted: dict[str, int] = {}
@@ -181,9 +184,9 @@ def _pace(received: int, usual: float) -> int:
 
 
 def _sources(seat: Seat, seats: Mapping[str, Seat], rates: Rates) -> list[tuple[str, int]]:
-    """Parents of whom something is known, and lanes. A crowded uplink of a rack is nobody's fault: those of the own
-    rack tell, if there are two of them, as it takes two lanes to accuse a node. The store, which may give one root less
-    than another, counts for one lane."""
+    """The lanes in which the node can be judged, with their parents. On a crowded uplink only parents of the own rack
+    count, if there are two of them. The store, which may give one root less than another, counts for one lane.
+    """
     known = [(parent, lane) for lane, parent in enumerate(seat.parents) if parent in rates]
     near = [(parent, lane) for parent, lane in known if seats[parent].rack == seat.rack]
     pulls = [(STORE, lane) for lane, parent in enumerate(seat.parents) if parent == STORE]

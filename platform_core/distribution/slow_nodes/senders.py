@@ -1,5 +1,8 @@
-"""Who sends slowly: a link that is bad in one direction, or a cap. Its followers are late in the lane that comes from
-it and in no other; it takes as much as anybody, so by its pace it cannot be known."""
+"""Slow senders: a link that is bad in one direction, or a cap.
+
+The followers of a slow sender are late in the lane that comes from it and in no other. It receives at full rate, so its
+pace shows nothing.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,9 @@ _AFTER = 3  # windows running
 def look_at_senders(
     window: Window, seats: Mapping[str, Seat], usual: float, doubts: Mapping[str, int]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """What nodes send by now, in percent of the usual, where that is less than they count for; and who is in doubt.
+    """The senders below their assumed rate, in percent of the usual, and those in doubt.
 
-    What a node could send is seen only while it is wanted, so nothing is ever taken back.
+    What a node could send shows only while it is wanted, so a lowered rate is never raised again.
     """
     changed: dict[str, int] = {}
     doubted: dict[str, int] = {}
@@ -36,9 +39,11 @@ def look_at_senders(
 
 
 def weak(window: Window, seats: Mapping[str, Seat], usual: float) -> dict[str, int]:
-    """Senders whose followers, most of them, leave what it has for them while their other lanes go clearly better; in
-    percent of what they should send. Where most of what crosses racks is late, the uplinks are crowded: then only what
-    does not cross tells."""
+    """Senders most of whose followers fall behind in its lane while their other lanes go clearly better, in percent of
+    what they should send.
+
+    If most traffic between racks is late, the uplinks are crowded: then only traffic within racks counts.
+    """
     rates = window.rates
     if len(rates) * 2 < len(seats):  # the end, when all fill gaps
         return {}
@@ -70,5 +75,5 @@ def weak(window: Window, seats: Mapping[str, Seat], usual: float) -> dict[str, i
 
 
 def _a_second(window: Window, parent: str, lane: int, usual: float) -> float:
-    """What a lane should get from it: when slow senders hold up everybody, what is usual is no measure."""
+    """What a lane should get from it per second. When slow senders delay everybody, the usual rate is no measure."""
     return max(usual / len(window.rates[parent]), window.rates[parent][lane])

@@ -1,4 +1,4 @@
-"""What lanes got between two words of the nodes."""
+"""Windows: what lanes received between two reports of the nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOTICED = 20  # this part of what a lane gets in a window may be left behind unn
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a node told of itself, in any one unit: how much of each lane it holds."""
+    """One report of a node: how much of each lane it holds, in any one unit."""
 
     at_ms: int
     held: tuple[float, ...]
@@ -25,7 +25,7 @@ Rates: TypeAlias = Mapping[str, tuple[float, ...]]  # by node, what it got a sec
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Two words of each node; `jitter_ms`: so much of what a lane gets may be missed by when it was counted."""
+    """Two reports of each node. `jitter_ms`: the counts of a lane may be off by what it receives in that time."""
 
     before: Mapping[str, Seen]
     now: Mapping[str, Seen]
@@ -36,14 +36,14 @@ class Window:
         return (self.now[node].at_ms - self.before[node].at_ms) / 1000
 
     def offered(self, node: str, lane: int, parent: str) -> float:
-        """What the parent had that the node lacked; as much as it held when the node told. The store has all."""
+        """What the parent had and the node lacked, as of the node's report. The store has everything."""
         if parent == STORE:
             return inf
         late = (self.now[node].at_ms - self.now[parent].at_ms) / 1000
         return self.now[parent].held[lane] + self.rates[parent][lane] * late - self.before[node].held[lane]
 
     def left(self, node: str, lane: int, parent: str, a_second: float) -> bool:
-        """Whether it took less than it was offered, where a lane gets so much a second."""
+        """True if it took less than it was offered, given what the lane receives per second."""
         seconds = self.seconds(node)
         took = self.now[node].held[lane] - self.before[node].held[lane]
         noticed = a_second * (seconds / NOTICED + self.jitter_ms / 1000)
@@ -51,7 +51,7 @@ class Window:
 
 
 def rates_of(before: Mapping[str, Seen], now: Mapping[str, Seen], seats: Mapping[str, Seat]) -> Rates:
-    """Of those of whom there is news, and who have not lost what they held."""
+    """Rates of the nodes that reported anew and have not lost what they held."""
     return {
         node: tuple(
             (b - a) * 1000 / (seen.at_ms - old.at_ms) for a, b in zip(old.held, seen.held, strict=True)

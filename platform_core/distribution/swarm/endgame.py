@@ -1,8 +1,8 @@
-"""The end of a delivery as one node sees it: whoever hardly sends is left, where somebody else has what is missing.
+"""The endgame: near the end of a delivery a node leaves a slow sender if another has the missing pieces.
 
-While all lanes move that is the coordinator's to find out (`sending.py`), which gives everybody a place by it. In the
-end there is nothing to plan any more, most links are idle, and one slow sender would keep its followers for as long as
-all that went before.
+While all lanes move, the coordinator finds slow senders (`slow_nodes.senders`) and moves them in the plan. Near the end
+nothing is planned any more, most links are idle, and one slow sender would delay its followers for as long as all
+before.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _LOOK_MS, _AVOIDED_MS = 1_500, 60_000
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a node remembers from look to look, of itself: when it began and how many pieces it had then; what it held
-    when it looked last, by lane, and whom it followed; and whom it avoids until when."""
+    """What a node remembers between looks: when it began and its pieces then; for each lane what it held at the last
+    look and whom it followed; whom it avoids, and until when.
+    """
 
     began_ms: int
     had: tuple[int, ...] = ()  # none, if not told
@@ -37,7 +38,7 @@ class Ending:
 
 
 def look(ending: Ending, view: View, now_ms: int) -> Ending:
-    """To be asked as often as one likes: it looks every second and a half. Nobody is blamed before a lane is full."""
+    """May be called at any rate: it looks every 1.5 s. No sender is blamed before a lane is full."""
     if now_ms - ending.looked_ms < _LOOK_MS:
         return ending
     held = tuple([count(runs) for runs in view.holds])
@@ -57,7 +58,9 @@ def look(ending: Ending, view: View, now_ms: int) -> Ending:
 
 
 def _left(ending: Ending, view: View, lane: int) -> str:
-    """Whom the lane has followed all the time, if anybody has more of what comes next than was to come; else ""."""
+    """The source that the lane has followed all the time, if another has more of what comes next than was to come; else
+    "".
+    """
     now, before = view.following[lane], ending.following[lane]
     if now is None or before is None or now.source != before.source or now.source not in view.neighbours:
         return ""

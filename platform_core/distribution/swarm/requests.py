@@ -1,8 +1,8 @@
-"""What a node asks of whom next: a pure function of its plan, what it holds, and what it knows of its neighbours.
+"""What a node requests next: a pure function of its plan, the pieces it holds and what it knows of neighbours.
 
-A node does not ask for pieces one by one. It follows: "send me this lane in order, each piece as soon as you have
-verified it". So while nothing goes wrong no decision is needed at all, and no message but the pieces themselves.
-Decisions come with news: a neighbour gone, back, slow or stalled, a new plan, the end of a run.
+A node does not request single pieces. It follows a source: "send me this lane in order, each piece as soon as you have
+verified it". While nothing goes wrong no decision is needed and no message is sent but the pieces. Decisions follow
+news: a neighbour gone, back, slow or stalled, a new plan, the end of a run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_RUNS = 6
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """Wanted from `source`: the lane's pieces from `first` to before `until`. Replaces what was wanted in the lane."""
+    """Request pieces `first` to before `until` of the lane from `source`, replacing the lane's earlier request."""
 
     lane: int
     source: str
@@ -32,12 +32,12 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a node knows. Numbers of pieces are those within the lane; held means verified and on disk.
+    """What a node knows. Piece numbers count within the lane; held means verified and on disk.
 
-    `leap`: a node that is further behind its source than so many pieces of a lane goes on where that one is, so that
-    those who follow it are not late as well, and fills the gap when the lane is done. By so much another must be ahead
-    before a lane that stalls leaves the source that the plan prefers. `patience`: how far a source may be behind and
-    still be waited for; several times `leap`, because each hop may add one. `neighbours`: those that have told.
+    `leap`: a node further behind its source than this many pieces continues at the source's position, so that its
+    followers are not late too, and fills the gap when the lane is done. Another source must be ahead by as much before
+    a stalled lane leaves the planned one. `patience`: how far behind a source may be and still be waited for; several
+    times `leap`, because each hop may add one. `neighbours`: those that have reported.
     """
 
     pieces: int
@@ -52,13 +52,13 @@ class View:
 
 
 def next_actions(plan: NodePlan, view: View) -> tuple[Follow, ...]:
-    """What to ask anew; lanes that go well, or are complete, are left alone."""
+    """The new requests; lanes that progress or are complete need none."""
     wanted = (_wanted(plan, view, lane) for lane in range(len(plan.lanes)))
     return tuple(follow for follow in wanted if follow and not _is_under_way(follow, view))
 
 
 def _wanted(plan: NodePlan, view: View, lane: int) -> Follow | None:
-    """The newest pieces are the rarest: those below wait for them, and nobody waits for a gap."""
+    """The newest pieces are the rarest: nodes below wait for them, and nobody waits for a gap."""
     length = lane_length(view.pieces, lane, len(plan.lanes))
     gaps = missing(view.holds[lane], length)
     if not gaps:
@@ -94,8 +94,9 @@ def _newest(plan: NodePlan, view: View, lane: int, first: int, length: int) -> F
 
 
 def _catch_up(plan: NodePlan, view: View, lane: int, first: int, length: int) -> Follow | None:
-    """A root that was away leaves out what others have pulled meanwhile, or all would wait until it has that too; and
-    fetches it from them at the end, or now where all has been pulled or it has left out much already."""
+    """A root that was away skips what others have pulled meanwhile, or all would wait for it; it fetches those pieces
+    from them at the end, or now if everything has been pulled or it has skipped much already.
+    """
     peers = _peers(_everybody(plan, lane), view, lane)
     now = view.following[lane]
     if now and first < now.until and any(name == now.source and run_at(runs, first) for name, runs in peers):
@@ -111,8 +112,9 @@ def _catch_up(plan: NodePlan, view: View, lane: int, first: int, length: int) ->
 
 
 def _furthest(plan: NodePlan, view: View, lane: int, first: int) -> tuple[str, Runs]:
-    """For one that has lost all whom it knew in the lane: of its other neighbours the one with most of what comes
-    next; else the store."""
+    """For a node that lost all known sources of the lane: the other neighbour that holds most of what comes next, else
+    the store.
+    """
     having = [
         (run[1], peer)
         for peer in _peers(_everybody(plan, lane), view, lane)
@@ -123,8 +125,9 @@ def _furthest(plan: NodePlan, view: View, lane: int, first: int) -> tuple[str, R
 
 
 def _in_turn(plan: NodePlan, view: View, lane: int, first: int) -> list[tuple[str, Runs]]:
-    """What works is left for the parent only, and only when that is level, not just back without what has come since;
-    to try the others again could mean to wait for one who waits for us."""
+    """A working source is left only for the parent, and only when the parent is level; trying others again could create
+    a cycle of nodes waiting for each other.
+    """
     parent, now = plan.lanes[lane][0], view.following[lane]
     peers = _peers((parent, now.source if now else parent, *plan.lanes[lane]), view, lane)
     works = now is not None and now.source in [name for name, _ in peers]
@@ -134,9 +137,12 @@ def _in_turn(plan: NodePlan, view: View, lane: int, first: int) -> list[tuple[st
 
 
 def _level(peer: tuple[str, Runs], view: View, lane: int, first: int, length: int) -> int:
-    """Where to go on: with a parent that leapt itself and lacks the piece, where its newest run begins; otherwise
-    where the parent is, when that is too far ahead. One that leaps often only falls behind again, and stays so. One to
-    whom nothing has come since it leapt waits for a while: to leap again would be to lose what is on its way."""
+    """Where to continue: where the newest run of a parent begins that leapt and lacks the piece; else at the parent's
+    position, if that is too far ahead.
+
+    A node that leaps often falls behind again and stays there. A node that has received nothing since it leapt waits
+    for a while: leaping again would lose what is on its way.
+    """
     (parent, runs), now = peer, view.following[lane]
     leapt = now is not None and now.source == parent and now.first > first
     if now and leapt and lane not in view.stalled and not _left_out(runs, now.first):
@@ -148,15 +154,17 @@ def _level(peer: tuple[str, Runs], view: View, lane: int, first: int, length: in
 
 
 def _left_out(runs: Runs, number: int) -> bool:
-    """Whether a source that leapt lacks just this one."""
+    """True if a source that leapt lacks just this piece."""
     return frontier(runs) > number and not run_at(runs, number)
 
 
 def _gap(plan: NodePlan, view: View, lane: int, gaps: Runs) -> Follow:
-    """From the parent; where it left it out as well, from a neighbour of another lane that has it, and else from the
-    parent all the same if it is about to fill it: those further up would get all who are below them as followers. What
-    stalls comes from them, and goes on there. When nobody has it yet the one above is waited for, up to the lane's
-    root, which asks the store."""
+    """Who fills a gap: the parent; if it lacks the piece too, a neighbour of another lane that has it; else the parent
+    if it is about to fill it, as nodes further up would get everyone below as followers.
+
+    If nobody has the piece yet, the node waits for the one above, up to the root of the lane, which requests it from
+    the store.
+    """
     peers, now = _peers(_everybody(plan, lane), view, lane), view.following[lane]
     parent, *further_up = plan.lanes[lane]
     first, end = _rarest(gaps, peers)
@@ -174,7 +182,7 @@ def _gap(plan: NodePlan, view: View, lane: int, gaps: Runs) -> Follow:
 
 
 def _is_next(runs: Runs, view: View, first: int) -> bool:
-    """Whether a source that lacks this piece lacks little before it."""
+    """True if a source that lacks this piece lacks little before it."""
     return first - max((end for _, end in runs if end <= first), default=0) <= view.leap
 
 
@@ -185,21 +193,23 @@ def _end(runs: Runs, first: int, end: int) -> int:
 
 
 def _everybody(plan: NodePlan, lane: int) -> tuple[str, ...]:
-    """All neighbours, whatever the lane they are told for; the parents first."""
+    """All neighbours of all lanes, the parents first."""
     ranks = zip_longest(*plan.lanes[lane:], *plan.lanes[:lane])
     return tuple(name for rank in ranks for name in rank if name is not None)
 
 
 def _peers(sources: tuple[str, ...], view: View, lane: int) -> list[tuple[str, Runs]]:
-    """Those that live, without the slow ones if others are left."""
+    """The live neighbours, without slow ones if others are left."""
     living = [each for each in dict.fromkeys(sources) if each != STORE and each not in view.gone]
     chosen = [each for each in living if each not in view.slow] or living
     return [(each, view.neighbours[each][lane] if each in view.neighbours else ()) for each in chosen]
 
 
 def _source(peers: list[tuple[str, Runs]], view: View, first: int, now: Follow | None) -> tuple[str, Runs]:
-    """The first that has the piece, or will have it next; one far behind only when nobody has it. Whom we follow may
-    be behind by twice as much, or we would go to and fro. Who has told nothing yet is where the plan has it."""
+    """The first that has the piece or will have it next; one far behind only if nobody has it. The present source may
+    be behind by twice as much, so that nodes do not switch back and forth. A neighbour without a report is taken to be
+    where the plan puts it.
+    """
     if peers[0][0] not in view.neighbours:
         return peers[0]
     having = [peer for peer in peers if run_at(peer[1], first)]
@@ -212,9 +222,9 @@ def _source(peers: list[tuple[str, Runs]], view: View, first: int, now: Follow |
 
 
 def _way_out(plan: NodePlan, view: View, lane: int, first: int, length: int) -> tuple[str, Runs] | None:
-    """In a lane that stalls two wait for each other, or something above is broken; and where the parent hardly sends,
-    others in the lane may be as late. Then from any neighbour that is far ahead. The store is asked by those whose
-    parent is gone, when nobody they know has the piece."""
+    """A stalled lane: two nodes wait for each other, or something above is broken. It continues from any neighbour far
+    ahead; nodes whose parent is gone ask the store if no neighbour has the piece.
+    """
     everybody = _peers((*plan.lanes[lane], *_everybody(plan, lane)), view, lane)
     having = [peer for peer in everybody if run_at(peer[1], first)]
     if not having and plan.lanes[lane][0] in view.gone:
@@ -225,7 +235,7 @@ def _way_out(plan: NodePlan, view: View, lane: int, first: int, length: int) -> 
 
 
 def _rarest(gaps: Runs, peers: list[tuple[str, Runs]]) -> Run:
-    """Among gaps that somebody can fill the one that fewest can, the earlier first."""
+    """Of the gaps that somebody can fill, the one that the fewest can; the earlier first."""
     held = [sum(run_at(runs, first) is not None for _, runs in peers) for first, _ in gaps]
     return min(zip(held, gaps, strict=True), key=lambda pair: (pair[0] == 0, pair))[1]
 

@@ -1,4 +1,4 @@
-"""Which pieces of a lane are held, as runs: a node that receives in order is described by two numbers."""
+"""The held pieces of a lane as runs: a node that receives in order is described by two numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good the forecasts were: predicted against actual starts."""
+"""Calibration of forecasts: predicted against actual starts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import median_low
 
 from platform_core.units import HOUR_MS, MINUTE_MS
 
-TOLERANCE_MS = 10_000  # so far outside still counts as held, as rounds come every few seconds
+TOLERANCE_MS = 10_000  # so far outside still counts as within, as rounds run every few seconds
 
 
 class Came(StrEnum):
@@ -20,7 +20,7 @@ class Came(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """`early_ms` and `late_ms` as told at `told_ms` (None: no end in sight), `started_ms` as it came; one clock."""
+    """The forecast `early_ms` to `late_ms` (None: open) made at `told_ms`, and the actual `started_ms`; one clock."""
 
     told_ms: int
     early_ms: int
@@ -29,7 +29,7 @@ class Start:
 
     @property
     def miss_ms(self) -> int:
-        """How far outside its interval it came: negative before it, positive after it."""
+        """How far the start lies outside its interval: negative before it, positive after it."""
         if self.started_ms < self.early_ms:
             return self.started_ms - self.early_ms
         return 0 if self.late_ms is None else max(0, self.started_ms - self.late_ms)
@@ -43,23 +43,23 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Of how many starts; how many came within the interval, before it, and after it; by how much they missed it.
+    """How many starts lie within their interval, before it and after it, and by how much they miss it.
 
-    An interval that is wide enough always holds, so its width belongs to the judgement.
+    A wide interval is easy to hit, so the width belongs to the judgement.
     """
 
     starts: int
     within: int
     before: int
     after: int
-    median_miss_ms: int  # of those that missed; 0 when none did
-    median_width_ms: int | None = None  # of those with an end in sight; None: there was none
+    median_miss_ms: int  # of the misses; 0 without any
+    median_width_ms: int | None = None  # of the closed intervals; None without any
 
 
 def calibration(starts: Sequence[Start]) -> Calibration:
-    came = [each.came for each in starts]
-    missed = [abs(each.miss_ms) for each in starts if each.came is not Came.HELD]
-    widths = [each.late_ms - each.early_ms for each in starts if each.late_ms is not None]
+    came = [start.came for start in starts]
+    missed = [abs(start.miss_ms) for start in starts if start.came is not Came.HELD]
+    widths = [start.late_ms - start.early_ms for start in starts if start.late_ms is not None]
     return Calibration(
         starts=len(starts),
         within=came.count(Came.HELD),
@@ -71,7 +71,7 @@ def calibration(starts: Sequence[Start]) -> Calibration:
 
 
 class Horizon(StrEnum):
-    """Within how long, at the latest, a job was told to start."""
+    """How far ahead the latest forecast start of a job lay."""
 
     MINUTE = "1 min"
     MINUTES = "10 min"
@@ -92,8 +92,8 @@ def horizon(start: Start) -> Horizon:
 
 
 def by_horizon(starts: Sequence[Start]) -> dict[Horizon, Calibration]:
-    """From the nearest; those that nobody was told are left out."""
-    reached = [(horizon(each), each) for each in starts]
-    return {
-        one: calibration(mine) for one in Horizon if (mine := [each for far, each in reached if far is one])
-    }
+    """Calibration by horizon, the nearest first; horizons without forecasts are left out."""
+    by: dict[Horizon, list[Start]] = {}
+    for start in starts:
+        by.setdefault(horizon(start), []).append(start)
+    return {reach: calibration(by[reach]) for reach in Horizon if reach in by}

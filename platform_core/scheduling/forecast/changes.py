@@ -1,8 +1,7 @@
-"""What one change would start a waiting job now. Each answer has been tried: the engine, asked again with that change
-and nothing else, starts the job in the same round.
+"""Single changes that would start a waiting job now. Each was tried: with that change alone the engine starts the job.
 
-What only a new submission can change (its size, its limit, where it may run) is tried as one that comes now and has
-waited for nothing. A priority or a quota can be changed while it waits, so it keeps its place there.
+What only a new submission can change (size, limit, constraints) is tried as a submission of now, without the time
+waited. Priority and quota can change while the job waits, so it keeps its place in the queue.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from platform_core.scheduling.preemption import elastic
 from platform_core.scheduling.wording import amount, listed
 from platform_core.units import MINUTE_MS, format_duration_ms, plural
 
-# Among names: whom equals are given first must not depend on what a new node is called.
+# Prefixes of new node names, first and last in order: the outcome must not depend on the name of a new node.
 _FIRST_AND_LAST = ("!", "~")
-TRIES = 6  # rounds for each field, at most; a round over a large cluster takes a tenth of a second
+TRIES = 6  # rounds per field at most; a round on a large cluster takes a tenth of a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +33,11 @@ class Change:
     field: str
     value: int | str
     sentence: str
-    stops: int = 0  # jobs that would save and stop for it first
+    stops: int = 0  # running jobs that would stop for it first
 
 
 def changes(snapshot: Snapshot, policy: Policy, job_id: str) -> tuple[Change, ...]:
-    """The smallest change of each kind that is enough, the job's own first. () too where it starts without any."""
+    """The smallest sufficient change of each kind, changes of the job first; () if it starts without any."""
     job = next((each for each in snapshot.pending if each.id == job_id), None)
     if job is None:
         return ()
@@ -65,7 +64,7 @@ class _Trial:
         return decide(replace(self.snapshot, pending=pending, nodes=nodes, teams=shares), self.policy)
 
     def outcome(self, decided: Decisions) -> int | None:
-        """0 where it starts, else how many jobs are stopped for it; None where nothing happens for it."""
+        """0 if it starts, else how many jobs are stopped for it; None if nothing changes for it."""
         if self.placement(decided) is not None:
             return 0
         return sum(stop.for_job == self.job.id for stop in decided.stops) or None
@@ -77,12 +76,12 @@ class _Trial:
         return self.could(job) and self.placement(self.round(job)) is not None
 
     def first(self, tried: Iterable[PendingJob]) -> PendingJob | None:
-        """The first that starts, of as many as may be tried."""
+        """The first that starts, within the number of tries."""
         likely = (job for job in tried if self.could(job))
         return next((job for _, job in zip(range(TRIES), likely, strict=False) if self.starts(job)), None)
 
     def could(self, job: PendingJob) -> bool:
-        """Cheap: what has no room or quota before the round has none in it."""
+        """Cheap test: False if place or quota is missing even at the start of the round."""
         state, least = self.as_it_is.state, with_gpus(job, job.min_gpus)
         share = self.share(job.gpu_type)
         if share is None or share.used + least.num_gpus > share.maximum:
@@ -97,7 +96,7 @@ class _Trial:
 
 
 def _fewer_gpus(trial: _Trial) -> Iterator[Change]:
-    """Tried are the most that fit what is free before and after the round, then halves of that."""
+    """Tries the largest sizes that fit what is free before and after the round, then halves of it."""
     job, state = trial.anew, trial.as_it_is.state
     smallest = replace(job, num_gpus=job.min_gpus, min_gpus=1)
     sizes = {size: _sized(job, size) for size in elastic.sizes(smallest, state.index.most_slots)}
@@ -121,10 +120,10 @@ def _sized(job: PendingJob, gpus: int) -> PendingJob:
 
 
 def _shorter(trial: _Trial) -> Iterator[Change]:
-    """A limit that ends before a kept place is needed or maintenance begins; or that makes it small among others."""
+    """A limit that ends before a reservation or maintenance begins, or that moves the job forward in order."""
     job, now_ms = trial.anew, trial.snapshot.now_ms
     if job.expected_runtime_ms is not None or not job.max_runtime_ms:
-        return  # it is not judged by its limit
+        return  # its limit does not count
     state = trial.as_it_is.state
     begins = [kept.start_ms for kept in state.reservations.made if kept.job_id != job.id]
     of_its_team = state.quota.reservations_of(job.team, job.gpu_type)
@@ -140,12 +139,12 @@ def _shorter(trial: _Trial) -> Iterator[Change]:
 
 
 def _rounded(span_ms: int) -> int:
-    """Whole minutes, and a tenth less: until it is submitted some time goes by."""
+    """Whole minutes, a tenth less, as some time passes before the submission."""
     return span_ms * 9 // 10 // MINUTE_MS * MINUTE_MS
 
 
 def _thinned(limits: Sequence[int]) -> Sequence[int]:
-    """As many as may be tried, from the longest to the shortest."""
+    """At most TRIES of the limits, from the longest to the shortest."""
     last = len(limits) - 1
     return [limits[at] for at in sorted({last * n // (TRIES - 1) for n in range(TRIES)})] if limits else ()
 
@@ -178,7 +177,7 @@ def _fewer_conditions(trial: _Trial) -> Iterator[Change]:
 
 
 def _tolerating(trial: _Trial, changed: PendingJob) -> Change:
-    """Only those taints that stand on the nodes which it would get."""
+    """Only the taints of the nodes that it would get."""
     placement = trial.placement(trial.round(changed))
     there = {seat.node for seat in placement.members} if placement is not None else set()
     met = {taint for node in trial.snapshot.nodes if node.id in there for taint in node.taints}
@@ -187,7 +186,7 @@ def _tolerating(trial: _Trial, changed: PendingJob) -> Change:
 
 
 def _more_urgent(trial: _Trial) -> Iterator[Change]:
-    """The least urgent priority that is enough, by halving what lies between."""
+    """The least urgent sufficient priority, by bisection."""
     job = trial.job
 
     def tried(priority: int) -> int | None:

@@ -1,8 +1,8 @@
-"""When the waiting jobs should start, as an interval: the engine's own rounds, played on into the future.
+"""Start forecasts: an interval for each waiting job, from rounds of the engine played into the future.
 
-The late bound takes every job at its limit. The early one lets each end after the share of its limit that jobs have
-used lately; most end far before their limit. Owners take back what they lent. Otherwise nobody is stopped, nobody is
-submitted meanwhile and nothing fails, so a forecast is what the cluster as it is now would do.
+The late bound lets every job run to its limit. The early bound lets each end after the share of its limit that recent
+jobs have used; most end far before their limit. Owners reclaim what they lent. Apart from that no job is stopped or
+submitted and nothing fails: the forecast is what the cluster as it is now would do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TOGETHER_PARTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """`late_ms` is None when its start lies beyond what was played on."""
+    """`late_ms` is None when the start lies beyond the rounds that were played."""
 
     job_id: str
     early_ms: int
@@ -33,17 +33,19 @@ class Forecast:
 def forecast(
     snapshot: Snapshot, policy: Policy, *, percent_used: int, most_rounds: int = 100, until: str = ""
 ) -> tuple[Forecast, ...]:
-    """The jobs whose start is in sight, in the order of their starts. `percent_used`: of their limits, 1 to 100;
-    `until`: nothing is played on once that job has started."""
+    """The jobs whose start is in sight, in order of their starts.
+
+    `percent_used`: how much of their limits jobs use, 1 to 100. `until`: stop playing once this job has started.
+    """
     late = _starts(snapshot, policy, 100, most_rounds, until)
     early = _starts(snapshot, policy, percent_used, most_rounds, until)
-    told = [
-        # Earlier ends of others can let somebody else go first, so that a job starts later in the early play.
+    forecasts = [
+        # Earlier ends of others can let another job go first, so that a job starts later in the early play.
         Forecast(job.id, min(at_ms, late.get(job.id, at_ms)), _later(at_ms, late.get(job.id)))
         for job in snapshot.pending
         if (at_ms := early.get(job.id)) is not None
     ]
-    return tuple(sorted(told, key=lambda each: (each.early_ms, each.job_id)))
+    return tuple(sorted(forecasts, key=lambda found: (found.early_ms, found.job_id)))
 
 
 def _later(at_ms: int, late_ms: int | None) -> int | None:
@@ -68,7 +70,7 @@ class _Play:
         self._reopenings = {end_ms for node in snapshot.nodes for _, end_ms in node.windows}
         self._running = {job.id: self._expected(job) for job in snapshot.running}
         self._pending: Sequence[PendingJob] = snapshot.pending
-        self._room_is_made = False
+        self._slots_are_releasing = False
         self._shares = snapshot.teams
         self._used = Counter({(share.team, share.gpu_type): share.used for share in snapshot.teams})
 
@@ -77,18 +79,20 @@ class _Play:
         for job, placement in decided.started:
             self.starts.setdefault(job.id, self._now_ms)
             self._start(job, placement)
-        gone = [self._running[stop.job_id] for stop in decided.stops]
-        for each in gone:
-            self._end(each)
-        self._pending = [*decided.waiting, *[each.asks for each in gone if each.asks is not None]]
-        self._room_is_made = bool(gone)
+        stopped = [self._running[stop.job_id] for stop in decided.stops]
+        for victim in stopped:
+            self._end(victim)
+        self._pending = [*decided.waiting, *[victim.asks for victim in stopped if victim.asks is not None]]
+        self._slots_are_releasing = bool(stopped)
 
     def goes_on(self) -> bool:
-        """Time jumps to the next ends, if anybody waits for one: those that come close together count as one, the
-        further ahead the more, so that a hundred rounds reach months into the future of a large cluster."""
+        """Advance time to the next ends; False when no job waits or nothing ends.
+
+        Ends close together count as one, more so further ahead, so that a hundred rounds reach months into the future.
+        """
         ends = [job.expected_end_ms for job in self._running.values() if job.expected_end_ms is not None]
         ends += [end_ms for end_ms in self._reopenings if end_ms > self._now_ms]
-        if self._room_is_made:  # what was lent is back as soon as the borrowers have saved
+        if self._slots_are_releasing:  # lent slots are free once the borrowers have saved
             ends.append(self._now_ms + self._policy.stop_grace_ms)
         ends += [job.not_before_ms for job in self._pending if job.not_before_ms > self._now_ms]
         if not self._pending or not ends:
@@ -102,7 +106,7 @@ class _Play:
         return True
 
     def _snapshot(self) -> Snapshot:
-        shares = tuple(replace(each, used=self._used[each.team, each.gpu_type]) for each in self._shares)
+        shares = tuple(replace(share, used=self._used[share.team, share.gpu_type]) for share in self._shares)
         nodes, running = tuple(self._nodes.values()), tuple(self._running.values())
         return Snapshot(self._now_ms, nodes, tuple(self._pending), running, shares)
 

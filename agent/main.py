@@ -18,77 +18,110 @@ EXIT_REFUSED = 3  # the server does not want this node; starting again by itself
 EXIT_CONFIG = 2
 
 
-@click.command(help="Run the agent of this node: it joins the cluster, trains, and moves models.")
-@click.option("--server", metavar="HOST:PORT", help="The gateway of the platform.")
-@click.option("--token", metavar="TOKEN", help="Bootstrap token; needed once, to join.")
+@click.command(help="Run the agent of this node: it joins the cluster, trains, and receives models.")
+@click.option("--server", metavar="HOST:PORT", help="Address of the platform's gateway.")
+@click.option("--token", metavar="TOKEN", help="Bootstrap token, needed to join once.")
 @click.option(
-    "--data", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), help="The agent's folder."
+    "--data",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the agent's state.",
 )
 @click.option("--rack", metavar="NAME", help="Rack of this node, for placement.")
 @click.option("--block", metavar="NAME", help="Block of racks of this node, for placement.")
-@click.option("--hostname", metavar="NAME", help="Name shown on the pages; the machine's by default.")
-@click.option("--slots", metavar="N", type=int, help="CPU slots to offer instead of what the hardware has.")
+@click.option("--hostname", metavar="NAME", help="Name on the pages; by default that of the machine.")
+@click.option(
+    "--slots", metavar="N", type=int, help="CPU slots to offer instead of the GPUs of this machine."
+)
 @click.option(
     "--island-slots",
     metavar="N",
     type=int,
-    help="So many neighbours each are linked, instead of what NVML says.",
+    help="Slots in each group of fast-linked GPUs, instead of what NVML reports.",
+)
+@click.option("--gpu-type", metavar="SLUG", help="GPU type of the slots, instead of the driver's name.")
+@click.option(
+    "--address",
+    metavar="HOST",
+    help="Host or IP by which other nodes reach this one; the hostname by default.",
+)
+@click.option("--transfer-port", metavar="PORT", type=int, help="Port for model transfers; 0: any free one.")
+@click.option(
+    "--rendezvous-ports", metavar="LOW-HIGH", help="Ports for the rendezvous of jobs; 29500-29999 by default."
 )
 @click.option(
-    "--gpu-type", metavar="SLUG", help="Type of the slots, when the name from the driver does not do."
+    "--receive-cap-mib", metavar="N", type=int, help="Cap on incoming models in MiB per second; 0: no cap."
 )
 @click.option(
-    "--address", metavar="HOST", help="Host or IP that other nodes reach; the host name by default."
-)
-@click.option("--transfer-port", metavar="PORT", type=int, help="Port for moving models; 0 takes a free one.")
-@click.option("--rendezvous-ports", metavar="LOW-HIGH", help="Ports that jobs may use to meet; 29500-29999.")
-@click.option(
-    "--receive-cap-mib", metavar="N", type=int, help="MiB per second of models coming in; 0 is no cap."
-)
-@click.option(
-    "--send-cap-mib", metavar="N", type=int, help="MiB per second passed on to other nodes; 0 is no cap."
+    "--send-cap-mib",
+    metavar="N",
+    type=int,
+    help="Cap on models sent to other nodes in MiB per second; 0: no cap.",
 )
 @click.option(
     "--cache-high",
     metavar="PERCENT",
     type=int,
-    help="Disk in use above which models that are neither active nor pinned go, the longest unused first; 90.",
+    help="Disk use above which models are evicted, least recently used first, never active or pinned ones; 90.",
 )
-@click.option("--cache-low", metavar="PERCENT", type=int, help="Until the disk in use is this; 80.")
+@click.option(
+    "--cache-low", metavar="PERCENT", type=int, help="Disk use at which eviction stops; 80 by default."
+)
 @click.option(
     "--store-silence-seconds",
     metavar="N",
     type=int,
-    help="Seconds without a byte after which a range of the store is asked for anew; 5.",
+    help="Seconds without data after which a read from the store is repeated; 5 by default.",
 )
 @click.option(
     "--hooks",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Commands that rollouts may run here, as the agent's user; without it they run nothing.",
+    help="Folder of the commands that rollouts may run here, as the agent's user; without it none.",
 )
-@click.option("--label", metavar="KEY=VALUE", multiple=True, help="Label of this node; may be repeated.")
-@click.option("--spot", is_flag=True, help="The machine may be taken away at short notice: label spot=yes.")
+@click.option("--label", metavar="KEY=VALUE", multiple=True, help="Label of this node; repeatable.")
+@click.option(
+    "--spot",
+    is_flag=True,
+    help="The provider may reclaim this machine at short notice: sets the label spot=yes.",
+)
 @click.option(
     "--notice-url",
     metavar="URL",
-    help="Asked every few seconds whether the machine is taken away: anything but 404, nothing, FALSE or NONE is yes.",
+    help="URL polled for a reclaim notice: any answer but 404, an empty one, FALSE or NONE is a notice.",
 )
-@click.option("--notice-seconds", metavar="N", type=int, help="How long after the notice it goes; 120.")
-@click.option("--ca", metavar="FILE", type=click.Path(path_type=Path), help="Certificate of the platform.")
-@click.option("--certificate", metavar="FILE", type=click.Path(path_type=Path), help="Shown to other nodes.")
+@click.option(
+    "--notice-seconds",
+    metavar="N",
+    type=int,
+    help="Seconds between the notice and the reclaim; 120 by default.",
+)
+@click.option(
+    "--ca",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Certificate of the authority that signed the platform's certificate.",
+)
+@click.option(
+    "--certificate",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Certificate of this node, for other nodes.",
+)
 @click.option("--key", metavar="FILE", type=click.Path(path_type=Path), help="Private key of --certificate.")
 @click.option(
     "--isolation",
     metavar="none|user|containers",
-    help="Between jobs: none, a system user for each team (the agent is root), or containers only.",
+    help="Isolation between jobs: none, a system user for each team (the agent must be root), or containers only.",
 )
-@click.option("--insecure", is_flag=True, help="No TLS. For the platform on one machine only.")
+@click.option("--insecure", is_flag=True, help="Use no TLS; only for a platform on one machine.")
 @click.option(
-    "--rejoin", is_flag=True, help="Join again with --token, as the same node, for a new credential."
+    "--rejoin", is_flag=True, help="Join again as the same node with --token, for a new credential."
 )
-@click.option("--stop-jobs-on-leave", is_flag=True, help="When the agent is stopped, its jobs are too.")
-@click.option("--verbose", is_flag=True, help="Say more in the log.")
+@click.option(
+    "--stop-jobs-on-leave", is_flag=True, help="Stop the jobs of this node when the agent is stopped."
+)
+@click.option("--verbose", is_flag=True, help="Log debug messages.")
 def agent(verbose: bool, **flags: object) -> None:
     logging.basicConfig(
         level=logging.DEBUG if verbose else logging.INFO,

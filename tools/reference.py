@@ -125,13 +125,20 @@ def errors_page() -> str:
 def cli_page(group: click.Command = command_line, name: str = "trainmaster") -> str:
     context = click.Context(group, info_name=name, max_content_width=100)
     if not isinstance(group, click.Group):
-        text = inspect.cleandoc(group.help or "")
-        options = "\n".join(option_lines(group, context))
-        return f"## {name}\n\n{text}\n\n```\n{group.get_usage(context)}\n```\n\n{options}\n"
-    found = ((child, group.get_command(context, child)) for child in sorted(group.list_commands(context)))
-    return "\n".join(
-        cli_page(command, f"{name} {child}") for child, command in found if command and not command.hidden
-    )
+        return command_section(group, context, name)
+    commands = ((child, group.get_command(context, child)) for child in sorted(group.list_commands(context)))
+    sections = [
+        cli_page(command, f"{name} {child}") for child, command in commands if command and not command.hidden
+    ]
+    # A group such as `nodes` that does something without a command.
+    own = [command_section(group, context, name)] if group.invoke_without_command else []
+    return "\n".join(own + sections)
+
+
+def command_section(command: click.Command, context: click.Context, name: str) -> str:
+    text = inspect.cleandoc(command.help or "").replace("\b\n", "")
+    options = "\n".join(option_lines(command, context))
+    return f"## {name}\n\n{text}\n\n```\n{command.get_usage(context)}\n```\n\n{options}\n"
 
 
 def option_lines(command: click.Command, context: click.Context) -> Iterator[str]:

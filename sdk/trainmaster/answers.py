@@ -1,4 +1,4 @@
-"""What the REST API answers, as values. A field that this version does not know is passed over."""
+"""What the REST API answers, as values. Unknown fields are ignored."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class UnexpectedAnswer(Exception):
 class Answer:
     @classmethod
     def of(cls, body: object) -> Self:
-        """From a JSON object. Names without a default must be there; null counts as absent where there is one."""
+        """From a JSON object. Fields without a default are required; null counts as absent."""
         if not isinstance(body, Mapping):
             raise UnexpectedAnswer(
                 f"The server answered with {type(body).__name__} where a {cls.__name__} was due."
             )
         known: dict[str, Any] = {}
-        for one in fields(cls):
-            given = body.get(one.name)
-            if given is not None:
-                known[one.name] = given
-            elif one.default is MISSING and one.default_factory is MISSING:
+        for declared in fields(cls):
+            value = body.get(declared.name)
+            if value is not None:
+                known[declared.name] = value
+            elif declared.default is MISSING and declared.default_factory is MISSING:
                 raise UnexpectedAnswer(
-                    f"The server's answer has no {one.name}; is it Trainmaster, and as new as this?"
+                    f"The server's answer has no {declared.name}; is it Trainmaster, and as new as this?"
                 )
         return cls(**known)
 
@@ -40,7 +40,47 @@ class Me(Answer):
     username: str
     admin: bool = False
     teams: Mapping[str, str] = field(default_factory=dict)  # team to role
+    token_name: str | None = None
     token_team: str | None = None
+    token_expires_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Team(Answer):
+    slug: str
+    name: str = ""
+    weight: int = 1
+    department: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quota(Answer):
+    gpu_type: str
+    guaranteed: int = 0
+    maximum: int = 0
+    held: int = 0  # GPUs in use
+    borrowed: int = 0
+    waiting: int = 0  # GPUs that waiting jobs ask for
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntry(Answer):
+    position: int
+    name: str
+    team: str
+    job: str = ""  # empty for a job of another team
+    user: str = ""
+    gpus: int = 0
+    gpu_type: str = ""
+    priority: int = 50
+    since_ms: int | None = None
+    preempted: bool = False
+    reserved: bool = False
+    expected_start: str = ""  # in words; empty if unknown
+    earliest_ms: int | None = None
+    latest_ms: int | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +143,33 @@ class Snapshot(Answer):
     id: str
     name: str = ""
     version: int = 0
+    team: str = ""
+    purpose: str = ""
+    files: int = 0
+    bytes: int = 0
+    created_ms: int | None = None
+    created_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment(Answer):
+    id: int
+    name: str
+    team: str = ""
+    runs: int = 0
+    active: int = 0
+    best: Mapping[str, Any] | None = None  # job, name, metric, rule, value
+    created_ms: int | None = None
+    changed_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Answer):
+    """Runs side by side: each `values` has one for each run."""
+
+    runs: Sequence[Mapping[str, Any]]  # job, name, state, experiment
+    differences: Sequence[Mapping[str, Any]] = ()  # name, values
+    metrics: Sequence[Mapping[str, Any]] = ()  # name, rule, values, best
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,26 +217,26 @@ class Deployment(Answer):
 
     @property
     def is_settled(self) -> bool:
-        """Nothing happens any more by itself: the bytes are there, and the rollout has ended or waits for somebody."""
-        told = self.rollout
-        if told is None or self.status != "complete" or told.get("replaced_by"):
+        """Nothing more happens by itself: the files are there, and the rollout has ended or waits to be promoted."""
+        rollout = self.rollout
+        if rollout is None or self.status != "complete" or rollout.get("replaced_by"):
             return self.is_finished
-        ended = told.get("state") in ("active", "failed") or self.has_gone_back
-        return ended or bool(told.get("awaits_promotion"))
+        ended = rollout.get("state") in ("active", "failed") or self.has_gone_back
+        return ended or bool(rollout.get("awaits_promotion"))
 
     @property
     def has_gone_back(self) -> bool:
-        told = self.rollout or {}
-        return told.get("state") == "rolled_back" and not told.get("nodes_going_back")
+        rollout = self.rollout or {}
+        return rollout.get("state") == "rolled_back" and not rollout.get("nodes_going_back")
 
     @property
     def trouble(self) -> str:
-        """Why it is not what was asked for; none as long as it may still become that."""
-        told = self.rollout or {}
+        """Why the deployment or its rollout failed; empty while it may still succeed."""
+        rollout = self.rollout or {}
         if self.is_finished and self.status != "complete":
             return f"{self.id} is {self.status}{f': {self.reason}' if self.reason else '.'}"
-        if (state := told.get("state")) in ("failed", "rolled_back"):
-            why = f": {told['reason']}" if told.get("reason") else "."
+        if (state := rollout.get("state")) in ("failed", "rolled_back"):
+            why = f": {rollout['reason']}" if rollout.get("reason") else "."
             return f"The rollout of {self.id} is {state.replace('_', ' ')}{why}"
         return ""
 

@@ -24,7 +24,7 @@ def init(
     resume: str | bool = "",
     name: str = "",
 ) -> None:
-    """Tell what this run is going to be. Call it once, on every rank, before the first step.
+    """Describe the run. Call it once, on every rank, before the first step.
 
     `total_steps` gives the pages their estimate of what remains, `params` are kept beside the job's
     hyperparameters, `seed` (or the job's) seeds Python, numpy and torch, the same on every rank.
@@ -39,7 +39,7 @@ def init(
 def log(step: int, **values: Any) -> None:
     """Metrics of one step: numbers, or tensors and arrays of one element. Never blocks, never raises for a value.
 
-    The run's curves are rank 0's. A name that is no Python name goes by `log(step, **{"eval/loss": 1.5})`.
+    Only rank 0 reports. Pass a name that is not a Python name as `log(step, **{"eval/loss": 1.5})`.
     """
     _run().log(step, values)
 
@@ -63,15 +63,15 @@ def load_checkpoint() -> tuple[dict[str, Any], int] | None:
 
 
 def checkpoint_due(step: int, every: int = 100) -> bool:
-    """Whether to save now: by the job's checkpoint policy, or `every` so many steps. All ranks call it."""
+    """Whether to save now: by the job's checkpoint policy, or every `every` steps. All ranks call it."""
     return _run().checkpoint_due(step, every)
 
 
 def should_stop() -> bool:
-    """Whether somebody asked this run to end: SIGTERM, or the platform. Save and leave the loop then.
+    """Whether the run should end: after SIGTERM, or when the platform stops it. Save and leave the loop then.
 
-    All ranks call it at the same step and get the same answer: one rank that leaves alone would leave the others
-    waiting for it for ever.
+    All ranks call it at the same step and get the same answer: if one rank left alone, the
+    others would wait for it for ever.
     """
     return _run().should_stop()
 
@@ -82,7 +82,7 @@ def log_artifact(path: str | Path) -> Path | None:
 
 
 def hyperparameters() -> dict[str, Scalar]:
-    """Those of the job; on a laptop from TRAINMASTER_HYPERPARAMETERS, as JSON."""
+    """The hyperparameters of the job; on a laptop those of TRAINMASTER_HYPERPARAMETERS, as JSON."""
     return dict(job_environment().hyperparameters)
 
 
@@ -97,9 +97,9 @@ def _run(resume: str = "", name: str = "") -> Run:
         if _current is not None and (resume or name):
             raise RuntimeError("trainmaster.init() with resume or name must be the first call of the run.")
         if _current is None:
-            surroundings = job_environment()
+            environment = job_environment()
             script = name or Path(sys.argv[0] or "run").stem
-            _current = Run(surroundings, setting_of(surroundings, script, resume), _now_ms)
+            _current = Run(environment, setting_of(environment, script, resume), _now_ms)
         return _current
 
 

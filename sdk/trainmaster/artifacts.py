@@ -10,7 +10,7 @@ FOLDER = "artifacts"
 
 
 def keep(source: Path, run_folder: Path) -> Path:
-    """The copy, under the same name; one of that name from before is replaced."""
+    """Copy it under the same name, replacing an earlier copy. Returns the copy."""
     parent = run_folder / FOLDER
     name = re.sub(r"[^A-Za-z0-9._-]", "_", source.resolve().name)
     copy, temporary = parent / name, parent / f".copying-{name}"

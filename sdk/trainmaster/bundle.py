@@ -1,4 +1,4 @@
-"""Which files of a folder go to the platform, and what git knows about them."""
+"""Which files of a folder are sent to the platform, and their git commit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DIFF_LIMIT = 512 * 1024
-# Made by tools on the way; git ignores most of them by itself.
+# Made by tools; git ignores most of them by itself.
 SKIPPED_FOLDERS = frozenset(
     {".git", ".hg", ".svn", "__pycache__", ".venv", "venv", "node_modules", "trainmaster-runs"}
     | {".mypy_cache", ".ruff_cache", ".pytest_cache", ".ipynb_checkpoints"}
@@ -19,7 +19,7 @@ SKIPPED_SUFFIXES = frozenset({".pyc", ".pyo"})
 
 
 def code_files(folder: Path) -> list[tuple[str, Path]]:
-    """(path in the bundle, file), ordered. In a git repository what git would not ignore, else all but leftovers."""
+    """(path in the bundle, file), ordered: the files that git does not ignore, without git all but those of tools."""
     listed = _git(folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     paths = _walk(folder) if listed is None else (folder / name for name in listed.split("\0") if name)
     return sorted(set(_entries(folder, paths)))  # in a merge git lists a file once for each side
@@ -31,19 +31,19 @@ def data_files(folder: Path) -> list[tuple[str, Path]]:
 
 
 def lineage(folder: Path) -> dict[str, str]:
-    """Where the code comes from. Without git, only who and where."""
-    told = {"submitted_from": f"{_user()}@{socket.gethostname()}:{folder.resolve()}"}
+    """Where the code comes from: commit, branch and diff; without git only user and folder."""
+    facts = {"submitted_from": f"{_user()}@{socket.gethostname()}:{folder.resolve()}"}
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
-        return told
-    told["git_commit"] = commit.strip()
+        return facts
+    facts["git_commit"] = commit.strip()
     branch = (_git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "").strip()
     if branch and branch != "HEAD":
-        told["git_branch"] = branch
+        facts["git_branch"] = branch
     diff = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--", ".") or ""
     if diff:
-        told["git_diff"] = _bounded(diff)
-    return told
+        facts["git_diff"] = _bounded(diff)
+    return facts
 
 
 def _entries(folder: Path, paths: Iterator[Path]) -> Iterator[tuple[str, Path]]:

@@ -1,18 +1,21 @@
-"""The REST API of the platform from Python. The CLI is made of it; notebooks may use it too."""
+"""The REST API of the platform from Python, for the CLI and for notebooks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 from urllib.parse import quote
 
 import httpx
 
 from trainmaster.answers import (
+    Comparison,
     Deployment,
     DryRun,
+    Experiment,
     Job,
     LogLine,
     LogPage,
@@ -20,7 +23,10 @@ from trainmaster.answers import (
     ModelVersion,
     Node,
     Plan,
+    QueueEntry,
+    Quota,
     Snapshot,
+    Team,
     UnexpectedAnswer,
 )
 
@@ -28,6 +34,9 @@ __all__ = ["ApiError", "Client", "ClientError", "UnexpectedAnswer", "Unreachable
 
 TIMEOUT = httpx.Timeout(30.0, connect=10.0)
 UPLOAD_TIMEOUT = httpx.Timeout(600.0, connect=10.0)
+PART_BYTES = 256 * 1024
+
+Sent = Callable[[int], None]
 
 
 class ClientError(Exception):
@@ -51,15 +60,20 @@ class ApiError(ClientError):
 class Client:
     """Methods raise ClientError, or UnexpectedAnswer when what answers is not the platform. Safe in threads."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, timeout: httpx.Timeout = TIMEOUT) -> None:
         self.url = url.rstrip("/")
-        # Never follows a redirect: the token would go along to wherever it leads.
-        self._http = httpx.Client(
-            base_url=f"{self.url}/api/v1/",
-            headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
-            timeout=TIMEOUT,
-            transport=httpx.HTTPTransport(retries=2),
-        )
+        if not (token.isascii() and token.isprintable()):
+            raise ClientError("The token has characters that no token has; copy it again from Settings.")
+        try:
+            # Never follows a redirect: the token would go along to wherever it leads.
+            self._http = httpx.Client(
+                base_url=f"{self.url}/api/v1/",
+                headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
+                timeout=timeout,
+                transport=httpx.HTTPTransport(retries=2),
+            )
+        except httpx.InvalidURL as error:
+            raise Unreachable(f"{self.url} is not an address of a platform: {error}.") from error
 
     def close(self) -> None:
         self._http.close()
@@ -75,6 +89,14 @@ class Client:
     def me(self) -> Me:
         return Me.of(self._call("GET", "me"))
 
+    def teams(self) -> list[Team]:
+        """Your teams; for platform admins all teams."""
+        return [Team.of(body) for body in _results(self._call("GET", "teams"))]
+
+    def quotas(self, team: str) -> list[Quota]:
+        """One for each GPU type."""
+        return [Quota.of(body) for body in _results(self._call("GET", f"teams/{_part(team)}/quotas"))]
+
     # Jobs
 
     def submit(
@@ -87,24 +109,34 @@ class Client:
         )
 
     def dry_run(self, spec: Mapping[str, Any]) -> DryRun:
-        """What the job would meet if it were submitted now."""
+        """When the job would start if it were submitted now, and why not at once."""
         return DryRun.of(self._call("POST", "training-jobs/dry-run", json=dict(spec)))
 
     def job(self, job_id: str) -> Job:
         return Job.of(self._call("GET", f"training-jobs/{_part(job_id)}"))
 
+    def find_job(self, reference: str) -> Job:
+        """By id, NAME, TEAM/NAME or the beginning of an id; without `lineage`. Of several with the name the newest."""
+        return Job.of(self._call("GET", "training-jobs/resolve", params={"job": reference}))
+
+    def queue(self, limit: int = 100) -> list[QueueEntry]:
+        """The waiting jobs of all teams, next to start first."""
+        return [
+            QueueEntry.of(body) for body in _results(self._call("GET", "queue", params={"limit": str(limit)}))
+        ]
+
     def jobs(self, *, limit: int = 50, **filters: str) -> Iterator[Job]:
         """Newest first, page by page. Filters: state, team, user, search."""
-        wanted: dict[str, str] = {name: value for name, value in filters.items() if value}
+        given = {name: value for name, value in filters.items() if value}
         cursor = ""
         while limit > 0:
             page = {"limit": str(min(limit, 100)), **({"cursor": cursor} if cursor else {})}
-            body = self._call("GET", "training-jobs", params=wanted | page)
-            found = _results(body)[:limit]
-            yield from map(Job.of, found)
-            limit -= len(found)
+            body = self._call("GET", "training-jobs", params=given | page)
+            bodies = _results(body)[:limit]
+            yield from map(Job.of, bodies)
+            limit -= len(bodies)
             cursor = str(body.get("next") or "") if isinstance(body, dict) else ""
-            if not cursor or not found:
+            if not cursor or not bodies:
                 return
 
     def cancel(self, job_id: str) -> Job:
@@ -121,7 +153,7 @@ class Client:
         return LogPage(lines, int(body.get("next") or after), bool(body.get("ended")))
 
     def events(self, job_id: str) -> list[dict[str, Any]]:
-        """All that happened to the job, oldest first."""
+        """All events of the job, oldest first."""
         return _results(self._call("GET", f"training-jobs/{_part(job_id)}/events"))
 
     def checkpoints(self, job_id: str) -> list[dict[str, Any]]:
@@ -134,18 +166,34 @@ class Client:
         body = self._call("GET", f"training-jobs/{_part(job_id)}/metrics", params=params)
         return dict(body) if isinstance(body, dict) else {}
 
-    # Bytes
+    def experiments(self, *, team: str = "", search: str = "") -> list[Experiment]:
+        """The newest 200, or those of one team or with this text in the name."""
+        filters = {name: value for name, value in {"team": team, "search": search}.items() if value}
+        return [Experiment.of(body) for body in _results(self._call("GET", "experiments", params=filters))]
 
-    def upload(self, kind: str, team: str, name: str, files: Iterable[tuple[str, Path]]) -> str:
-        """Send files, each under its path within the bundle; the id of the manifest they make.
+    def compare(self, job_ids: Sequence[str]) -> Comparison:
+        """The settings in which up to 20 runs differ, and their metrics."""
+        return Comparison.of(self._call("GET", "experiments/compare", params={"jobs": ",".join(job_ids)}))
 
-        `kind`: code, dataset or model.
+    # Files
+
+    def upload(
+        self,
+        kind: str,
+        team: str,
+        name: str,
+        files: Iterable[tuple[str, Path]],
+        sent: Sent = lambda count: None,
+    ) -> str:
+        """Send files, each under its path within the bundle; returns the id of their manifest.
+
+        `kind`: code, dataset or model. `sent` is called with the number of bytes of each part that was sent.
         """
         begun = self._call("POST", "uploads", json={"kind": kind, "team": team, "name": name})
         upload_id = Snapshot.of(begun).id
         count = 0
         for path, source in files:
-            self._send(f"uploads/{_part(upload_id)}/files/{quote(path)}", source)
+            self._send(f"uploads/{_part(upload_id)}/files/{quote(path)}", source, sent)
             count += 1
         made = self._call("POST", f"uploads/{_part(upload_id)}/complete", json={"files": count})
         if not isinstance(made, dict) or not made.get("manifest"):
@@ -156,6 +204,11 @@ class Client:
         body = {"team": team, "manifest": manifest, "purpose": purpose}
         return Snapshot.of(self._call("POST", f"datasets/{_part(name)}/snapshots", json=body))
 
+    def datasets(self, *, team: str = "", name: str = "") -> list[Snapshot]:
+        """Snapshots of the datasets of your teams, newest first."""
+        filters = {key: value for key, value in {"team": team, "name": name}.items() if value}
+        return [Snapshot.of(body) for body in _results(self._call("GET", "datasets", params=filters))]
+
     # Models and deployments
 
     def models(self) -> list[ModelVersion]:
@@ -164,7 +217,7 @@ class Client:
     def register_version(
         self, name: str, *, team: str, checkpoint: str = "", source_url: str = "", manifest: str = ""
     ) -> ModelVersion:
-        """From exactly one of the three."""
+        """From exactly one of checkpoint, source_url and manifest."""
         given = {"checkpoint": checkpoint, "source_url": source_url, "manifest": manifest}
         body = {"team": team} | {field: value for field, value in given.items() if value}
         return ModelVersion.of(self._call("POST", f"models/{_part(name)}/versions", json=body))
@@ -174,7 +227,7 @@ class Client:
         preheat: bool = False, pin: bool = False, rollout: Mapping[str, Any] | None = None, priority: int = 0,
         rate_cap: int = 0,
     ) -> Deployment:  # fmt: skip
-        """`model` is team/name; no nodes means every ready one. `preheat`: fetched and verified, never activated.
+        """`model` is TEAM/NAME; no nodes means all ready nodes. `preheat`: fetched and verified, never activated.
         `rollout`: how the nodes switch to it, as REST takes it; {} switches each one as soon as it holds the version.
         """
         body: dict[str, Any] = {"model_id": model, "version": version, "target_workers": list(nodes)}
@@ -195,7 +248,7 @@ class Client:
         return Deployment.of(self._call("POST", f"deployments/{_part(deployment_id)}/promote"))
 
     def roll_back(self, deployment_id: str) -> Deployment:
-        """Every node goes back to what it ran before."""
+        """Every node switches to the version it ran before."""
         return Deployment.of(self._call("POST", f"deployments/{_part(deployment_id)}/rollback"))
 
     def retry_deployment(self, deployment_id: str) -> Deployment:
@@ -211,22 +264,22 @@ class Client:
         strategy: str = "auto",
         rate_cap: int = 0,
     ) -> Plan:
-        """What each strategy would take; nothing moves."""
+        """The predicted time of each strategy; nothing is sent."""
         body = {"model_id": model, "version": version, "target_workers": list(nodes), "strategy": strategy}
         body |= {"rate_cap": rate_cap} if rate_cap else {}
         return Plan.of(self._call("POST", "deployments/plan", json=body))
 
     def pin_deployment(self, deployment_id: str, pinned: bool) -> Deployment:
-        """Whether its nodes must keep it when they need room."""
+        """Whether nodes may evict it when they need disk space."""
         return Deployment.of(self._call("PATCH", f"deployments/{_part(deployment_id)}", json={"pin": pinned}))
 
     def deployment(self, deployment_id: str) -> Deployment:
         return Deployment.of(self._call("GET", f"deployments/{_part(deployment_id)}"))
 
     def deployments(self, model: str = "") -> list[Deployment]:
-        """The newest hundred; of one model, team/name, where it is named."""
-        wanted = {"model_id": model} if model else {}
-        return [Deployment.of(body) for body in _results(self._call("GET", "deployments", params=wanted))]
+        """The newest 100, or those of one model, TEAM/NAME."""
+        filters = {"model_id": model} if model else {}
+        return [Deployment.of(body) for body in _results(self._call("GET", "deployments", params=filters))]
 
     def cancel_deployment(self, deployment_id: str) -> Deployment:
         return Deployment.of(self._call("DELETE", f"deployments/{_part(deployment_id)}"))
@@ -234,16 +287,20 @@ class Client:
     def nodes(self) -> list[Node]:
         return [Node.of(body) for body in _results(self._call("GET", "nodes"))]
 
-    def _send(self, path: str, source: Path) -> None:
+    def drain_node(self, node: str, *, reason: str = "", seconds: int | None = None) -> Node:
+        """It takes no new jobs; with `seconds` it is under maintenance for so long and then takes jobs again."""
+        body = {"reason": reason} | ({} if seconds is None else {"seconds": seconds})
+        return Node.of(self._call("POST", f"nodes/{_part(node)}/drain", json=body))
+
+    def resume_node(self, node: str) -> Node:
+        return Node.of(self._call("POST", f"nodes/{_part(node)}/resume"))
+
+    def _send(self, path: str, source: Path, sent: Sent) -> None:
         try:
             with source.open("rb") as file:
-                self._call(
-                    "PUT",
-                    path,
-                    content=file,
-                    headers={"Content-Type": "application/octet-stream"},
-                    timeout=UPLOAD_TIMEOUT,
-                )
+                size = os.fstat(file.fileno()).st_size
+                headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
+                self._call("PUT", path, content=_parts(file, sent), headers=headers, timeout=UPLOAD_TIMEOUT)
         except OSError as error:
             raise ClientError(f"{source} cannot be read: {error.strerror or error}.") from error
 
@@ -253,7 +310,8 @@ class Client:
         except httpx.TimeoutException as error:
             raise Unreachable(f"{self.url} did not answer in time; try again.") from error
         except httpx.HTTPError as error:
-            raise Unreachable(f"{self.url} cannot be reached: {error or type(error).__name__}.") from error
+            why = str(error).rstrip(".") or type(error).__name__
+            raise Unreachable(f"{self.url} cannot be reached: {why}.") from error
         except httpx.InvalidURL as error:
             raise Unreachable(f"{self.url} is not an address of a platform: {error}.") from error
         if not response.is_success:
@@ -263,8 +321,16 @@ class Client:
         try:
             return response.json()
         except ValueError as error:
-            told = f"{response.url} answered with {response.headers.get('content-type', 'nothing')}, not JSON"
-            raise UnexpectedAnswer(f"{told}; is it the address of Trainmaster?") from error
+            kind = response.headers.get("content-type", "nothing")
+            raise UnexpectedAnswer(
+                f"{response.url} answered with {kind}, not JSON; is it the address of Trainmaster?"
+            ) from error
+
+
+def _parts(file: BinaryIO, sent: Sent) -> Iterator[bytes]:
+    while part := file.read(PART_BYTES):
+        yield part
+        sent(len(part))
 
 
 def _refusal(response: httpx.Response) -> ClientError:
@@ -275,19 +341,20 @@ def _refusal(response: httpx.Response) -> ClientError:
     if not isinstance(body, dict) or "detail" not in body:
         hint = f" and points to {response.headers['location']}" if response.has_redirect_location else ""
         return ApiError(response.status_code, "", f"{response.url} answered {response.status_code}{hint}.")
-    named = body.get("problems") or ()
     problems = [
-        (str(one.get("field", "")), str(one.get("sentence", ""))) for one in named if isinstance(one, dict)
+        (str(problem.get("field", "")), str(problem.get("sentence", "")))
+        for problem in body.get("problems") or ()
+        if isinstance(problem, dict)
     ]
     return ApiError(response.status_code, str(body.get("code", "")), str(body["detail"]), problems)
 
 
 def _results(body: Any) -> list[Any]:
     """Of `{"results": […]}` or of a plain list."""
-    found = body.get("results") if isinstance(body, dict) else body
-    if not isinstance(found, list):
+    results = body.get("results") if isinstance(body, dict) else body
+    if not isinstance(results, list):
         raise UnexpectedAnswer("The server's answer has no results; is it Trainmaster, and as new as this?")
-    return found
+    return results
 
 
 def _part(text: str) -> str:

@@ -9,16 +9,17 @@ from typing import TextIO
 from platform_core.units import format_duration_ms
 
 QUIET_MS = 1_000
+NUMBER_WIDTH = 8
 
 
 def metrics_line(step: int, total: int | None, values: Mapping[str, float], left_ms: int | None) -> str:
-    """`step  50/400 · loss 2.3451 · lr 0.001 · 12 s left`"""
+    """`step  50/400 · loss 2.3451   · lr 0.001    · 12 s left`, in columns as long as the names stay the same."""
     width = len(str(total)) if total else 6
     head = f"step {step:>{width}}/{total}" if total else f"step {step:>{width}}"
-    parts = [head, *(f"{name} {number(value)}" for name, value in values.items())]
+    parts = [head, *(f"{name} {number(value):<{NUMBER_WIDTH}}" for name, value in values.items())]
     if left_ms is not None:
         parts.append(f"{format_duration_ms(left_ms)} left")
-    return " · ".join(parts)
+    return " · ".join(parts).rstrip()
 
 
 def number(value: float) -> str:
@@ -35,7 +36,7 @@ def _write(stream: TextIO, line: str) -> None:
     try:
         stream.write(line + "\n")
         stream.flush()
-    except (OSError, ValueError):  # whoever read the output is gone; training is not
+    except (OSError, ValueError):  # nothing reads the output any more; training continues
         return
 
 

@@ -1,4 +1,4 @@
-"""What this process was told by its surroundings. Nothing else in the SDK or the CLI reads the environment."""
+"""The environment variables of the SDK and the CLI. Nothing else in them reads the environment."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ class JobEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class ClientEnvironment:
-    """Where the CLI finds the platform when no option says so."""
+    """How the CLI finds the platform, and whether it may use colours."""
 
     url: str
     token: str
     config_file: Path
+    no_color: bool = False
 
 
 def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment:
-    """A value that makes no sense is refused with a sentence, before any training."""
+    """An invalid value is refused with a sentence, before any training."""
     folder, data = variables.get("TRAINMASTER_DIR", ""), variables.get("TRAINMASTER_DATA", "")
     seed = variables.get("TRAINMASTER_SEED", "")
     return JobEnvironment(
@@ -71,6 +72,7 @@ def client_environment(variables: Mapping[str, str] = os.environ) -> ClientEnvir
     return ClientEnvironment(
         url=variables.get("TRAINMASTER_URL", ""),
         token=variables.get("TRAINMASTER_TOKEN", ""),
+        no_color=bool(variables.get("NO_COLOR")),  # no-color.org: any value but the empty one
         config_file=(Path(base) if base else Path.home() / ".config") / "trainmaster" / "config.toml",
     )
 
@@ -90,10 +92,10 @@ def _whole(variables: Mapping[str, str], name: str, default: int) -> int:
 
 def _hyperparameters(text: str) -> dict[str, Scalar]:
     try:
-        found = json.loads(text or "{}")
+        values = json.loads(text or "{}")
     except ValueError as error:
-        found = str(error)
-    if not isinstance(found, dict):
+        values = str(error)
+    if not isinstance(values, dict):
         why = f'it must be a JSON object such as {{"lr": 0.001}}, not {text!r}'
         raise TrainmasterError("request_invalid", what="TRAINMASTER_HYPERPARAMETERS", why=why)
-    return found
+    return values

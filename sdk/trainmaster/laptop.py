@@ -1,4 +1,4 @@
-"""Where a run keeps its things when no platform runs it: ./trainmaster-runs/<script>-<number>/."""
+"""The folder of a run without a platform: ./trainmaster-runs/<script>-<number>/."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Place:
 
 
 def choose(runs: Path, script: str, resume: str) -> Place:
-    """`resume`: '' begins anew, "auto" continues the newest run that has a checkpoint, else a path."""
+    """`resume`: "" starts a new run, "auto" continues the newest run that has a checkpoint, else a path."""
     # "-" is Python reading its program from standard input.
     base = re.sub(r"[^A-Za-z0-9._-]", "-", script).strip("-") or "run"
     if resume == AUTO:
         for _, run in sorted(_numbered(runs, base), reverse=True):
-            if found := newest_first(run / "checkpoints"):
-                return Place(run, tuple(found))
+            if checkpoints := newest_first(run / "checkpoints"):
+                return Place(run, tuple(checkpoints))
         return Place(_fresh(runs, base))
     if resume:
         return Place(_fresh(runs, base), _named(Path(resume)))
@@ -43,11 +43,11 @@ def _named(path: Path) -> tuple[Path, ...]:
     """The path of a checkpoint, of a folder with checkpoints, or of a run."""
     if (path / DESCRIPTION).is_file():
         return (path,)
-    found = newest_first(path / "checkpoints") or newest_first(path)
-    if not found:
+    checkpoints = newest_first(path / "checkpoints") or newest_first(path)
+    if not checkpoints:
         why = f'there is no checkpoint in {path}; give the folder of a checkpoint or of a run, or "{AUTO}"'
         raise TrainmasterError("request_invalid", what="resume", why=why)
-    return tuple(found)
+    return tuple(checkpoints)
 
 
 def _fresh(runs: Path, base: str) -> Path:

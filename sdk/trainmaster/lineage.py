@@ -18,13 +18,13 @@ PACKAGES = (
 
 def packages() -> dict[str, str]:
     """Name to version of Python and of the packages that decide results. Imports none of them."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def hardware() -> str:

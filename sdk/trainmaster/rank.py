@@ -48,7 +48,7 @@ def _redirect(log: Path) -> None:
 
 
 def _run(arguments: list[str]) -> tuple[int, str]:
-    """Exit code as `python` would have it, and the error in one line."""
+    """The exit code that `python` would give, and the error in one line."""
     try:
         if arguments[0] == "-m":
             sys.argv = arguments[1:]
@@ -82,7 +82,7 @@ def _code_of(leaving: SystemExit) -> tuple[int, str]:
 
 
 def _show(error: BaseException) -> None:
-    """The traceback without the lines of this file and of runpy, which help nobody."""
+    """The traceback without the lines of this file and of runpy, which say nothing about the script."""
     frames = error.__traceback__
     ours = (__file__, runpy.__file__, "<frozen runpy>")
     while frames is not None and frames.tb_frame.f_code.co_filename in ours:

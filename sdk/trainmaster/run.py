@@ -31,36 +31,36 @@ class Setting:
     alone: bool
 
 
-def setting_of(surroundings: JobEnvironment, script: str, resume: str) -> Setting:
-    """`resume` counts on a laptop only: under the platform the platform decides."""
-    home = surroundings.folder
+def setting_of(environment: JobEnvironment, script: str, resume: str) -> Setting:
+    """`resume` is for a laptop: under the platform the platform decides."""
+    home = environment.folder
     if home is None:
-        return _alone(surroundings, script, resume or surroundings.resume)
-    checkpoints = home / surroundings.checkpoint_path
-    # Those of this attempt are newer than the one that it began with.
-    found = [*folder.newest_first(checkpoints)]
-    if surroundings.resume:
-        fetched = Path(surroundings.resume)
-        found += (
+        return _alone(environment, script, resume or environment.resume)
+    checkpoints = home / environment.checkpoint_path
+    # Checkpoints of this attempt are newer than the one that it resumed from.
+    candidates = [*folder.newest_first(checkpoints)]
+    if environment.resume:
+        fetched = Path(environment.resume)
+        candidates += (
             [fetched]
             if (fetched / folder.DESCRIPTION).exists()
             else folder.newest_first(fetched) or [fetched]
         )
-    keep = surroundings.keep_last
+    keep = environment.keep_last
     return Setting(
         home=home,
         checkpoints=checkpoints,
-        candidates=tuple(found),
-        spool=home / "spool" / f"rank-{surroundings.rank}.jsonl",
+        candidates=tuple(candidates),
+        spool=home / "spool" / f"rank-{environment.rank}.jsonl",
         stop_file=home / "stop",
         keep_last=keep + SPARE_CHECKPOINTS if keep else 0,
         alone=False,
     )
 
 
-def _alone(surroundings: JobEnvironment, script: str, resume: str) -> Setting:
-    keep = surroundings.keep_last
-    if surroundings.rank != 0:  # rank 0 keeps the run, and the others ask it
+def _alone(environment: JobEnvironment, script: str, resume: str) -> Setting:
+    keep = environment.keep_last
+    if environment.rank != 0:  # rank 0 keeps the run, and the others ask it
         return Setting(None, None, (), None, None, keep, alone=True)
     place = laptop.choose(Path(laptop.RUNS), script, resume)
     spool = place.folder / "events.jsonl"
@@ -70,8 +70,8 @@ def _alone(surroundings: JobEnvironment, script: str, resume: str) -> Setting:
 class Run:
     """What the functions of `trainmaster` speak to. Made once a process; safe from several threads for `log`."""
 
-    def __init__(self, surroundings: JobEnvironment, setting: Setting, now_ms: Callable[[], int]) -> None:
-        self.surroundings = surroundings
+    def __init__(self, environment: JobEnvironment, setting: Setting, now_ms: Callable[[], int]) -> None:
+        self.environment = environment
         self.setting = setting
         self.console = Console()
         self._now_ms = now_ms
@@ -83,10 +83,10 @@ class Run:
 
     @property
     def is_first(self) -> bool:
-        return self.surroundings.rank == 0
+        return self.environment.rank == 0
 
     def begin(self, total_steps: int | None, params: Mapping[str, Any] | None, seed: int | None) -> None:
-        chosen = seed if seed is not None else self.surroundings.seed
+        chosen = seed if seed is not None else self.environment.seed
         if chosen is not None:
             random_state.seed(chosen)
         self.console.expect(total_steps)
@@ -95,7 +95,7 @@ class Run:
         self._tell(
             "init",
             step_total=total_steps,
-            params={**self.surroundings.hyperparameters, **(params or {})},
+            params={**self.environment.hyperparameters, **(params or {})},
             packages=lineage.packages(),
             hardware=lineage.hardware(),
             seed=chosen,
@@ -104,7 +104,7 @@ class Run:
             self.console.say(f"trainmaster: this run is kept in {self.setting.home}")
 
     def log(self, step: int, values: Mapping[str, Any]) -> None:
-        """The curves of a run are rank 0's: every rank usually logs the same names, and only one can be kept."""
+        """Only rank 0 reports metrics: all ranks usually log the same names, and one value is kept for each."""
         if not self.is_first:
             return
         numbers = {
@@ -137,10 +137,10 @@ class Run:
         return saved
 
     def load_checkpoint(self) -> tuple[dict[str, Any], int] | None:
-        surroundings, alone = self.surroundings, self.setting.alone
-        if alone and surroundings.world_size > 1 and not collective.active():
+        environment, alone = self.environment, self.setting.alone
+        if alone and environment.world_size > 1 and not collective.active():
             raise RuntimeError(
-                f"There are {surroundings.world_size} ranks, but torch.distributed is not initialised: "
+                f"There are {environment.world_size} ranks, but torch.distributed is not initialised: "
                 "call torch.distributed.init_process_group() before load_checkpoint()."
             )
         loaded = loading.load(self.setting.candidates, self.console.warn, go_back=alone)
@@ -156,7 +156,7 @@ class Run:
 
     def checkpoint_due(self, step: int, every: int) -> bool:
         """By the job's checkpoint policy, or by `every` where it has none."""
-        policy = self.surroundings
+        policy = self.environment
         steps = policy.interval_steps or (0 if policy.interval_seconds else every)
         if steps and step > 0 and step % steps == 0:
             return True

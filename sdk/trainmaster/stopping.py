@@ -11,7 +11,7 @@ from types import FrameType
 class Stopping:
     """`asked` is True from the first SIGTERM on, or as soon as the file exists.
 
-    SIGTERM is caught only once the script asks for the first time: one that never looks must still end by it.
+    SIGTERM is caught only from the first question on: a script that never asks must still end by it.
     """
 
     def __init__(self, file: Path | None) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import stat
+import time
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,18 @@ import pytest
 from tests.sdk.conftest import ME, Trainmaster
 from tests.sdk.platform_stub import TOKEN, PlatformStub
 from trainmaster.cli import logs
+from trainmaster.cli.group import OPERATORS
 from trainmaster.client import Client
 
-JOB = {"id": "job-1", "name": "bytelm", "team": "vision", "state": "pending", "url": "http://p/jobs/job-1/"}
+LOGGED_MS = 1_700_000_000_000
+JOB_ID = "job-0000000000000001"
+JOB = {
+    "id": JOB_ID,
+    "name": "bytelm",
+    "team": "vision",
+    "state": "pending",
+    "url": f"http://p/jobs/{JOB_ID}/",
+}
 
 
 def test_login_tries_the_token_and_keeps_it_for_this_user_only(
@@ -24,8 +35,8 @@ def test_login_tries_the_token_and_keeps_it_for_this_user_only(
     platform.answer("GET nodes", [])
     assert "No platform is known" in trainmaster("nodes", code=1).stderr
     assert "Log in" not in trainmaster("login", platform.url, "--token-stdin", typed="wrong\n", code=1).stdout
-    told = trainmaster("login", f"{platform.url}/", "--token-stdin", typed=f"{TOKEN}\n")
-    assert told.stdout == f"Logged in to {platform.url} as alice, for team vision.\n"
+    result = trainmaster("login", f"{platform.url}/", "--token-stdin", typed=f"{TOKEN}\n")
+    assert result.stdout == f"Logged in to {platform.url} as alice, for team vision.\n"
     file = tmp_path / "config" / "trainmaster" / "config.toml"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     trainmaster("nodes")
@@ -55,9 +66,9 @@ def test_a_job_goes_with_its_code_and_lineage(
         platform.answer(f"PUT uploads/up-1/files/{name}", {}, 201)
     platform.answer("POST uploads/up-1/complete", {"manifest": "man-1"}, 201)
     platform.answer("POST training-jobs", {**JOB, "waiting": {"sentence": "2 of 4 slots are free"}}, 201)
-    told = trainmaster("submit", "job.yaml", "--set", "hyperparameters.lr=3e-4", "--key", "again")
-    assert told.stdout == "job-1\nhttp://p/jobs/job-1/\n"
-    assert "2 of 4 slots are free" in told.stderr
+    result = trainmaster("submit", "job.yaml", "--set", "hyperparameters.lr=3e-4", "--key", "again")
+    assert result.stdout == f"{JOB_ID}\nhttp://p/jobs/{JOB_ID}/\n"
+    assert "2 of 4 slots are free" in result.stderr
     [asked] = platform.requests("POST", "training-jobs")
     assert asked.headers["idempotency-key"] == "again"
     body = asked.json
@@ -78,10 +89,10 @@ def test_all_mistakes_of_a_job_file_are_told_before_anything_is_sent(
     (tmp_path / "job.yaml").write_text(
         "name: x\nteam: vision\ncode: .\nnum_gpus: 0\ncomand: python train.py\ngpu_type: cpu\n"
     )
-    told = trainmaster("submit", "job.yaml", code=1).stderr
-    assert told.startswith("Error: The job description is not valid.\n")
-    assert "  num_gpus: " in told
-    assert "  comand: " in told
+    result = trainmaster("submit", "job.yaml", code=1).stderr
+    assert result.startswith("Error: The job description is not valid.\n")
+    assert "  num_gpus: " in result
+    assert "  comand: " in result
     assert platform.asked == []
 
 
@@ -96,14 +107,14 @@ def test_a_dry_run_sends_no_code_and_says_what_the_job_would_meet(
     platform.answer("POST training-jobs/dry-run", {**waits, "changes": ["2 slots of cpu instead of 4"]})
     platform.answer("POST training-jobs/dry-run", {"outcome": "starts"})
     platform.answer("POST training-jobs/dry-run", {"outcome": "refused", "why": "would exceed quota: 12/8"})
-    told = trainmaster("submit", "job.yaml", "--dry-run").stdout
-    assert told == (
-        "It would wait at place 3 of the queue: none is free\nIt should start in 4 min to 20 min.\n"
-        "Each alone would start it now:\n  2 slots of cpu instead of 4\n"
+    result = trainmaster("submit", "job.yaml", "--dry-run").stdout
+    assert result == (
+        "It would wait at position 3 of the queue: none is free\nExpected start: in 4 min to 20 min.\n"
+        "Any one of these changes would start it now:\n  2 slots of cpu instead of 4\n"
     )
     assert trainmaster("submit", "job.yaml", "--dry-run").stdout == "It would start at once.\n"
-    told = trainmaster("submit", "job.yaml", "--dry-run", code=1)
-    assert told.stderr == "Error: It would be refused: would exceed quota: 12/8\n"
+    result = trainmaster("submit", "job.yaml", "--dry-run", code=1)
+    assert result.stderr == "Error: It would be refused: would exceed quota: 12/8\n"
     assert {asked.json["code"] for asked in platform.requests("POST", "training-jobs/dry-run")} == {""}
 
 
@@ -144,7 +155,7 @@ def test_jobs_are_a_table_for_people_and_json_for_programs(
     lines = trainmaster("jobs").stdout.splitlines()
     assert lines[0].split()[:4] == ["ID", "NAME", "TEAM", "STATE"]
     assert lines[1].split()[:9] == [
-        "job-1",
+        JOB_ID,
         "bytelm",
         "vision",
         "running",
@@ -162,44 +173,49 @@ def test_show_tells_why_a_job_waits(trainmaster: Trainmaster, platform: Platform
         "code": "no_free_slots", "sentence": "needs 4 slots, 2 are free", "position": 3,
     }  # fmt: skip
     platform.answer(
-        "GET training-jobs/job-1", {**JOB, "waiting": waiting, "spec": {"name": "bytelm", "num_gpus": 4}}
+        f"GET training-jobs/{JOB_ID}", {**JOB, "waiting": waiting, "spec": {"name": "bytelm", "num_gpus": 4}}
     )
-    told = trainmaster("show", "job-1").stdout
-    assert "needs 4 slots, 2 are free (number 3 in the queue)" in told
+    result = trainmaster("show", JOB_ID).stdout
+    assert "needs 4 slots, 2 are free (position 3 in the queue)" in result
     waiting["numbers"] = {"reserved_start_ms": 1}
     platform.answer(
-        "GET training-jobs/job-1", {**JOB, "waiting": waiting, "spec": {"name": "bytelm", "num_gpus": 4}}
+        f"GET training-jobs/{JOB_ID}", {**JOB, "waiting": waiting, "spec": {"name": "bytelm", "num_gpus": 4}}
     )
-    assert "(number 3 in the queue, its place is kept)" in trainmaster("show", "job-1").stdout
-    assert trainmaster("show", "job-1", "--spec").stdout == "name: bytelm\nnum_gpus: 4\n"
+    assert "(position 3 in the queue, nodes are reserved for it)" in trainmaster("show", JOB_ID).stdout
+    assert trainmaster("show", JOB_ID, "--spec").stdout == "name: bytelm\nnum_gpus: 4\n"
 
 
 def test_jobs_and_deployments_are_cancelled_by_their_id(
     trainmaster: Trainmaster, platform: PlatformStub
 ) -> None:
-    platform.answer("POST training-jobs/job-1/cancel", {**JOB, "state": "running", "stopping": "cancel"}, 202)
+    platform.answer(
+        f"POST training-jobs/{JOB_ID}/cancel", {**JOB, "state": "running", "stopping": "cancel"}, 202
+    )
     platform.answer("DELETE deployments/dep-1", {"id": "dep-1", "status": "cancelled"})
-    assert trainmaster("cancel", "job-1").stdout == "job-1 is running and stops now.\n"
+    assert trainmaster("cancel", JOB_ID).stdout == f"{JOB_ID} (bytelm) is running and stops now.\n"
     assert trainmaster("cancel", "dep-1").stdout == "dep-1 is cancelled.\n"
 
 
 def line(text: str, rank: int = 0, attempt: int = 1) -> dict[str, object]:
-    return {"text": text, "rank": rank, "attempt": attempt, "offset": 0, "at_ms": 1}
+    return {"text": text, "rank": rank, "attempt": attempt, "offset": 0, "at_ms": LOGGED_MS}
 
 
 def test_logs_are_printed_to_their_end(trainmaster: Trainmaster, platform: PlatformStub) -> None:
-    path = "GET training-jobs/job-1/logs?after="
+    path = f"GET training-jobs/{JOB_ID}/logs?after="
     platform.answer(f"{path}0", {"lines": [line("a"), line("b", rank=1)], "next": 7, "ended": False})
     platform.answer(f"{path}7", {"lines": [line("c", 1_000_001), line("d", 0, 2)], "next": 9, "ended": False})
     platform.answer(f"{path}9", {"lines": [], "next": 9, "ended": False})
-    assert trainmaster("logs", "job-1").stdout == "[0] a\n[1] b\n[node 1] c\n[2.0] d\n"
+    assert trainmaster("logs", JOB_ID, "--plain").stdout == "a\nb\nc\nd\n"
+    at = time.strftime("%H:%M:%S", time.localtime(LOGGED_MS / 1000))
+    printed = trainmaster("logs", JOB_ID).stdout
+    assert printed == f"{at} [0] a\n{at} [1] b\n{at} [node 1] c\n{at} [2.0] d\n"
 
 
 def test_following_goes_on_until_no_more_lines_can_come(
     platform: PlatformStub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    platform.answer("GET training-jobs/job-1", JOB)
-    path = "GET training-jobs/job-1/logs?after="
+    platform.answer(f"GET training-jobs/{JOB_ID}", JOB)
+    path = f"GET training-jobs/{JOB_ID}/logs?after="
     platform.answer(f"{path}0", {"lines": [], "next": 0, "ended": False})
     platform.answer(f"{path}0", {"lines": [line("late")], "next": 5, "ended": False})
     platform.answer(f"{path}5", {"lines": [], "next": 5, "ended": True})
@@ -207,8 +223,10 @@ def test_following_goes_on_until_no_more_lines_can_come(
     platform.answer(f"{path}8", {"lines": [], "next": 8, "ended": True})
     pauses: list[float] = []
     with Client(platform.url, TOKEN) as client:
-        logs.follow(client, "job-1", pause=pauses.append)
-    assert capsys.readouterr().out == "[0] late\n[0] the last words\n"
+        logs.follow(client, JOB_ID, pause=pauses.append)
+    assert [line.partition(" ")[2] for line in capsys.readouterr().out.splitlines()] == [
+        "[0] late", "[0] the last words",
+    ]  # fmt: skip
     assert len(pauses) == 2
 
 
@@ -222,8 +240,8 @@ def test_a_dataset_is_pushed_as_a_snapshot(
     platform.answer("PUT uploads/up-1/files/train/a.py", {}, 201)
     platform.answer("POST uploads/up-1/complete", {"manifest": "man-1"}, 201)
     platform.answer("POST datasets/stdlib/snapshots", {"id": "snap-1", "name": "stdlib", "version": 2}, 201)
-    told = trainmaster("dataset", "push", "data", "--name", "stdlib", "--purpose", "train")
-    assert told.stdout == "snap-1\n"
+    result = trainmaster("dataset", "push", "data", "--name", "stdlib", "--purpose", "train")
+    assert result.stdout == "snap-1\n"
     assert platform.requests("POST", "datasets")[0].json == {
         "team": "vision",
         "manifest": "man-1",
@@ -233,11 +251,46 @@ def test_a_dataset_is_pushed_as_a_snapshot(
 
 def test_who_is_in_several_teams_is_asked_which_one(trainmaster: Trainmaster, platform: PlatformStub) -> None:
     platform.answer("GET me", {**ME, "token_team": None})
-    told = trainmaster("register", "bytelm", "--checkpoint", "ckpt-1", code=1).stderr
-    assert "You are in nlp, vision" in told
+    result = trainmaster("register", "bytelm", "--checkpoint", "ckpt-1", code=1).stderr
+    assert "You are in nlp, vision" in result
 
 
 def test_help_names_the_operators_commands_without_loading_them(trainmaster: Trainmaster) -> None:
-    told = trainmaster("--help").stdout
-    assert "trainmaster up --help" in told
-    assert "submit" in told
+    printed = trainmaster("--help").stdout
+    assert "up            Start the whole platform on this machine." in printed
+    assert [line[:-1] for line in printed.splitlines() if line.endswith(":") and not line.startswith(" ")] == [
+        "Options", "Jobs", "Experiments", "Data and models", "Cluster", "Account", "Operators",
+    ]  # fmt: skip
+    assert set(OPERATORS) == {entry.name for entry in entry_points(group="trainmaster.commands")}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("TRAINMASTER_TOKEN", "t\u00f6k\u00e9n", "The token has characters that no token has"),
+        ("TRAINMASTER_TOKEN", "two\nlines", "The token has characters that no token has"),
+        ("TRAINMASTER_URL", "http://[::1", "http://[::1 is not an address of a platform"),
+        ("TRAINMASTER_URL", "nowhere", "nowhere cannot be reached"),
+        ("TRAINMASTER_URL", "http://127.0.0.1:9", "http://127.0.0.1:9 cannot be reached"),
+    ],
+)
+def test_a_wrong_address_or_token_is_one_sentence(
+    trainmaster: Trainmaster, monkeypatch: pytest.MonkeyPatch, variable: str, value: str, words: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    printed = trainmaster("jobs", code=1).stderr
+    assert printed.startswith(f"Error: {words}")
+    assert printed.count("\n") == 1
+    assert not printed.endswith("..\n")
+
+
+def test_a_login_that_cannot_be_stored_is_one_sentence(
+    trainmaster: Trainmaster, platform: PlatformStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform.answer("GET me", ME)
+    (tmp_path / "file").touch()
+    (tmp_path / "file").chmod(0o600)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
+    printed = trainmaster("login", platform.url, "--token-stdin", typed=f"{TOKEN}\n", code=1).stderr
+    assert printed.startswith(f"Error: {tmp_path}/file/trainmaster")
+    assert printed.count("\n") == 1

@@ -49,11 +49,11 @@ def test_a_plan_compares_the_strategies_and_moves_nothing(
     platform.answer("POST deployments/plan", plan)
     told = trainmaster("deploy", "vision/bytelm", "1", "--plan", "--nodes", "n1")
     [_, mesh, sequential] = told.stdout.splitlines()
-    assert " ".join(mesh.split()) == "mesh 6 min 41 s 1.00 x 1 1 3 2 <- would be taken"
+    assert " ".join(mesh.split()) == "mesh 6 min 41 s 1.00 x 1 1 3 2 <- would be used"
     assert "99.97 x" in sequential
-    assert "no strategy could take less than 6 min 40 s. Nothing has been moved." in told.stderr
+    assert "the theoretical minimum is 6 min 40 s. Nothing was sent." in told.stderr
     assert "over the busiest rack's UPLINK" in told.stderr
-    assert "they make room or fail alone: 1: gpu-7 3 GiB" in told.stderr
+    assert "free: gpu-7 3 GiB" in told.stderr
     [asked] = platform.requests("POST", "deployments")
     assert asked.json["strategy"] == "auto"
     assert (
@@ -76,8 +76,8 @@ def test_a_model_is_preheated_and_pinned(trainmaster: Trainmaster, platform: Pla
     assert "not pinned any more" in trainmaster("pin", "dep-2", "--off").stdout
     assert [one.json for one in platform.requests("PATCH")] == [{"pin": True}, {"pin": False}]
     told = trainmaster("deployments").stdout
-    assert "complete (preheated, pinned, 1 gave it up)" in told
-    assert "evicted (preheated, 2 gave it up)" in told
+    assert "complete (preheated, pinned, evicted from 1)" in told
+    assert "evicted (preheated, evicted from 2)" in told
 
 
 def test_a_failed_deployment_is_tried_again_and_watched(
@@ -135,9 +135,7 @@ def test_a_version_is_switched_on_promoted_and_rolled_back(
     assert "(dep-2) is rolled back" in trainmaster("rollback", "vision/bytelm").stdout
     asked = [one.path for one in platform.requests("GET", "deployments")]
     assert asked == ["deployments?model_id=vision%2Fbytelm"], "it may be older than the newest hundred of all"
-    assert (
-        "No version of vision/other was made active" in trainmaster("rollback", "vision/other", code=1).stderr
-    )
+    assert "vision/other has no rollout" in trainmaster("rollback", "vision/other", code=1).stderr
     listed = trainmaster("deployments").stdout
     assert "rollout rolled back" in listed
     assert "replaced by version 2" in listed
@@ -165,18 +163,18 @@ def test_a_rollout_is_watched_to_its_end_and_back(trainmaster: Trainmaster, plat
     says("GET deployments/dep-2", rollout("rolled_back", 0, nodes_going_back=0))
     back = trainmaster("rollback", "dep-2", "--watch").stderr
     assert back.splitlines() == [
-        "2 still to go back  rolled back",
-        "every node runs what it ran before  rolled back",
+        "2 still switch back  rolled back",
+        "every node runs its previous version  rolled back",
     ]
     says("GET deployments/dep-2", rollout("rolled_back", 0, nodes_going_back=0, nodes_away=1))
     without = trainmaster("rollback", "dep-2", "--watch").stderr
-    assert without.splitlines()[-1] == "1 lost, to go back when heard again  rolled back"
+    assert without.splitlines()[-1] == "1 lost, switch back when they reconnect  rolled back"
     stopped = rollout("failed", 0, reason="n1: check-model ended with 7")
     says("GET deployments/dep-2", stopped)
     told = trainmaster("deployments", "dep-2", "--watch", code=1).stderr
     assert "The rollout of dep-2 is failed: n1: check-model ended with 7" in told
     platform.answer("GET deployments", {"results": [stopped]})
-    assert "No deployment is under way." in trainmaster("deployments", "--watch").stderr
+    assert "No deployment is in progress." in trainmaster("deployments", "--watch").stderr
 
 
 def test_a_rollout_is_shown_with_what_the_checks_of_its_canaries_said(
@@ -204,7 +202,7 @@ def test_a_rollout_is_shown_with_what_the_checks_of_its_canaries_said(
         "node-1, node-2, node-3",
         "node-1 passed",
         "node-2 failed with exit code 3: no such layer",
-        "node-3 gave no answer in time",
+        "node-3 did not answer in time",
     ):
         assert words in shown
     platform.answer("GET deployments/dep-3", {**told, "id": "dep-3"})

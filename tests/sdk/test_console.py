@@ -5,7 +5,7 @@ from trainmaster.console import Console, metrics_line
 
 def test_a_line_tells_the_step_its_values_and_what_remains() -> None:
     assert metrics_line(50, 400, {"loss": 2.34512345, "lr": 0.001}, 12_000) == (
-        "step  50/400 · loss 2.3451 · lr 0.001 · 12 s left"
+        "step  50/400 · loss 2.3451   · lr 0.001    · 12 s left"
     )
     assert (
         metrics_line(7, None, {"tokens": 1234567, "rate": 234567.8}, None)

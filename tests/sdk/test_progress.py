@@ -85,7 +85,7 @@ def test_when_the_bytes_are_there_the_bar_is_that_of_the_switch() -> None:
         == f"{'█' * 30}{'░' * 10}  75%  3/4 nodes run it  rollout promoting"
     )
     back = switching("rolled_back", 0, nodes_going_back=1)
-    assert drawn(back, 100) == f"{'█' * 30}{'░' * 10}  75%  1 still to go back  rolled back"
+    assert drawn(back, 100) == f"{'█' * 30}{'░' * 10}  75%  1 still switch back  rolled back"
     assert "distributing" in drawn(replace(HALF, rollout=switching("distributing", 0).rollout), 100)
 
 

@@ -66,7 +66,7 @@ def test_a_day_of_a_person_at_the_command_line(trainmaster: Trainmaster, tmp_pat
     (tmp_path / "again.yaml").write_text(trainmaster("show", job_id, "--spec").stdout)
     trainmaster("submit", str(tmp_path / "again.yaml"))
     assert trainmaster("logs", job_id).stdout == ""
-    assert trainmaster("cancel", job_id).stdout == f"{job_id} is cancelled.\n"
+    assert trainmaster("cancel", job_id).stdout == f"{job_id} (bytelm) is cancelled.\n"
     assert trainmaster("logs", "-f", job_id).stdout == ""
 
 

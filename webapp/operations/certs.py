@@ -32,16 +32,28 @@ class Pair:
 
 
 @click.command()
-@click.option("--dir", "folder", required=True, type=Path, help="Where to write; made if it is missing.")
-@click.option("--host", "hosts", required=True, multiple=True, help="Name or IP the agents dial. Repeatable.")
-@click.option("--node", "nodes", multiple=True, help="Also a certificate for this node. Repeatable.")
 @click.option(
-    "--days", default=CERTIFICATE_DAYS, show_default=True, type=click.IntRange(1, 825), help="Validity."
+    "--dir", "folder", required=True, type=Path, help="Folder to write to; created if it does not exist."
+)
+@click.option(
+    "--host",
+    "hosts",
+    required=True,
+    multiple=True,
+    help="Name or IP by which agents reach the gateway; repeatable.",
+)
+@click.option("--node", "nodes", multiple=True, help="Also make a certificate for this node; repeatable.")
+@click.option(
+    "--days",
+    default=CERTIFICATE_DAYS,
+    show_default=True,
+    type=click.IntRange(1, 825),
+    help="Days until the certificates expire.",
 )
 def certs(folder: Path, hosts: tuple[str, ...], nodes: tuple[str, ...], days: int) -> None:
-    """Make the certificates that agents and gateway encrypt with.
+    """Make the TLS certificates of gateway and agents.
 
-    The authority is made once; a later call with the same --dir adds certificates signed by it. Nothing is overwritten.
+    The authority is made once; a later call with the same --dir adds certificates. Nothing is overwritten.
     """
     folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)

@@ -15,18 +15,24 @@ from webapp.operations.platform_process import PlatformError, PlatformProcess
 
 @click.command()
 @click.option(
-    "--once", is_flag=True, help="Stop everything after the journey; exit code 0 means it succeeded."
+    "--once",
+    is_flag=True,
+    help="Stop the cluster after the tour; exit code 0 means that all of it succeeded.",
 )
 @click.option(
-    "--dir", "folder", default="var/demo", show_default=True, type=Path, help="Where everything is kept."
+    "--dir", "folder", default="var/demo", show_default=True, type=Path, help="Folder of all state."
 )
 @click.option(
-    "--port", default=0, type=click.IntRange(0, 65535), help="Of the web; else that of last time, or 8000."
+    "--port",
+    default=0,
+    type=click.IntRange(0, 65535),
+    help="Port of the web server; by default that of the last start, or 8000.",
 )
 def demo(once: bool, folder: Path, port: int) -> None:
-    """Start a cluster on this machine, with its GPUs or else four nodes, and show the whole product at work in it.
+    """Start a cluster on this machine with people, jobs and a deployment in it.
 
-    Without --once the dashboard stays up afterwards, until Ctrl-C.
+    It has one node with the GPUs of this machine, or four nodes with CPU slots. Without --once the dashboard stays up
+    afterwards, until Ctrl-C.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began = time.monotonic()

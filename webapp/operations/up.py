@@ -41,36 +41,43 @@ class Options:
 @click.command()
 @click.option(
     "--agents", type=click.IntRange(0, MOST_AGENTS),
-    help="Nodes to start; by default one with the GPUs of this machine, four with CPU slots where it has none.",
+    help="Nodes to start; by default one with the GPUs of this machine, or four with CPU slots without GPUs.",
 )  # fmt: skip
 @click.option(
     "--slots", type=click.IntRange(1, 64),
-    help="CPU slots of each node; by default the GPUs of this machine, two where it has none or starts several nodes.",
+    help="CPU slots of each node; by default the GPUs of this machine, or two without GPUs or with several nodes.",
 )  # fmt: skip
+@click.option("--dir", "folder", default="var", show_default=True, type=Path, help="Folder of all state.")
 @click.option(
-    "--dir", "folder", default="var", show_default=True, type=Path, help="Where everything is kept."
+    "--port",
+    default=0,
+    type=click.IntRange(0, 65535),
+    help="Port of the web server; by default that of the last start, or 8000.",
 )
 @click.option(
-    "--port", default=0, type=click.IntRange(0, 65535), help="Of the web; else that of last time, or 8000."
+    "--database-url",
+    envvar="DATABASE_URL",
+    default="",
+    help="Use this PostgreSQL instead of the embedded one.  [env: DATABASE_URL]",
 )
 @click.option(
-    "--database-url", envvar="DATABASE_URL", default="", help="Use this PostgreSQL.  [env: DATABASE_URL]"
-)
-@click.option(
-    "--redis-url", envvar="REDIS_URL", default="", help="Use this Valkey or Redis.  [env: REDIS_URL]"
+    "--redis-url",
+    envvar="REDIS_URL",
+    default="",
+    help="Use this Valkey or Redis instead of the embedded one.  [env: REDIS_URL]",
 )
 @click.option(
     "--store-url", envvar="TRAINMASTER_STORE_URL", default="",
-    help="Keep all bytes here, s3://BUCKET/PREFIX say, not in DIR/store.  [env: TRAINMASTER_STORE_URL]",
+    help="Store all files here, such as s3://BUCKET/PREFIX, not in DIR/store.  [env: TRAINMASTER_STORE_URL]",
 )  # fmt: skip
 @click.option(
-    "--tls", is_flag=True, help="Encrypt between agents and gateway, with certificates made in DIR."
+    "--tls", is_flag=True, help="Use TLS between agents and gateway, with certificates made in DIR."
 )
-@click.option("--quiet", is_flag=True, help="Log lines only into the files, not onto the terminal.")
+@click.option("--quiet", is_flag=True, help="Write log lines to files only, not to the terminal.")
 def up(folder: Path, agents: int | None, slots: int | None, **options: object) -> None:
     """Start the whole platform on this machine and stay until Ctrl-C.
 
-    A restart in the same folder finds everything as it was; training processes that ran on are adopted.
+    A restart in the same folder continues with its state; training processes that still run are adopted.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:

@@ -1,4 +1,4 @@
-"""What ranks tell each other. Alone, or before torch.distributed is initialised, each speaks for itself.
+"""Values exchanged between ranks. Without torch.distributed, or before it is initialised, a rank is alone.
 
 `any_true`, `to_first` and `from_first` are collectives: all ranks call them, in the same order.
 """
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def active() -> bool:
-    """torch.distributed is initialised with more than this process. Imports nothing."""
+    """Whether torch.distributed is initialised with more than this process. Imports nothing."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.distributed.is_available() or not torch.distributed.is_initialized():
         return False
@@ -54,8 +54,8 @@ def from_first(value: T) -> T:
         return value
     box: list[Any] = [value if rank() == 0 else None]
     _distributed().broadcast_object_list(box)
-    told: T = box[0]
-    return told
+    received: T = box[0]
+    return received
 
 
 def everywhere(flag: bool) -> bool:

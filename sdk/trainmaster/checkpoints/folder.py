@@ -28,7 +28,7 @@ Writer = Callable[[BinaryIO], None]
 
 
 class CheckpointCorrupt(Exception):
-    """Its bytes are not those that were saved. The message is a sentence."""
+    """Its files differ from what was saved. The message is a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ def newest_first(parent: Path) -> list[Path]:
     """Every checkpoint in the folder, the one with the highest step first."""
     if not parent.is_dir():
         return []
-    found = ((_NAME.fullmatch(path.name), path) for path in parent.iterdir())
+    matches = ((_NAME.fullmatch(path.name), path) for path in parent.iterdir())
     return [
-        path for _, path in sorted(((int(match[1]), path) for match, path in found if match), reverse=True)
+        path for _, path in sorted(((int(match[1]), path) for match, path in matches if match), reverse=True)
     ]
 
 
@@ -94,14 +94,14 @@ def verify(path: Path) -> Description:
         place = path / file.path
         try:
             with place.open("rb") as stream:
-                found = hashlib.file_digest(stream, "sha256").hexdigest()
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
             size = place.stat().st_size
         except OSError as error:
             raise CheckpointCorrupt(f"{place} cannot be read: {error.strerror or error}") from error
         if size != file.size:
             raise CheckpointCorrupt(f"{place} has {size:,} bytes; {file.size:,} were saved")
-        if found != file.sha256:
-            raise CheckpointCorrupt(f"{place} was damaged after it was saved: its SHA-256 is another one")
+        if digest != file.sha256:
+            raise CheckpointCorrupt(f"{place} was damaged after it was saved: its SHA-256 differs")
     return described
 
 
@@ -114,7 +114,7 @@ def fingerprint(path: Path) -> str:
 
 
 def set_aside(path: Path) -> Path:
-    """Renames a corrupt checkpoint so that nobody counts it again, keeping it for inspection."""
+    """Renames a corrupt checkpoint so that it is not loaded again; it is kept for inspection."""
     aside = path.with_name(path.name + CORRUPT)
     try:
         shutil.rmtree(aside, ignore_errors=True)

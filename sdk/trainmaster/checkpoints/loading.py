@@ -75,7 +75,7 @@ def _first_whole(candidates: Sequence[Path], warn: Callable[[str], None], go_bac
 
 
 def _own_copy(choice: _Choice, candidates: Sequence[Path]) -> Path | None:
-    """On the same machine the very folder, on another node the copy that was fetched there."""
+    """The same folder on the same machine; on another node the copy that was fetched there."""
     for path in (choice.path, *candidates):
         if folder.fingerprint(path) != choice.fingerprint:
             continue

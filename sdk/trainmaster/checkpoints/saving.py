@@ -53,7 +53,7 @@ def _write(
 
 
 def _refuse_code(written: Path) -> None:
-    """Better told at the first save than after the failure that the checkpoint was for. Reads no tensor."""
+    """Refuse a state that needs code to load, at the first save and not when it is needed. Reads no tensor."""
     import torch
 
     unsafe = torch.serialization.get_unsafe_globals_in_checkpoint(written / STATE)

@@ -18,29 +18,33 @@ from trainmaster.cli.session import connect, team_of
 from trainmaster.client import Client
 
 _NODES = click.option(
-    "--nodes", default="", help="Their ids or hostnames, with commas between; else every ready one."
+    "--nodes", default="", help="Ids or hostnames of nodes, separated by commas; all ready nodes by default."
 )
-_SOURCE = click.option("--source-url", default="", help="Another place where the same bytes lie.")
+_SOURCE = click.option(
+    "--source-url", default="", help="Another store folder with the same files, s3://… or file://…"
+)
 _STRATEGY = click.option(
     "--strategy",
     type=click.Choice([AUTO, *NAMES]),
-    help="How it goes from node to node; auto: the mesh, unless another is clearly quicker.",
+    help="How the files travel between nodes. auto: mesh, unless another is clearly faster.",
 )
-_PIN = click.option("--pin", is_flag=True, help="No node gives it up for room.")
+_PIN = click.option("--pin", is_flag=True, help="Never evict it from a node.")
 _PRIORITY = click.option(
-    "--priority", type=click.IntRange(1, 100), help="Weight where deployments share a node's link; 10."
+    "--priority",
+    type=click.IntRange(1, 100),
+    help="Weight among deployments that share a node's link; 10 by default.",
 )
 _CAP = click.option(
     "--rate-cap-mib",
     default=0,
     type=click.IntRange(0),
-    help="MiB per second in, and out, at each node; 0: no cap.",
+    help="Cap in MiB per second in, and out, at each node; 0: no cap.",
 )
 _WATCH = click.option(
     "--watch",
     "watching",
     is_flag=True,
-    help="Stay until it is complete and, where it is made active, active or held; exit code 1 if it fails.",
+    help="Stay until it is complete and, with a rollout, active or held; exit code 1 if it fails.",
 )
 
 
@@ -54,29 +58,30 @@ _WATCH = click.option(
 @_PRIORITY
 @_CAP
 @rollout_options
-@click.option("--plan", "planning", is_flag=True, help="Only compare what each strategy would take.")
+@click.option("--plan", "planning", is_flag=True, help="Only compare the predicted time of each strategy.")
 @_WATCH
-@output.as_json
+@output.options
 def deploy(
     model: str, version: int, nodes: str, source_url: str, strategy: str | None, pin: bool, priority: int | None,
     rate_cap_mib: int, planning: bool, watching: bool, as_json: bool, rollout: Mapping[str, Any] | None,
 ) -> None:  # fmt: skip
-    """Bring a version of a model to nodes.
+    """Deploy VERSION of MODEL to nodes, and print the id of the deployment.
 
-    MODEL is TEAM/NAME, or NAME where you are in one team only. The deployment's id is printed.
+    MODEL is TEAM/NAME, or NAME if you are in one team only. Without an option of a rollout, such as --activate, the
+    nodes only receive the files.
     """
     with connect() as client:
-        named, targets = _named(client, model), _targets(nodes)
+        name, targets = _full_name(client, model), _targets(nodes)
         if planning:
             cap = rate_cap_mib << 20
-            plan = client.plan(named, version, nodes=targets, strategy=strategy or AUTO, rate_cap=cap)
-            _tell_plan(plan, as_json)
+            plan = client.plan(name, version, nodes=targets, strategy=strategy or AUTO, rate_cap=cap)
+            _show_plan(plan, as_json)
             return
-        made = client.deploy(
-            named, version, nodes=targets, source_url=source_url, strategy=strategy or "", pin=pin,
+        started = client.deploy(
+            name, version, nodes=targets, source_url=source_url, strategy=strategy or "", pin=pin,
             rollout=rollout, priority=priority or 0, rate_cap=rate_cap_mib << 20,
         )  # fmt: skip
-        _begun(client, made, watching, as_json)
+        _started(client, started, watching, as_json)
 
 
 @click.command()
@@ -87,7 +92,7 @@ def deploy(
 @_STRATEGY
 @_PIN
 @_WATCH
-@output.as_json
+@output.options
 def preheat(
     model: str,
     version: int,
@@ -98,25 +103,25 @@ def preheat(
     watching: bool,
     as_json: bool,
 ) -> None:
-    """Bring a version of a model to nodes before anybody needs it.
+    """Send VERSION of MODEL to nodes ahead of a deployment.
 
-    It is fetched and verified, never activated; it gives way to other deployments, and is the first to go when a node
-    needs room, unless it is pinned. MODEL is TEAM/NAME, or NAME where you are in one team only.
+    The nodes fetch and verify it, and never activate it. It yields to other deployments and is evicted first when a
+    node needs disk space, unless it is pinned. MODEL is TEAM/NAME, or NAME if you are in one team only.
     """
     with connect() as client:
-        made = client.deploy(
-            _named(client, model), version, nodes=_targets(nodes), source_url=source_url, strategy=strategy or "",
+        started = client.deploy(
+            _full_name(client, model), version, nodes=_targets(nodes), source_url=source_url, strategy=strategy or "",
             pin=pin, preheat=True,
         )  # fmt: skip
-        _begun(client, made, watching, as_json)
+        _started(client, started, watching, as_json)
 
 
 @click.command()
 @click.argument("deployment")
-@click.option("--off", is_flag=True, help="Its nodes may give it up again.")
-@output.as_json
+@click.option("--off", is_flag=True, help="Unpin it: nodes may evict it again.")
+@output.options
 def pin(deployment: str, off: bool, as_json: bool) -> None:
-    """Pin what a deployment brought: none of its nodes gives it up for room."""
+    """Pin the files of a deployment: no node evicts them."""
     with connect() as client:
         changed = client.pin_deployment(deployment, not off)
     if as_json:
@@ -128,17 +133,17 @@ def pin(deployment: str, off: bool, as_json: bool) -> None:
 @click.command()
 @click.argument("deployment")
 @_WATCH
-@output.as_json
+@output.options
 def retry(deployment: str, watching: bool, as_json: bool) -> None:
-    """Let the nodes of a deployment that failed, or gave it up for room, try again.
+    """Retry a deployment on the nodes that failed or evicted it.
 
-    What they have verified they keep. A rollout that failed goes on as well.
+    Verified files are kept. A failed rollout continues as well.
     """
     with connect() as client:
         changed = client.retry_deployment(deployment)
         if not as_json:
             click.echo(f"{changed.id} is {changed.status}")
-            click.echo("The nodes fetch it again; what they have verified they keep.", err=True)
+            click.echo("The nodes fetch it again; verified files are kept.", err=True)
         if watching:
             changed = watch(client, changed)
     if as_json:
@@ -153,33 +158,33 @@ def retry(deployment: str, watching: bool, as_json: bool) -> None:
     "--watch",
     "watching",
     is_flag=True,
-    help="Stay until all that are under way are settled, and show how far each is.",
+    help="Stay until all in progress are settled, and show the progress of each.",
 )
-@output.as_json
+@output.options
 def deployments(deployment: Sequence[str], watching: bool, as_json: bool) -> None:
-    """List deployments, newest first, or those that are named."""
+    """List deployments, newest first; with ids only these."""
     with connect() as client:
-        found = [client.deployment(name) for name in deployment] or client.deployments()
+        rows = [client.deployment(name) for name in deployment] or client.deployments()
         if watching:
-            found = watch_all(client, [one for one in found if deployment or not one.is_settled])
-    if watching and (troubles := [one.trouble for one in found if one.trouble]):
+            rows = watch_all(client, [row for row in rows if deployment or not row.is_settled])
+    if watching and (troubles := [row.trouble for row in rows if row.trouble]):
         raise Failure("\n".join(troubles))
     if as_json:
-        output.dump(found)
+        output.dump(rows)
         return
     output.table(
-        ("ID", "MODEL", "VERSION", "STATUS", "PROGRESS", "COMPLETE", "FAILED", "BEGUN"),
+        ("ID", "MODEL", "VERSION", "STATUS", "PROGRESS", "COMPLETE", "FAILED", "STARTED"),
         [
             (
-                one.id, one.model, one.version, status_of(one), f"{one.progress:.0%}",
-                f"{one.workers_complete}/{one.workers}", one.workers_failed,
-                f"{output.age(one.created_ms)} ago" if one.created_ms else None,
+                row.id, row.model, row.version, status_of(row), f"{row.progress:.0%}",
+                f"{row.workers_complete}/{row.workers}", row.workers_failed,
+                f"{output.age(row.created_ms)} ago" if row.created_ms else None,
             )
-            for one in found
+            for row in rows
         ],
-        empty="No deployment is under way."
+        empty="No deployment is in progress."
         if watching
-        else "No deployments yet. Begin one: trainmaster deploy MODEL VERSION",
+        else "No deployments yet. Start one: trainmaster deploy MODEL VERSION",
     )  # fmt: skip
 
 
@@ -189,7 +194,7 @@ def status_of(deployment: Deployment) -> str:
         for mark, there in (
             ("preheated", deployment.preheat),
             ("pinned", deployment.pinned),
-            (f"{deployment.workers_evicted} gave it up", deployment.workers_evicted),
+            (f"evicted from {deployment.workers_evicted}", deployment.workers_evicted),
             (_rollout(deployment), deployment.rollout),
         )
         if there
@@ -197,10 +202,10 @@ def status_of(deployment: Deployment) -> str:
     return f"{deployment.status} ({', '.join(marks)})" if marks else deployment.status
 
 
-def tell(deployment: Deployment) -> None:
-    """One of them, with whatever is known of its rollout."""
-    told = deployment.rollout or {}
-    active, failed = told.get("nodes_active", 0), told.get("nodes_failed", 0)
+def show(deployment: Deployment) -> None:
+    """One deployment with its rollout."""
+    rollout = deployment.rollout or {}
+    active, failed = rollout.get("nodes_active", 0), rollout.get("nodes_failed", 0)
     output.facts(
         [
             ("deployment", deployment.id),
@@ -211,33 +216,33 @@ def tell(deployment: Deployment) -> None:
             ("workers", f"{deployment.workers_complete} of {deployment.workers} complete"),
             ("failed", deployment.workers_failed or None),
             ("reason", deployment.reason),
-            ("runs on", f"{active} of {told.get('nodes', 0)} nodes" if told else None),
-            ("not on", f"{failed}: their hook failed" if failed else None),
-            ("canaries", ", ".join(told.get("canaries", ()))),
-            *(("check", _check(each)) for each in told.get("checks", ())),
+            ("active on", f"{active} of {rollout.get('nodes', 0)} nodes" if rollout else None),
+            ("hook failed", f"on {failed} nodes" if failed else None),
+            ("canaries", ", ".join(rollout.get("canaries", ()))),
+            *(("check", _check(check)) for check in rollout.get("checks", ())),
         ]
     )
 
 
-def _check(told: Mapping[str, Any]) -> str:
-    """The newest of one canary: the end of what it said, where it failed."""
-    code = told.get("exit_code")
+def _check(check: Mapping[str, Any]) -> str:
+    """The newest health check of one canary, with the last line of its output if it failed."""
+    code = check.get("exit_code")
     if code == 0:
-        return f"{told['node']} passed"
-    why = "gave no answer in time" if code is None else f"failed with exit code {code}"
-    said = str(told.get("output", "")).strip().rpartition("\n")[2]
-    return f"{told['node']} {why}{f': {said}' if said else ''}"
+        return f"{check['node']} passed"
+    why = "did not answer in time" if code is None else f"failed with exit code {code}"
+    line = str(check.get("output", "")).strip().rpartition("\n")[2]
+    return f"{check['node']} {why}{f': {line}' if line else ''}"
 
 
 def _rollout(deployment: Deployment) -> str:
-    told = deployment.rollout or {}
-    if later := told.get("replaced_by"):
+    rollout = deployment.rollout or {}
+    if later := rollout.get("replaced_by"):
         return f"replaced by version {later}"
-    why = f": {told['reason']}" if told.get("reason") else ""
-    return f"rollout {told.get('state', '')}".replace("_", " ") + why
+    why = f": {rollout['reason']}" if rollout.get("reason") else ""
+    return f"rollout {rollout.get('state', '')}".replace("_", " ") + why
 
 
-def _named(client: Client, model: str) -> str:
+def _full_name(client: Client, model: str) -> str:
     return model if "/" in model else f"{team_of(client, '')}/{model}"
 
 
@@ -245,66 +250,73 @@ def _targets(nodes: str) -> list[str]:
     return [name.strip() for name in nodes.split(",") if name.strip()]
 
 
-def _begun(client: Client, made: Deployment, watching: bool, as_json: bool) -> None:
+def _started(client: Client, started: Deployment, watching: bool, as_json: bool) -> None:
     if not as_json:
-        click.echo(made.id)
-        _tell_estimate(made)
+        click.echo(started.id)
+        _show_estimate(started)
     if watching:
-        made = watch(client, made)
+        started = watch(client, started)
     if as_json:
-        output.dump(made)
-    if watching and made.trouble:
-        raise Failure(made.trouble)
-    if watching and (made.rollout or {}).get("awaits_promotion"):
-        click.echo(f"It is held until somebody says: trainmaster promote {made.id}, or rollback", err=True)
-
-
-def _tell_plan(plan: Plan, as_json: bool) -> None:
-    if as_json:
-        output.dump(plan)
-        return
-    output.table(
-        ("STRATEGY", "TIME", "OF THE LEAST", "STORE", "NODE", "RACKS", "UPLINK", ""),
-        [
-            (
-                one["strategy"], _duration(one["time_seconds"]), f"{one['ratio']:.2f} x", one["store_copies"],
-                one["most_sent_copies"], one["cross_rack_copies"], one["most_uplink_copies"],
-                "<- would be taken" if one["strategy"] == plan.strategy else "",
-            )
-            for one in plan.strategies
-        ],
-        empty="There is nothing to compare.",
-    )  # fmt: skip
-    size, rate = format_bytes(plan.bytes), format_bytes(plan.rate)
-    less = f", less at {plan.nodes_capped} of them by their own caps" if plan.nodes_capped else ""
-    told = (
-        f"{size} to {plan.workers} nodes with {rate}/s on each link{less}: no strategy could take less than"
-    )
-    click.echo(f"{told} {_duration(plan.bound_seconds)}. Nothing has been moved.", err=True)
-    click.echo(_LOADS, err=True)
-    if plan.short_of_room:
-        named = ", ".join(f"{one['node']} {format_bytes(one['free'])}" for one in plan.short_of_room[:3])
-        more = ", …" if len(plan.short_of_room) > 3 else ""
+        output.dump(started)
+    if watching and started.trouble:
+        raise Failure(started.trouble)
+    if watching and (started.rollout or {}).get("awaits_promotion"):
         click.echo(
-            f"Less free than {size}, so they make room or fail alone: {len(plan.short_of_room)}: {named}{more}",
+            f"The canaries run it. Continue with `trainmaster promote {started.id}`, or undo it with `rollback`.",
             err=True,
         )
 
 
-_LOADS = "Copies: read from the STORE, sent by the busiest NODE, between RACKS, over the busiest rack's UPLINK one way."
+def _show_plan(plan: Plan, as_json: bool) -> None:
+    if as_json:
+        output.dump(plan)
+        return
+    output.table(
+        ("STRATEGY", "TIME", "SLOWDOWN", "STORE", "NODE", "RACKS", "UPLINK", ""),
+        [
+            (
+                row["strategy"], _duration(row["time_seconds"]), f"{row['ratio']:.2f} x", row["store_copies"],
+                row["most_sent_copies"], row["cross_rack_copies"], row["most_uplink_copies"],
+                "<- would be used" if row["strategy"] == plan.strategy else "",
+            )
+            for row in plan.strategies
+        ],
+        empty="There is nothing to compare.",
+    )  # fmt: skip
+    size, rate = format_bytes(plan.bytes), format_bytes(plan.rate)
+    capped = f", less at {plan.nodes_capped} with caps of their own" if plan.nodes_capped else ""
+    click.echo(
+        f"{size} to {plan.workers} nodes with {rate}/s on each link{capped}: the theoretical minimum is "
+        f"{_duration(plan.bound_seconds)}. Nothing was sent.",
+        err=True,
+    )
+    click.echo(_COLUMNS, err=True)
+    if plan.short_of_room:
+        nodes = ", ".join(f"{node['node']} {format_bytes(node['free'])}" for node in plan.short_of_room[:3])
+        more = ", …" if len(plan.short_of_room) > 3 else ""
+        click.echo(
+            f"{len(plan.short_of_room)} nodes have less than {size} free: {nodes}{more}",
+            err=True,
+        )
+
+
+_COLUMNS = (
+    "SLOWDOWN is against the theoretical minimum. Copies: read from the STORE, sent by the busiest NODE, between "
+    "RACKS, over the busiest rack's UPLINK one way."
+)
 
 
 def _duration(seconds: float) -> str:
     return format_duration_ms(int(seconds * 1000))
 
 
-def _tell_estimate(deployment: Deployment) -> None:
+def _show_estimate(deployment: Deployment) -> None:
     seconds = deployment.estimated_time_seconds
     if seconds:
         others = ", ".join(
-            f"{one['strategy']} {_duration(one['time_seconds'])}"
-            for one in deployment.strategies
-            if one["strategy"] != deployment.strategy
+            f"{row['strategy']} {_duration(row['time_seconds'])}"
+            for row in deployment.strategies
+            if row["strategy"] != deployment.strategy
         )
         by = f" by {deployment.strategy}{f' ({others})' if others else ''}" if deployment.strategy else ""
         click.echo(f"It takes about {_duration(seconds)}{by}.", err=True)

@@ -1,20 +1,48 @@
-"""All commands of the command line."""
+"""All commands of the command line, by the sections of its help."""
 
+import click
+
+from trainmaster.cli import output
+from trainmaster.cli.account import quota, teams, whoami
 from trainmaster.cli.commands import Commands
+from trainmaster.cli.completion import completion
 from trainmaster.cli.datasets import dataset
 from trainmaster.cli.deployments import deploy, deployments, pin, preheat, retry
+from trainmaster.cli.experiments import compare, experiments
 from trainmaster.cli.jobs import cancel, jobs, show
 from trainmaster.cli.login import login
 from trainmaster.cli.logs import logs
 from trainmaster.cli.models import models, register
 from trainmaster.cli.nodes import nodes
+from trainmaster.cli.project import init
+from trainmaster.cli.queue import queue
 from trainmaster.cli.rollouts import promote, rollback
 from trainmaster.cli.submit import submit
 
-main = Commands(
-    help="Submit training jobs, follow them, and bring models to nodes.",
-    commands=[
-        login, submit, jobs, show, logs, cancel, dataset, models, register, deploy, preheat, pin, retry, deployments,
-        promote, rollback, nodes,
+SECTIONS = {
+    "Jobs": [init, submit, jobs, queue, show, logs, cancel],
+    "Experiments": [experiments, compare],
+    "Data and models": [
+        dataset, models, register, deploy, deployments, promote, rollback, retry, preheat, pin,
     ],
-)  # fmt: skip
+    "Cluster": [nodes, quota],
+    "Account": [login, whoami, teams, completion],
+}  # fmt: skip
+# One line each: their modules import the whole server or agent, too slow for a list of commands.
+OPERATORS = {
+    "agent": "Run the agent of a node: it joins the cluster, trains, and receives models.",
+    "backup": "Write a backup of a platform.",
+    "certs": "Make the TLS certificates of gateway and agents.",
+    "demo": "Start a cluster on this machine with people, jobs and a deployment in it.",
+    "replay-round": "Plan a recorded scheduling round again and compare the decision.",
+    "restore": "Restore a platform from a backup.",
+    "up": "Start the whole platform on this machine.",
+}
+
+main = Commands(
+    SECTIONS, OPERATORS, help="Submit training jobs, follow them, compare runs, and deploy models."
+)
+main = output.no_color(main)
+main = click.version_option(
+    package_name="trainmaster", prog_name="trainmaster", message="%(prog)s %(version)s"
+)(main)

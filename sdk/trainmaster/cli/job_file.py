@@ -14,9 +14,9 @@ from trainmaster.cli.commands import Failure
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads 1e-3 as a number. YAML 1.1, which PyYAML follows, takes it for text; nobody who trains does.
+    """Reads 1e-3 as a number; YAML 1.1, which PyYAML follows, reads it as text.
 
-    Refuses aliases: a few lines of them stand for more values than a computer can go through.
+    Refuses aliases: a few lines of them expand to more values than fit into memory.
     """
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -35,14 +35,14 @@ _Loader.add_implicit_resolver(
 
 def read(path: Path) -> dict[str, Any]:
     try:
-        found = _parse(path.read_text())
+        fields = _parse(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise Failure(f"{path} cannot be read: {error}.") from error
     except (yaml.YAMLError, ValueError) as error:
         raise Failure(f"{path} is not YAML: {' '.join(str(error).split())}.") from error
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise Failure(f"{path} does not describe a job: it has no fields such as `name` and `command`.")
-    return found
+    return fields
 
 
 def change(spec: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:

@@ -7,25 +7,32 @@ import yaml
 
 from platform_core.units import format_duration_ms
 from trainmaster.answers import Deployment, Job
-from trainmaster.cli import deployments, output
+from trainmaster.cli import deployments, output, references
 from trainmaster.cli.session import connect
 
 DEPLOYMENT = "dep-"
 
 
 @click.command()
-@click.option("--state", default="", help="A state, or active, waiting, finished.")
-@click.option("--team", default="")
-@click.option("--user", default="")
+@click.option("--state", default="", help="A state, or a group of states: active, waiting or finished.")
+@click.option("--team", default="", help="Only of this team.")
+@click.option("--user", default="", help="Only of this username.")
 @click.option("--search", default="", help="Part of the name or project, or the beginning of the id.")
-@click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 10_000))
-@output.as_json
+@click.option(
+    "-n",
+    "--limit",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Jobs to show at most.",
+)
+@output.options
 def jobs(state: str, team: str, user: str, search: str, limit: int, as_json: bool) -> None:
     """List jobs, newest first."""
     with connect() as client:
-        found = list(client.jobs(limit=limit, state=state, team=team, user=user, search=search))
+        rows = list(client.jobs(limit=limit, state=state, team=team, user=user, search=search))
     if as_json:
-        output.dump(found)
+        output.dump(rows)
         return
     output.table(
         ("ID", "NAME", "TEAM", "STATE", "STEP", "LOSS", "GPUS", "TYPE", "SUBMITTED"),
@@ -34,52 +41,64 @@ def jobs(state: str, team: str, user: str, search: str, limit: int, as_json: boo
                 job.id, job.name, job.team, _state(job), _step(job), job.progress.get("loss"), job.num_gpus,
                 job.gpu_type, f"{output.age(job.submitted_ms)} ago",
             )
-            for job in found
+            for job in rows
         ],
         empty="No jobs.",
     )  # fmt: skip
 
 
-@click.command()
-@click.argument("id")
+@click.command(
+    help=f"""Show a job, or a deployment (dep-…).
+
+    {references.HELP}"""
+)
+@click.argument("job", type=references.JOB)
 @click.option("--spec", "only_spec", is_flag=True, help="Print the job file only, to submit it again.")
-@output.as_json
-def show(id: str, only_spec: bool, as_json: bool) -> None:
-    """Show one job, or one deployment (dep-…)."""
+@output.options
+def show(job: str, only_spec: bool, as_json: bool) -> None:
     with connect() as client:
-        found = client.deployment(id) if id.startswith(DEPLOYMENT) else client.job(id)
+        if job.startswith(DEPLOYMENT):
+            shown: Deployment | Job = client.deployment(job)
+        else:
+            shown = client.job(references.job_id(client, job))
     if as_json:
-        output.dump(found)
-    elif isinstance(found, Deployment):
-        deployments.tell(found)
+        output.dump(shown)
+    elif isinstance(shown, Deployment):
+        deployments.show(shown)
     elif only_spec:
-        click.echo(yaml.safe_dump(dict(found.spec), sort_keys=False, allow_unicode=True), nl=False)
+        click.echo(yaml.safe_dump(dict(shown.spec), sort_keys=False, allow_unicode=True), nl=False)
     else:
-        _tell_job(found)
+        _show(shown)
 
 
-@click.command()
-@click.argument("id")
-def cancel(id: str) -> None:
-    """Cancel a job, or a deployment (dep-…)."""
+@click.command(
+    help=f"""Cancel a job, or a deployment (dep-…).
+
+    A waiting job is cancelled at once, a running one once its processes have stopped.
+
+    {references.HELP}"""
+)
+@click.argument("job", type=references.JOB)
+def cancel(job: str) -> None:
     with connect() as client:
-        if id.startswith(DEPLOYMENT):
-            click.echo(f"{id} is {client.cancel_deployment(id).status}.")
+        if job.startswith(DEPLOYMENT):
+            click.echo(f"{job} is {client.cancel_deployment(job).status}.")
             return
-        job = client.cancel(id)
-    click.echo(f"{id} is {job.state}." if job.is_finished else f"{id} is {job.state} and stops now.")
+        cancelled = client.cancel(references.job_id(client, job))
+    state = cancelled.state if cancelled.is_finished else f"{cancelled.state} and stops now"
+    click.echo(f"{cancelled.id} ({cancelled.name}) is {state}.")
 
 
-def _tell_job(job: Job) -> None:
+def _show(job: Job) -> None:
     progress = job.progress
     output.facts(
         [
             ("job", f"{job.id}  {job.name}"),
             ("state", _state(job)),
             ("reason", job.reason),
-            ("waits", _waits(job)),
+            ("waits", _wait_reason(job)),
             ("team", f"{job.team}, submitted by {job.user}" if job.user else job.team),
-            ("slots", f"{job.num_gpus} x {job.gpu_type}"),
+            ("GPUs", f"{job.num_gpus} x {job.gpu_type}"),
             ("step", _step(job)),
             ("loss", progress.get("loss")),
             ("learning rate", progress.get("learning_rate")),
@@ -89,7 +108,7 @@ def _tell_job(job: Job) -> None:
             ),
             ("checkpoint", job.latest_checkpoint),
             ("submitted", f"{output.age(job.submitted_ms)} ago" if job.submitted_ms else None),
-            ("ran", _ran(job)),
+            ("run time", _run_time(job)),
             ("commit", job.lineage.get("git_commit")),
             ("page", job.url),
         ]
@@ -107,17 +126,17 @@ def _step(job: Job) -> str | None:
     return f"{step}/{total}" if total else str(step)
 
 
-def _waits(job: Job) -> str:
+def _wait_reason(job: Job) -> str:
     if not job.waiting:
         return ""
     position = job.waiting.get("position")
-    place = [f"number {position} in the queue"] if position else []
-    place += ["its place is kept"] if "reserved_start_ms" in job.waiting.get("numbers", {}) else []
-    told = str(job.waiting.get("sentence", ""))
-    return f"{told} ({', '.join(place)})" if place else told
+    details = [f"position {position} in the queue"] if position else []
+    details += ["nodes are reserved for it"] if "reserved_start_ms" in job.waiting.get("numbers", {}) else []
+    sentence = str(job.waiting.get("sentence", ""))
+    return f"{sentence} ({', '.join(details)})" if details else sentence
 
 
-def _ran(job: Job) -> str:
+def _run_time(job: Job) -> str:
     if job.started_ms is None:
         return ""
     return (

@@ -10,22 +10,22 @@ from trainmaster.cli.session import connect, team_of
 
 
 @click.command()
-@output.as_json
+@output.options
 def models(as_json: bool) -> None:
     """List the versions of all models."""
     with connect() as client:
-        found = client.models()
+        rows = client.models()
     if as_json:
-        output.dump(found)
+        output.dump(rows)
         return
     output.table(
         ("MODEL", "VERSION", "STATE", "SIZE", "SOURCE", "REGISTERED"),
         [
             (
-                one.model, one.version, one.state, format_bytes(one.bytes) if one.bytes is not None else None,
-                one.source, f"{output.age(one.created_ms)} ago" if one.created_ms else None,
+                row.model, row.version, row.state, format_bytes(row.bytes) if row.bytes is not None else None,
+                row.source, f"{output.age(row.created_ms)} ago" if row.created_ms else None,
             )
-            for one in found
+            for row in rows
         ],
         empty="No models yet. Register one: trainmaster register NAME --checkpoint ckpt-…",
     )  # fmt: skip
@@ -33,21 +33,27 @@ def models(as_json: bool) -> None:
 
 @click.command()
 @click.argument("name")
-@click.option("--checkpoint", default="", help="A checkpoint of a job, ckpt-…")
-@click.option("--url", default="", help="Files in a store, s3://… or file://…; they stay where they are.")
-@click.option("--team", default="", help="Not needed when you are in one team only.")
-@output.as_json
+@click.option(
+    "--checkpoint",
+    default="",
+    help="Id of a checkpoint, ckpt-…, as `show JOB` prints it.",
+)
+@click.option(
+    "--url", default="", help="Folder of files in a store, s3://… or file://…; the files stay there."
+)
+@click.option("--team", default="", help="Team that owns it; not needed if you are in one team only.")
+@output.options
 def register(name: str, checkpoint: str, url: str, team: str, as_json: bool) -> None:
-    """Register the next version of a model."""
+    """Register the next version of the model NAME, from a checkpoint or from files in a store."""
     if bool(checkpoint) == bool(url):
         raise click.UsageError("Give one of --checkpoint and --url.")
     with connect() as client:
-        made = client.register_version(
+        version = client.register_version(
             name, team=team_of(client, team), checkpoint=checkpoint, source_url=url
         )
     if as_json:
-        output.dump(made)
+        output.dump(version)
         return
-    click.echo(f"{made.model} version {made.version}")
-    if made.state == "registering":
-        click.echo("Its bytes are being read and summed; see `trainmaster models`.", err=True)
+    click.echo(f"{version.model} version {version.version}")
+    if version.state == "registering":
+        click.echo("Its files are being read and verified; see `trainmaster models`.", err=True)

@@ -1,4 +1,4 @@
-"""Deployments under way: a line each that is drawn again in a terminal, a line for each change anywhere else."""
+"""Progress of deployments: on a terminal one line each, redrawn; elsewhere a line for each change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainmaster.answers import Deployment
 from trainmaster.client import Client
 
 PAUSE_SECONDS = 1.0
-BARS = ("█░", "#-")  # the second where the terminal has no such letters
+BARS = ("█░", "#-")  # the second for terminals without these characters
 
 
 def settled(deployment: Deployment) -> bool:
@@ -38,74 +38,77 @@ def watch_all(
     pause: Callable[[float], None] = time.sleep,
     out: TextIO | None = None,
 ) -> list[Deployment]:
-    """Until it is so with each of them."""
+    """Show the deployments until this holds for all of them."""
     shown, watched = Lines(out or sys.stderr), list(deployments)
     try:
         while True:
             shown.show(watched)
-            if all(until(one) for one in watched):
+            if all(until(deployment) for deployment in watched):
                 return watched
             pause(PAUSE_SECONDS)
-            watched = [one if until(one) else client.deployment(one.id) for one in watched]
+            watched = [
+                deployment if until(deployment) else client.deployment(deployment.id)
+                for deployment in watched
+            ]
     finally:
         shown.end()
 
 
 class Lines:
-    """Wide enough terminals get bars; the narrow ones only the words."""
+    """Lines with bars on wide terminals, without on narrow ones."""
 
     def __init__(self, out: TextIO, width: Callable[[], int] | None = None) -> None:
         self._out, self._terminal = out, out.isatty()
         self._width = width or (lambda: shutil.get_terminal_size().columns)
         self._bar = BARS[0] if _has(out, BARS[0]) else BARS[1]
         self._drawn = 0
-        self._told: dict[str, str] = {}
+        self._printed: dict[str, str] = {}
 
     def show(self, deployments: Sequence[Deployment]) -> None:
         several = len(deployments) > 1
-        names = [f"{one.model} v{one.version}  " if several else "" for one in deployments]
+        names = [f"{row.model} v{row.version}  " if several else "" for row in deployments]
         if self._terminal:
             longest = max(map(len, names), default=0)
             texts = [
-                f"{name:{longest}}{drawn(one, self._width() - longest, self._bar)}"[: self._width()]
-                for name, one in zip(names, deployments, strict=True)
+                f"{name:{longest}}{drawn(row, self._width() - longest, self._bar)}"[: self._width()]
+                for name, row in zip(names, deployments, strict=True)
             ]
             up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
             self._out.write(up + "\n".join(f"\r\x1b[2K{text}" for text in texts))
             self._drawn = len(texts)
-        for name, one in zip(names, deployments, strict=True):
-            text = f"{name}{words(one)}"
-            if not self._terminal and self._told.get(one.id) != text:
+        for name, row in zip(names, deployments, strict=True):
+            text = f"{name}{words(row)}"
+            if not self._terminal and self._printed.get(row.id) != text:
                 self._out.write(f"{text}\n")
-                self._told[one.id] = text
+                self._printed[row.id] = text
         self._out.flush()
 
     def end(self) -> None:
-        """What is written next begins on a line of its own."""
+        """Later output begins on a new line."""
         if self._drawn:
             self._out.write("\n")
             self._out.flush()
 
 
 def words(deployment: Deployment) -> str:
-    """What changes seldom enough for a log: no rates."""
+    """The progress without rates, which would change every second."""
     if switch := _switch(deployment):
         return "  ".join(switch[1])
     failed = f", {deployment.workers_failed} failed" if deployment.workers_failed else ""
-    gone = f", {deployment.workers_evicted} gave it up" if deployment.workers_evicted else ""
+    gone = f", {deployment.workers_evicted} evicted" if deployment.workers_evicted else ""
     workers = f"{deployment.workers_complete} of {deployment.workers} workers complete{failed}{gone}"
     return f"{deployment.status}  {deployment.progress:.0%}  {workers}"
 
 
 def drawn(deployment: Deployment, width: int, bar: str = BARS[0]) -> str:
-    """Never wider than the terminal, or it could not be drawn over."""
+    """Never wider than the terminal, so that it can be redrawn."""
     share, parts = _switch(deployment) or _bytes(deployment)
     text = "  ".join([f"{share:4.0%}", *parts])
-    room = min(40, width - len(text) - 2)
-    if room < 10:
+    length = min(40, width - len(text) - 2)
+    if length < 10:
         return text[: max(0, width - 1)]
-    full = int(share * room)
-    return f"{bar[0] * full}{bar[1] * (room - full)} {text}"
+    full = int(share * length)
+    return f"{bar[0] * full}{bar[1] * (length - full)} {text}"
 
 
 def _bytes(deployment: Deployment) -> tuple[float, list[str]]:
@@ -120,22 +123,22 @@ def _bytes(deployment: Deployment) -> tuple[float, list[str]]:
 
 
 def _switch(deployment: Deployment) -> tuple[float, list[str]] | None:
-    """How far the rollout is, once that is what moves."""
-    told = deployment.rollout
-    if told is None or told.get("replaced_by"):
+    """The progress of the rollout, once the files are there."""
+    rollout = deployment.rollout
+    if rollout is None or rollout.get("replaced_by"):
         return None
-    state, nodes = str(told.get("state", "")), told.get("nodes", 0) or 1
+    state, nodes = str(rollout.get("state", "")), rollout.get("nodes", 0) or 1
     if state == "rolled_back":
-        going, away = told.get("nodes_going_back", 0), told.get("nodes_away", 0)
-        left = f"{going} still to go back" if going else ""
-        lost = f"{away} lost, to go back when heard again" if away else ""
-        words = [part for part in (left, lost) if part] or ["every node runs what it ran before"]
-        return 1 - (going + away) / nodes, [*words, "rolled back"]
+        going, away = rollout.get("nodes_going_back", 0), rollout.get("nodes_away", 0)
+        left = f"{going} still switch back" if going else ""
+        lost = f"{away} lost, switch back when they reconnect" if away else ""
+        parts = [part for part in (left, lost) if part] or ["every node runs its previous version"]
+        return 1 - (going + away) / nodes, [*parts, "rolled back"]
     if deployment.status != "complete":
         return None
-    active = told.get("nodes_active", 0)
+    active = rollout.get("nodes_active", 0)
     parts = [f"{active}/{nodes} nodes run it"]
-    if failed := told.get("nodes_failed"):
+    if failed := rollout.get("nodes_failed"):
         parts.append(f"{failed} failed")
     return active / nodes, [*parts, "active" if state == "active" else f"rollout {state}"]
 

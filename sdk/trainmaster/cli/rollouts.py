@@ -1,4 +1,4 @@
-"""`trainmaster promote` and `rollback`, and what `deploy` is told about switching nodes to a version."""
+"""`trainmaster promote` and `rollback`, and the options of `deploy` for a rollout."""
 
 from __future__ import annotations
 
@@ -16,34 +16,36 @@ from trainmaster.cli.session import connect, team_of
 from trainmaster.client import Client
 
 _OPTIONS = (
-    click.option("--activate", is_flag=True, help="Switch each node to the version as soon as it holds it."),
+    click.option("--activate", is_flag=True, help="Switch each node to the version as soon as it has the files."),
     click.option(
         "--canary", default="", metavar="N|N%",
-        help="So many nodes switch first. This and what follows mean --activate too.",
+        help="Switch this many nodes first, 3 or 10%. This and the following options imply --activate.",
     ),
     click.option(
         "--hold", metavar="SECONDS", type=click.IntRange(0),
-        help="Watch the canaries for so long, then go on; else until somebody promotes.",
+        help="Watch the canaries this long before the rollout continues; by default until `promote`.",
     ),
-    click.option("--health-check", default="", metavar="COMMAND", help="The canaries must pass it."),
+    click.option(
+        "--health-check", default="", metavar="COMMAND", help="Command in the hooks folder that canaries must pass."
+    ),
     click.option(
         "--check-every", metavar="SECONDS", type=click.IntRange(0),
-        help="Repeat it so often while they are held; 30 if not said, 0 at both ends of the hold alone.",
+        help="Interval of the health check during the hold, 30 by default; 0: only at its start and end.",
     ),
     click.option(
         "--roll-back-after", metavar="N", type=click.IntRange(1),
-        help="So many failures in a row take every node back at once; else the first one stops the rollout.",
+        help="Roll back all nodes after N failed checks in a row; by default the first failure stops the rollout.",
     ),
-    click.option("--hook", default="", metavar="COMMAND", help="Runs on a node after its switch."),
-    click.option("--wait-for-all", is_flag=True, help="Nobody switches before every node holds the version."),
+    click.option("--hook", default="", metavar="COMMAND", help="Command in the hooks folder to run after the switch."),
+    click.option("--wait-for-all", is_flag=True, help="Switch no node before all nodes have the files."),
 )  # fmt: skip
 
 
 def rollout_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Options of `deploy`, which gets them as one mapping `rollout`; None when the bytes alone are wanted."""
+    """Options of `deploy`, which gets them as one mapping `rollout`; None when the files alone are sent."""
 
     @functools.wraps(command)
-    def told(
+    def with_rollout(
         activate: bool,
         canary: str,
         hold: int | None,
@@ -54,24 +56,24 @@ def rollout_options(command: Callable[..., None]) -> Callable[..., None]:
         wait_for_all: bool,
         **more: Any,
     ) -> None:
-        asked: dict[str, Any] = {
+        texts: dict[str, Any] = {
             "canary": canary,
             "health_check": health_check,
             "hook": hook,
             "wait_for_all": wait_for_all,
         }
-        wish = {name: value for name, value in asked.items() if value}
+        rollout = {name: value for name, value in texts.items() if value}
         numbers = {
             "hold_seconds": hold,
             "check_every_seconds": check_every,
             "roll_back_after": roll_back_after,
         }
-        wish |= {name: value for name, value in numbers.items() if value is not None}
-        command(rollout=wish if activate or wish else None, **more)
+        rollout |= {name: value for name, value in numbers.items() if value is not None}
+        command(rollout=rollout if activate or rollout else None, **more)
 
     for option in reversed(_OPTIONS):
-        told = option(told)
-    return told
+        with_rollout = option(with_rollout)
+    return with_rollout
 
 
 @click.command()
@@ -80,48 +82,52 @@ def rollout_options(command: Callable[..., None]) -> Callable[..., None]:
     "--watch",
     "watching",
     is_flag=True,
-    help="Stay until all nodes have followed; exit code 1 if they do not.",
+    help="Stay until all nodes run the version; exit code 1 if they do not.",
 )
-@output.as_json
+@output.options
 def promote(deployment: str, watching: bool, as_json: bool) -> None:
-    """Let the other nodes follow the canaries, which are checked once more."""
+    """Promote a rollout: the canaries are checked once more, then the other nodes switch.
+
+    With a model it is the newest rollout of it.
+    """
     with connect() as client:
         changed = client.promote(_which(client, deployment))
         if watching:
             changed = watch(client, changed)
-    _tell(changed, as_json)
+    _show(changed, as_json)
     if watching and changed.trouble:
         raise Failure(changed.trouble)
 
 
 @click.command()
 @click.argument("deployment", metavar="DEPLOYMENT|TEAM/MODEL")
-@click.option("--watch", "watching", is_flag=True, help="Stay until every node has gone back.")
-@output.as_json
+@click.option("--watch", "watching", is_flag=True, help="Stay until every node has switched back.")
+@output.options
 def rollback(deployment: str, watching: bool, as_json: bool) -> None:
-    """Let every node go back to the version that it ran before.
+    """Roll back: every node switches to the version it ran before.
 
-    Named by a model, it is the newest rollout of it. Files are still there: only links are switched.
+    With a model it is the newest rollout of it. No files are sent: the nodes still have them.
     """
     with connect() as client:
         changed = client.roll_back(_which(client, deployment))
         if watching:
-            changed = watch(client, changed, until=lambda one: one.has_gone_back)
-    _tell(changed, as_json)
+            changed = watch(client, changed, until=lambda deployment: deployment.has_gone_back)
+    _show(changed, as_json)
 
 
 def _which(client: Client, name: str) -> str:
-    """The deployment's id; of a model that of the newest rollout that was not rolled back."""
+    """The deployment's id; for a model that of its newest rollout that was not rolled back."""
     if name.startswith("dep-") and "/" not in name:
         return name
     model = name if "/" in name else f"{team_of(client, '')}/{name}"
-    for one in client.deployments(model):
-        if one.model == model and one.rollout is not None and one.rollout.get("state") != "rolled_back":
-            return one.id
-    raise Failure(f"No version of {model} was made active. See: trainmaster deployments")
+    for deployment in client.deployments(model):
+        rollout = deployment.rollout
+        if deployment.model == model and rollout is not None and rollout.get("state") != "rolled_back":
+            return deployment.id
+    raise Failure(f"{model} has no rollout. See: trainmaster deployments")
 
 
-def _tell(changed: Deployment, as_json: bool) -> None:
+def _show(changed: Deployment, as_json: bool) -> None:
     if as_json:
         output.dump(changed)
         return

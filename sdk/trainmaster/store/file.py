@@ -74,7 +74,7 @@ class FileStore:
         return self._path(path).resolve().as_uri()
 
     def list(self, prefix: str = "") -> Iterator[Entry]:
-        found = []
+        entries = []
         for folder, _, names in os.walk(self._root):
             for name in names:
                 if name.startswith(_UNFINISHED):
@@ -82,8 +82,8 @@ class FileStore:
                 file = Path(folder, name)
                 if (path := file.relative_to(self._root).as_posix()).startswith(prefix):
                     with suppress(FileNotFoundError):  # deleted while we look
-                        found.append(Entry(path, file.stat().st_size))
-        yield from sorted(found, key=lambda entry: entry.path)
+                        entries.append(Entry(path, file.stat().st_size))
+        yield from sorted(entries, key=lambda entry: entry.path)
 
     def delete(self, path: str) -> None:
         with _clear_errors(self._path(path)):
@@ -108,7 +108,7 @@ def _clear_errors(target: Path, needed: int | None = None) -> Iterator[None]:
 
 
 def disk_error(target: Path, error: OSError, needed: int | None = None) -> TrainmasterError:
-    """What the operating system said about this path, in our words: disk_full or source_unavailable."""
+    """The operating system's error about this path as ours: disk_full or source_unavailable."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return unavailable(str(target), error.strerror or error)
     folder = next(parent for parent in target.absolute().parents if parent.exists())

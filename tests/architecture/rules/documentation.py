@@ -80,6 +80,8 @@ def commands(group: click.Command, prefix: str) -> Iterator[str]:
     if not isinstance(group, click.Group):
         yield prefix
         return
+    if group.invoke_without_command:  # such as `trainmaster nodes`, which lists them
+        yield prefix
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)

@@ -25,13 +25,8 @@ def test_every_operation_of_the_document_stands_on_it(page: str, client: Client)
 def test_an_operation_says_what_it_takes_and_what_comes_back() -> None:
     operations = {one["id"]: one for group in groups() for one in group["operations"]}
     listed = operations["training_jobs_list"]
-    assert {
-        "name": "cursor",
-        "where": "query",
-        "type": "string",
-        "required": False,
-        "description": "",
-    } in listed["parameters"]
+    [cursor] = [parameter for parameter in listed["parameters"] if parameter["name"] == "cursor"]
+    assert (cursor["where"], cursor["type"], cursor["required"]) == ("query", "string", False)
     answer, refusal = listed["answers"]
     assert refusal["code"] == "default"
     assert {"id", "state", "num_gpus"} <= {field["name"] for field in answer["fields"]}

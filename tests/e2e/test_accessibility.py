@@ -30,6 +30,7 @@ EVERYBODYS = [
     "/report/",
     "/experiments/",
     "/models/",
+    "/datasets/",
     "/deployments/",
     "/deployments/history/",
     "/nodes/",
@@ -37,6 +38,7 @@ EVERYBODYS = [
     "/settings/",
     "/api/docs/",
 ]
+ADMINISTRATION = [f"/manage/{page}/" for page in ("users", "teams", "departments", "quotas", "prices")]
 
 
 def grave(page: Page) -> list[str]:
@@ -86,7 +88,7 @@ def test_nothing_grave_on_pages_with_data(people: People, site: Site) -> None:
             f"/deployments/{deployments[0].id}/",
             f"/nodes/{site.node_id('node-1')}/",
         ),
-        "/teams/vision/",
+        *(f"/teams/vision/{section}" for section in ("", "share/", "members/", "costs/", "secrets/")),
     ]
     assert inspect(page, addresses) == []
 
@@ -99,7 +101,7 @@ def test_nothing_grave_on_pages_that_are_empty(people: People) -> None:
 def test_nothing_grave_where_people_operate_err_or_have_not_signed_in(people: People) -> None:
     people.tolerate("status of (404|422)")
     page = people.come("root", bypass_csp=True)
-    found = inspect(page, ["/nodes/", "/nodes/tokens/", "/no-such-page/"])
+    found = inspect(page, ["/nodes/", "/nodes/tokens/", "/no-such-page/", *ADMINISTRATION])
     member = people.come("bob", bypass_csp=True)
     member.goto("/jobs/submit/")
     member.get_by_label("Name", exact=True).fill("Not A Name!")

@@ -87,8 +87,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 def test_a_secret_reaches_the_process_and_nobody_reads_it_in_the_log(people: People, site: Site) -> None:
     lead = people.come("alice")
-    lead.goto("/teams/vision/")
-    lead.get_by_text("Set a secret").click()
+    lead.goto("/teams/vision/secrets/")
     lead.get_by_label("Name", exact=True).fill("LAUNCH_CODE")
     lead.get_by_label("Value", exact=True).fill(SECRET)
     lead.get_by_role("button", name="Set secret").click()
@@ -109,7 +108,7 @@ def assert_nowhere(page: Page, job_id: str) -> None:
         f"/jobs/{job_id}/",
         f"/jobs/{job_id}/?tab=spec",
         f"/jobs/{job_id}/log.txt",
-        "/teams/vision/",
+        "/teams/vision/secrets/",
     ):
         assert SECRET not in page.request.get(address).text()
 

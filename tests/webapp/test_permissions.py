@@ -63,6 +63,8 @@ def pages() -> Iterator[Row]:
     yield Row("get", "experiments/<int:experiment_id>/", OF_TEAM, "experiments/{experiment}/")
     artifact = "jobs/{job}/artifacts/{artifact}/code.bin"
     yield Row("get", "jobs/<str:job_id>/artifacts/<int:artifact_id>/<path:name>", OF_TEAM, artifact)
+    yield Row("get", "datasets/", SIGNED_IN)
+    yield Row("get", "datasets/<slug:team>/<str:name>/", OF_TEAM, "datasets/vision/{dataset}/")
     yield Row("get", "models/", SIGNED_IN)
     yield Row("get", "models/<slug:team>/<str:name>/", OF_TEAM, "models/vision/{model}/")
     registered = {"team": "vision", "name": "another", "checkpoint": "{checkpoint}"}
@@ -278,18 +280,20 @@ def test_to_an_outsider_what_is_hidden_and_what_is_not_there_look_alike(
     world: World, people: dict[str, Client]
 ) -> None:
     there = {"job": world.job, "deployment": world.deployment, "model_version": world.model_version,
-             "model": f"/{world.model}", "experiment": f"experiment {world.experiment}",
+             "model": f"/{world.model}", "dataset": f"/{world.dataset}", "experiment": f"experiment {world.experiment}",
              "department": f"department {world.department}"}  # fmt: skip
     names = {
         "job": "job-x",
         "deployment": "dep-x",
         "model_version": "mv-x",
         "model": "none",
+        "dataset": "nothing",
         "department": "none",
     }
     invented = replace(world, **names, experiment=10**9)
     not_there = names | {
         "model": "/none",
+        "dataset": "/nothing",
         "experiment": f"experiment {10**9}",
         "department": "department none",
     }

@@ -14,6 +14,7 @@ from webapp.accounts.permissions import SYSTEM
 from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
 from webapp.checkpoints.models import Checkpoint
+from webapp.datasets import services as datasets
 from webapp.deployments.models import Deployment, Rollout, RolloutMember
 from webapp.experiments import services as experiments
 from webapp.experiments.models import Run, RunArtifact
@@ -35,6 +36,7 @@ class World:
     model_version: str
     deployment: str
     upload: str
+    dataset: str  # its name
     dataset_manifest: str
     model_manifest: str
     node: str
@@ -87,6 +89,8 @@ def build(cast: Cast) -> World:
     RolloutMember.objects.create(
         rollout=held, node_id=node, position=0, state=MemberState.ACTIVE, canary=True, revision=1
     )
+    dataset = _manifest(alice, "dataset")
+    datasets.add_snapshot(alice, "vision", "stdlib", dataset, "eval")
     return World(
         job=job.id,
         experiment=Run.objects.get(id=job.id).experiment_id,
@@ -96,7 +100,8 @@ def build(cast: Cast) -> World:
         model_version=version.id,
         deployment=deployment.id,
         upload=_upload(alice, "code"),
-        dataset_manifest=_manifest(alice, "dataset"),
+        dataset="stdlib",
+        dataset_manifest=dataset,
         model_manifest=model_manifest,
         node=node,
         token=tokens.create_token(alice, "vision", "laptop", 1).id,

@@ -1,4 +1,4 @@
-"""People and teams for operators. What an operator changes here stands in the audit log, too."""
+"""Users and teams in Django admin. Changes made there are in the audit log, too."""
 
 from typing import Any
 
@@ -28,11 +28,11 @@ class Audited(admin.ModelAdmin):
         return super().log_deletions(request, queryset)
 
 
-def _record(request: HttpRequest, obj: Model, what: str) -> None:
+def _record(request: HttpRequest, obj: Model, verb: str) -> None:
     name = type(obj).__name__
     team = getattr(obj, "team_id", None) or (obj.pk if isinstance(obj, Team) else "")
     events.record(
-        f"{name}{what}",
+        f"{name}{verb}",
         f"{name.lower()}:{obj.pk}",
         actor=f"user:{request.user.get_username()}",
         cause="by an operator, in the admin",
@@ -70,7 +70,7 @@ class DepartmentAdmin(Audited):
     list_display = ("slug", "name", "parent", "weight")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Another slug would be another department."""
+        """The slug is the key: another one would be another department."""
         return ("slug",) if obj else ()
 
 

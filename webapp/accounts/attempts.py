@@ -1,7 +1,7 @@
-"""Slows down whoever guesses passwords, and nobody else.
+"""Limits failed logins without locking out the owner of the account.
 
-Tries are counted by name and address, by address over all names, and by name over all addresses. A browser in which
-the person has logged in before is counted by itself: strangers, also behind the same proxy, do not lock them out.
+Attempts are counted by name and address, by address over all names, and by name over all addresses. A browser in which
+the person has logged in before has a counter of its own: strangers behind the same proxy do not lock the person out.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ ACCOUNT_PERIOD_S = 3600
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """How many tries of one kind there may be in a period."""
+    """The limit of attempts of one kind in a period."""
 
     of: str  # completes "10 failed logins …"
     limit: int
@@ -47,12 +47,12 @@ def for_login(username: str, address: str, device: str = "") -> tuple[Counter, .
 
 
 def for_password(username: str) -> tuple[Counter, ...]:
-    """The old password, which a person gives to set a new one."""
-    return (Counter("tries of the old password", LIMIT, PERIOD_S, f"password\n{username.lower()}"),)
+    """Returns the counters for the old password, which a person gives to set a new one."""
+    return (Counter("attempts at the old password", LIMIT, PERIOD_S, f"password\n{username.lower()}"),)
 
 
 def count(counters: Sequence[Counter]) -> None:
-    """Count one try before the password is looked at, so that parallel tries are counted too. Raises rate_limited."""
+    """Counts one attempt before the password is checked, so that parallel ones count too. Raises rate_limited."""
     for counter in counters:
         _count(counter)
 
@@ -74,7 +74,7 @@ def _count(counter: Counter) -> None:
 
 
 def forget(counters: Sequence[Counter]) -> None:
-    """After a good password: the failures before it count no more, and what is shared with others counts it not."""
+    """After a correct password: resets the person's own counter, and takes this attempt off the shared ones."""
     first, *shared = counters
     cache.delete_many([first.key, first.key + ":until"])
     for counter in shared:

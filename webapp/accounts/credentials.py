@@ -1,4 +1,4 @@
-"""Random texts that stand for a person or a machine: made here, shown once, kept only as a digest."""
+"""Random credentials of people and machines: shown once, kept only as a digest."""
 
 import hashlib
 import secrets
@@ -11,5 +11,5 @@ def new_text(prefix: str = TOKEN_PREFIX) -> str:
 
 
 def digest(text: str) -> str:
-    """Plain SHA-256 is enough: the text is 256 random bits, there is nothing to guess."""
+    """Plain SHA-256 is enough for 256 random bits."""
     return hashlib.sha256(text.encode()).hexdigest()

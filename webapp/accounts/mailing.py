@@ -1,7 +1,7 @@
-"""Mail, in two steps: written as a row beside what it tells of, sent by a task that may run twice or be interrupted.
+"""An outbox for mail: a row is written in the transaction of its cause and sent by a task that may run twice.
 
-What no server takes is tried again. If the task dies between the server's yes and its note of that, the mail goes out
-once more with the same Message-ID, by which servers and readers know it for the same.
+A refused mail is tried again. If the task dies after the server accepted a mail and before that is recorded, the mail
+is sent once more with the same Message-ID, by which servers and readers recognise the duplicate.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ KEPT_MS = 30 * DAY_MS
 
 
 class Kind(StrEnum):
-    """What a person may switch off; each is a column of theirs."""
+    """Kinds of mail that a person may switch off; each is a column of the user."""
 
     IDLE = "mail_idle"
     FAILURES = "mail_failures"
@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """To a person, of something in their team."""
+    """A mail to one person about something in a team."""
 
     key: str
     user_id: int
@@ -50,7 +50,7 @@ class Letter:
 
 
 def write(letters: Sequence[Letter]) -> None:
-    """In the transaction of what they tell of. To people who want them, have an address and are still in the team."""
+    """Belongs in the transaction of the cause. Skips people who opted out, have no address or left the team."""
     if not letters or not settings.MAIL_URL:
         return
     ids = {letter.user_id for letter in letters}
@@ -65,7 +65,7 @@ def write(letters: Sequence[Letter]) -> None:
 
 
 def write_to(addresses: Iterable[str], key: str, subject: str, text: str) -> None:
-    """To addresses that the operator named."""
+    """Writes a mail to addresses from the settings."""
     if settings.MAIL_URL:
         _keep((key, address, subject, text) for address in addresses)
 
@@ -94,7 +94,7 @@ def waiting() -> int:
 
 
 def deliver() -> None:
-    """Send what is due. While no server answers nothing is tried, so nothing is given up."""
+    """Sends the mails that are due. An unreachable server uses up no attempts."""
     due = list(Mail.objects.filter(next_try_ms__lte=now_ms()).order_by("next_try_ms", "id")[:AT_ONCE])
     if due:
         server: BaseEmailBackend = get_connection()
@@ -103,14 +103,14 @@ def deliver() -> None:
             for mail in due:
                 _send(mail, server)
         except OSError as error:  # SMTPException is one
-            log.warning("%d mails wait: %s", waiting(), _told(error))
+            log.warning("%d mails wait: %s", waiting(), _reason(error))
         finally:
             server.close()
     Mail.objects.filter(next_try_ms=None, made_ms__lt=now_ms() - KEPT_MS).delete()
 
 
 def _send(mail: Mail, server: BaseEmailBackend) -> None:
-    """Raises where there is no sense in going on with this server."""
+    """Raises OSError when the server cannot take more mails."""
     claim = Mail.objects.filter(pk=mail.pk, next_try_ms=mail.next_try_ms)
     if not claim.update(next_try_ms=now_ms() + CLAIMED_MS, tries=F("tries") + 1):
         return  # another worker has it
@@ -126,7 +126,7 @@ def _send(mail: Mail, server: BaseEmailBackend) -> None:
 
 
 def _message(mail: Mail, server: BaseEmailBackend) -> EmailMessage:
-    """The same whenever it is made. That it is automatic keeps absence notes from answering (RFC 3834)."""
+    """Returns the same message each time. Auto-Submitted suppresses absence replies (RFC 3834)."""
     digest = hashlib.sha256(f"{mail.key} {mail.to}".encode()).hexdigest()[:32]
     host = urllib.parse.urlsplit(settings.PUBLIC_URL).hostname
     headers = {"Message-ID": f"<{digest}@{host}>", "Auto-Submitted": "auto-generated"}
@@ -134,15 +134,15 @@ def _message(mail: Mail, server: BaseEmailBackend) -> EmailMessage:
 
 
 def _postpone(mail: Mail, error: Exception) -> None:
-    now, told = now_ms(), _told(error)
+    now, reason = now_ms(), _reason(error)
     over = now - mail.made_ms >= GIVEN_UP_AFTER_MS
     pause_ms = min(MINUTE_MS << min(mail.tries, 10), LONGEST_PAUSE_MS)
-    Mail.objects.filter(pk=mail.pk).update(next_try_ms=None if over else now + pause_ms, error=told[:200])
-    log.warning("mail %d was %s: %s", mail.pk, "given up" if over else "put off", told)
+    Mail.objects.filter(pk=mail.pk).update(next_try_ms=None if over else now + pause_ms, error=reason[:200])
+    log.warning("mail %d was %s: %s", mail.pk, "given up" if over else "put off", reason)
 
 
-def _told(error: Exception) -> str:
-    """Without what the server said: it may repeat what was sent to it."""
+def _reason(error: Exception) -> str:
+    """Omits the server's text: it may repeat what was sent to it."""
     code = getattr(error, "smtp_code", None)
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         code = next((code for code, _ in error.recipients.values()), None)

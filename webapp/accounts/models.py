@@ -29,7 +29,7 @@ class User(AbstractUser):
 
 
 class Department(models.Model):
-    """Teams that share among themselves what they deserve together. Departments may stand in departments."""
+    """A group of teams or departments that share one fair share."""
 
     slug = models.SlugField(primary_key=True, max_length=60)
     name = models.CharField(max_length=120)
@@ -46,7 +46,7 @@ class Department(models.Model):
         return self.name
 
     def clean(self) -> None:
-        """Refuses a circle. Belongs in a transaction: until its end nobody else can move a department."""
+        """Refuses a circle. Belongs in a transaction: it locks all departments until the end."""
         rows = Department.objects.select_for_update().order_by("slug").values_list("slug", "parent_id")
         above = {slug: Sibling(0, parent or TOP) for slug, parent in rows}
         above[self.slug] = Sibling(0, self.parent_id or TOP)
@@ -85,7 +85,7 @@ class Membership(models.Model):
 
 
 class Scope(models.TextChoices):
-    """What a token opens: its person's part in one team, or, for a platform admin who asked for that, the platform."""
+    """The access of a token: its owner's role in one team, or, for a platform admin, the whole platform."""
 
     TEAM = "team"
     ADMIN = "admin"
@@ -116,7 +116,7 @@ class ApiToken(models.Model):
 
 
 class TeamSecret(models.Model):
-    """A named value, encrypted at rest, that jobs of the team may ask for by name."""
+    """A named value, encrypted at rest, that jobs of the team ask for by name."""
 
     team = models.ForeignKey(Team, models.CASCADE)
     name = models.CharField(max_length=80)
@@ -129,7 +129,7 @@ class TeamSecret(models.Model):
 
 
 class Mail(models.Model):
-    """A mail that is to be sent, or was. Its row is written together with what it tells of, so none is forgotten."""
+    """A mail in the outbox. Its row is written in the transaction of its cause, so none is lost."""
 
     key = models.CharField(max_length=200, help_text="what it tells of; of one key nobody gets two")
     to = models.EmailField()

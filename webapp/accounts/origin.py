@@ -13,7 +13,7 @@ _SALT = "accounts.device"
 
 
 def client_address(request: HttpRequest) -> str:
-    """Of the connection, or what trusted proxies say: the last of X-Forwarded-For that is none of theirs."""
+    """Returns the address of the connection, or behind trusted proxies the last other one of X-Forwarded-For."""
     address = str(request.META.get("REMOTE_ADDR", ""))
     forwarded = str(request.META.get("HTTP_X_FORWARDED_FOR", "")).split(",")
     while forwarded and _is_trusted(address):
@@ -32,7 +32,7 @@ def _is_trusted(address: str) -> bool:
 
 
 def known_device(request: HttpRequest, username: str) -> str:
-    """Its number, if this person has logged in there before; otherwise nothing."""
+    """Returns the id of the browser if this person has logged in with it before, else ""."""
     try:
         whose, number = signing.loads(
             request.COOKIES.get(DEVICE_COOKIE, ""), salt=_SALT, max_age=DEVICE_SECONDS
@@ -43,7 +43,7 @@ def known_device(request: HttpRequest, username: str) -> str:
 
 
 def remember_device(response: HttpResponse, username: str) -> None:
-    """The cookie opens nothing. It says that failures elsewhere are not this person's."""
+    """Sets a cookie that gives no access. It keeps failed logins elsewhere from counting against this browser."""
     response.set_cookie(
         DEVICE_COOKIE,
         signing.dumps([username.lower(), get_random_string(16)], salt=_SALT),

@@ -1,4 +1,4 @@
-"""The one place that decides who may do what: a table from action to roles, and two questions asked of it."""
+"""Authorisation: a table from action to roles, and the functions `may` and `require` that read it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webapp.accounts.models import Role
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Who may do it. A platform admin may do everything, so no rule names them."""
+    """Who may do an action. A platform admin may do everything, so no rule names them."""
 
     words: str  # completes "You may not …"
     roles: frozenset[Role] = frozenset()
@@ -58,7 +58,7 @@ RULES: dict[str, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks. With an API token it is the person within its team only; an admin only if the token was made so."""
+    """The person or program that acts. An API token narrows it to one team, unless it has the scope admin."""
 
     username: str
     roles: Mapping[str, Role] = field(default_factory=dict)  # team → role
@@ -68,7 +68,7 @@ class Actor:
 
     @property
     def name(self) -> str:
-        """As events name their actor."""
+        """Returns the actor as events name it."""
         return f"user:{self.username}" if self.username else "system"
 
     @property
@@ -94,9 +94,9 @@ def may(actor: Actor, action: str, team: str = "", owner: str | None = None) -> 
 
 
 def require(actor: Actor, action: str, team: str = "", owner: str | None = None, *, what: str = "") -> None:
-    """Raise not_found to outsiders, who must not learn that the thing exists, and not_allowed to insiders.
+    """Raises not_found for outsiders, who must not learn that the thing exists, and not_allowed for insiders.
 
-    `what` is how the thing is called in the sentence for outsiders: "job job-…"; without it, the team.
+    `what` names the thing in the sentence for outsiders: "job job-…"; without it, the team is named.
     """
     if may(actor, action, team, owner):
         return
@@ -107,7 +107,7 @@ def require(actor: Actor, action: str, team: str = "", owner: str | None = None,
 
 
 def require_priority(actor: Actor, team: str, priority: int) -> None:
-    """Raise priority_too_urgent where the actor may not give jobs of this team so urgent a priority."""
+    """Raises priority_too_urgent where the actor may not give jobs of this team this priority."""
     lead = actor.roles.get(team) == Role.LEAD
     rank = urgency.Rank.ADMIN if actor.is_admin else urgency.Rank.LEAD if lead else urgency.Rank.MEMBER
     limits = urgency.UrgencyLimits(settings.PRIORITY_OF_MEMBERS, settings.PRIORITY_OF_LEADS)

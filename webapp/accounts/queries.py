@@ -1,4 +1,4 @@
-"""Reads of people and teams. Values, not rows; what may be done with them is decided in permissions."""
+"""Reads of users, teams and departments. Permissions decide what may be done with them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -107,14 +107,14 @@ def _of_person(user: User) -> Actor:
 
 
 def _role(role: str, archived_ms: int | None) -> Role:
-    """An archived team is there to read."""
+    """Everybody is a viewer of an archived team."""
     return Role(role) if archived_ms is None else Role.VIEWER
 
 
 def _of_token(token: ApiToken) -> Actor:
-    """An admin's token works as a lead of its team: one that leaks does not open the platform, unless it was made to.
+    """A team token of an admin acts as a lead of its team, so a leaked one does not open the platform.
 
-    What the person may no longer do, no token of theirs does: both are looked at now, not when it was made.
+    The role is read now: a token never does more than its owner may do at this moment.
     """
     if token.scope == Scope.ADMIN:
         return Actor(token.user.username, is_admin=token.user.is_superuser, by_token=True)
@@ -126,7 +126,7 @@ def _of_token(token: ApiToken) -> Actor:
 
 
 def may_watch_team(action: str) -> Callable[[Any, str], bool]:
-    """For `sockets.subjects.register`: who may do this in a team may watch the subject named by the team."""
+    """For `sockets.subjects.register`: the action that opens a subject named by a team."""
 
     def may_watch(user: Any, team_slug: str) -> bool:
         return may(actor_of(user), action, team_slug)
@@ -135,7 +135,7 @@ def may_watch_team(action: str) -> Callable[[Any, str], bool]:
 
 
 def users(search: str = "", state: str = "", limit: int = 200) -> tuple[tuple[UserView, ...], int]:
-    """The first of these accounts by username, and how many there are. `search` finds names and addresses."""
+    """Returns the first accounts by username and the count of all. `search` matches names and addresses."""
     rows = User.objects.order_by("username")
     if search:
         name = (
@@ -170,7 +170,7 @@ def _milliseconds(moment: datetime | None) -> int | None:
 
 
 def user(username: str) -> User:
-    """The row itself, for a foreign key. Raises not_found."""
+    """Returns the row, for a foreign key. Raises not_found."""
     row = User.objects.filter(username=username).first()
     if row is None:
         raise TrainmasterError("not_found", what=f"user {username}")
@@ -178,7 +178,7 @@ def user(username: str) -> User:
 
 
 def user_key(username: str) -> int:
-    """The database key of a person, for rows that belong to them. Raises not_found."""
+    """Returns the primary key of a user. Raises not_found."""
     return int(user(username).pk)
 
 
@@ -190,7 +190,7 @@ def team(slug: str) -> TeamView:
 
 
 def teams(slugs: Iterable[str] | None = None) -> tuple[TeamView, ...]:
-    """These teams, or all of them, by name; without those that were archived."""
+    """Returns these teams, or all of them, by name, without archived ones."""
     rows = Team.objects.filter(archived_ms=None).order_by("name")
     if slugs is not None:
         rows = rows.filter(slug__in=list(slugs))
@@ -202,7 +202,7 @@ def archived_teams() -> tuple[TeamView, ...]:
 
 
 def member_counts() -> dict[str, int]:
-    """Team → its members; a team without any is left out."""
+    """Team → number of members; teams without any are left out."""
     rows = Membership.objects.order_by().values_list("team_id").annotate(Count("id"))
     return dict(rows)
 
@@ -217,7 +217,7 @@ def departments() -> tuple[DepartmentView, ...]:
 
 
 def departments_seen_by(actor: Actor) -> dict[str, DepartmentView]:
-    """All by name for an admin; for others those above their own teams."""
+    """Returns all departments for an admin, and for others those above their own teams."""
     known = {view.slug: view for view in departments()}
     if actor.sees is None:
         return known
@@ -226,7 +226,7 @@ def departments_seen_by(actor: Actor) -> dict[str, DepartmentView]:
 
 
 def departments_above(team: TeamView) -> tuple[DepartmentView, ...]:
-    """From the top down."""
+    """Returns the departments above a team, from the top down."""
     if team.department is None:
         return ()
     known = {view.slug: view for view in departments()}
@@ -239,7 +239,7 @@ def _way(known: Mapping[str, DepartmentView], department: str | None) -> tuple[s
 
 
 def members(team_slug: str) -> tuple[MemberView, ...]:
-    """Leads first, then by name."""
+    """Returns the members, leads first, then by name."""
     rank = {Role.LEAD: 0, Role.MEMBER: 1, Role.VIEWER: 2}
     rows = Membership.objects.filter(team=team_slug).select_related("user")
     views = [
@@ -261,12 +261,12 @@ def secrets(team_slug: str) -> tuple[SecretView, ...]:
 
 
 def secret_names(team_slug: str) -> frozenset[str]:
-    """So that a job is refused when it is submitted, not when it starts."""
+    """Returns the names of a team's secrets, to refuse a job when it is submitted, not when it starts."""
     return frozenset(TeamSecret.objects.filter(team=team_slug).values_list("name", flat=True))
 
 
 def secret_values(team_slug: str, names: Iterable[str]) -> dict[str, str]:
-    """The values themselves, for the gateway to hand to the agent. Raises secret_unknown for a missing one."""
+    """Returns the values, for the gateway to send to the agent. Raises secret_unknown for a missing one."""
     wanted = set(names)
     if not wanted:
         return {}
@@ -278,7 +278,7 @@ def secret_values(team_slug: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def tokens(username: str) -> tuple[TokenView, ...]:
-    """The person's tokens that were not revoked, newest first; an expired one stays listed until then."""
+    """Returns the tokens that were not revoked, expired ones too, newest first."""
     rows = ApiToken.objects.filter(user__username=username, revoked_ms=None).order_by("-created_ms", "-id")
     fields = ("id", "name", "scope", "team_id", "prefix", "created_ms", "expires_ms", "last_used_ms")
     return tuple(TokenView(*row) for row in rows.values_list(*fields))

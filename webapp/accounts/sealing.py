@@ -1,4 +1,4 @@
-"""Team secrets at rest: encrypted with the platform's Fernet key, so the database alone tells nothing."""
+"""Team secrets at rest: encrypted with the platform's Fernet key, so the database alone reveals nothing."""
 
 from functools import cache
 
@@ -18,7 +18,7 @@ def seal(value: str) -> bytes:
 
 
 def unseal(ciphertext: bytes, called: str) -> str:
-    """`called` names the secret in the sentence when it was sealed with another key."""
+    """Raises secret_unknown, with `called` as the name, for a secret sealed with another key."""
     try:
         return _fernet(settings.SECRETS_KEY).decrypt(ciphertext).decode()
     except InvalidToken as error:

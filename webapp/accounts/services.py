@@ -1,4 +1,4 @@
-"""What can be done to people, teams and team secrets. Each verb is one transaction with its event."""
+"""Verbs on users, teams, departments and secrets. Each is one transaction with its event."""
 
 import re
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ SECRET_BYTES = (4, 64 * 1024)  # what is shorter than four characters could not 
 
 
 class DepartmentChanges(TypedDict, total=False):
-    """What is not given stays."""
+    """Fields that are left out stay as they are."""
 
     name: str
     weight: int
@@ -48,7 +48,7 @@ def create_user(
     full_name: str = "",
     is_admin: bool = False,
 ) -> User:
-    """Without a password nobody signs in before they have set one with the link of users.password_link."""
+    """Creates an account. Without a password its owner sets one with the link of `users.invite`."""
     require(actor, "platform.manage")
     first, _, last = full_name.partition(" ")
     user = User(username=username, email=email, first_name=first, last_name=last)
@@ -70,7 +70,7 @@ def create_user(
 
 @transaction.atomic
 def change_password(actor: Actor, username: str, password: str) -> User:
-    """The person's own, or anybody's by an admin. Every other session of the person ends with it."""
+    """Changes the actor's own password, or as an admin anybody's. Every other session of the user ends."""
     if actor.username != username:
         require(actor, "platform.manage")
     user = _user(username)
@@ -88,7 +88,7 @@ def change_password(actor: Actor, username: str, password: str) -> User:
 
 @transaction.atomic
 def change_profile(actor: Actor, *, first_name: str, last_name: str, email: str) -> None:
-    """The person's own names and address."""
+    """Changes the actor's own names and address."""
     user = _user(actor.username)
     user.first_name, user.last_name, user.email = first_name, last_name, email
     user.save(update_fields=["first_name", "last_name", "email"])
@@ -97,7 +97,7 @@ def change_profile(actor: Actor, *, first_name: str, last_name: str, email: str)
 
 @transaction.atomic
 def choose_mail(actor: Actor, **wanted: bool) -> None:
-    """Which mail the person gets; the names are those of mailing.Kind, and what is not given stays."""
+    """Sets which mail the actor gets, by the names of mailing.Kind; others stay as they are."""
     user = _user(actor.username)
     for kind, on in wanted.items():
         setattr(user, Kind(kind), on)
@@ -106,7 +106,7 @@ def choose_mail(actor: Actor, **wanted: bool) -> None:
 
 
 def check_login(request: HttpRequest, username: str, password: str) -> User | None:
-    """The person whose password this is, or None. Raises rate_limited for whoever guesses."""
+    """Returns the user with this password, or None. Raises rate_limited after too many failures."""
     device = origin.known_device(request, username)
     counters = attempts.for_login(username, origin.client_address(request), device)
     attempts.count(counters)
@@ -118,7 +118,7 @@ def check_login(request: HttpRequest, username: str, password: str) -> User | No
 
 
 def check_password(actor: Actor, password: str) -> bool:
-    """Whether it is the actor's own. Raises rate_limited for whoever guesses."""
+    """Returns whether it is the actor's password. Raises rate_limited after too many failures."""
     counters = attempts.for_password(actor.username)
     attempts.count(counters)
     good = queries.user(actor.username).check_password(password)
@@ -132,7 +132,7 @@ def create_department(
     actor: Actor, slug: str, name: str, weight: int = 1, parent: str | None = None
 ) -> Department:
     require(actor, "platform.manage")
-    _departments_held_still(parent)
+    _lock_departments(parent)
     row = Department(slug=slug, name=name, weight=weight, parent_id=parent)
     _insert(row)
     place = _place(name, weight, parent)
@@ -142,9 +142,9 @@ def create_department(
 
 @transaction.atomic
 def change_department(actor: Actor, slug: str, **changes: Unpack[DepartmentChanges]) -> None:
-    """All that is within it moves with it."""
+    """Renames, weighs or moves a department with everything in it."""
     require(actor, "platform.manage")
-    row = _departments_held_still(changes.get("parent")).get(slug)
+    row = _lock_departments(changes.get("parent")).get(slug)
     if row is None:
         raise TrainmasterError("not_found", what=f"department {slug}")
     if difference := _changed(row, changes, "parent"):
@@ -154,7 +154,7 @@ def change_department(actor: Actor, slug: str, **changes: Unpack[DepartmentChang
 
 @transaction.atomic
 def delete_department(actor: Actor, slug: str) -> None:
-    """One in which nothing stands any more."""
+    """Deletes an empty department. Raises department_in_use otherwise."""
     require(actor, "platform.manage")
     row = Department.objects.select_for_update().filter(slug=slug).first()
     if row is None:
@@ -172,7 +172,7 @@ def delete_department(actor: Actor, slug: str) -> None:
 @transaction.atomic
 def create_team(actor: Actor, slug: str, name: str, weight: int = 1, department: str | None = None) -> Team:
     require(actor, "platform.manage")
-    _hold_department(department)
+    _lock_department(department)
     team = Team(slug=slug, name=name, weight=weight, department_id=department)
     _insert(team)
     events.record("TeamCreated", f"team:{slug}", actor=actor.name, team=slug, cause=name, data=_facts(team))
@@ -183,7 +183,7 @@ def create_team(actor: Actor, slug: str, name: str, weight: int = 1, department:
 def change_team(actor: Actor, slug: str, **changes: Unpack[TeamChanges]) -> None:
     require(actor, "platform.manage")
     _lock(slug)
-    _hold_department(changes.get("department"))
+    _lock_department(changes.get("department"))
     row = Team.objects.get(slug=slug)
     if difference := _changed(row, changes, "department"):
         place = _place(row.name, row.weight, row.department_id)
@@ -194,7 +194,7 @@ def change_team(actor: Actor, slug: str, **changes: Unpack[TeamChanges]) -> None
 
 @transaction.atomic
 def archive_team(actor: Actor, slug: str) -> None:
-    """Its members only read from now on, its quotas are given back. Raises team_in_use while a job has not ended."""
+    """Makes every member a viewer and gives the quotas back. Raises team_in_use while a job has not ended."""
     require(actor, "platform.manage")
     _lock(slug)
     if Team.objects.filter(slug=slug, archived_ms=None).update(archived_ms=now_ms()):
@@ -205,7 +205,7 @@ def archive_team(actor: Actor, slug: str) -> None:
 
 @transaction.atomic
 def restore_team(actor: Actor, slug: str) -> None:
-    """Its members have their roles again. It needs new quotas before it can run jobs."""
+    """Gives the members their roles again. The team needs new quotas before it can run jobs."""
     require(actor, "platform.manage")
     _lock(slug)
     if Team.objects.filter(slug=slug).exclude(archived_ms=None).update(archived_ms=None):
@@ -214,14 +214,14 @@ def restore_team(actor: Actor, slug: str) -> None:
 
 
 def _notify_members(team: str) -> None:
-    """What they may do has changed: their open connections are checked again."""
+    """Has open connections check again what their users may see."""
     for user_id in Membership.objects.filter(team=team).values_list("user_id", flat=True):
         sockets.publish(f"person:{user_id}")
 
 
 @transaction.atomic
 def set_role(actor: Actor, team: str, username: str, role: Role) -> None:
-    """Bring a person into the team with this role, or change the role they have."""
+    """Adds a user to the team with this role, or changes the role."""
     require(actor, "team.manage_members", team)
     user = _user(username)
     _lock(team)
@@ -245,7 +245,7 @@ def set_role(actor: Actor, team: str, username: str, role: Role) -> None:
 
 @transaction.atomic
 def remove_member(actor: Actor, team: str, username: str) -> None:
-    """Their tokens for this team end with it; what they made stays with the team."""
+    """Removes a member and revokes their tokens for this team. What they made stays with the team."""
     require(actor, "team.manage_members", team)
     _lock(team)
     membership = Membership.objects.filter(team=team, user__username=username).first()
@@ -270,7 +270,7 @@ def remove_member(actor: Actor, team: str, username: str) -> None:
 
 @transaction.atomic
 def set_secret(actor: Actor, team: str, name: str, value: str) -> None:
-    """Keep the value under this name, in place of an earlier one. Nothing ever shows it again."""
+    """Stores the value under this name, replacing an earlier one. Nothing shows it again."""
     require(actor, "secret.manage", team)
     if not SECRET_NAME.fullmatch(name):
         why = "use letters, digits and _, as in HF_TOKEN, and do not begin with a digit"
@@ -307,21 +307,21 @@ def _user(username: str) -> User:
     user = User.objects.filter(username=username, is_active=True).first()
     if user is None:
         raise TrainmasterError(
-            "not_found", f"Nobody here is called {username}; an admin makes the account first"
+            "not_found", f"There is no user {username}; a platform admin creates the account first"
         )
     return user
 
 
-def _departments_held_still(parent: str | None) -> dict[str, Department]:
-    """All, locked in one order until the transaction ends: nobody makes a circle or a hole beside this change."""
+def _lock_departments(parent: str | None) -> dict[str, Department]:
+    """Locks all departments in one order until the transaction ends, against circles made in parallel."""
     rows = {row.slug: row for row in Department.objects.select_for_update().order_by("slug")}
     if parent is not None and parent not in rows:
         raise _no_department(parent)
     return rows
 
 
-def _hold_department(slug: str | None) -> None:
-    """Nobody deletes it before the transaction ends."""
+def _lock_department(slug: str | None) -> None:
+    """Locks a department against deletion until the transaction ends."""
     if slug is not None and Department.objects.select_for_update().filter(slug=slug).first() is None:
         raise _no_department(slug)
 
@@ -331,13 +331,13 @@ def _no_department(slug: str) -> TrainmasterError:
 
 
 def _facts(row: Department | Team) -> dict[str, Any]:
-    """As the audit log keeps it."""
+    """Returns the fields that the audit log keeps."""
     above = {"parent_id": row.parent_id} if isinstance(row, Department) else {"department": row.department_id}
     return {"name": row.name, "weight": row.weight, **above}
 
 
 def _changed(row: Department | Team, changes: Mapping[str, Any], above: str) -> dict[str, Any]:
-    """What it was before and after; empty where it stays as it is. `above` is the change that names a department."""
+    """Applies the changes; returns the fields before and after, or {}. `above`: the key of the department."""
     before = _facts(row)
     for name, value in changes.items():
         setattr(row, f"{name}_id" if name == above else name, value)
@@ -350,7 +350,7 @@ def _changed(row: Department | Team, changes: Mapping[str, Any], above: str) -> 
 
 
 def _check(row: Department | Team | User, what: str) -> None:
-    """Each field by itself, and no circle of departments."""
+    """Validates each field, and that departments make no circle. Raises request_invalid."""
     try:
         row.full_clean(validate_unique=False)
     except ValidationError as error:
@@ -375,7 +375,7 @@ def _record_department(kind: str, actor: Actor, slug: str, cause: str, data: dic
 
 
 def _lock(team: str) -> None:
-    """Two changes of one team's members happen one after the other, so its last lead cannot slip away."""
+    """Serialises changes of one team's members, so that its last lead stays."""
     if Team.objects.select_for_update().filter(slug=team).first() is None:
         raise TrainmasterError("not_found", what=f"team {team}")
 

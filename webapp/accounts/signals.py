@@ -1,4 +1,4 @@
-"""How the apps above hear what happens to a team's things, without this app knowing them."""
+"""Tells the apps above what happens to teams and their secrets."""
 
 from django.dispatch import Signal
 

@@ -1,5 +1,4 @@
-"""Personal API tokens: one person, one team or (an admin's choice) the platform, until a day. The text is shown once,
-its digest is kept."""
+"""Personal API tokens, for one team or, for platform admins, the whole platform. Only the digest is kept."""
 
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from webapp.events import services as events
 
 DAY_MS = 86_400_000
 MAX_DAYS = 365
-MAX_ADMIN_DAYS = 30  # whoever holds one holds the platform
+MAX_ADMIN_DAYS = 30  # a stolen one opens the whole platform
 # "Last used" is kept to the minute: a busy token must not mean a write for each request.
 SEEN_EVERY_MS = 60_000
 
@@ -28,13 +27,13 @@ class NewToken:
 
 
 def create_token(actor: Actor, team: str, name: str, days: int) -> NewToken:
-    """It may what the person may in this team, as a lead at most."""
+    """Creates a token with its owner's role in this team, a lead at most."""
     require(actor, "token.create", team)
     return _create(actor, Scope.TEAM, team, name, days, MAX_DAYS)
 
 
 def create_admin_token(actor: Actor, name: str, days: int) -> NewToken:
-    """It may what the admin may, for as long as they are one. Everything but making tokens."""
+    """Creates a token with the access of its owner, for as long as they are an admin. It cannot create tokens."""
     require(actor, "token.create_admin")
     return _create(actor, Scope.ADMIN, None, name, days, MAX_ADMIN_DAYS)
 
@@ -46,9 +45,9 @@ def _create(actor: Actor, scope: Scope, team: str | None, name: str, days: int, 
     if not name.strip() or len(name) > 80:
         raise TrainmasterError("request_invalid", what="The name", why="it must have 1 to 80 characters")
     if not 1 <= days <= most_days:
-        whose = "an admin's token" if scope is Scope.ADMIN else "a token"
+        noun = "an admin token" if scope is Scope.ADMIN else "a token"
         raise TrainmasterError(
-            "request_invalid", what=f"{days} days", why=f"{whose} lives 1 to {most_days} days"
+            "request_invalid", what=f"{days} days", why=f"{noun} is valid for 1 to {most_days} days"
         )
     text, now = new_text(), now_ms()
     token = ApiToken.objects.create(
@@ -91,7 +90,7 @@ def revoke_token(actor: Actor, token_id: int) -> None:
 
 
 def find(text: str) -> ApiToken | None:
-    """The living token of this text, noted as used."""
+    """Returns the valid token of this text and records its use."""
     now = now_ms()
     token = (
         ApiToken.objects.select_related("user")

@@ -9,7 +9,7 @@ from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 
 from platform_core.errors import TrainmasterError
 from webapp.accounts import services
-from webapp.accounts.models import ApiToken, User
+from webapp.accounts.models import ApiToken, Role, User
 from webapp.accounts.permissions import Actor, require
 from webapp.base.identity import now_ms
 from webapp.events import services as events
@@ -27,10 +27,19 @@ class PasswordLink:
 
 @transaction.atomic
 def invite(
-    actor: Actor, username: str, *, email: str = "", full_name: str = "", is_admin: bool = False
+    actor: Actor,
+    username: str,
+    *,
+    email: str = "",
+    full_name: str = "",
+    is_admin: bool = False,
+    team: str = "",
+    role: Role = Role.MEMBER,
 ) -> PasswordLink:
-    """Creates an account without a password; its owner sets one with the link."""
+    """Creates an account without a password; its owner sets one with the link. `team`: "" for none yet."""
     user = services.create_user(actor, username, None, email=email, full_name=full_name, is_admin=is_admin)
+    if team:
+        services.set_role(actor, team, username, role)
     return _link(user)
 
 

@@ -207,6 +207,31 @@ def using_secret(team: str, name: str) -> list[Job]:
     return not_ended(team, spec__secrets__contains=[name])
 
 
+@dataclass(frozen=True, slots=True)
+class DatasetUse:
+    """A job that names a dataset version."""
+
+    id: str
+    name: str
+    state: str
+    dataset: str
+
+
+def counts_by_dataset(snapshot_ids: Iterable[str]) -> dict[str, int]:
+    """Snapshot id → jobs that name it; unused ones are left out."""
+    rows = Job.objects.filter(spec__dataset__in=list(snapshot_ids)).order_by()
+    return dict(rows.values_list("spec__dataset").annotate(Count("id")))
+
+
+def using_datasets(
+    snapshot_ids: Iterable[str], teams: Iterable[str] | None, limit: int
+) -> tuple[DatasetUse, ...]:
+    """The newest jobs of these teams that name one of the snapshots; None means every team."""
+    rows = visible(teams).filter(spec__dataset__in=list(snapshot_ids)).order_by("-submitted_ms", "id")
+    fields = ("id", "name", "state", "spec__dataset")
+    return tuple(DatasetUse(*row) for row in rows.values_list(*fields)[:limit])
+
+
 def queued_gpus(team: str, gpu_type: str) -> int:
     waiting = Job.objects.filter(team=team, gpu_type=gpu_type, state__in=list(WAITING))
     return waiting.aggregate(gpus=Sum("num_gpus"))["gpus"] or 0

@@ -12,6 +12,7 @@ SUBJECTS = (
     "jobs",
     "queue",
     "experiments",
+    "datasets",
     "registry",
     "deployments",
 )

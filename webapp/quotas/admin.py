@@ -1,4 +1,4 @@
-"""Quotas, prices and the books for operators. Quotas are edited on the team page, under their version."""
+"""Quotas, prices and the ledger in Django admin. Quotas are edited on the team page, under their version."""
 
 from django.contrib import admin
 

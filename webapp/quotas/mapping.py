@@ -1,4 +1,4 @@
-"""Quota rows as the values the core decides with."""
+"""Converts quota rows to the values of the core."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def limits(row: Quota | None) -> Limits | None:
 
 
 def as_data(row: Quota | None) -> dict[str, Any] | None:
-    """As the audit log keeps it."""
+    """Returns the fields that the audit log keeps."""
     if row is None:
         return None
     return {"guaranteed": row.guaranteed, "maximum": row.maximum, "queue_beyond": row.queue_beyond}

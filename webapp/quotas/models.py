@@ -28,7 +28,7 @@ class Price(models.Model):
 
 
 class LedgerEntry(models.Model):
-    """Slots of one node held by one attempt, from when to when. Use now is the open rows.
+    """Slots of one node that one attempt holds from start to end. The open rows are the use now.
 
     Plain ids, no foreign keys to jobs: the books outlive what they are about.
     """
@@ -57,7 +57,7 @@ class LedgerEntry(models.Model):
 
 
 class ShareSample(models.Model):
-    """How a team stood at one moment. It holds until the next one of the same team and type."""
+    """The share of a team at one moment. It is valid until the next sample of the same team and type."""
 
     at_ms = models.BigIntegerField()
     team = models.ForeignKey("accounts.Team", models.CASCADE)

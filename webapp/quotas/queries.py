@@ -1,4 +1,4 @@
-"""Reads of quotas, of what is held now, and of the books: use over time, GPU-hours, cost, fair shares."""
+"""Reads of quotas and of the ledger: use now, use over time, GPU-hours, cost, fair shares."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ from webapp.quotas import mapping, tree
 from webapp.quotas.models import LedgerEntry, Price, Quota
 from webapp.quotas.tree import Tree
 
-REMEMBERED_MS = 4 * HALF_LIFE_MS  # older use weighs less than a sixteenth
+REMEMBERED_MS = 4 * HALF_LIFE_MS  # older use counts for less than a sixteenth
 RECENT_SECONDS = 30  # use that fades over days need not be summed up at every tick
 RECENT_KEY = "quotas:recent"
 
@@ -60,7 +60,7 @@ class QuotaView:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whose an attempt is that holds slots now."""
+    """Job, team and user of an attempt that holds slots now."""
 
     job_id: str
     team: str
@@ -85,19 +85,19 @@ class JobCost:
 
 
 def held(team: str, gpu_type: str) -> int:
-    """Slots of this type that the team holds now: the sum of its open entries."""
+    """Returns the slots of this type in use by the team: the sum of its open entries."""
     entries = LedgerEntry.objects.filter(team=team, gpu_type=gpu_type, ended_ms=None)
     return entries.aggregate(slots=Sum("slots"))["slots"] or 0
 
 
 def quotas(team: str, *, with_notices: bool = True) -> tuple[QuotaView, ...]:
-    """`with_notices` also compares all guarantees with the registered slots, which costs two more queries."""
+    """`with_notices` also compares all guarantees with the registered slots, at the cost of two more queries."""
     notices = _notices() if with_notices else {}
     return _views(Quota.objects.filter(team=team), LedgerEntry.objects.filter(team=team), notices)
 
 
 def quotas_of_all() -> tuple[QuotaView, ...]:
-    """By GPU type, then by team."""
+    """Returns every quota, by GPU type, then by team."""
     return _views(Quota.objects.all(), LedgerEntry.objects.all(), _notices())
 
 
@@ -135,7 +135,7 @@ def _views(
 
 
 def _notices() -> dict[str, str]:
-    """GPU type → that all teams together are guaranteed more slots than there are, or ""."""
+    """GPU type → a sentence where all teams together are guaranteed more slots than registered, else ""."""
     guaranteed = dict(Quota.objects.values_list("gpu_type").annotate(total=Sum("guaranteed")))
     slots = nodes.registered_slots()
     return {
@@ -149,29 +149,28 @@ def limits(team: str, gpu_type: str) -> Limits | None:
 
 
 def would_admit(team: str, gpu_type: str, gpus: int, queued_gpus: int) -> Admitted | Refused:
-    """What `services.admit` would say at this moment, without a lock: for the form while it is filled in."""
+    """Returns the decision of `services.admit` at this moment, without a lock, for a form being filled in."""
     usage = Usage(held=held(team, gpu_type), queued=queued_gpus)
     return admit(Request(team=team, gpu_type=gpu_type, gpus=gpus), usage, limits(team, gpu_type))
 
 
 def prices() -> dict[str, int]:
-    """GPU type → micro-dollars for one slot for one hour; what nobody has priced costs nothing and is not in it."""
+    """GPU type → micro-dollars for one slot and hour; types without a price are left out."""
     return dict(Price.objects.values_list("gpu_type", "micro_dollars_per_hour"))
 
 
 def price(gpu_type: str) -> int:
-    """Micro-dollars for one slot for one hour; 0 where nobody has set a price."""
-    found = Price.objects.filter(gpu_type=gpu_type).values_list("micro_dollars_per_hour", flat=True).first()
-    return found or 0
+    """Returns micro-dollars for one slot and hour; 0 where no price is set."""
+    return prices().get(gpu_type, 0)
 
 
 def gpu_types() -> tuple[str, ...]:
-    """Every type that any team has a quota for."""
+    """Returns every GPU type with a quota."""
     return tuple(Quota.objects.order_by("gpu_type").values_list("gpu_type", flat=True).distinct())
 
 
 def holders(attempt_ids: Iterable[str]) -> dict[str, Holder]:
-    """attempt → whose it is, for the attempts among these that hold slots now."""
+    """Attempt → its holder, for those of these attempts that hold slots now."""
     rows = LedgerEntry.objects.filter(attempt_id__in=list(attempt_ids), ended_ms=None)
     fields = ("attempt_id", "job_id", "team_id", "user__username")
     return {
@@ -180,7 +179,7 @@ def holders(attempt_ids: Iterable[str]) -> dict[str, Holder]:
 
 
 def use_over_time(team: str, from_ms: int, to_ms: int) -> dict[str, tuple[tuple[int, int], ...]]:
-    """gpu type → steps (from this moment on, this many slots were held), beginning at `from_ms`."""
+    """GPU type → steps (moment, slots held from then on), beginning at `from_ms`."""
     changes: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     rows = _overlapping(LedgerEntry.objects.filter(team=team), from_ms, to_ms)
     for gpu_type, slots, started_ms, ended_ms in rows.values_list(
@@ -203,7 +202,7 @@ def _steps(changes: dict[int, int], from_ms: int) -> tuple[tuple[int, int], ...]
 
 
 def costs_by_member(team: str, from_ms: int, to_ms: int) -> tuple[MemberCost, ...]:
-    """Dearest first. An entry counts for the part of it that lies in the period."""
+    """Returns the costs of the period by member, most expensive first."""
     rows = _overlapping(LedgerEntry.objects.filter(team=team), from_ms, to_ms)
     jobs = dict(rows.values_list("user__username").annotate(jobs=Count("job_id", distinct=True)))
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
@@ -225,27 +224,26 @@ def use_by_team(from_ms: int, to_ms: int) -> dict[tuple[str, str], tuple[int, in
 
 
 def guarantees() -> dict[tuple[str, str], int]:
-    """(team, GPU type) → slots that it surely gets."""
+    """(team, GPU type) → guaranteed slots."""
     rows = Quota.objects.values_list("team_id", "gpu_type", "guaranteed")
     return {(team, gpu_type): guaranteed for team, gpu_type, guaranteed in rows}
 
 
 def costs_by_job(team: str, from_ms: int, to_ms: int) -> tuple[JobCost, ...]:
-    """Every job of the period, the dearest first."""
+    """Returns the costs of the period by job, most expensive first."""
     rows = _overlapping(LedgerEntry.objects.filter(team=team), from_ms, to_ms)
     return _job_costs(rows, from_ms, to_ms)
 
 
 def cost_of_job(job_id: str, now_ms: int) -> JobCost | None:
-    """What a job has held and cost up to now; None before it held anything."""
-    found = _job_costs(LedgerEntry.objects.filter(job_id=job_id), 0, now_ms)
-    return found[0] if found else None
+    """Returns GPU time and cost of a job up to now; None before it held a slot."""
+    return costs_of_jobs([job_id], now_ms).get(job_id)
 
 
 def costs_of_jobs(job_ids: Iterable[str], now_ms: int) -> dict[str, JobCost]:
-    """The same for many, as on the compare page."""
-    found = _job_costs(LedgerEntry.objects.filter(job_id__in=list(job_ids)), 0, now_ms)
-    return {cost.id: cost for cost in found}
+    """Job id → GPU time and cost up to now; jobs that never held a slot are left out."""
+    costs = _job_costs(LedgerEntry.objects.filter(job_id__in=list(job_ids)), 0, now_ms)
+    return {cost.id: cost for cost in costs}
 
 
 def _job_costs(rows: QuerySet[LedgerEntry], from_ms: int, to_ms: int) -> tuple[JobCost, ...]:
@@ -266,7 +264,7 @@ def _overlapping(rows: QuerySet[LedgerEntry], from_ms: int, to_ms: int) -> Query
 
 
 def _priced(rows: QuerySet[LedgerEntry], from_ms: int, to_ms: int, *keys: str) -> Iterable[tuple]:
-    """(*keys, slot-milliseconds, micro-dollars) for each group of one price. Added up by the database."""
+    """Yields (*keys, slot-milliseconds, micro-dollars) for each group of one price, summed by the database."""
     end = Least(Coalesce("ended_ms", Value(to_ms)), Value(to_ms))
     begin = Greatest("started_ms", Value(from_ms))
     ms = ExpressionWrapper((end - begin) * F("slots"), output_field=BigIntegerField())
@@ -277,12 +275,12 @@ def _priced(rows: QuerySet[LedgerEntry], from_ms: int, to_ms: int, *keys: str) -
 
 
 def team_shares(now_ms: int, known: Tree | None = None) -> tuple[TeamShare, ...]:
-    """Every quota as the scheduler's snapshot wants it. The use may be half a minute old, the rest is not.
+    """Returns every quota as the scheduler's snapshot takes it. The recent use may be half a minute old.
 
-    `known`: what the caller has read already; a team that came since then is left out.
+    `known`: the tree that the caller has read; a team created since then is left out.
     """
-    whole = known or tree.load()
-    rows = list(Quota.objects.filter(team__in=whole.teams).order_by("team_id", "gpu_type"))
+    departments = known or tree.load()
+    rows = list(Quota.objects.filter(team__in=departments.teams).order_by("team_id", "gpu_type"))
     used = {
         (team, gpu_type): slots
         for team, gpu_type, slots in LedgerEntry.objects.filter(ended_ms=None)
@@ -294,7 +292,7 @@ def team_shares(now_ms: int, known: Tree | None = None) -> tuple[TeamShare, ...]
     shares: dict[tuple[str, str], float] = {}
     for gpu_type in {row.gpu_type for row in rows}:
         teams = [row.team_id for row in rows if row.gpu_type == gpu_type]
-        hierarchy = whole.of(teams)
+        hierarchy = departments.of(teams)
         lately = {team: recent.get((team, gpu_type), 0.0) for team in teams}
         weights |= {(team, gpu_type): weight for team, weight in hierarchy.weights().items()}
         shares |= {(team, gpu_type): share for team, share in hierarchy.usage_shares(lately).items()}
@@ -313,19 +311,19 @@ def team_shares(now_ms: int, known: Tree | None = None) -> tuple[TeamShare, ...]
 
 
 def use_before(gpu_type: str, at_ms: int) -> UseBefore:
-    """What the teams with a quota of the type had used lately at that time, as the books tell it."""
+    """Returns the recent use, at that time, of the teams with a quota of the type."""
     teams = Quota.objects.filter(gpu_type=gpu_type).order_by("team_id").values_list("team_id", flat=True)
     hierarchy, recent = tree.load().of(teams), _recent_use(at_ms)
     return UseBefore(at_ms, hierarchy, {team: recent.get((team, gpu_type), 0.0) for team in hierarchy.ways})
 
 
 def recent_use(now_ms: int) -> dict[tuple[str, str], float]:
-    """(team, GPU type) → slot-milliseconds, the older the less; summed up at most half a minute ago."""
-    found = cache.get(RECENT_KEY)
-    if found is None:
-        found = _recent_use(now_ms)
-        cache.set(RECENT_KEY, found, RECENT_SECONDS)
-    return cast(dict[tuple[str, str], float], found)
+    """(team, GPU type) → decayed slot-milliseconds, at most half a minute old."""
+    use = cache.get(RECENT_KEY)
+    if use is None:
+        use = _recent_use(now_ms)
+        cache.set(RECENT_KEY, use, RECENT_SECONDS)
+    return cast(dict[tuple[str, str], float], use)
 
 
 def _recent_use(now_ms: int) -> dict[tuple[str, str], float]:
@@ -342,6 +340,6 @@ def _recent_use(now_ms: int) -> dict[tuple[str, str], float]:
 
 
 def books() -> tuple[Booked, ...]:
-    """The whole ledger, for the invariants of the core."""
+    """Returns the whole ledger, for the invariants of the core."""
     rows = LedgerEntry.objects.values_list("attempt_id", "node_id", "slots", "started_ms", "ended_ms")
     return tuple(Booked(*row) for row in rows)

@@ -1,4 +1,4 @@
-"""The gate at the door of the queue, the books of what was held, and the editing of quotas."""
+"""Admission to the queue, the ledger of GPU use, quotas and prices."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ GPU_TYPE = re.compile(r"[a-z0-9][a-z0-9-]{0,59}")
 
 
 def admit(team_slug: str, gpu_type: str, gpus: int, queued_gpus: Callable[[], int]) -> None:
-    """Let a job of this size into the queue, or raise quota_exceeded with the numbers.
+    """Admits a job of this size to the queue, or raises quota_exceeded with the numbers.
 
     Belongs inside the caller's transaction: where what the team has counts, the quota row stays locked until the job is
     kept, so two jobs submitted at once are counted one by one. `queued_gpus` counts what its waiting jobs ask for.
@@ -47,7 +47,7 @@ def admit(team_slug: str, gpu_type: str, gpus: int, queued_gpus: Callable[[], in
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """So many slots of one node, held by an attempt."""
+    """Slots of one node that an attempt holds."""
 
     attempt_id: str
     job_id: str
@@ -59,27 +59,27 @@ class Holding:
 
 
 def open_entries(holdings: Sequence[Holding], at_ms: int) -> None:
-    """These slots are held from now on. Belongs in the transaction that assigns them; repeating it is no harm."""
+    """Opens ledger entries. Belongs in the transaction that assigns the slots; idempotent."""
     prices = queries.prices()
     entries = [
         LedgerEntry(
-            attempt_id=each.attempt_id,
-            node_id=each.node_id,
-            job_id=each.job_id,
-            team_id=each.team,
-            user_id=each.user_id,
-            gpu_type=each.gpu_type,
-            slots=each.slots,
+            attempt_id=holding.attempt_id,
+            node_id=holding.node_id,
+            job_id=holding.job_id,
+            team_id=holding.team,
+            user_id=holding.user_id,
+            gpu_type=holding.gpu_type,
+            slots=holding.slots,
             started_ms=at_ms,
-            micro_dollars_per_hour=prices.get(each.gpu_type, 0),
+            micro_dollars_per_hour=prices.get(holding.gpu_type, 0),
         )
-        for each in holdings
+        for holding in holdings
     ]
     LedgerEntry.objects.bulk_create(entries, ignore_conflicts=True)
 
 
 def close_entries(ends: Mapping[tuple[str, str], int]) -> int:
-    """(attempt, node) → when it let go of its slots there. Returns how many entries were closed."""
+    """Closes ledger entries by (attempt, node) → end. Returns how many were closed."""
     living = LedgerEntry.objects.select_for_update(no_key=True).filter(
         attempt_id__in={attempt_id for attempt_id, _ in ends}, ended_ms=None
     )
@@ -102,9 +102,9 @@ def edit_quota(
     version: int,
     cause: str = "",
 ) -> None:
-    """Set what the team may hold. `version` is what the editor saw, 0 for a type that had no quota yet.
+    """Sets the quota of a team. `version` is the one that the editor saw, 0 for a type without a quota.
 
-    A guarantee beyond the cluster's slots is guarantee_too_large; before the first node of the type it passes.
+    Raises guarantee_too_large beyond the slots of the cluster, except before the first node of the type.
     """
     require(actor, "quota.edit", team)
     if accounts.team(team).archived_ms is not None:
@@ -129,7 +129,7 @@ def edit_quota(
 
 
 def delete_quotas(actor: Actor, team: str) -> None:
-    """The team may hold nothing more; what it holds it keeps. Belongs in the transaction that archives the team."""
+    """Deletes the quotas of a team. Running attempts keep their slots. Belongs in the transaction that archives it."""
     for row in Quota.objects.select_for_update().filter(team=team).order_by("gpu_type"):
         before = mapping.as_data(row)
         row.delete()

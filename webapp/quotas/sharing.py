@@ -1,4 +1,4 @@
-"""How the cluster is shared: what each team deserves, holds, borrows and lends, now and in the last month."""
+"""Fair shares: what each team deserves, holds, borrows and lends, now and in the last month."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _FIGURES = ("weight", "guaranteed", "deserved", "held", "borrowed", "lent", "usa
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Where a team or a department stands."""
+    """The position of a team or a department in the tree of departments."""
 
     way: tuple[str, ...]  # the departments above it from the top down, and itself
     weight: float  # among its siblings
@@ -50,12 +50,12 @@ class Standings:
 
 
 def standings(at_ms: int) -> dict[str, Standings]:
-    """GPU type → who shares it."""
+    """GPU type → the teams that share it."""
     capacity, recent, whole = nodes.slots_by_type(), queries.recent_use(at_ms), tree.load()
     by_type: dict[str, list[TeamShare]] = defaultdict(list)
     for quota in queries.team_shares(at_ms, whole):
         by_type[quota.gpu_type].append(quota)
-    found: dict[str, Standings] = {}
+    standings_by_type: dict[str, Standings] = {}
     for gpu_type, quotas in sorted(by_type.items()):
         used = {quota.team: recent.get((quota.team, gpu_type), 0.0) for quota in quotas}
         branches = _branches(whole, used)
@@ -63,8 +63,8 @@ def standings(at_ms: int) -> dict[str, Standings]:
             Standing(quota, share, round(used[quota.team]), branches.pop(quota.team))
             for quota, share in zip(quotas, _shares(capacity.get(gpu_type, 0), quotas, whole), strict=True)
         )
-        found[gpu_type] = Standings(teams, branches, whole.names)
-    return found
+        standings_by_type[gpu_type] = Standings(teams, branches, whole.names)
+    return standings_by_type
 
 
 def _shares(capacity: int, quotas: Sequence[TeamShare], whole: Tree) -> tuple[Share, ...]:
@@ -88,7 +88,7 @@ def _branches(whole: Tree, used: Mapping[str, float]) -> dict[str, Branch]:
 
 
 def sample() -> None:
-    """Keep where each team stands, if that has changed; what is older than a month goes."""
+    """Records the share of each team that has changed, and deletes samples older than a month."""
     now = now_ms()
     wanted = [_row(standing, now) for of_type in standings(now).values() for standing in of_type.teams]
     newest = ShareSample.objects.order_by("team_id", "gpu_type", "-at_ms").distinct("team_id", "gpu_type")
@@ -118,9 +118,9 @@ def _figures(row: ShareSample) -> tuple[float, ...]:
 
 
 def history(team: str, gpu_type: str, from_ms: int, to_ms: int, points: int) -> dict[str, list[float | None]]:
-    """at_ms and each figure at so many moments at most; None where the platform was away and nobody knows.
+    """Returns at_ms and each figure at no more than `points` moments; None while the platform was down.
 
-    Each row holds until the next, so the first may come from before the period.
+    A row is valid until the next one, so the first may come from before the period.
     """
     rows = list(
         ShareSample.objects.filter(
@@ -130,15 +130,15 @@ def history(team: str, gpu_type: str, from_ms: int, to_ms: int, points: int) -> 
         .values_list("at_ms", *_FIGURES)
     )
     step = max(1, (to_ms - from_ms) // points)
-    found: dict[str, list[float | None]] = {name: [] for name in ("at_ms", *_FIGURES)}
+    series: dict[str, list[float | None]] = {name: [] for name in ("at_ms", *_FIGURES)}
     place = -1
     for at_ms in range(from_ms, to_ms + 1, step):
         while place + 1 < len(rows) and rows[place + 1][0] <= at_ms:
             place += 1
         holds = place >= 0 and at_ms - rows[place][0] <= AT_LEAST_EVERY_MS + step
-        if not holds and not found["at_ms"]:
+        if not holds and not series["at_ms"]:
             continue  # nothing was recorded yet
-        found["at_ms"].append(at_ms)
+        series["at_ms"].append(at_ms)
         for position, name in enumerate(_FIGURES, start=1):
-            found[name].append(rows[place][position] if holds else None)
-    return found
+            series[name].append(rows[place][position] if holds else None)
+    return series

@@ -1,4 +1,4 @@
-"""How the apps above hear that waiting jobs may now start, without this app knowing them."""
+"""Tells the apps above that waiting jobs may now start."""
 
 from django.dispatch import Signal
 

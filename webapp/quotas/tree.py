@@ -1,4 +1,4 @@
-"""The departments and the teams in them, as the core wants them."""
+"""The departments and their teams as values of the core."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Tree:
     names: Mapping[str, str]  # of the departments
 
     def of(self, teams: Iterable[str]) -> Hierarchy:
-        """What these teams share, as those do that have a quota of one type."""
+        """Returns the hierarchy of these teams, such as those with a quota of one GPU type."""
         return Hierarchy(self.departments, {team: self.teams[team] for team in teams})
 
 
@@ -22,12 +22,15 @@ def load() -> Tree:
     teams = accounts.teams()
     departments = accounts.departments() if any(team.department for team in teams) else ()
     return Tree(
-        {_key(each.slug): Sibling(float(each.weight), _key(each.parent)) for each in departments},
+        {
+            _key(department.slug): Sibling(float(department.weight), _key(department.parent))
+            for department in departments
+        },
         {team.slug: Sibling(float(team.weight), _key(team.department)) for team in teams},
-        {_key(each.slug): each.name for each in departments},
+        {_key(department.slug): department.name for department in departments},
     )
 
 
 def _key(department: str | None) -> str:
-    """As no team can be called."""
+    """Returns a key that no team can have."""
     return f"{department}/" if department else TOP

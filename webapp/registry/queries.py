@@ -1,10 +1,15 @@
 from collections.abc import Iterable
 
+from django.db.models import Prefetch
+
 from webapp.registry.models import Model, ModelVersion
 
 
 def models(teams: Iterable[str] | None) -> list[Model]:
-    rows = Model.objects.select_related("team").prefetch_related("versions").order_by("team_id", "name")
+    """With their versions and whose they are. A manifest's document may have megabytes and is not read."""
+    versions = ModelVersion.objects.select_related("manifest", "created_by").defer("manifest__document")
+    prefetched = Prefetch("versions", queryset=versions)
+    rows = Model.objects.select_related("team").prefetch_related(prefetched).order_by("team_id", "name")
     return list(rows if teams is None else rows.filter(team__in=list(teams)))
 
 
@@ -34,5 +39,5 @@ def find_version(model_id: str, number: int, teams: Iterable[str] | None) -> Mod
         rows = rows.filter(model__team=team)
     if teams is not None:
         rows = rows.filter(model__team__in=list(teams))
-    found = list(rows[:2])
-    return found[0] if len(found) == 1 else None
+    candidates = list(rows[:2])
+    return candidates[0] if len(candidates) == 1 else None

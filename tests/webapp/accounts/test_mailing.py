@@ -253,15 +253,15 @@ def test_a_person_chooses_which_mail_they_get(cast: Cast, alice: User, browser: 
 
 
 @pytest.mark.parametrize(
-    ("url", "email", "told"),
+    ("url", "email", "sentence"),
     [
-        ("", "alice@example.org", "This platform has no mail server: nothing is sent."),
-        ("smtp://m:25", "", "Your profile has no address: nothing is sent."),
+        ("", "alice@example.org", "No mail is sent: the platform has no mail server."),
+        ("smtp://m:25", "", "No mail is sent: your profile has no address."),
     ],
 )
 def test_where_nothing_can_be_sent_the_settings_say_why(
-    alice: User, browser: Browser, settings: LazySettings, url: str, email: str, told: str
+    alice: User, browser: Browser, settings: LazySettings, url: str, email: str, sentence: str
 ) -> None:
     settings.MAIL_URL = url
     User.objects.filter(pk=alice.pk).update(email=email)
-    assert told in browser(alice).get("/settings/").content.decode()
+    assert sentence in browser(alice).get("/settings/").content.decode()

@@ -46,7 +46,7 @@ def test_a_lead_brings_somebody_in_gives_another_role_and_takes_them_out(cast: C
 @pytest.mark.parametrize(
     ("path", "body", "status", "why"),
     [
-        ("nobody", {"role": "member"}, 404, "Nobody here is called nobody"),
+        ("nobody", {"role": "member"}, 404, "There is no user nobody"),
         ("carol", {"role": "king"}, 400, '"king" is not a valid choice'),
         ("carol", {}, 400, "required"),
         ("carol", {"role": "member", "boss": True}, 400, "there is no such field; use role"),

@@ -52,7 +52,7 @@ def test_a_lead_adds_a_member_on_the_page(cast: Cast, browser: Browser) -> None:
 def test_adding_nobody_is_told_on_the_page(cast: Cast, browser: Browser) -> None:
     answer = browser(cast.lead).post("/teams/vision/members/", {"username": "nobody", "role": "member"})
     assert answer.status_code == 404
-    assert "Nobody here is called nobody" in answer.content.decode()
+    assert "There is no user nobody" in answer.content.decode()
     assert 'id="members"' in answer.content.decode()
 
 

@@ -144,7 +144,7 @@ def test_who_is_no_admin_any_more_has_no_admins_token_either(
 
 
 def test_an_admins_token_lives_a_month_at_most(cast: Cast, actor: ActorOf) -> None:
-    with pytest.raises(TrainmasterError, match="an admin's token lives 1 to 30 days"):
+    with pytest.raises(TrainmasterError, match="an admin token is valid for 1 to 30 days"):
         tokens.create_admin_token(actor(cast.admin), "operations", 31)
 
 

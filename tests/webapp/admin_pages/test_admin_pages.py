@@ -24,7 +24,13 @@ def root(cast: Cast, browser: Browser) -> Client:
 
 
 def test_an_invited_person_sets_a_password_and_signs_in(root: Client) -> None:
-    form = {"username": "dave", "full_name": "Dave Bell", "email": "dave@example.org"}
+    form = {
+        "username": "dave",
+        "full_name": "Dave Bell",
+        "email": "dave@example.org",
+        "team": "vision",
+        "role": "lead",
+    }
     answer = root.post("/manage/users/invite/", form)
     link = re.search(r'id="link">https?://[^/<]+([^<]+)<', answer.content.decode())
     assert link is not None
@@ -37,6 +43,7 @@ def test_an_invited_person_sets_a_password_and_signs_in(root: Client) -> None:
     passwords = {"new_password1": PASSWORD, "new_password2": PASSWORD}
     stranger.post(link[1], passwords)
     assert stranger.post("/login/", {"username": "dave", "password": PASSWORD}).status_code == 302
+    assert actor_of(User.objects.get(username="dave")).roles == {"vision": Role.LEAD}
     used = stranger.get(link[1])
     assert used.status_code == 404
     assert "This link is not valid" in used.content.decode()
@@ -57,6 +64,12 @@ def test_a_refused_invitation_keeps_what_was_typed(root: Client) -> None:
     page = answer.content.decode()
     assert "User alice exists already" in page
     assert 'value="Alice Again"' in page
+
+
+def test_an_invitation_into_no_team_that_there_is_makes_no_account(root: Client) -> None:
+    answer = root.post("/manage/users/invite/", {"username": "dave", "team": "none"})
+    assert answer.status_code == 404
+    assert not User.objects.filter(username="dave").exists()
 
 
 def test_users_are_listed_with_their_teams_and_found(root: Client) -> None:

@@ -1,4 +1,4 @@
-"""People read names: "stdlib v2" and "bytelm, step 50", each list of ids for one query."""
+"""People read names: "python v2" and "bytelm, step 50", each list of ids for one query."""
 
 from collections.abc import Callable
 
@@ -25,11 +25,11 @@ def test_snapshots_are_named_in_one_query(
     cast: Cast, world: World, django_assert_num_queries: Queries
 ) -> None:
     actor = actor_of(cast.owner)
-    first = services.add_snapshot(actor, "vision", "stdlib", world.dataset_manifest, "train")
-    second = services.add_snapshot(actor, "vision", "stdlib", world.dataset_manifest, "eval")
+    first = services.add_snapshot(actor, "vision", "python", world.dataset_manifest, "train")
+    second = services.add_snapshot(actor, "vision", "python", world.dataset_manifest, "eval")
     with django_assert_num_queries(1):  # type: ignore[attr-defined]
         names = datasets.names([first.id, second.id, "ds-gone"])
-    assert names == {first.id: "stdlib v1", second.id: "stdlib v2"}
+    assert names == {first.id: "python v1", second.id: "python v2"}
 
 
 def test_checkpoints_are_named_in_one_query(world: World, django_assert_num_queries: Queries) -> None:

@@ -1,7 +1,8 @@
-"""Signing in and out, the settings of a person, and the forms of the team page."""
+"""Signing in and out, a first password, and the settings of a person."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from django.conf import settings as platform
 from django.contrib import messages
@@ -11,7 +12,7 @@ from django.contrib.auth import update_session_auth_hash
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render, resolve_url
+from django.shortcuts import redirect, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
@@ -20,6 +21,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from platform_core.errors import TrainmasterError
 from webapp.accounts import origin, permissions, queries, services, tokens, users
 from webapp.accounts.models import Scope
+from webapp.accounts.queries import TokenView
 from webapp.base.identity import now_ms
 from webapp.pages import fragments
 from webapp.pages.accounts.forms import (
@@ -30,6 +32,39 @@ from webapp.pages.accounts.forms import (
     problems,
 )
 from webapp.sockets import services as sockets
+
+
+@dataclass(frozen=True, slots=True)
+class TeamRole:
+    slug: str
+    name: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    token: TokenView
+    state: str  # active or expired
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsPage:
+    profile: Mapping[str, str]
+    mail: Mapping[str, Any]  # what the person wants to get
+    mail_server: bool  # whether the platform can send any
+    teams: tuple[TeamRole, ...]
+    tokens: tuple[TokenRow, ...]
+    may_make_admin_tokens: bool
+    new_token: str  # shown this once, or ""
+    problems: Mapping[str, str]
+    values: Mapping[str, Any]  # of the refused form
+    opened: str  # the form that was refused: profile, password, token or ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginPage:
+    form: LoginForm
+    next: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +96,7 @@ def login(request: HttpRequest) -> HttpResponse:
                 return response
             form.add_error(None, "No account has this username and password. Passwords are case-sensitive.")
             status = 422
-    return render(request, "accounts/login.html", {"form": form, "next": onward}, status=status)
+    return fragments.render(request, "accounts/login.html", LoginPage(form, onward), status=status)
 
 
 def _safe_next(request: HttpRequest) -> str:
@@ -123,34 +158,24 @@ def _settings(
     user = queries.user(actor.username)
     teams = queries.teams(None if actor.is_admin else actor.teams)
     now = now_ms()
-    context = {
-        "profile": {name: getattr(user, name) for name in ("username", "first_name", "last_name", "email")},
-        "mail": {"wanted": MailForm(instance=user).initial, "server": bool(platform.MAIL_URL)},
-        "teams": [
-            {"slug": team.slug, "name": team.name, "role": str(actor.roles.get(team.slug, "admin"))}
-            for team in teams
-        ],
-        "tokens": [
-            {
-                "id": token.id,
-                "name": token.name,
-                "prefix": token.prefix,
-                "team": token.team,
-                "scope": token.scope,
-                "created_ms": token.created_ms,
-                "expires_ms": token.expires_ms,
-                "used_ms": token.last_used_ms,
-                "state": "active" if token.expires_ms > now else "expired",
-            }
+    page = SettingsPage(
+        profile={name: getattr(user, name) for name in ("username", "first_name", "last_name", "email")},
+        mail=MailForm(instance=user).initial,
+        mail_server=bool(platform.MAIL_URL),
+        teams=tuple(
+            TeamRole(team.slug, team.name, str(actor.roles.get(team.slug, "admin"))) for team in teams
+        ),
+        tokens=tuple(
+            TokenRow(token, "active" if token.expires_ms > now else "expired")
             for token in queries.tokens(actor.username)
-        ],
-        "may_make_admin_tokens": permissions.may(actor, "token.create_admin"),
-        "new_token": new_token,
-        "problems": dict(refused or {}),
-        "values": request.POST,
-        "opened": opened,
-    }
-    return render(request, "accounts/settings.html", context, status=status)
+        ),
+        may_make_admin_tokens=permissions.may(actor, "token.create_admin"),
+        new_token=new_token,
+        problems=dict(refused or {}),
+        values=request.POST,
+        opened=opened,
+    )
+    return fragments.render(request, "accounts/settings.html", page, status=status)
 
 
 @login_required

@@ -2,6 +2,8 @@
 
 from django import forms
 
+from webapp.accounts.models import Role
+
 MICRO = 1_000_000
 
 
@@ -10,6 +12,11 @@ class UserForm(forms.Form):
     full_name = forms.CharField(max_length=300, required=False)
     email = forms.EmailField(required=False, label="E-mail")
     is_admin = forms.BooleanField(required=False)
+    team = forms.SlugField(max_length=60, required=False)
+    role = forms.ChoiceField(choices=Role.choices, required=False, initial=Role.MEMBER)
+
+    def clean_role(self) -> Role:
+        return Role(self.cleaned_data["role"] or Role.MEMBER)
 
 
 class TeamForm(forms.Form):

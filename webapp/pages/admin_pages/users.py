@@ -13,8 +13,9 @@ from platform_core.errors import TrainmasterError
 from platform_core.units import HOUR_MS, format_duration_ms
 from webapp.accounts import queries
 from webapp.accounts import users as verbs
+from webapp.accounts.models import Role
 from webapp.accounts.permissions import Actor
-from webapp.accounts.queries import UserState, UserView, actor_of
+from webapp.accounts.queries import TeamView, UserState, UserView, actor_of
 from webapp.accounts.users import PasswordLink
 from webapp.pages import fragments
 from webapp.pages.accounts.forms import values
@@ -42,6 +43,8 @@ class UsersPage:
     state: str
     states: tuple[str, ...]
     me: str
+    teams: tuple[TeamView, ...]
+    roles: tuple[str, ...]
     link: LinkToCopy | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
     typed: Mapping[str, str] = field(default_factory=dict)  # of the refused form
@@ -70,6 +73,8 @@ def _page(
         state=state,
         states=tuple(UserState),
         me=actor_of(request).username,
+        teams=queries.teams(),
+        roles=tuple(Role),
         link=_to_copy(link) if link else None,
         problems=problems or {},
         typed=request.POST.dict() if problems else {},

@@ -1,5 +1,7 @@
 """The pages of models: the list with its form, and one model's versions."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -10,14 +12,60 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
 from platform_core.errors import TrainmasterError
+from platform_core.units import plural
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
+from webapp.artifacts import queries as artifacts
+from webapp.checkpoints import queries as checkpoints
 from webapp.pages import fragments
-from webapp.pages.deployments.panels import of_model as deployments_of
+from webapp.pages.deployments import panels
 from webapp.registry import queries, services
 from webapp.registry.models import Model, ModelVersion
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRow:
+    team: str
+    name: str
+    versions: int
+    newest: ModelVersion | None
+    deployed: str  # "4 of 4 nodes", "" for never
+
+    @property
+    def metrics(self) -> list[tuple[str, Any]]:
+        return sorted(self.newest.metrics.items()) if self.newest else []
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsPage:
+    models: tuple[ModelRow, ...]
+    register_teams: tuple[str, ...]  # in which the reader may register
+    values: Mapping[str, str]  # of the refused form
+    problems: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    version: ModelVersion
+    source: str  # as people call it: "bytelm-slow-rate, step 100", or an address
+    chunks: int
+    deployments: list[dict[str, Any]]
+
+    @property
+    def metrics(self) -> list[tuple[str, Any]]:
+        return sorted(self.version.metrics.items())
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPage:
+    team: str
+    model: str
+    summary: str
+    subjects: str  # that the page listens to
+    versions: tuple[VersionRow, ...]
+    may_deploy: bool
 
 
 @login_required
@@ -27,39 +75,28 @@ def model_list(request: HttpRequest) -> HttpResponse:
 
 
 def _list(
-    request: HttpRequest, actor: Actor, values: dict[str, str], problems: dict[str, str], status: int = 200
+    request: HttpRequest,
+    actor: Actor,
+    values: Mapping[str, str],
+    problems: Mapping[str, str],
+    status: int = 200,
 ) -> HttpResponse:
-    teams = [view.slug for view in team_views(actor.sees)]
-    mine = [slug for slug in teams if permissions.may(actor, "model.register", slug)]
-    context = {
-        "subjects": " ".join(f"models:{slug}" for slug in teams),
-        "models": [_line(model) for model in queries.models(actor.sees)],
-        "register": {"teams": mine, "may": bool(mine), "values": values, "problems": problems},
-    }
-    return fragments.render(request, "registry/list.html", context, status=status)
+    models = queries.models(actor.sees)
+    deployed = panels.newest_of(models)
+    teams = (view.slug for view in team_views(actor.sees))
+    page = ModelsPage(
+        models=tuple(_row(model, deployed.get(model.pk, "")) for model in models),
+        register_teams=tuple(slug for slug in teams if permissions.may(actor, "model.register", slug)),
+        values=values,
+        problems=problems,
+    )
+    return fragments.render(request, "registry/list.html", page, status=status)
 
 
-def _line(model: Model) -> dict[str, Any]:
-    versions = queries.versions(model)
-    newest = versions[0] if versions else None
-    deployments = [line for lines in deployments_of(model).values() for line in lines]
-    return {
-        "team": model.team_id,
-        "name": model.name,
-        "versions": len(versions),
-        "newest": _newest(newest) if newest else None,
-        "deployed": deployments[0]["label"] if deployments else "",
-    }
-
-
-def _newest(version: ModelVersion) -> dict[str, Any]:
-    return {
-        "version": version.version,
-        "bytes": version.manifest.total_bytes if version.manifest else None,
-        "metrics": sorted(version.metrics.items()),
-        "created_ms": version.created_ms,
-        "user": version.created_by.username,
-    }
+def _row(model: Model, deployed: str) -> ModelRow:
+    versions = list(model.versions.all())
+    newest = max(versions, key=lambda version: version.version, default=None)
+    return ModelRow(model.team_id, model.name, len(versions), newest, deployed)
 
 
 @login_required
@@ -71,38 +108,33 @@ def detail(request: HttpRequest, team: str, name: str) -> HttpResponse:
     if model is None:
         raise TrainmasterError("not_found", what=f"model {team}/{name}")
     versions = queries.versions(model)
-    deployed = deployments_of(model)
-    count = f"{len(versions)} version{'s' if len(versions) != 1 else ''}"
-    where = next(
-        (f"; v{v.version} is on {deployed[v.id][0]['label']}" for v in versions if deployed.get(v.id)), ""
+    deployed = panels.of_model(model)
+    sources = [version.source for version in versions]
+    names = checkpoints.names(sources) | artifacts.names(sources, [team])
+    page = ModelPage(
+        team=team,
+        model=name,
+        summary=_summary(versions, deployed),
+        subjects=f"models:{team} deployments:{team}",
+        versions=tuple(
+            VersionRow(
+                version,
+                source=names.get(version.source, version.source),
+                chunks=len(version.manifest.document["chunks"]) if version.manifest else 0,
+                deployments=deployed.get(version.id, []),
+            )
+            for version in versions
+        ),
+        may_deploy=permissions.may(actor, "deployment.create", team),
     )
-    context = {
-        "model": {"team": team, "name": name, "sentence": f"{count}{where}."},
-        "subjects": f"models:{team} deployments:{team}",
-        "versions": [_version(version, deployed.get(version.id, [])) for version in versions],
-        "may": {"deploy": permissions.may(actor, "deployment.create", team)},
-    }
-    return fragments.render(request, "registry/detail.html", context)
+    return fragments.render(request, "registry/detail.html", page)
 
 
-def _version(version: ModelVersion, deployments: list[dict[str, Any]]) -> dict[str, Any]:
-    manifest = version.manifest
-    kind = "checkpoint" if version.job_id else "url"
-    return {
-        "id": version.id,
-        "version": version.version,
-        "state": version.state,
-        "error": version.error,
-        "source": {"kind": kind, "label": version.source, "job_id": version.job_id or ""},
-        "manifest": manifest.id if manifest else "",
-        "bytes": manifest.total_bytes if manifest else None,
-        "files": manifest.files if manifest else 0,
-        "chunks": len(manifest.document["chunks"]) if manifest else 0,
-        "metrics": sorted(version.metrics.items()),
-        "created_ms": version.created_ms,
-        "user": version.created_by.username,
-        "deployments": deployments,
-    }
+def _summary(versions: list[ModelVersion], deployed: Mapping[str, list[dict[str, Any]]]) -> str:
+    """ "3 versions; v3 is on 4 of 4 nodes"."""
+    live = next((version for version in versions if deployed.get(version.id)), None)
+    where = f"; v{live.version} is on {deployed[live.id][0]['label']}" if live else ""
+    return plural(len(versions), "version") + where
 
 
 @login_required

@@ -250,6 +250,8 @@ def charts(team: str, gpu_type: str, since: int, now: int, points: int) -> list[
     begin = _first(past, since)
     if begin - since > (now - since) // points:  # the same number of points for the shorter time
         past = sharing.history(team, gpu_type, begin, now, points)
+    if not past["at_ms"]:
+        return []
     past["its_share"] = [1.0 for _ in past["at_ms"]]
     return [
         Chart(f"chart-{key}", title, _chart(past, (begin, now), unit, series))

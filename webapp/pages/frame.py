@@ -231,7 +231,8 @@ class Frame:
         url = reverse(place.view, args=place.args)
         home = "overview:cluster" if self._view == HOME.view and self._actor.is_admin else "overview:work"
         shown = home if self._view == HOME.view else self._view
-        is_current = place.view == shown and (not place.args or url == self._request.path)
+        # A team's tab covers all sections of its page.
+        is_current = self._request.path.startswith(url) if place.args else place.view == shown
         return Link(place.label, url, place.key, is_current)
 
 

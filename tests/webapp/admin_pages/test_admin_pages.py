@@ -205,7 +205,7 @@ def test_the_quotas_of_all_teams_stand_in_one_table(
     quota(vision)
     quota(nlp, guaranteed=2, maximum=4)
     page = root.get("/manage/quotas/").content.decode()
-    assert "6 of 4 GPUs guaranteed, 0 in use" in page
+    assert "6 of 4 slots guaranteed, 0 in use" in page
     assert page.index('data-key="cpu-nlp"') < page.index('data-key="cpu-vision"')
 
 

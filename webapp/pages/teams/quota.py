@@ -21,6 +21,7 @@ from webapp.jobs import queries as jobs
 from webapp.pages import fragments
 from webapp.pages.teams.forms import QuotaForm
 from webapp.pages.teams.frame import Team, submit, team_of
+from webapp.pages.wording import slot_noun
 from webapp.quotas import queries, services
 from webapp.quotas.queries import QuotaView
 
@@ -107,8 +108,8 @@ def headline(team: str, quotas: Sequence[QuotaView]) -> str:
 
 
 def unit_of(gpu_type: str) -> str:
-    """ "h100 GPUs"; a CPU is not called a GPU."""
-    return "cpu slots" if gpu_type == "cpu" else f"{gpu_type} GPUs"
+    """ "h100 GPUs" or "cpu slots"."""
+    return f"{gpu_type} {slot_noun([gpu_type])}s"
 
 
 def _use_in_words(quota: QuotaView) -> str:

@@ -224,6 +224,8 @@ def _observe(worker: Worker, event: WorkerReported) -> Worker:
         return worker  # an old report overtaken by a newer one
     ended = event.state in _DONE or event.state is _W.FAILED
     finished = (worker.finished_ms or event.at_ms) if ended else None
+    if event.state is _W.RECEIVING and event.bytes_done >= worker.bytes_total:
+        finished = worker.finished_ms  # an agent that has restarted verifies what it has had all along
     started = worker.started_ms if worker.started_ms is not None or event.state is _W.IDLE else event.at_ms
     explained = event.state in (_W.FAILED, _W.EVICTED)
     return replace(

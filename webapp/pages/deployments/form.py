@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 FEW = 24  # nodes that are shown at once, without opening their racks
 _NUMBERS = {
-    "priority": "no number from 1 to 100; leave it empty for the usual 10",
-    "rate_cap_mib": "no whole number of MiB/s; leave it empty for no cap",
-    "hold_minutes": "no number of minutes; leave it empty to promote by hand",
-    "check_every": "no number of seconds; 0 does not repeat the check",
-    "roll_back_after": "no number of failures; leave it empty to decide yourself",
+    "priority": "not a number from 1 to 100; leave it empty for the default, 10",
+    "rate_cap_mib": "not a whole number of MiB/s; leave it empty for no cap",
+    "hold_minutes": "not a number of minutes; leave it empty to promote by hand",
+    "check_every": "not a number of seconds; 0 does not repeat the check",
+    "roll_back_after": "not a number of failures; leave it empty to decide by hand",
 }
 # What the parts below call what the form has under another name.
 _FIELDS = {
@@ -93,16 +93,16 @@ def plan(request: HttpRequest) -> HttpResponse:
         cap = sharing.least_cap(found.model.team_id, manner.rate_cap)
         planned = planning.plan(places, size, piece, manner.strategy, cap)
     except Refusal as refusal:
-        return render(request, "parts/plan.html", {"why": " ".join(refusal.problems.values())})
+        return render(request, "deployments/plan.html", {"why": " ".join(refusal.problems.values())})
     except TrainmasterError as error:
-        return render(request, "parts/plan.html", {"why": " ".join(_problem(error).values())})
+        return render(request, "deployments/plan.html", {"why": " ".join(_problem(error).values())})
     told = {
         "plan": planned,
         "nodes": len(places),
         "needed": size,
         "short": planning.short_of_room(places, size),
     }
-    return render(request, "parts/plan.html", told)
+    return render(request, "deployments/plan.html", told)
 
 
 def _version(actor: Actor, given: QueryDict) -> ModelVersion:
@@ -144,7 +144,6 @@ def _is_number(field: str, text: str) -> bool:
 
 def _manner(given: Mapping[str, str], known: Mapping[str, int]) -> Manner:
     return Manner(
-        strategy=given.get("strategy") or "auto",
         preheat="preheat" in given,
         pin="pin" in given,
         rollout=_rollout(given, known),
@@ -173,7 +172,7 @@ def _rollout(given: Mapping[str, str], numbers: Mapping[str, int]) -> RolloutWis
 def _page(version: ModelVersion, given: QueryDict, problems: dict[str, str]) -> dict[str, Any]:
     again = bool(problems)
     racks = _racks(set(given.getlist("targets")) if again else None)
-    values = {name: str(given[name]) for name in given} if again else {"strategy": "auto"}
+    values = {name: str(given[name]) for name in given} if again else {}
     return {
         "version": {
             "id": version.id,
@@ -184,7 +183,6 @@ def _page(version: ModelVersion, given: QueryDict, problems: dict[str, str]) -> 
         },
         "racks": racks,
         "few": sum(len(rack["nodes"]) for rack in racks) <= FEW,
-        "strategies": planning.STRATEGIES,
         "values": values,
         "activating": _rollout(values, {}) is not None or bool(problems.keys() - {"targets", "priority"}),
         "problems": problems,

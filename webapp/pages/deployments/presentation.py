@@ -72,19 +72,19 @@ def answer(row: Deployment, workers: Sequence[Worker], now_ms: int) -> dict[str,
         return {
             "tone": tone,
             "headline": headline,
-            "detail": row.reason or "Every node has the same SHA-256.",
+            "detail": row.reason or "The SHA-256 matches on every node.",
         }
     if row.state == DeploymentState.FAILED:
         return {
             "tone": "bad",
             "headline": f"Failed after {took}",
-            "detail": f"{row.reason.rstrip('.')}. Mend the cause, then try again.",
+            "detail": f"{row.reason.rstrip('.')}. Fix the cause, then retry.",
         }
     if row.state == DeploymentState.CANCELLED:
         return {"tone": "off", "headline": "Cancelled", "detail": row.reason}
     left = max((ms for worker in workers if (ms := _left_ms(worker, now_ms)) is not None), default=None)
-    estimate = f"Estimated beforehand: {_at_least_a_second(row.estimated_ms)}."
-    headline = f"Ready in about {format_duration_ms(left)}" if left is not None else "Beginning"
+    estimate = f"Estimated before the start: {_at_least_a_second(row.estimated_ms)}."
+    headline = f"Ready in about {format_duration_ms(left)}" if left is not None else "Starting"
     return {
         "tone": "run",
         "headline": headline,
@@ -95,19 +95,15 @@ def answer(row: Deployment, workers: Sequence[Worker], now_ms: int) -> dict[str,
 def _given_up(told: Progress, workers: Sequence[Worker]) -> dict[str, str]:
     why = next(worker.error for worker in workers if worker.state == WorkerState.EVICTED)
     left = (
-        f"Still on {told.workers_complete} of {told.workers} nodes"
-        if told.workers_complete
-        else "On no node any more"
+        f"Still on {told.workers_complete} of {told.workers} nodes" if told.workers_complete else "On no node"
     )
-    gone = (
-        f"{told.workers_evicted} gave it up for room" if told.workers_complete else "all gave it up for room"
-    )
+    gone = f"evicted from {told.workers_evicted} to free disk space"
     if told.workers_failed:
-        gone = f"{told.workers_evicted} gave it up for room, {told.workers_failed} failed"
+        gone += f", {told.workers_failed} failed"
     return {
         "tone": "wait" if told.workers_complete else "off",
         "headline": f"{left}: {gone}",
-        "detail": f"{why}. Fetch it again, or pin it once it is there.",
+        "detail": f"{why}. Fetch it again; pin it to keep it.",
     }
 
 
@@ -162,13 +158,13 @@ def moving(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
     size = workers[0].bytes_total if workers else 0
     gone = f"{told.workers_failed} failed"
     if told.workers_evicted:
-        gone += f", {told.workers_evicted} gave it up"
+        gone += f", {told.workers_evicted} evicted"
     moves = f"{format_bytes(int(rate))}/s" if rate or row.state in ACTIVE else "–"
     lines = (
-        ("moving", "Moving", moves, "into all nodes together"),
+        ("moving", "Throughput", moves, "into all nodes"),
         ("store", "Read from the store", f"{from_store / size:.2f}" if size else "–", "copies"),
         ("ready", "Nodes ready", f"{told.workers_complete} of {told.workers}", gone),
-        ("retries", "Retries", str(sum(worker.retries for worker in workers)), "pieces asked for again"),
+        ("retries", "Retries", str(sum(worker.retries for worker in workers)), "of pieces"),
     )  # fmt: skip
     return [
         {"name": f"kpi.{name}", "label": label, "value": value, "note": note}

@@ -25,8 +25,8 @@ _S, _M = RolloutState, MemberState
 # What needs attention first.
 _ORDER = (_M.FAILED, _M.RETURNING, _M.SWITCHING, _M.WAITING, _M.READY, _M.ACTIVE, _M.RETURNED)
 _STOPPED = {
-    False: "A canary failed, so no other node switches. Mend the cause and try again, or roll back.",
-    True: "No node could switch. Mend the cause and try again, or roll back.",
+    False: "A canary failed, so no other node switches. Fix the cause and retry, or roll back.",
+    True: "No node could switch. Fix the cause and retry, or roll back.",
 }
 _WORDS = {
     _M.WAITING: "no copy yet",
@@ -90,7 +90,7 @@ def _answer(value: Value, owed: Sequence[Owed], newer: str, now_ms: int) -> dict
     match value.state:
         case _S.DISTRIBUTING:
             who = "every node" if value.plan.wait_for_all else "the first nodes"
-            tone, headline = "run", f"Nobody has switched; {who} must hold the version first"
+            tone, headline = "run", f"No node has switched; {who} must receive the version first"
             detail = value.reason or detail
         case _S.CANARY:
             ran = sum(member.state is _M.ACTIVE for member in value.canaries)

@@ -1,5 +1,7 @@
 """The pages of deployments: the list, one deployment node by node, and what is past."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,6 +18,7 @@ from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
 from webapp.deployments import queries
+from webapp.events.models import Event
 from webapp.events.queries import story
 from webapp.pages import fragments
 from webapp.pages.deployments import history, movement, presentation, rollout, topology
@@ -27,6 +30,33 @@ EVENTS_SHOWN = 100
 # Of so many nodes that these would hide all else; the table and the waterfall say the same.
 ROUTINE = ("WorkerReceiving", "WorkerComplete", "VersionActivated", "VersionReturned")
 PAST_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentListPage:
+    subjects: str  # of the live socket: "deployments:vision"
+    deployments: list[dict[str, Any]]  # those that run first; see presentation.line
+    pager: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentPage:
+    """One deployment. What has data-value in the template is updated by the socket: see numbers.py."""
+
+    deployment: dict[str, Any]  # see presentation.head
+    answer: Callable[[], dict[str, str]]  # tone, headline, detail
+    decision: Callable[[], dict[str, str] | None]
+    rollout: Callable[[], dict[str, Any] | None]  # None: it only copies; see rollout.panel
+    phases: Callable[[], list[dict[str, Any]]]  # of one that is not complete
+    kpis: Callable[[], list[dict[str, Any]]]
+    workers: Callable[[], list[dict[str, Any]]]  # slowest first; see presentation.worker_lines
+    workers_total: int
+    topology: Callable[[], dict[str, Any]]  # see topology.drawing
+    waterfall: Callable[[], list[dict[str, Any]]]  # of one that has ended, the last node first
+    ended: int  # nodes that are ready or failed
+    events: Callable[[], list[Event]]  # newest first
+    more_events: Callable[[], bool]
+    may: dict[str, bool]  # cancel, retry, pin; refetch: nothing failed, some nodes evicted it
 
 
 @login_required
@@ -42,15 +72,15 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
         (presentation.line(row, progress[row.id]) for row in page),
         key=lambda line: line["state"] not in ACTIVE,
     )
-    context = {
-        "subjects": " ".join(f"deployments:{view.slug}" for view in team_views(actor.sees)),
-        "deployments": lines,
-        "pager": {
+    listing = DeploymentListPage(
+        subjects=" ".join(f"deployments:{view.slug}" for view in team_views(actor.sees)),
+        deployments=lines,
+        pager={
             "next": page.next_page_number() if page.has_next() else "",
             "previous": page.previous_page_number() if page.has_previous() else "",
         },
-    }
-    return fragments.render(request, "deployments/list.html", context)
+    )
+    return fragments.render(request, "deployments/list.html", listing)
 
 
 @login_required
@@ -65,20 +95,22 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
     states = {worker.state for worker in workers}
     routine = ROUTINE if len(workers) > WORKERS_SHOWN else ()
     newest_first = cache(lambda: story(f"deployment:{row.id}", EVENTS_SHOWN + 1, routine)[::-1])
-    context: dict[str, Any] = {
-        "rollout": lambda: rollout.panel(row, actor, now),
-        "deployment": presentation.head(row, workers),
-        "answer": lambda: presentation.answer(row, workers, now),
-        "phases": lambda: presentation.phases(row, workers),
-        "kpis": lambda: presentation.kpis(row, workers, now),
-        "workers": lambda: presentation.worker_lines(row, workers, now, most),
-        "workers_total": len(workers),
-        "topology": lambda: topology.drawing(workers),
-        "waterfall": lambda: movement.waterfall(row, workers) if row.state not in ACTIVE else [],
-        "ended": sum(worker.finished_ms is not None for worker in workers),
-        "events": lambda: newest_first()[:EVENTS_SHOWN],
-        "more_events": lambda: bool(routine) or len(newest_first()) > EVENTS_SHOWN,
-        "may": {
+    panel = cache(lambda: rollout.panel(row, actor, now))
+    page = DeploymentPage(
+        deployment=presentation.head(row, workers),
+        answer=lambda: presentation.answer(row, workers, now),
+        decision=lambda: _decision(panel()),
+        rollout=panel,
+        phases=lambda: [] if row.state == DeploymentState.COMPLETE else presentation.phases(row, workers),
+        kpis=lambda: presentation.kpis(row, workers, now),
+        workers=lambda: presentation.worker_lines(row, workers, now, most),
+        workers_total=len(workers),
+        topology=lambda: topology.drawing(workers),
+        waterfall=lambda: movement.waterfall(row, workers) if row.state not in ACTIVE else [],
+        ended=sum(worker.finished_ms is not None for worker in workers),
+        events=lambda: newest_first()[:EVENTS_SHOWN],
+        more_events=lambda: bool(routine) or len(newest_first()) > EVENTS_SHOWN,
+        may={
             "cancel": row.state in ACTIVE and permissions.may(actor, "deployment.cancel", row.team_id, owner),
             "retry": bool(states & {WorkerState.FAILED, WorkerState.EVICTED})
             and permissions.may(actor, "deployment.create", row.team_id),
@@ -86,8 +118,13 @@ def detail(request: HttpRequest, deployment_id: str) -> HttpResponse:
             "pin": row.state != DeploymentState.CANCELLED
             and permissions.may(actor, "deployment.create", row.team_id),
         },
-    }
-    return fragments.render(request, "deployments/detail.html", context)
+    )
+    return fragments.render(request, "deployments/detail.html", page)
+
+
+def _decision(panel: dict[str, Any] | None) -> dict[str, str] | None:
+    """What the rollout waits for a person to decide, to stand at the top of the page."""
+    return panel["answer"] if panel is not None and panel["may"]["promote"] else None
 
 
 @login_required

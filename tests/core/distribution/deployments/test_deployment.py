@@ -232,3 +232,14 @@ def test_what_only_counts_bytes_changes_nothing_else(events: list[d.Event], last
         assert not same or (worker.bytes_done == worker.bytes_total) != (
             reached.bytes_done == worker.bytes_total
         )
+
+
+def test_an_agent_that_verifies_its_whole_copy_again_keeps_the_time_when_it_was_ready() -> None:
+    size = fresh().workers[0].bytes_total
+    complete = after(
+        fresh(), *(said(node, W.RECEIVING, at=1) for node in NODES), said("n0", W.COMPLETE, at=7)
+    )
+    again = after(complete, said("n0", W.RECEIVING, size, at=90), said("n0", W.COMPLETE, at=95))
+    assert again.workers[0].finished_ms == 7
+    lacking = after(complete, said("n0", W.RECEIVING, size - 1, at=90), said("n0", W.COMPLETE, at=95))
+    assert lacking.workers[0].finished_ms == 95

@@ -74,7 +74,7 @@ def test_what_a_node_gave_up_is_not_wanted_of_it_any_more_and_nothing_has_failed
     )  # fmt: skip
     assert told["reason"] == f"{Node.objects.get(id=gone).hostname} gave it up: {REASON}"
     shown = page(browser, owner, f"/deployments/{complete.id}/")
-    assert "Still on 3 of 4 nodes: 1 gave it up for room" in shown
+    assert "Still on 3 of 4 nodes: evicted from 1 to free disk space" in shown
     assert "more than 90 %" in shown
     assert "Fetch it again" in shown
     assert [event.kind for event in story(f"deployment:{complete.id}")][-1] == "WorkerEvicted"
@@ -87,12 +87,12 @@ def test_a_model_that_is_on_no_node_any_more_is_shown_as_evicted(
     told = api(owner).get(f"/api/v1/deployments/{complete.id}").json()
     assert (told["status"], told["workers_evicted"]) == ("evicted", 4)
     assert REASON in told["reason"]
-    assert "On no node any more: all gave it up for room" in page(
+    assert "On no node: evicted from 4 to free disk space" in page(
         browser, owner, f"/deployments/{complete.id}/"
     )
     listed = page(browser, owner, "/deployments/")
     assert "evicted" in listed
-    assert "4 gave it up" in listed
+    assert "4 evicted" in listed
 
 
 def test_nobody_is_sent_to_a_node_that_gave_its_copy_up(

@@ -82,7 +82,7 @@ def test_one_that_failed_says_in_which_phase_and_leaves_the_bound_alone(
         report(deployment, node, "failed", error_code="disk_full", error="The disk is full.")
     Deployment.objects.update(started_ms=1, finished_ms=1_000_000)
     page = page_of(deployment, browser(owner))
-    assert "The disk is full. Mend the cause, then try again." in page
+    assert "The disk is full. Fix the cause, then retry." in page
     assert re.search(r'class="failed"><progress max="100" value="100" aria-label="downloading"', page)
     assert "times that" not in page
 
@@ -119,7 +119,7 @@ def test_one_that_failed_among_the_nodes_had_come_to_distributing(
         report(deployment, node, "failed", error="Nobody can go on")
     page = page_of(deployment, browser(owner))
     assert re.search(r'class="failed"><progress max="100" value="100" aria-label="distributing"', page)
-    assert "Nobody can go on. Mend the cause" in page
+    assert "Nobody can go on. Fix the cause" in page
 
 
 def test_why_a_node_asked_again_is_brought_by_the_socket(deployment: Deployment, nodes: list[Node]) -> None:
@@ -142,7 +142,7 @@ def test_of_many_nodes_the_story_keeps_what_is_not_routine(
 ) -> None:
     deployment, client = all_complete, browser(owner)
     few = page_of(deployment, client).partition('id="events"')[2]
-    assert ("node-0 is complete" in few, "All of it in the audit log" in few) == (True, False)
+    assert ("node-0 is complete" in few, "audit log</a>." in few) == (True, False)
     monkeypatch.setattr(views, "WORKERS_SHOWN", 3)
     many = page_of(deployment, client).partition('id="events"')[2]
     assert ("node-0 is complete" in many, "created:" in many) == (False, True)
@@ -152,7 +152,7 @@ def test_of_many_nodes_the_story_keeps_what_is_not_routine(
     events.record_all(lines)
     monkeypatch.setattr(views, "EVENTS_SHOWN", 2)
     few = page_of(deployment, client).partition('id="events"')[2]
-    assert (few.count('data-key="event-'), "All of it in the audit log" in few) == (2, True)
+    assert (few.count('data-key="event-'), "audit log</a>." in few) == (2, True)
 
 
 def test_the_waterfall_says_of_how_many_it_shows_the_last(

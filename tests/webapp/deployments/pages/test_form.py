@@ -22,7 +22,7 @@ Browser = Callable[[User], Client]
 
 @pytest.fixture
 def given(version: ModelVersion, nodes: list[Node]) -> dict[str, Any]:
-    return {"model_version": version.id, "targets": [node.id for node in nodes[:2]], "strategy": "chain"}
+    return {"model_version": version.id, "targets": [node.id for node in nodes[:2]]}
 
 
 def boxes(page: str) -> dict[str, str]:
@@ -38,7 +38,7 @@ def test_the_form_has_the_nodes_by_rack_and_all_that_are_ready_are_chosen(
     page = browser(owner).get(f"/deployments/create/?model_version={version.id}").content.decode()
     assert re.findall(r'data-of="([^"]*)"', page) == ["rack-0", "rack-1"]
     assert boxes(page) == {node.id: " checked" for node in nodes} | {away.id: " disabled"}
-    assert "drained, takes none" in page
+    assert "drained, not available" in page
     assert "<details open><summary>Nodes" in page, "few nodes are shown at once"
     assert "/deployments/plan/" in page
 
@@ -58,12 +58,12 @@ def test_the_form_shows_what_its_choice_would_take(
     given: dict[str, Any], owner: User, browser: Browser
 ) -> None:
     told = browser(owner).post("/deployments/plan/", given).content.decode()
-    assert "to 2 nodes by chain" in told
+    assert "to 2 nodes by mesh" in told
     assert "sequential" in told
     bare = browser(owner).post("/deployments/plan/", {**given, "targets": []})
     assert "Choose at least one node" in bare.content.decode()
     capped = browser(owner).post("/deployments/plan/", {**given, "rate_cap_mib": "much"})
-    assert "&quot;much&quot; is no whole number of MiB/s" in capped.content.decode()
+    assert "&quot;much&quot; is not a whole number of MiB/s" in capped.content.decode()
 
 
 def test_nodes_with_too_little_room_are_named_with_the_numbers_before_anything_moves(
@@ -73,7 +73,7 @@ def test_nodes_with_too_little_room_are_named_with_the_numbers_before_anything_m
         liveness.heard(node.id, Telemetry(free, 0), now_ms())
     told = browser(owner).post("/deployments/plan/", given).content.decode()
     few, less = nodes[1].hostname, nodes[0].hostname
-    assert f"2 of them have less free than the 10 MiB that go to each: {few} 3 MiB, {less} 10 MiB." in told
+    assert f"2 nodes have less than 10 MiB free: {few} (3 MiB), {less} (10 MiB)" in told
     body = {"model_id": "vision/bytelm", "version": 1}
     over_rest = api(owner).post("/api/v1/deployments/plan", body, format="json").json()["short_of_room"]
     assert over_rest == [{"node": few, "free": 3 << 20}, {"node": less, "free": SIZE - 1}]
@@ -91,12 +91,11 @@ def test_a_form_may_name_ten_thousand_nodes(given: dict[str, Any], owner: User, 
     [
         ({"targets": []}, "Choose at least one node."),
         ({"targets": ["gpu-77"]}, "Node gpu-77 is not known here"),
-        ({"strategy": "magic"}, '"magic" is none of auto'),
-        ({"priority": "high"}, '"high" is no number from 1 to 100; leave it empty for the usual 10.'),
-        ({"priority": "0"}, '"0" is no number from 1 to 100'),
-        ({"priority": "101"}, '"101" is no number from 1 to 100'),
-        ({"rate_cap_mib": "-5"}, '"-5" is no whole number of MiB/s; leave it empty for no cap.'),
-        ({"activate": "1", "hold_minutes": "soon"}, '"soon" is no number of minutes'),
+        ({"priority": "high"}, '"high" is not a number from 1 to 100; leave it empty for the default, 10.'),
+        ({"priority": "0"}, '"0" is not a number from 1 to 100'),
+        ({"priority": "101"}, '"101" is not a number from 1 to 100'),
+        ({"rate_cap_mib": "-5"}, '"-5" is not a whole number of MiB/s; leave it empty for no cap.'),
+        ({"activate": "1", "hold_minutes": "soon"}, '"soon" is not a number of minutes'),
         ({"activate": "1", "canary": "most"}, '"most" is neither a number of nodes nor a percentage'),
         ({"activate": "1", "canary": "3"}, "3 canaries of 2 nodes; there are not so many"),
     ],
@@ -114,7 +113,7 @@ def test_what_is_wrong_is_said_with_its_value_and_the_form_stays_as_it_was_fille
     assert chosen == {node.id for node in nodes} & set(changes.get("targets", given["targets"]))
     assert 'value="reload"' in page
     for name, text in changes.items():
-        if name not in ("targets", "strategy", "activate"):
+        if name not in ("targets", "activate"):
             assert f'name="{name}" type="text" value="{text}"' in page
 
 

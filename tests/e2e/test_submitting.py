@@ -139,7 +139,7 @@ def compare(page: Page) -> None:
     table = (
         page.get_by_role("region")
         .or_(page.locator("section"))
-        .filter(has_text="Only what differs")
+        .filter(has_text="Differences")
         .locator("table")
     )
     expect(table.locator("th.mono")).to_have_text(["lr"])

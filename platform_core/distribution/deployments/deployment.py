@@ -222,10 +222,9 @@ def _gave_up(deployment: Deployment, after: Deployment) -> tuple[Effect, ...]:
 def _observe(worker: Worker, event: WorkerReported) -> Worker:
     if event.state not in WORKER_TRANSITIONS[worker.state]:
         return worker  # an old report overtaken by a newer one
-    ended = event.state in _DONE or event.state is _W.FAILED
-    finished = (worker.finished_ms or event.at_ms) if ended else None
-    if event.state is _W.RECEIVING and event.bytes_done >= worker.bytes_total:
-        finished = worker.finished_ms  # an agent that has restarted verifies what it has had all along
+    ended = event.state in (*_DONE, _W.FAILED)
+    verifies_again = event.bytes_done >= worker.bytes_total  # as an agent does that has restarted
+    finished = worker.finished_ms if ended or verifies_again else None
     started = worker.started_ms if worker.started_ms is not None or event.state is _W.IDLE else event.at_ms
     explained = event.state in (_W.FAILED, _W.EVICTED)
     return replace(
@@ -237,7 +236,7 @@ def _observe(worker: Worker, event: WorkerReported) -> Worker:
         error_code=event.error_code if explained else "",
         error=event.error if explained else "",
         started_ms=started,
-        finished_ms=finished,
+        finished_ms=finished or (event.at_ms if ended else None),
     )
 
 

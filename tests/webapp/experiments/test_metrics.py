@@ -79,7 +79,7 @@ def test_two_runs_are_compared_by_what_differs(
         spool.ingest(Attempt.objects.get(job=job), "node-x", lines(1, 2, loss=3.0 - index))
     page = browser(owner).get(f"/experiments/compare/?runs={runs[0].id},{runs[1].id}")  # type: ignore[attr-defined]
     text = page.content.decode()
-    assert "What differs: lr." in text
+    assert "Differences: lr." in text
     assert [difference["name"] for difference in page.context["differences"]] == ["lr"]
     loss = next(final for final in page.context["finals"] if final["name"] == "loss")
     assert [value["best"] for value in loss["values"]] == [False, True]

@@ -1,6 +1,7 @@
 """Runs side by side: what differs, how it went, what it cost."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from platform_core.experiments.comparison import (
@@ -23,12 +24,12 @@ from webapp.quotas.queries import JobCost
 
 
 def differing_names(runs: Sequence[Run]) -> list[str]:
-    """A run that never told a setting, having failed before it could, does not make the setting differ."""
-    told = (
+    """Returns the settings that differ. A run that failed before it reported a setting does not make it differ."""
+    reported_values = (
         (difference.name, [value for value in difference.values if value is not MISSING])
         for difference in differences([config(run) for run in runs])
     )
-    names = [name for name, values in told if any(value != values[0] for value in values)]
+    names = [name for name, values in reported_values if any(value != values[0] for value in values)]
     parameters = {name for run in runs for name in flatten(run.parameters)}
     return sorted(names, key=lambda name: (name not in parameters, name))
 
@@ -81,8 +82,25 @@ def _column(runs: Sequence[Run], key: str) -> list[dict[str, Any]]:
     return [{"value": value, "best": best is not None and value == values[best]} for value in values]
 
 
-def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
-    """The context of the compare page; the query says how the curves are drawn."""
+@dataclass(frozen=True, slots=True)
+class ComparePage:
+    runs: list[dict[str, Any]]  # id, name, mark ("c1" to "c5"), state, user; in the order of the series
+    sentence: str  # what differs
+    options: dict[str, Any]  # x, smooth, scale, metric
+    metrics: list[str]
+    choices: list[dict[str, str]]  # other runs of the same experiments
+    charts: list[dict[str, Any]]  # see charts.of_runs
+    not_drawn: list[dict[str, str]]  # metrics without a chart here, and where they are drawn
+    differences: list[dict[str, Any]]  # name; values: text, differs
+    same: int  # settings that do not differ
+    finals: list[dict[str, Any]]  # name, rule; values: value, best
+    totals: list[dict[str, Any]]  # name, values
+    ranking: list[dict[str, str]]  # best result first
+    ranked_by: str  # "lowest val/loss"
+
+
+def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> ComparePage:
+    """The query says how the curves are drawn."""
     metrics = metric_names(runs)
     drawing = charts.Drawing(
         x="time" if query.get("x") == "time" else "step",
@@ -92,15 +110,15 @@ def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str
     chosen = query.get("metric", "") if query.get("metric") in metrics else ""
     shown = [chosen] if chosen else _hero_first(metrics)[: charts.MOST_CHARTS]
     configs = [config(run) for run in runs]
-    found = differences(configs)
+    differing = differences(configs)
     every = query.get("all") == "1"
-    names = sorted({name for one in configs for name in flatten(one)})
-    rows = {difference.name: difference.values for difference in found}
-    flat = [flatten(one) for one in configs]
+    names = sorted({name for settings in configs for name in flatten(settings)})
+    rows = {difference.name: difference.values for difference in differing}
+    flat = [flatten(settings) for settings in configs]
     listed = names if every else [name for name in names if name in rows]
     rank_by = chosen or headline(metrics)
-    return {
-        "runs": [
+    return ComparePage(
+        runs=[
             {
                 "id": run.id,
                 "name": run.job.name,
@@ -110,21 +128,23 @@ def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str
             }
             for index, run in enumerate(runs)
         ],
-        "sentence": _sentence(runs, [difference.name for difference in found]),
-        "options": {"x": drawing.x, "smooth": drawing.weight, "scale": drawing.scale, "metric": chosen},
-        "metrics": metrics,
-        "choices": _choices(runs),
-        "charts": charts.of_runs(runs, shown, drawing),
-        "not_drawn": charts.elsewhere(runs, [key for key in metrics if key not in shown]),
-        "differences": [
+        sentence=_sentence(runs, [difference.name for difference in differing]),
+        options={"x": drawing.x, "smooth": drawing.weight, "scale": drawing.scale, "metric": chosen},
+        metrics=metrics,
+        choices=_choices(runs),
+        charts=charts.of_runs(runs, shown, drawing),
+        not_drawn=charts.elsewhere(runs, [key for key in metrics if key not in shown]),
+        differences=[
             {
                 "name": name,
-                "values": [{"text": _text(one.get(name, MISSING)), "differs": name in rows} for one in flat],
+                "values": [
+                    {"text": _text(settings.get(name, MISSING)), "differs": name in rows} for settings in flat
+                ],
             }
             for name in listed
         ],
-        "same": len(names) - len(rows),
-        "finals": [
+        same=len(names) - len(rows),
+        finals=[
             {
                 "name": metric.name,
                 "rule": metric.rule,
@@ -135,10 +155,10 @@ def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> dict[str
             }
             for metric in compared_metrics([reported(run) for run in runs])
         ],
-        "totals": _totals(runs, now_ms),
-        "ranking": _ranking(runs, rank_by, now_ms),
-        "ranked_by": f"{rule_of(rank_by)} {rank_by}" if rank_by else "",
-    }
+        totals=_totals(runs, now_ms),
+        ranking=_ranking(runs, rank_by, now_ms),
+        ranked_by=f"{rule_of(rank_by)} {rank_by}" if rank_by else "",
+    )
 
 
 def _hero_first(metrics: Sequence[str]) -> list[str]:
@@ -156,11 +176,11 @@ def _weight(text: str) -> float:
 
 def _sentence(runs: Sequence[Run], names: Sequence[str]) -> str:
     if len(runs) < 2:
-        return "Choose two runs or more; what differs between them then stands here."
+        return "Choose two or more runs to see what differs between them."
     if not names:
-        return "These runs were made alike in everything that is recorded."
+        return "No recorded setting differs between these runs."
     rest = f" and {len(names) - 6} more" if len(names) > 6 else ""
-    return f"What differs: {', '.join(name.replace('_', ' ') for name in names[:6])}{rest}. All else is the same."
+    return f"Differences: {', '.join(name.replace('_', ' ') for name in names[:6])}{rest}."
 
 
 def _choices(runs: Sequence[Run]) -> list[dict[str, str]]:
@@ -199,9 +219,9 @@ def _ranking(runs: Sequence[Run], key: str, now_ms: int) -> list[dict[str, str]]
     costs = quotas.costs_of_jobs([run.id for _, run in having], now_ms)
     lines = []
     for value, run in having:
-        told = f"{value:.4g}"
+        result = f"{value:.4g}"
         if run.id in costs:
             cost = costs[run.id]
-            told += f" · {cost.gpu_ms / HOUR_MS:.3g} GPU-h · {format_micro_dollars(cost.micro_dollars)}"
-        lines.append({"name": run.job.name, "value": told})
+            result += f" · {cost.gpu_ms / HOUR_MS:.3g} GPU-h · {format_micro_dollars(cost.micro_dollars)}"
+        lines.append({"name": run.job.name, "value": result})
     return lines

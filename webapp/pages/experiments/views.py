@@ -1,6 +1,7 @@
 """The pages of experiments: the list, one experiment's runs, and the comparison of any runs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -30,30 +31,50 @@ PAGE = 30
 MOST_RUNS = 20  # compared at once
 
 
+@dataclass(frozen=True, slots=True)
+class ExperimentListPage:
+    subjects: str  # of the live socket: "jobs:vision"
+    filters: dict[str, str]  # q, team as given
+    filtered: bool
+    teams: list[str]
+    experiments: list[dict[str, Any]]  # see _line
+    pager: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentPage:
+    experiment: dict[str, Any]  # id, name, team
+    headline: str  # "7 runs; best: lowest loss 1.29 by lr-6e-4"
+    subjects: str
+    params: list[str]  # that differ between the runs
+    metrics: list[dict[str, str]]  # name; rule: lowest, highest or last
+    runs: list[dict[str, Any]]  # see compare.run_lines
+
+
 @login_required
 @require_GET
 def experiment_list(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     filters = {name: request.GET.get(name, "") for name in ("q", "team")}
-    found = queries.visible(actor.sees)
+    matching = queries.visible(actor.sees)
     if filters["q"]:
-        found = found.filter(name__icontains=filters["q"])
+        matching = matching.filter(name__icontains=filters["q"])
     if filters["team"]:
-        found = found.filter(team=filters["team"])
-    page = Paginator(found, PAGE).get_page(request.GET.get("after") or request.GET.get("before") or "1")
+        matching = matching.filter(team=filters["team"])
+    page = Paginator(matching, PAGE).get_page(request.GET.get("after") or request.GET.get("before") or "1")
     teams = [view.slug for view in team_views(actor.sees)]
-    context = {
-        "subjects": " ".join(f"jobs:{slug}" for slug in teams),
-        "filters": filters,
-        "filtered": any(filters.values()),
-        "teams": teams,
-        "experiments": _lines(list(page)),
-        "pager": {
+    listing = ExperimentListPage(
+        subjects=" ".join(f"jobs:{slug}" for slug in teams),
+        filters=filters,
+        filtered=any(filters.values()),
+        teams=teams,
+        experiments=_lines(list(page)),
+        pager={
             "next": page.next_page_number() if page.has_next() else "",
             "previous": page.previous_page_number() if page.has_previous() else "",
         },
-    }
-    return fragments.render(request, "experiments/list.html", context)
+    )
+    return fragments.render(request, "experiments/list.html", listing)
 
 
 def _lines(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
@@ -105,23 +126,19 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
         lines.sort(key=lambda line: comparison.sort_key(sort, line["metrics"][place]["value"]))
     best = _best(runs)
     waiting = sum(run.job.state in WAITING for run in runs)
-    sentence = plural(len(runs), "run") + (f", {waiting} waiting" if waiting else "")
+    headline = plural(len(runs), "run") + (f", {waiting} pending" if waiting else "")
     if best:
         metric = best["metric"].replace("_", " ")
-        sentence += f"; best: {best['rule']} {metric} {best['value']:.4g} by {best['run']}"
-    context = {
-        "experiment": {
-            "id": experiment.id,
-            "name": experiment.name,
-            "team": experiment.team_id,
-            "sentence": f"{sentence}.",
-        },
-        "subjects": f"jobs:{experiment.team_id}",
-        "params": params,
-        "metrics": [{"name": name, "rule": rule_of(name)} for name in metrics],
-        "runs": lines,
-    }
-    return fragments.render(request, "experiments/detail.html", context)
+        headline += f"; best: {best['rule']} {metric} {best['value']:.4g} by {best['run']}"
+    page = ExperimentPage(
+        experiment={"id": experiment.id, "name": experiment.name, "team": experiment.team_id},
+        headline=headline,
+        subjects=f"jobs:{experiment.team_id}",
+        params=params,
+        metrics=[{"name": name, "rule": rule_of(name)} for name in metrics],
+        runs=lines,
+    )
+    return fragments.render(request, "experiments/detail.html", page)
 
 
 @login_required

@@ -15,13 +15,14 @@ from webapp.operations.state_folder import read_environment
 @click.argument("number", metavar="[ROUND]", required=False, type=int)
 @click.option(
     "--dir", "folder", default="var", show_default=True, type=Path,
-    help="Of a platform that was started with `trainmaster up`; without it the environment says where its database is.",
+    help="Folder of a platform started with `trainmaster up`; if it has none, DATABASE_URL and REDIS_URL are used.",
 )  # fmt: skip
-@click.option("--save", type=Path, help="Write all that was known then into this file, as JSON.")
+@click.option("--save", type=Path, help="Write the recorded input of the round to this file, as JSON.")
 def replay_round(number: int | None, folder: Path, save: Path | None) -> None:
-    """Make a recorded scheduling round again: the newest, or the one whose number the queue page shows.
+    """Plan a recorded scheduling round again and compare the decision.
 
-    Exit code 0 when the decision is the same to the byte; else the difference is shown.
+    ROUND is a number from the queue page; the newest round by default. Exit code 0 if the decision is identical, 1 with
+    the difference if not.
     """
     known = folder / "platform.env"
     environment = os.environ | (read_environment(known) if known.exists() else {})

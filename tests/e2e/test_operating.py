@@ -35,7 +35,7 @@ def test_the_command_that_the_page_shows_adds_a_node(people: People, site: Site)
     page = people.come("root")
     page.goto("/nodes/tokens/")
     page.get_by_label("Name", exact=True).fill("rack 9")
-    page.get_by_role("button", name="Make a token").click()
+    page.get_by_role("button", name="Create a token").click()
     with in_a_shell(page.locator("#new-token").inner_text(), site.scratch, hostname="node-9"):
         page.goto("/nodes/")
         expect(page.locator("tr", has_text="node-9")).to_contain_text("ready")

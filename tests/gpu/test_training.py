@@ -89,7 +89,7 @@ def test_bytelm_learns_on_the_gpus_and_the_page_shows_them_at_work(
     )  # fmt: skip
     until("a busy GPU", lambda: (now := ready(bob)) and (now.utilisation or 0) > 0)
     page = node_page(platform.url, node.id)
-    assert "Hottest slot" in page
+    assert "Temperature" in page
     assert "<dt>GPU driver</dt>" in page
     assert "<dt>CUDA of PyTorch</dt>" in page
     assert gpus[0].name in page

@@ -221,7 +221,7 @@ def test_the_least_busy_jobs_say_which_are_left_out(running: Job, browser: Brows
     for _ in range(idle_policy.LEAST_SAMPLES - 1):
         idle_policy.keep_utilisation({running.id: 0.1}, now_ms())
     page = browser(owner).get("/report/").content.decode()
-    assert "No job of yours that was measured for 5 min or longer" in page
+    assert "No job of your teams that was measured for 5 min or longer" in page
     assert "Jobs measured for less than 5 min are left out" in page
 
 

@@ -58,13 +58,13 @@ def test_a_week_is_told_by_its_own_figures_and_how_they_changed(last: Week) -> N
     made = report.make(None, last.to_ms, is_over=True)
     told = {each.label: (each.value, each.note) for each in made.figures}
     assert told == {
-        "Slots held": ("100 %", "up from 50 %"),
-        "Held slots busy": ("50 %", "as before"),
-        "Half waited up to": ("1 h", "down from 2 h"),
-        "95 % waited up to": ("1 h", "down from 2 h"),
+        "Allocation": ("100 %", "up from 50 %"),
+        "Utilisation": ("50 %", "unchanged"),
+        "Median wait": ("1 h", "down from 2 h"),
+        "p95 wait": ("1 h", "down from 2 h"),
         "GPU-hours": ("16.0", "up from 4.0"),
         "Cost": ("$16.00", "up from $4.00"),
-        "Failed attempts": ("0", "as before"),
+        "Failed attempts": ("0", "unchanged"),
     }
     assert [(each.label, each.jobs) for each in made.waits] == [("2 to 8", 1)]
     [cpu] = made.types
@@ -75,13 +75,13 @@ def test_a_week_is_told_by_its_own_figures_and_how_they_changed(last: Week) -> N
 def test_without_a_week_before_nothing_is_compared(last: Week) -> None:
     made = report.make(None, last.to_ms - WEEK_MS, is_over=True)
     notes = {each.label: each.note for each in made.figures}
-    assert notes["Slots held"] == notes["95 % waited up to"] == ""
+    assert notes["Allocation"] == notes["p95 wait"] == ""
     assert notes["GPU-hours"] == "up from 0.0"
 
 
 def test_costs_are_those_of_the_teams_one_sees(last: Week) -> None:
     told = {each.label: each.value for each in report.make(["nlp"], last.to_ms, is_over=True).figures}
-    assert (told["GPU-hours"], told["Cost"], told["Slots held"]) == ("0.0", "$0.00", "100 %")
+    assert (told["GPU-hours"], told["Cost"], told["Allocation"]) == ("0.0", "$0.00", "100 %")
 
 
 def test_the_address_restores_the_week_and_leads_to_its_neighbours(
@@ -98,7 +98,7 @@ def test_the_address_restores_the_week_and_leads_to_its_neighbours(
     assert f'rel="prev" href="?week={before.name}"' in page
     assert 'rel="next"' not in page  # after it come the last seven days
     assert '<a class="btn" href="?">Last seven days</a>' in page
-    assert "Held and idle now" not in page
+    assert "Idle slots now" not in page
     assert 'id="report"' in page
     assert 'data-live="cluster"' not in page
     first = look(browser(owner), f"/report/?week={before.name}")
@@ -164,4 +164,4 @@ def test_the_mail_tells_the_changes_too(last: Week, settings: Any) -> None:
     settings.MAIL_URL = "smtp://mail.example.org:25"
     report.mail()
     mailing.deliver()
-    assert "Against the seven days before\n  Slots held:" in mail.outbox[0].body
+    assert "Compared with the seven days before\n  Allocation:" in mail.outbox[0].body

@@ -74,10 +74,10 @@ def test_an_operator_sees_on_the_page_of_a_lost_node_that_it_may_be_let_in_again
 ) -> None:
     node_id, _ = services.join(BOOTSTRAP, description())
     page = f"/nodes/{node_id}/"
-    assert "Let it join again" in browser(cast.admin).get(page).content.decode()
-    assert "Let it join again" not in browser(cast.lead).get(page).content.decode()
+    assert "Readmit" in browser(cast.admin).get(page).content.decode()
+    assert "Readmit" not in browser(cast.lead).get(page).content.decode()
     browser(cast.admin).post(f"{page}readmit/")
-    assert "Let it join again" not in browser(cast.admin).get(page).content.decode()
+    assert "Readmit" not in browser(cast.admin).get(page).content.decode()
 
 
 def test_an_agent_that_kept_its_credential_gets_a_new_one_as_the_same_node() -> None:

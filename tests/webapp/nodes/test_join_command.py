@@ -71,7 +71,7 @@ def test_nodes_are_told_an_address_that_they_can_reach(
     assert config_of(join_command("tmb_x"), tmp_path, monkeypatch).server == server
 
 
-@pytest.mark.parametrize("address", ["/", "/nodes/"])
+@pytest.mark.parametrize("address", ["/cluster/", "/nodes/"])
 def test_an_empty_cluster_shows_the_same_command(address: str, cast: Cast, settings: LazySettings) -> None:
     settings.GATEWAY_TLS = False
     operator = signed_in(cast.admin).get(address).content.decode()

@@ -74,7 +74,8 @@ def test_a_node_that_takes_work_shows_what_is_free_and_one_that_does_not_says_wh
     assert re.search(
         r'class="cell away lost"[^>]*aria-label="lost: n2, 0 of 4 in use"><small>lost</small>', page
     )
-    assert "8 slots on 2 nodes in 1 rack" in page
+    assert "of 8 slots free" in page
+    assert "on 2 nodes in 1 rack" in page
 
 
 def test_the_words_of_a_node_that_is_apart(db: None, node: Callable[..., Node]) -> None:
@@ -107,7 +108,7 @@ def test_the_address_restores_the_view(cast: Cast, browser: Browser, member: Use
     assert one.count("data-rack ") == 8
     assert "gpu-0128" in one
     assert "gpu-0000" not in one
-    shares = [int(found) for found in re.findall(r"free, (\d+) % in pieces", one)]
+    shares = [int(found) for found in re.findall(r"<p>\d+ free, (\d+) % fragmented", one)]
     assert shares == sorted(shares, reverse=True)
 
 
@@ -154,5 +155,5 @@ def test_a_node_with_islands_shows_what_is_free_in_each(
     Slot.objects.filter(node=linked, index__in=[0, 1, 2]).update(attempt_id="att")
     page = browser(member).get("/nodes/map/").content.decode()
     assert '"1+4: 5 of 8 free on n1">1+4</a>' in page
-    assert "5 free slots on nodes in part in use, 1 in islands in part in use" in page
+    assert "5 free slots on nodes partly in use, 1 in islands partly in use" in page
     assert view("n1").islands == ((0, 1, 2, 3), (4, 5, 6, 7))

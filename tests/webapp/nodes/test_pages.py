@@ -89,7 +89,8 @@ def test_what_needs_attention_comes_first(cast: Cast, node: Join, browser: Brows
     page = browser(cast.member).get("/nodes/").content.decode()
     assert page.index(">last<") < page.index(">first<")
     assert "no heartbeat for 42 s" in page
-    assert "2 nodes, 4 slots: 1 lost, 1 ready." in page
+    assert "0 of 4 slots in use" in page
+    assert "on 2 nodes: 1 lost, 1 ready" in page
 
 
 def test_the_list_is_filtered_by_state_and_name(cast: Cast, node: Join, browser: Browser) -> None:
@@ -97,7 +98,7 @@ def test_the_list_is_filtered_by_state_and_name(cast: Cast, node: Join, browser:
     node("other-b")
     client = browser(cast.member)
     assert "other-b" not in client.get("/nodes/?q=node").content.decode()
-    assert "No node is like that." in client.get("/nodes/?state=lost").content.decode()
+    assert "No node matches these filters." in client.get("/nodes/?state=lost").content.decode()
 
 
 def test_an_empty_cluster_says_how_a_node_joins(cast: Cast, browser: Browser) -> None:

@@ -53,13 +53,13 @@ def test_the_jobs_for_which_places_are_kept_stand_above_the_map(
     gang: Job, browser: Browser, owner: User
 ) -> None:
     page = " ".join(browser(owner).get("/nodes/map/").content.decode().split())
-    card = page[page.index("Kept for waiting jobs") :].partition("</section>")[0]
+    card = page[page.index("Reservations") :].partition("</section>")[0]
     assert f'<a href="/jobs/{gang.id}/">large-gang</a>' in card
     assert re.search(
         r'in about (1 h|50 min)</td><td class="hide-s">(node-\d, ){2}node-\d and 1 more</td>', card
     )
-    legend = page[page.index("What a cell says") :]
-    assert "kept for a waiting job" in legend
+    legend = page[page.index("Legend") :]
+    assert "reserved for a pending job" in legend
 
 
 def test_another_team_learns_that_a_node_is_kept_and_no_name(
@@ -81,7 +81,7 @@ def test_the_page_of_a_kept_node_leads_to_the_job(gang: Job, browser: Browser, o
     node = Node.objects.get(hostname="node-0")
     asked = {"headers": {"HX-Request": "true"}}
     head = browser(owner).get(f"/nodes/{node.id}/?block=head", **asked).content.decode()
-    assert f'Kept for <a href="/jobs/{gang.id}/">large-gang</a>' in head
+    assert f'Reserved for <a href="/jobs/{gang.id}/">large-gang</a>' in head
     assert "It should start in about" in head
 
 

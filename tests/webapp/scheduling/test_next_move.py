@@ -57,7 +57,7 @@ def test_the_move_and_what_it_costs_are_told_to_the_team(
 ) -> None:
     settings.SCHEDULING_PREEMPTION = False
     told = look(browser(member))
-    assert "Would move now</b>, were moves switched on," in told
+    assert "Would migrate now</b> if migration were on," in told
     assert f'<a href="/jobs/{in_pieces[1].id}/">{in_pieces[1].name}</a>' in told
     assert f'<a href="/jobs/{in_pieces[0].id}/">{in_pieces[0].name}</a>' in told
     assert "GPU-seconds" in told

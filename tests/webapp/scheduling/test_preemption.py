@@ -183,5 +183,5 @@ def test_receipts_are_seen_by_all_and_followed_by_those_who_may(
     tick()
     assert f"/jobs/{background.id}/" in browser(owner).get("/queue/").content.decode()
     others = browser(outsider).get("/queue/").content.decode()
-    assert "Stopped by the platform" in others
+    assert "Preempted by the platform" in others
     assert background.id not in others

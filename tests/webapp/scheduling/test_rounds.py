@@ -29,7 +29,7 @@ from webapp.scheduling import predictions, queries, rounds, services, tasks
 from webapp.scheduling.models import Prediction, Round
 from webapp.scheduling.predictions import rest_s
 
-KEPT = r'its place is kept on <a href="/nodes/map/\?gpu_type=cpu">([^<]*)</a>'
+KEPT = r'nodes reserved on <a href="/nodes/map/\?gpu_type=cpu">([^<]*)</a>'
 pytestmark = pytest.mark.usefixtures("cluster")
 Submit = Callable[..., Job]
 Browser = Callable[[User], Client]
@@ -176,7 +176,8 @@ def test_the_queue_shows_the_order_and_names_only_to_those_who_may_know_them(
     tick()
     predictions.predict()
     mine = browser(owner).get("/queue/").content.decode()
-    assert "1 job waits for 4 slots; none is free." in mine
+    assert '<h1 class="headline">1 job pending</h1>' in mine
+    assert "It needs 4 slots; none is free." in mine
     assert ">next<" in mine
     assert queries.starts([full[1].id], now_ms())[full[1].id] in mine
     others = browser(outsider).get("/queue/").content.decode()
@@ -194,9 +195,9 @@ def test_beyond_the_lines_that_are_shown_all_who_wait_are_counted(
     monkeypatch.setattr(views, "MOST", 1)
     page = browser(owner).get("/queue/")
     assert ">last<" not in page.content.decode()
-    assert "1 more wait behind these" in page.content.decode()
-    waiting, longest, *_ = page.context["kpis"]
-    assert (waiting["value"], waiting["note"], longest["value"]) == ("2", "12 slots", "3 h")
+    assert "1 more job pending" in page.content.decode()
+    assert (page.context["headline"], page.context["figures"][0].value) == ("2 jobs pending", "3 h")
+    assert page.context["sentence"].startswith("They need 12 slots;")
 
 
 def test_a_lead_changes_the_order_and_it_is_written_down(
@@ -275,8 +276,8 @@ def test_the_nodes_of_a_kept_place_are_named_to_those_who_may_see_the_job(
     assert set(re.findall(r"node-\d", told[1])) < set(names)
     assert f">{told[1]}</a>." in page.content.decode()
     others = browser(outsider).get("/queue/").content.decode()
-    assert "its place is kept</div>" in others
-    assert "node-" not in others[others.index("its place is kept") :].split("</tr>")[0]
+    assert "nodes reserved</div>" in others
+    assert "node-" not in others[others.index("nodes reserved") :].split("</tr>")[0]
 
 
 def test_a_kept_place_that_moves_is_told_anew_and_one_that_is_taken_no_more(

@@ -125,11 +125,11 @@ def test_over_rest_and_from_the_page(spot: Node, admin: User, browser: Browser) 
     rest.force_login(admin)
     assert rest.post(f"/api/v1/nodes/{spot.id}/notice", {"seconds": -1}, format="json").status_code == 400
     page = browser(admin).get(f"/nodes/{spot.id}/").content.decode()
-    assert "It is taken away" in page
+    assert "Report spot interruption" in page
     assert browser(admin).post(f"/nodes/{spot.id}/notice/").status_code == 302
     assert rest.post(f"/api/v1/nodes/{spot.id}/notice", {"seconds": 30}, format="json").status_code == 202
     left_ms = (Node.objects.get(id=spot.id).leaving_ms or 0) - now_ms()
     assert 0 < left_ms <= 30_000
     (told,) = [each for each in rest.get("/api/v1/nodes").json()["results"] if each["id"] == spot.id]
     assert (told["spot"], told["state"]) == (True, "draining")
-    assert "The machine is taken away" in browser(admin).get(f"/nodes/{spot.id}/").content.decode()
+    assert "Spot interruption" in browser(admin).get(f"/nodes/{spot.id}/").content.decode()

@@ -104,7 +104,7 @@ def test_with_twice_the_nodes_nobody_would_have_waited(day: list[Job], browser: 
     assert row.answer["after"]["mean_queue_s"] == 0
     page = browser(owner).get("/queue/what-if/").content.decode()
     assert "2 jobs of cpu" in page
-    assert "As asked" in page
+    assert "Changed settings" in page
 
 
 def test_with_half_the_quota_neither_could_have_started(
@@ -216,5 +216,5 @@ def test_one_question_at_a_time_and_nobody_sees_anothers(
 def test_without_any_quota_there_is_nothing_to_ask(browser: Browser, owner: User) -> None:
     Quota.objects.all().delete()
     page = browser(owner).get("/queue/what-if/").content.decode()
-    assert "There is no slot type to play" in page
-    assert "Play the day again" not in page
+    assert "No GPU type has a quota" in page
+    assert "Run the replay" not in page

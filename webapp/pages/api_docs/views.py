@@ -1,6 +1,7 @@
 """The REST API to read: the OpenAPI document as a page of ours, so that it looks and is navigated like the rest."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,12 +17,16 @@ METHODS = ("get", "post", "put", "patch", "delete")
 _REFERENCE = "#/components/schemas/"
 
 
+@dataclass(frozen=True, slots=True)
+class ApiDocsPage:
+    groups: list[dict[str, Any]]  # name and operations, from the OpenAPI document
+    server: str
+
+
 @login_required
 @require_GET
 def api_docs(request: HttpRequest) -> HttpResponse:
-    return fragments.render(
-        request, "api_docs/reference.html", {"groups": groups(), "server": settings.PUBLIC_URL}
-    )
+    return fragments.render(request, "api_docs/reference.html", ApiDocsPage(groups(), settings.PUBLIC_URL))
 
 
 @cache

@@ -1,5 +1,9 @@
 """The page of booked maintenance: everybody sees it, operators book and cancel."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
@@ -16,6 +20,16 @@ from webapp.nodes.models import MaintenanceWindow
 from webapp.pages import fragments
 
 
+@dataclass(frozen=True, slots=True)
+class MaintenancePage:
+    """Fragment: list."""
+
+    windows: Sequence[Any]  # not over, the next first
+    may: dict[str, bool]
+    values: dict[str, str]  # of the form
+    problems: dict[str, str]
+
+
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def maintenance(request: HttpRequest) -> HttpResponse:
@@ -30,13 +44,13 @@ def maintenance(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"Maintenance of {plural(len(window.nodes), 'node')} is booked.")
             return redirect("nodes:maintenance")
-    context = {
-        "windows": queries.maintenance(),
-        "may": {"operate": may(actor, "node.operate")},
-        "values": {"hours": "1", "begins": "0", **request.POST.dict(), "node": request.GET.get("node", "")},
-        "problems": {"window": problem} if problem else {},
-    }
-    return fragments.render(request, "nodes/maintenance.html", context, status=status)
+    page = MaintenancePage(
+        windows=queries.maintenance(),
+        may={"operate": may(actor, "node.operate")},
+        values={"hours": "1", "begins": "0", **request.POST.dict(), "node": request.GET.get("node", "")},
+        problems={"window": problem} if problem else {},
+    )
+    return fragments.render(request, "nodes/maintenance.html", page, status=status)
 
 
 @login_required

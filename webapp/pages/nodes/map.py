@@ -20,7 +20,9 @@ from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.nodes import queries
 from webapp.pages import fragments
+from webapp.pages.figures import Figure
 from webapp.pages.queue.panels import KeptPlace, kept_places
+from webapp.pages.wording import slot_noun
 
 ORDERS = {"place": "By place", "fragmented": "Most fragmented first"}
 EIGHTHS = 8  # a cell is filled in so many steps
@@ -33,6 +35,22 @@ class Chosen:
     gpu_type: str
     block: str | None
     order: str
+
+
+@dataclass(frozen=True, slots=True)
+class MapPage:
+    """Fragment: map. Query: gpu_type, within (a block), order (place, fragmented)."""
+
+    chosen: Chosen
+    types: list[str]
+    orders: dict[str, str]
+    any: bool  # whether any node has joined
+    headline: str  # "1,204 of 10,000 GPUs free"
+    sentence: str  # "on 1,250 nodes in 80 racks of 10 blocks"
+    figures: list[Figure]
+    blocks: list[dict[str, Any]]  # of the whole cluster: see _place
+    kept: list[dict[str, Any]]  # reservations among the nodes shown
+    map: list[dict[str, Any]]  # the chosen blocks with their racks and cells
 
 
 @login_required
@@ -50,18 +68,19 @@ def cluster_map(request: HttpRequest) -> HttpResponse:
     shown = [node for node in nodes if chosen.block in (None, node.block)]
     now = now_ms()
     places = kept_places(actor)
-    context = {
-        "chosen": chosen,
-        "types": sorted({node.gpu_type for node in everything}),
-        "orders": ORDERS,
-        "any": bool(everything),
-        "sentence": _sentence(shown),
-        "kpis": _kpis(shown, now) if shown else [],
-        "blocks": _summaries(nodes, chosen.order, now),
-        "kept": _kept(places, shown),
-        "map": _blocks(shown, chosen.order, _Marks(now, _said_of_places(places))),
-    }
-    return fragments.render(request, "nodes/map.html", context)
+    page = MapPage(
+        chosen=chosen,
+        types=sorted({node.gpu_type for node in everything}),
+        orders=ORDERS,
+        any=bool(everything),
+        headline=_headline(shown),
+        sentence=_sentence(shown),
+        figures=_figures(shown, now) if shown else [],
+        blocks=_summaries(nodes, chosen.order, now),
+        kept=_kept(places, shown),
+        map=_blocks(shown, chosen.order, _Marks(now, _said_of_places(places))),
+    )
+    return fragments.render(request, "nodes/map.html", page)
 
 
 def word(node: NodeView, now: int) -> str:
@@ -116,42 +135,46 @@ def _kept(places: Sequence[KeptPlace], nodes: Sequence[NodeView]) -> list[dict[s
     ]
 
 
+def _headline(nodes: Sequence[NodeView]) -> str:
+    noun = slot_noun(node.gpu_type for node in nodes)
+    free, slots = measured("", nodes).free, sum(node.slots for node in nodes)
+    return f"{free:,} of {plural(slots, noun)} free" if nodes else "No nodes"
+
+
 def _sentence(nodes: Sequence[NodeView]) -> str:
     if not nodes:
-        return "No node is there."
+        return ""
     racks = len({(node.block, node.rack) for node in nodes})
     blocks = len({node.block for node in nodes})
-    slots = sum(node.slots for node in nodes)
     within = f" of {plural(blocks, 'block')}" if blocks > 1 else ""
-    return f"{plural(slots, 'slot')} on {plural(len(nodes), 'node')} in {plural(racks, 'rack')}{within}."
+    return f"on {plural(len(nodes), 'node')} in {plural(racks, 'rack')}{within}"
 
 
-def _kpis(nodes: Sequence[NodeView], now: int) -> list[dict[str, Any]]:
+def _figures(nodes: Sequence[NodeView], now: int) -> list[Figure]:
     free = measured("", nodes)
-    slots = sum(node.slots for node in nodes)
+    noun = slot_noun(node.gpu_type for node in nodes)
     away = Counter(word(node, now) for node in nodes if not node.takes_work)
     return [
-        {
-            "label": "Free slots", "value": f"{free.free:,}",
-            "note": f"of {slots:,}, on {plural(free.free_nodes, 'node')}",
-        },
-        {"label": "Nodes free altogether", "value": f"{free.whole_nodes:,}", "note": _largest(nodes)},
-        {
-            "label": "Fragmentation", "value": f"{100 * free.share:.0f} %" if free.free else "–",
-            "note": f"{plural(free.broken, 'free slot')} on nodes in part in use{_off_island(free, nodes)}",
-        },
-        {
-            "label": "Take no work", "value": str(sum(away.values())), "note": _counted(away) or "every node is ready",
-            "tone": "bad" if away[NodeState.LOST] else "wait" if away else "",
-        },
-    ]  # fmt: skip
+        Figure("Free nodes", f"{free.whole_nodes:,}", _largest(nodes, noun)),
+        Figure(
+            "Fragmentation",
+            f"{100 * free.share:.0f} %" if free.free else "–",
+            f"{plural(free.broken, f'free {noun}')} on nodes partly in use{_off_island(free, nodes)}",
+        ),
+        Figure(
+            "Not available",
+            str(sum(away.values())),
+            _counted(away) or "every node is ready",
+            "bad" if away[NodeState.LOST] else "wait" if away else "",
+        ),
+    ]
 
 
 def _off_island(free: Fragmentation, nodes: Sequence[NodeView]) -> str:
-    return f", {free.off_island} in islands in part in use" if any(node.islands for node in nodes) else ""
+    return f", {free.off_island} in islands partly in use" if any(node.islands for node in nodes) else ""
 
 
-def _largest(nodes: Sequence[NodeView]) -> str:
+def _largest(nodes: Sequence[NodeView], noun: str) -> str:
     """The largest gang that whole nodes of one rack could take."""
     by_rack = Counter[tuple[str, str, str]]()
     for node in nodes:
@@ -159,9 +182,7 @@ def _largest(nodes: Sequence[NodeView]) -> str:
             by_rack[node.block, node.rack, node.gpu_type] += node.slots
     (place, slots), *_ = by_rack.most_common(1) or [(("", "", ""), 0)]
     return (
-        f"at most {plural(slots, 'slot')} of one rack, {place[1]}"
-        if slots
-        else "a gang of whole nodes has to wait"
+        f"largest rack: {plural(slots, noun)} in {place[1]}" if slots else "a gang of whole nodes has to wait"
     )
 
 

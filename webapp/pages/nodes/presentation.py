@@ -10,6 +10,8 @@ from platform_core.units import format_bytes, plural
 from webapp.accounts.permissions import Actor
 from webapp.jobs import occupancy
 from webapp.nodes.models import Node
+from webapp.pages.figures import Figure
+from webapp.pages.wording import slot_noun
 
 ANOTHER_TEAM = "another team"
 ATTENTION = [NodeState.LOST, NodeState.SUSPECT, NodeState.DRAINING, NodeState.DRAINED, NodeState.READY]
@@ -44,73 +46,69 @@ def slot_rows(actor: Actor, seen: occupancy.Seen, node: Node) -> list[dict[str, 
     return found
 
 
-def sentence(nodes: Sequence[Mapping[str, Any]]) -> str:
-    """ "4 nodes, 16 slots: 3 ready, 1 lost." """
+def headline(nodes: Sequence[Mapping[str, Any]]) -> str:
+    """ "12 of 16 GPUs in use"."""
     if not nodes:
-        return "No nodes."
+        return "No nodes"
+    noun = slot_noun(node["gpu_type"] for node in nodes)
+    busy, slots = sum(node["busy"] for node in nodes), sum(node["slots"] for node in nodes)
+    return f"{busy} of {plural(slots, noun)} in use"
+
+
+def sentence(nodes: Sequence[Mapping[str, Any]]) -> str:
+    """ "on 4 nodes: 3 ready, 1 lost"."""
+    if not nodes:
+        return ""
     states = Counter(node["state"] for node in nodes)
     words = ", ".join(
         f"{count} {state}" for state, count in sorted(states.items(), key=lambda item: (-item[1], item[0]))
     )
-    slots = sum(node["slots"] for node in nodes)
-    return f"{plural(len(nodes), 'node')}, {plural(slots, 'slot')}: {words}."
+    return f"on {plural(len(nodes), 'node')}: {words}"
 
 
-def kpis(nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    usable = [node for node in nodes if node["state"] == "ready"]
-    busy, slots = sum(node["busy"] for node in nodes), sum(node["slots"] for node in nodes)
-    free = sum(node["slots"] - node["busy"] for node in usable)
+def figures(nodes: Sequence[Mapping[str, Any]]) -> list[Figure]:
+    free = sum(node["slots"] - node["busy"] for node in nodes if node["state"] == "ready")
     used = [node["utilisation"] for node in nodes if node["utilisation"] is not None and node["busy"]]
-    away = [node for node in nodes if node["state"] in ("lost", "suspect")]
+    silent = [node for node in nodes if node["state"] in ("lost", "suspect")]
     return [
-        {"label": "Slots in use", "value": f"{busy} of {slots}", "note": f"{free} free on ready nodes"},
-        {
-            "label": "Utilisation",
-            "value": f"{sum(used) / len(used):.0f} %" if used else "–",
-            "note": "mean of the nodes that work",
-        },
-        {
-            "label": "Silent",
-            "value": f"{len(away)}",
-            "note": "nodes suspect or lost",
-            "tone": "bad" if away else "",
-        },
+        Figure("Free", str(free), "on ready nodes"),
+        Figure("Utilisation", f"{sum(used) / len(used):.0f} %" if used else "–", "mean of nodes in use"),
+        Figure("No heartbeat", str(len(silent)), "nodes suspect or lost", "bad" if silent else ""),
     ]
 
 
-def node_kpis(node: Mapping[str, Any]) -> list[dict[str, Any]]:
+def node_figures(node: Mapping[str, Any]) -> list[Figure]:
     utilisation = node["utilisation"]
+    noun = slot_noun([node["gpu_type"]])
     found = [
-        {"label": "Slots in use", "value": f"{node['busy']} of {node['slots']}", "note": node["gpu_type"]},
-        {
-            "label": "Utilisation",
-            "value": "–" if utilisation is None else f"{utilisation:.0f} %",
-            "note": "mean of the slots in use" if node["busy"] else "mean of its slots",
-        },
-        {
-            "label": "Memory",
-            "value": "–" if node["memory_used"] is None else format_bytes(node["memory_used"]),
-            "note": f"of {format_bytes(node['memory_total'])}",
-        },
-        {
-            "label": "Disk free",
-            "value": "–" if node["disk_free"] is None else format_bytes(node["disk_free"]),
-            "note": "for bundles, data and models",
-        },
+        Figure("In use", f"{node['busy']} of {plural(node['slots'], noun)}", node["gpu_type"]),
+        Figure(
+            "Utilisation",
+            "–" if utilisation is None else f"{utilisation:.0f} %",
+            f"mean of the {noun}s in use" if node["busy"] else f"mean of its {noun}s",
+        ),
+        Figure(
+            "Memory",
+            "–" if node["memory_used"] is None else format_bytes(node["memory_used"]),
+            f"of {format_bytes(node['memory_total'])}",
+        ),
+        Figure(
+            "Disk free",
+            "–" if node["disk_free"] is None else format_bytes(node["disk_free"]),
+            "for code, data and models",
+        ),
     ]
     if node["temperature"] is not None:
-        found.append(
-            {"label": "Hottest slot", "value": f"{node['temperature']} °C", "note": "as its hardware says"}
-        )
+        found.append(Figure("Temperature", f"{node['temperature']} °C", f"hottest {noun}"))
     if node["ecc"] is not None:
         errors: occupancy.EccErrors = node["ecc"]
         found.append(
-            {
-                "label": "ECC errors",
-                "value": f"{errors.uncorrected:,} uncorrected, {errors.corrected:,} corrected",
-                "note": errors.note,
-                "tone": "bad" if errors.uncorrected else "",
-            }
+            Figure(
+                "ECC errors",
+                f"{errors.uncorrected:,} uncorrected, {errors.corrected:,} corrected",
+                errors.note,
+                "bad" if errors.uncorrected else "",
+            )
         )
     return found
 
@@ -121,8 +119,8 @@ def facts(node: Node) -> list[tuple[str, str]]:
         ("Id", node.id),
         ("Address", node.address),
         ("Transfer port", str(node.transfer_port)),
-        ("Models in, at most", _cap(node.receive_cap)),
-        ("Models out, at most", _cap(node.send_cap)),
+        ("Model receive limit", _cap(node.receive_cap)),
+        ("Model send limit", _cap(node.send_cap)),
         ("Rendezvous ports", ports),
         ("CPUs", str(node.cpus)),
         ("Memory", format_bytes(node.memory_bytes)),
@@ -135,4 +133,4 @@ def facts(node: Node) -> list[tuple[str, str]]:
 
 
 def _cap(rate: int) -> str:
-    return f"{format_bytes(rate)}/s" if rate else "no cap"
+    return f"{format_bytes(rate)}/s" if rate else "unlimited"

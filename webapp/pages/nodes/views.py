@@ -1,13 +1,15 @@
 """The pages of nodes, and what operators do to them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -15,17 +17,46 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.events import queries as events
+from webapp.events.models import Event
 from webapp.jobs import occupancy
 from webapp.nodes import enrolment, queries, services
 from webapp.nodes.join_command import join_command
 from webapp.nodes.models import Node
 from webapp.pages import fragments
+from webapp.pages.figures import Figure
 from webapp.pages.nodes import presentation as pages
 from webapp.pages.nodes.forms import BootstrapTokenForm
-from webapp.pages.queue.panels import kept_places
+from webapp.pages.queue.panels import KeptPlace, kept_places
 
 EVENTS_SHOWN = 50
 NOTICE_SECONDS = 120  # what clouds give
+
+
+@dataclass(frozen=True, slots=True)
+class NodesPage:
+    """Fragment: list. Query: state, q."""
+
+    headline: str  # "12 of 16 GPUs in use"
+    sentence: str  # "on 4 nodes: 3 ready, 1 lost"
+    figures: list[Figure]
+    nodes: list[dict[str, Any]]  # webapp.jobs.occupancy.rows, what needs attention first
+    filtered: bool
+    join_command: str  # for the empty page
+    may: dict[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class NodePage:
+    """Fragments: head, slots, events."""
+
+    node_id: str
+    node: Callable[[], dict[str, Any]]  # webapp.jobs.occupancy.row
+    figures: Callable[[], list[Figure]]
+    facts: list[tuple[str, str]]
+    slots: Callable[[], list[dict[str, Any]]]
+    events: Callable[[], list[Event]]  # newest first
+    windows: Callable[[], Sequence[Any]]  # booked maintenance
+    kept: Callable[[], list[KeptPlace]]  # waiting jobs that are to get this node
 
 
 @login_required
@@ -41,15 +72,16 @@ def nodes(request: HttpRequest) -> HttpResponse:
         found = found.filter(Q(hostname__icontains=search) | Q(rack__icontains=search) | Q(id=search))
     rows = occupancy.rows(actor, occupancy.look(list(found)))
     operator = may(actor, "node.operate")
-    context = {
-        "sentence": pages.sentence(rows) if rows or not (state or search) else "No node is like that.",
-        "kpis": pages.kpis(rows) if rows else [],
-        "nodes": rows,
-        "filtered": bool(state or search),
-        "join_command": join_command(),
-        "may": {"drain": operator, "join": operator},
-    }
-    return fragments.render(request, "nodes/list.html", context)
+    page = NodesPage(
+        headline=pages.headline(rows),
+        sentence=pages.sentence(rows),
+        figures=pages.figures(rows) if rows else [],
+        nodes=rows,
+        filtered=bool(state or search),
+        join_command=join_command(),
+        may={"drain": operator, "join": operator},
+    )
+    return fragments.render(request, "nodes/list.html", page)
 
 
 @login_required
@@ -62,18 +94,17 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         raise TrainmasterError("not_found", what=f"node {node_id}")
     seen = cache(lambda: occupancy.look([row]))
     shown = cache(lambda: occupancy.row(actor, seen(), row))
-    context = {
-        "node_id": node_id,
-        "node": shown,
-        "kpis": lambda: pages.node_kpis(shown()),
-        "facts": pages.facts(row),
-        "slots": lambda: pages.slot_rows(actor, seen(), row),
-        "charts": [],
-        "events": lambda: events.story(f"node:{node_id}", EVENTS_SHOWN)[::-1],
-        "windows": lambda: queries.maintenance(node_id),
-        "kept": lambda: [place for place in kept_places(actor) if node_id in place.nodes],
-    }
-    return fragments.render(request, "nodes/detail.html", context)
+    page = NodePage(
+        node_id=node_id,
+        node=shown,
+        figures=lambda: pages.node_figures(shown()),
+        facts=pages.facts(row),
+        slots=lambda: pages.slot_rows(actor, seen(), row),
+        events=lambda: events.story(f"node:{node_id}", EVENTS_SHOWN)[::-1],
+        windows=lambda: queries.maintenance(node_id),
+        kept=lambda: [place for place in kept_places(actor) if node_id in place.nodes],
+    )
+    return fragments.render(request, "nodes/detail.html", page)
 
 
 def _operate(request: HttpRequest, node_id: str, do: Callable[[Actor, str], None], done: str) -> HttpResponse:
@@ -103,7 +134,7 @@ def mark(request: HttpRequest, node_id: str) -> HttpResponse:
     def do(actor: Actor, node: str) -> None:
         services.mark(actor, node, labels=labels, taints=taints)
 
-    return _operate(request, node_id, do, "has these labels and taints from the next round on")
+    return _operate(request, node_id, do, "has these labels and taints from the next scheduling round")
 
 
 @login_required
@@ -112,19 +143,27 @@ def notice(request: HttpRequest, node_id: str) -> HttpResponse:
     def do(actor: Actor, node: str) -> None:
         services.give_notice(actor, node, NOTICE_SECONDS)
 
-    return _operate(request, node_id, do, "takes nothing new, and its jobs save and move")
+    return _operate(request, node_id, do, "takes no new jobs; its jobs save and migrate")
 
 
 @login_required
 @require_POST
 def revoke(request: HttpRequest, node_id: str) -> HttpResponse:
-    return _operate(request, node_id, services.revoke, "is shut out")
+    return _operate(request, node_id, services.revoke, "is revoked")
 
 
 @login_required
 @require_POST
 def readmit(request: HttpRequest, node_id: str) -> HttpResponse:
-    return _operate(request, node_id, services.readmit, "may join again with a bootstrap token")
+    return _operate(request, node_id, services.readmit, "can join again with a bootstrap token")
+
+
+@dataclass(frozen=True, slots=True)
+class TokensPage:
+    tokens: Sequence[Any]
+    new_token: str  # its text, shown this once, or ""
+    problems: dict[str, str]
+    join_command: str  # what to paste into a shell of the new node, with the new token
 
 
 @never_cache
@@ -141,13 +180,13 @@ def tokens(request: HttpRequest) -> HttpResponse:
             new_token = enrolment.create_bootstrap_token(actor, **form.cleaned_data).text
         else:
             status = 422
-    context = {
-        "tokens": queries.bootstrap_tokens(),
-        "new_token": new_token,
-        "problems": {field: f"{field.capitalize()}: {errors[0]}" for field, errors in form.errors.items()},
-        "join_command": join_command(new_token) if new_token else "",
-    }
-    return render(request, "nodes/tokens.html", context, status=status)
+    page = TokensPage(
+        tokens=queries.bootstrap_tokens(),
+        new_token=new_token,
+        problems={field: f"{field.capitalize()}: {errors[0]}" for field, errors in form.errors.items()},
+        join_command=join_command(new_token) if new_token else "",
+    )
+    return fragments.render(request, "nodes/tokens.html", page, status=status)
 
 
 @login_required

@@ -1,5 +1,6 @@
 """What would start a waiting job now: asked of the planner while somebody looks at the job."""
 
+from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
@@ -16,11 +17,21 @@ from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.jobs import queries as jobs
+from webapp.jobs.models import Job
 from webapp.pages import fragments
 from webapp.scheduling import situation
 
 # A dozen rounds or two, each a tenth of a second over a large cluster: not once for everybody who looks.
 KEPT_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesPage:
+    """Fragment: changes, which the page of a pending job loads."""
+
+    job: Job
+    waits: bool
+    lines: list[dict[str, str]]  # sentence; clone: the query of a changed clone, or ""
 
 
 @login_required
@@ -36,8 +47,7 @@ def of_job(request: HttpRequest, job_id: str) -> HttpResponse:
         {"sentence": each.sentence, "clone": _clone(each, tolerated) if may_clone else ""}
         for each in (_found(job_id) if waits else ())
     ]
-    context = {"job": {"id": job.id, "name": job.name}, "waits": waits, "lines": lines}
-    return fragments.render(request, "queue/changes.html", context)
+    return fragments.render(request, "queue/changes.html", ChangesPage(job, waits, lines))
 
 
 def _found(job_id: str) -> tuple[Change, ...]:

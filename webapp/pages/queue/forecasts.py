@@ -1,6 +1,7 @@
 """How good the forecasts were: the starts that jobs were first told beside those that came."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -27,21 +28,31 @@ FEW = 10  # starts of which a percentage would say more than is known
 MISSES_SHOWN = 10
 
 
+@dataclass(frozen=True, slots=True)
+class ForecastsPage:
+    answer: dict[str, str]  # tone, headline, detail
+    judged: int  # starts that are looked at, at most
+    tolerance_ms: int
+    chart: dict[str, Any] | None  # JSON of static/js/chart-data.js
+    horizons: list[dict[str, Any]]  # label, starts, within, before, after, miss, width
+    misses: list[dict[str, Any]]  # the worst first; id is "" for another team's job
+
+
 @login_required
 @require_safe
 def forecasts(request: HttpRequest) -> HttpResponse:
     judged = queries.judged()
     starts = list(judged.values())
     overdue = queries.overdue(jobs.in_queue_order(jobs.visible(None)), now_ms())
-    context = {
-        "answer": _answer(calibration(starts), overdue),
-        "judged": queries.JUDGED,
-        "tolerance_ms": TOLERANCE_MS,
-        "chart": _chart(starts) if starts else None,
-        "horizons": [_line(reach.value, told) for reach, told in by_horizon(starts).items()],
-        "misses": _misses(judged, actor_of(request)),
-    }
-    return fragments.render(request, "queue/forecasts.html", context)
+    page = ForecastsPage(
+        answer=_answer(calibration(starts), overdue),
+        judged=queries.JUDGED,
+        tolerance_ms=TOLERANCE_MS,
+        chart=_chart(starts) if starts else None,
+        horizons=[_line(reach.value, told) for reach, told in by_horizon(starts).items()],
+        misses=_misses(judged, actor_of(request)),
+    )
+    return fragments.render(request, "queue/forecasts.html", page)
 
 
 def share(part: int, whole: int) -> str:
@@ -53,17 +64,17 @@ def share(part: int, whole: int) -> str:
 def _answer(judged: Calibration, overdue: int) -> dict[str, str]:
     late = ""
     if overdue:
-        wait = "1 job waits" if overdue == 1 else f"{overdue} jobs wait"
-        late = f"{wait} already longer than the latest first told, and will count as later once started."
+        wait = "1 pending job has" if overdue == 1 else f"{overdue} pending jobs have"
+        late = f"{wait} already waited longer than predicted and will count as later."
     if not judged.starts:
-        headline = "No forecast has been put to the test yet"
-        detail = "A job that has to wait is told when it should start. Once it has started, both stand here."
+        headline = "No forecast to judge yet"
+        detail = "A pending job gets a forecast of its start. Once it has started, both are compared here."
         return {"tone": "wait" if late else "off", "headline": headline, "detail": f"{detail} {late}".strip()}
-    headline = f"{judged.within} of {plural(judged.starts, 'start')} came within the interval first told"
+    headline = f"{judged.within} of {plural(judged.starts, 'start')} came within the predicted interval"
     told = [f"{judged.before} came earlier, {judged.after} later"] if judged.within < judged.starts else []
-    told += [f"half of the misses by at most {format_duration_ms(judged.median_miss_ms)}"] if told else []
-    few = f"{plural(judged.starts, 'start')} are too few to judge by." if judged.starts > 1 else ""
-    few = few or "One start is too few to judge by."
+    told += [f"median miss {format_duration_ms(judged.median_miss_ms)}"] if told else []
+    few = f"{plural(judged.starts, 'start')} are too few to judge." if judged.starts > 1 else ""
+    few = few or "One start is too few to judge."
     sentences = ["; ".join(told) + "." if told else "", few if judged.starts < FEW else "", late]
     return {
         "tone": "wait" if late else "run",

@@ -1,6 +1,7 @@
 """What would be moved next against fragmentation: asked of the planner while somebody looks at the map."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -26,6 +27,14 @@ KEPT_SECONDS = 10
 KEY = "queue:next-move"
 
 
+@dataclass(frozen=True, slots=True)
+class NextMovePage:
+    """Fragment: move, which the map loads."""
+
+    move: dict[str, Any]  # {why} where no move helps, else the waiting job, the cost, the gain and the stops
+    allowed: bool  # whether the scheduler may move jobs
+
+
 @login_required
 @require_safe
 def next_move(request: HttpRequest) -> HttpResponse:
@@ -35,10 +44,8 @@ def next_move(request: HttpRequest) -> HttpResponse:
     if found is None:
         found = _found(situation.load(now_ms()))
         cache.set(KEY, found, KEPT_SECONDS)
-    context = _told(actor, *found)
-    return fragments.render(
-        request, "queue/next_move.html", {"move": context, "allowed": settings.SCHEDULING_PREEMPTION}
-    )
+    page = NextMovePage(_told(actor, *found), settings.SCHEDULING_PREEMPTION)
+    return fragments.render(request, "queue/next_move.html", page)
 
 
 class Stopped(NamedTuple):

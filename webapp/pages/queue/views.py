@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
@@ -26,7 +26,9 @@ from webapp.jobs import queries as jobs
 from webapp.jobs import services
 from webapp.nodes import queries as clusters
 from webapp.pages import fragments
+from webapp.pages.figures import Figure
 from webapp.pages.queue import forecasts, panels
+from webapp.pages.wording import slot_noun
 from webapp.quotas import queries as quotas
 from webapp.scheduling import queries, situation
 from webapp.scheduling import what_if as questions
@@ -34,84 +36,87 @@ from webapp.scheduling.queue import QueueEntry
 from webapp.scheduling.queue import entries as queue_entries
 
 if TYPE_CHECKING:
-    from webapp.scheduling.models import WhatIf
+    from webapp.scheduling.models import Round, WhatIf
 
 MOST = 200
 ROUNDS_SHOWN = 10
 RECEIPTS_SHOWN = 20
 
 
+@dataclass(frozen=True, slots=True)
+class QueuePage:
+    """Fragment: list. Every pending job is listed; jobs of other teams without their names."""
+
+    headline: str  # "3 jobs pending", or "Queue is empty"
+    sentence: str  # "They need 12 slots; 2 are free on 1 node."
+    figures: list[Figure]
+    entries: list[QueueEntry]  # in order
+    more: int  # entries that are not shown
+    windows: Sequence[Any]  # booked maintenance that is not over
+    rounds: list[Round]  # the newest that changed something
+    receipts: list[dict[str, Any]]  # running jobs that were stopped for others: panels.receipts
+
+
 @login_required
 @require_GET
 def queue(request: HttpRequest) -> HttpResponse:
-    """Every waiting job has its line, because every one is in the order; names are told to those who may see them."""
     actor = actor_of(request)
     demand = jobs.demand(jobs.in_queue_order(jobs.visible(None)))  # of all, however few are shown
-    free = fragmentation(clusters.snapshot_nodes())
-    context = {
-        "sentence": _sentence(demand, free),
-        "kpis": _kpis(demand, free, calibration(list(queries.judged().values()))),
-        "jobs": [_line(entry) for entry in queue_entries(actor, MOST)],
-        "more": max(0, demand.jobs - MOST),
-        "windows": clusters.maintenance(),
-        "rounds": queries.newest_rounds(ROUNDS_SHOWN),
-        "receipts": panels.receipts(queries.newest_receipts(RECEIPTS_SHOWN), actor),
-    }
-    return fragments.render(request, "queue/queue.html", context)
+    nodes = clusters.snapshot_nodes()
+    free = fragmentation(nodes)
+    noun = slot_noun(node.gpu_type for node in nodes)
+    page = QueuePage(
+        headline=f"{plural(demand.jobs, 'job')} pending" if demand.jobs else "Queue is empty",
+        sentence=_sentence(demand, free, noun),
+        figures=_figures(demand, free, calibration(list(queries.judged().values())), noun),
+        entries=queue_entries(actor, MOST),
+        more=max(0, demand.jobs - MOST),
+        windows=clusters.maintenance(),
+        rounds=queries.newest_rounds(ROUNDS_SHOWN),
+        receipts=panels.receipts(queries.newest_receipts(RECEIPTS_SHOWN), actor),
+    )
+    return fragments.render(request, "queue/queue.html", page)
 
 
-def _sentence(demand: jobs.Demand, free: Sequence[Fragmentation]) -> str:
-    slots, nodes = sum(each.free for each in free), sum(each.free_nodes for each in free)
+def _sentence(demand: jobs.Demand, free: Sequence[Fragmentation], noun: str) -> str:
+    """ "It needs 4 GPUs; 2 are free on 1 node."."""
+    slots, nodes = sum(kind.free for kind in free), sum(kind.free_nodes for kind in free)
     on = f" on {plural(nodes, 'node')}" if slots else ""
     if not demand.jobs:
-        return f"Nobody waits; {are(slots, 'free')}{on}."
-    wait = f"{plural(demand.jobs, 'job')} {'wait' if demand.jobs != 1 else 'waits'}"
-    return f"{wait} for {plural(demand.slots, 'slot')}; {are(slots, 'free')}{on}."
+        return f"{plural(slots, f'free {noun}')}{on}." if slots else f"No {noun} is free."
+    needs = "It needs" if demand.jobs == 1 else "They need"
+    return f"{needs} {plural(demand.slots, noun)}; {are(slots, 'free')}{on}."
 
 
-def _kpis(demand: jobs.Demand, free: Sequence[Fragmentation], judged: Calibration) -> list[dict[str, Any]]:
-    now = now_ms()
-    slots, broken = sum(each.free for each in free), sum(each.broken for each in free)
+def _figures(
+    demand: jobs.Demand, free: Sequence[Fragmentation], judged: Calibration, noun: str
+) -> list[Figure]:
+    slots, broken = sum(kind.free for kind in free), sum(kind.broken for kind in free)
     longest = demand.oldest_ms
     missed = format_duration_ms(judged.median_miss_ms)
+    starts = f"of {plural(judged.starts, 'start')}" if judged.starts else "no start yet"
     return [
-        {"label": "Waiting", "value": f"{demand.jobs:,}", "note": plural(demand.slots, "slot")},
-        {
-            "label": "Waits longest",
-            "value": "–" if longest is None else format_duration_ms((now - longest) // 1000 * 1000),
-            "note": "since it was submitted or stopped",
-        },
-        {
-            "label": "Free slots",
-            "value": str(slots),
-            "note": f"{plural(sum(each.whole_nodes for each in free), 'node')} whole",
-        },
-        {
-            "label": "Fragmentation",
-            "value": f"{100 * broken / slots:.0f} %" if slots else "–",
-            "note": f"of {plural(slots, 'free slot')}, on nodes in part in use",
-        },
-        {
-            "label": "Forecasts that held",
-            "value": forecasts.share(judged.within, judged.starts),
-            "note": f"of {plural(judged.starts, 'start')}; half of the misses within {missed}"
-            if judged.within < judged.starts
-            else f"of {plural(judged.starts, 'start')}"
-            if judged.starts
-            else "no start yet",
-        },
+        Figure(
+            "Longest wait",
+            "–" if longest is None else format_duration_ms((now_ms() - longest) // 1000 * 1000),
+            "since submission or preemption",
+        ),
+        Figure(
+            f"Free {noun}s",
+            str(slots),
+            f"{plural(sum(kind.whole_nodes for kind in free), 'node')} entirely free",
+        ),
+        Figure(
+            "Fragmentation",
+            f"{100 * broken / slots:.0f} %" if slots else "–",
+            f"of {plural(slots, f'free {noun}')}, on nodes partly in use",
+        ),
+        Figure(
+            "Accurate forecasts",
+            forecasts.share(judged.within, judged.starts),
+            f"{starts}; median miss {missed}" if judged.within < judged.starts else starts,
+        ),
     ]
-
-
-def _line(entry: QueueEntry) -> dict[str, Any]:
-    return asdict(entry) | {
-        "number": entry.position,
-        "id": entry.job_id,
-        "kept": entry.reserved,
-        "kept_on": entry.reserved_on,
-        "starts": entry.expected_start,
-        "why": entry.reason,
-    }
 
 
 @login_required
@@ -125,8 +130,23 @@ def change_priority(request: HttpRequest, job_id: str) -> HttpResponse:
     if job is None or not may(actor, "job.view", job.team_id):
         raise TrainmasterError("not_found", what=f"job {job_id}")
     job = services.change_priority(actor, job_id, int(given))
-    messages.success(request, f"{job.name} has priority {job.priority}; it counts from the next round on.")
+    messages.success(
+        request, f"{job.name} has priority {job.priority}; it takes effect in the next scheduling round."
+    )
     return redirect("queue:queue")
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIfPage:
+    """Fragment: answer. Query: asked, the number of one of the reader's questions; without it the newest."""
+
+    types: tuple[str, ...]
+    orders: list[str]
+    teams: list[dict[str, Any]]  # team, guaranteed and maximum; "" leaves a quota as it is
+    given: dict[str, Any]  # the settings last asked for, else those of the scheduler
+    asked: WhatIf | None
+    lines: list[dict[str, str]]  # label, before, after
+    charts: list[dict[str, Any]]  # id, title, data: JSON of static/js/chart-data.js
 
 
 @login_required
@@ -142,10 +162,10 @@ def what_if(request: HttpRequest) -> HttpResponse:
     types = quotas.gpu_types()
     policy = situation.policy()
     given = found.question if found else {}
-    context = {
-        "types": types,
-        "orders": sorted(ORDERS),
-        "teams": [
+    page = WhatIfPage(
+        types=types,
+        orders=sorted(ORDERS),
+        teams=[
             {
                 "team": team,
                 "maximum": given.get("maximum", {}).get(team, ""),
@@ -153,22 +173,22 @@ def what_if(request: HttpRequest) -> HttpResponse:
             }
             for team in sorted({team for team, _ in quotas.guarantees()})
         ],
-        "given": given or {**asdict(policy), "preemption": policy.evicts, "more_nodes": 0},
-        "asked": found,
-        "lines": _compared(found) if found and found.answer else [],
-        "charts": _courses(found) if found and found.answer else [],
-    }
-    return fragments.render(request, "queue/what_if.html", context)
+        given=given or {**asdict(policy), "preemption": policy.evicts, "more_nodes": 0},
+        asked=found,
+        lines=_compared(found) if found and found.answer else [],
+        charts=_courses(found) if found and found.answer else [],
+    )
+    return fragments.render(request, "queue/what_if.html", page)
 
 
 _LINES = (
-    ("Jobs that ran to their end", "jobs", "count"),
-    ("Jobs that could never start", "never_started", "count"),
+    ("Finished jobs", "jobs", "count"),
+    ("Jobs that cannot start", "never_started", "count"),
     ("Mean wait", "mean_queue_s", "seconds"),
-    ("99 of 100 waited at most", "p99_queue_s", "seconds"),
-    ("Mean from submission to end", "mean_jct_s", "seconds"),
-    ("Slots held, while jobs came", "utilisation", "share"),
-    ("Jobs stopped for others", "preemptions", "count"),
+    ("p99 wait", "p99_queue_s", "seconds"),
+    ("Mean job completion time", "mean_jct_s", "seconds"),
+    ("Allocation", "utilisation", "share"),
+    ("Preemptions", "preemptions", "count"),
 )
 
 
@@ -192,13 +212,13 @@ def _courses(found: WhatIf) -> list[dict[str, Any]]:
     told = found.answer or {}
     return [
         {"id": f"chart-{key}", "title": title, "data": _chart(told, key, title)}
-        for key, title in (("waiting", "Jobs waiting"), ("held", "Slots held"))
+        for key, title in (("waiting", "Pending jobs"), ("held", "Slots in use"))
     ]
 
 
 def _chart(told: dict[str, Any], key: str, title: str) -> dict[str, Any]:
     series = []
-    for name, side in (("as it was set", "before"), ("as asked", "after")):
+    for name, side in (("current settings", "before"), ("changed settings", "after")):
         x, y = _steps(told[side]["course"]["at_ms"], told[side]["course"][key])
         series.append({"name": name, "key": side, "subject": "", "x": x, "y": y, "raw": y})
     return {

@@ -15,6 +15,7 @@ from webapp.base.identity import now_ms
 from webapp.jobs import queries as jobs
 from webapp.jobs.models import UtilisationSample
 from webapp.jobs.utilisation import KEPT_MS
+from webapp.pages.figures import Figure
 from webapp.quotas import queries as quotas
 
 
@@ -46,15 +47,6 @@ class Figures:
     gpu_ms: int
     micro_dollars: int
     failures: int
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """As parts/kpis.html shows it; `note` says what it was before."""
-
-    label: str
-    value: str
-    note: str
 
 
 def first_sample_ms() -> int | None:
@@ -105,10 +97,10 @@ def of(from_ms: int, to_ms: int, seen: Collection[str] | None) -> Figures:
 
 def compared(now: Figures, before: Figures) -> tuple[Figure, ...]:
     return (
-        _figure("Slots held", now.held, before.held, _share),
-        _figure("Held slots busy", now.busy, before.busy, _share),
-        _figure("Half waited up to", now.wait_p50_ms, before.wait_p50_ms, format_duration_ms),
-        _figure("95 % waited up to", now.wait_p95_ms, before.wait_p95_ms, format_duration_ms),
+        _figure("Allocation", now.held, before.held, _share),
+        _figure("Utilisation", now.busy, before.busy, _share),
+        _figure("Median wait", now.wait_p50_ms, before.wait_p50_ms, format_duration_ms),
+        _figure("p95 wait", now.wait_p95_ms, before.wait_p95_ms, format_duration_ms),
         _figure("GPU-hours", now.gpu_ms, before.gpu_ms, _hours),
         _figure("Cost", now.micro_dollars, before.micro_dollars, format_micro_dollars),
         _figure("Failed attempts", now.failures, before.failures, str),
@@ -118,10 +110,10 @@ def compared(now: Figures, before: Figures) -> tuple[Figure, ...]:
 def _figure(label: str, now: float | None, before: float | None, say: Callable[[Any], str]) -> Figure:
     value = "–" if now is None else say(now)
     if before is None or now is None:
-        return Figure(label, value, "" if before is None else f"{say(before)} before")
+        return Figure(label, value, "" if before is None else f"previously {say(before)}")
     said = say(before)
     if said == value:
-        return Figure(label, value, "as before")
+        return Figure(label, value, "unchanged")
     return Figure(label, value, f"{'up' if now > before else 'down'} from {said}")
 
 

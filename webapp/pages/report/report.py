@@ -12,8 +12,9 @@ from webapp.base.identity import now_ms
 from webapp.jobs import idle_policy
 from webapp.jobs import queries as jobs
 from webapp.nodes import queries as clusters
+from webapp.pages.figures import Figure
 from webapp.pages.report import figures, weeks
-from webapp.pages.report.figures import Figure, Use
+from webapp.pages.report.figures import Use
 from webapp.pages.report.weeks import WEEK_MS
 from webapp.quotas import queries as quotas
 from webapp.scheduling import queries as scheduling

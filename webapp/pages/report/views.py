@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_required
@@ -18,22 +19,23 @@ from webapp.jobs.utilisation import KEPT_MS
 from webapp.pages import fragments
 from webapp.pages.report import report as reports
 from webapp.pages.report import weeks
+from webapp.pages.report.report import Report
+from webapp.pages.report.weeks import Week
 
-if TYPE_CHECKING:
-    pass
 
-WAITING_SHOWN = 8
-EVENTS_SHOWN = 12
-SINGLE_STEPS = (
-    "MemberAssigned", "MemberPreparing", "MemberRunning", "CheckpointStarted", "CheckpointSaved",
-    "WorkerReceiving", "WorkerComplete", "WorkerEvicted",
-    "DeploymentDownloading", "DeploymentDistributing", "DeploymentVerifying",
-)  # fmt: skip
-ENDS_OF_MEMBERS = ("MemberExited", "MemberLost")  # the last of them is the end of the job
-AUDIT_PAGE = 100
-SEARCH_SHOWN = 10
-BUSY_MS = 24 * 3_600_000
-BUSY_POINTS = 600
+@dataclass(frozen=True, slots=True)
+class ReportPage:
+    """Fragment: report. Query: week, one that is over, as 2026-W46; without it the last seven days."""
+
+    week: Week | None
+    weeks: Callable[[], dict[str, str]]  # names of the weeks before and after, or ""
+    kept_days: int  # for how long samples are kept
+    too_old: bool  # no samples of the week are kept
+    report: Callable[[], Report]  # of what the reader may see
+    least_ms: int  # for how long a job must be measured to be among the least busy
+    idle_minutes: float
+    idle_percent: float
+    reclaims: bool  # whether idle slots are reclaimed
 
 
 @login_required
@@ -41,23 +43,21 @@ BUSY_POINTS = 600
 def report(request: HttpRequest) -> HttpResponse:
     now, asked = now_ms(), request.GET.get("week", "")
     week = weeks.read(asked, now) if asked else None
-    context = {
-        "week": week,
-        "weeks": lambda: _weeks_beside(week, now),
-        "kept_days": KEPT_MS // DAY_MS,
-        "too_old": week is not None and week.from_ms < now - KEPT_MS,
-        "report": lambda: reports.make(
-            actor_of(request).sees, week.to_ms if week else now, is_over=bool(week)
-        ),
-        "least_ms": idle_policy.LEAST_MS,
-        "idle_minutes": settings.IDLE_MINUTES,
-        "idle_percent": settings.IDLE_PERCENT,
-        "reclaims": settings.IDLE_RECLAIM,
-    }
-    return fragments.render(request, "report/report.html", context)
+    page = ReportPage(
+        week=week,
+        weeks=lambda: _weeks_beside(week, now),
+        kept_days=KEPT_MS // DAY_MS,
+        too_old=week is not None and week.from_ms < now - KEPT_MS,
+        report=lambda: reports.make(actor_of(request).sees, week.to_ms if week else now, is_over=bool(week)),
+        least_ms=idle_policy.LEAST_MS,
+        idle_minutes=settings.IDLE_MINUTES,
+        idle_percent=settings.IDLE_PERCENT,
+        reclaims=settings.IDLE_RECLAIM,
+    )
+    return fragments.render(request, "report/report.html", page)
 
 
-def _weeks_beside(week: weeks.Week | None, now: int) -> dict[str, str]:
+def _weeks_beside(week: Week | None, now: int) -> dict[str, str]:
     """The names of the weeks to go to. After the last that is over come the last seven days, which have none."""
     newest, begun_ms = weeks.newest(now), job_queries.first_submitted_ms()
     before = weeks.of(week.from_ms - 1) if week else newest

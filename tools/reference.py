@@ -1,4 +1,4 @@
-"""Write the reference pages made from the code: states/*.md, errors.md and cli.md in docs/reference (`make docs`).
+"""Writes the reference pages that follow from the code: states/*.md, errors.md, cli.md, job-file.md. `make docs`.
 
 What a person wrote above the marker in a page stays; what stands below it is made anew. The check compares.
 """
@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,6 +19,8 @@ from platform_core.distribution.rollouts import states as rollout_states
 from platform_core.errors import CATALOGUE
 from platform_core.jobs import states as job_states
 from platform_core.jobs import transitions as job_transitions
+from platform_core.jobs.fields import Field, Group
+from platform_core.jobs.spec import FIELDS
 from trainmaster.cli import main as command_line
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -148,12 +151,53 @@ def option_lines(command: click.Command, context: click.Context) -> Iterator[str
             yield f"- `{record[0]}` {' '.join(record[1].split())}"
 
 
+def job_file_page() -> str:
+    """A table of fields for each group, from the one description that the parser reads by."""
+    tables = []
+    for group in Group:
+        rows = [field_row(name, field) for name, field in FIELDS.items() if field.group == group]
+        head = "| field | value | default | meaning |\n| --- | --- | --- | --- |"
+        tables.append("\n".join([f"## {group}\n", head, *rows, ""]))
+    return "\n".join(tables)
+
+
+def field_row(name: str, field: Field) -> str:
+    example = f" For example `{field.example}`." if field.example else ""
+    meaning = f"{field.label}. {field.help}{example}"
+    return f"| `{name}` | {value_words(field.kind.schema)} | {default_words(field)} | {meaning} |"
+
+
+def default_words(field: Field) -> str:
+    if field.kind.required:
+        return "required"
+    if field.like:
+        return f"`{field.like}`"
+    plain = field.plain_default
+    return "none" if plain in (None, "", [], {}) else f"`{str(plain).lower() if plain is False else plain}`"
+
+
+def value_words(schema: Mapping[str, Any]) -> str:
+    if "oneOf" in schema:
+        return " or ".join(value_words(option) for option in schema["oneOf"])
+    if "enum" in schema:
+        return ", ".join(f"`{option}`" for option in schema["enum"])
+    words = {"array": "list of text", "object": "mapping", "string": "text", "boolean": "`true` or `false`"}
+    kind = words.get(schema["type"], "whole number" if schema["type"] == "integer" else "number")
+    if "minimum" in schema:
+        least = "more than 0 and" if schema.get("exclusiveMinimum") else f"{schema['minimum']} to"
+        return f"{kind}, {least} {'at most ' if least.endswith('and') else ''}{schema['maximum']}"
+    most = [schema[key] for key in ("maxLength", "maxItems", "maxProperties") if key in schema]
+    unit = "characters" if "maxLength" in schema else "entries"
+    return f"{kind}, at most {most[0]} {unit}" if most else kind
+
+
 def pages() -> dict[Path, str]:
     """Each page with what belongs below its marker."""
     return {
         **{DOCS / "states" / f"{machine.page}.md": state_page(machine) for machine in machines()},
         DOCS / "errors.md": errors_page(),
         DOCS / "cli.md": cli_page(),
+        DOCS / "job-file.md": job_file_page(),
     }
 
 

@@ -84,7 +84,7 @@ class PendingJob:
             cpus_per_gpu=spec.cpus_per_gpu,
             memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
             strategy=spec.strategy,
-            constraints=spec.placing,
+            constraints=spec.constraints,
         )
 
 

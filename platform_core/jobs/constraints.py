@@ -8,7 +8,6 @@ from typing import NamedTuple
 from platform_core.jobs.reader import Reader, shown
 
 MAX_NAMES = 50  # labels, tolerations or nodes
-MAX_RACKS = 1_000
 WORD = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}"  # a label's name or value, a taint
 
 
@@ -25,33 +24,30 @@ ANYWHERE = Constraints()
 SPOT = "spot"  # the label (with "yes") and the taint of nodes that may be taken away at short notice
 
 
-def read_constraints(read: Reader) -> Constraints:
-    return Constraints(
-        labels=_labels(read),
-        tolerations=_words(read, "tolerations", "a taint is one word, such as maintenance"),
-        max_racks=read.whole("max_racks", 0, 0, MAX_RACKS),
-        excluded_nodes=_words(read, "excluded_nodes", "name a node by its hostname or id"),
-    )
-
-
 def is_word(text: str) -> bool:
     return re.fullmatch(WORD, text, re.ASCII) is not None
 
 
-def _labels(read: Reader) -> tuple[tuple[str, str], ...]:
+def labels(read: Reader) -> tuple[tuple[str, str], ...]:
     pairs = read.pairs("node_labels")
     if len(pairs) > MAX_NAMES:
         read.say("node_labels", f"has {len(pairs)} labels; the limit is {MAX_NAMES}")
-    found: list[tuple[str, str]] = []
+    sound: list[tuple[str, str]] = []
     for name, value in pairs:
         if isinstance(value, str) and is_word(name) and is_word(value):
-            found.append((name, value))
+            sound.append((name, value))
         else:
-            told = (
-                f"label {shown(name)}: {shown(value)}; name and value are one word each, such as nvlink: yes"
-            )
-            read.refuse(f"node_labels.{name}", told)
-    return tuple(found)
+            rule = "name and value are one word each, such as nvlink: yes"
+            read.refuse(f"node_labels.{name}", f"label {shown(name)}: {shown(value)}; {rule}")
+    return tuple(sound)
+
+
+def tolerations(read: Reader) -> tuple[str, ...]:
+    return _words(read, "tolerations", "a taint is one word, such as maintenance")
+
+
+def excluded_nodes(read: Reader) -> tuple[str, ...]:
+    return _words(read, "excluded_nodes", "name a node by its hostname or id")
 
 
 def _words(read: Reader, field: str, remedy: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The fields of a job description that need more than a glance: one function a field."""
+"""Readers of the fields that need more than a type and bounds: one function a field."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 import posixpath
 import re
 import shlex
+from enum import StrEnum
 
 from platform_core.jobs.reader import Reader, Text, shown
-from platform_core.units import GIB, TIB, format_bytes, parse_bytes
+from platform_core.units import TIB, format_bytes, parse_bytes
 
 Scalar = str | int | float | bool
 
@@ -17,46 +18,33 @@ MAX_PAIRS = 200  # hyperparameters, and environment names
 MAX_ENVIRONMENT_BYTES = 32 * 1024
 MAX_COMMAND_BYTES = 64 * 1024
 MAX_MEMORY = 16 * TIB
-DEFAULT_MEMORY = 2 * GIB
 RESERVED = "TRAINMASTER_"
 
-_SLUG = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
-NAME = Text(120, required="give the job a name of 1 to 120 characters")
-TEAM = Text(60, "name the team that runs the job", _SLUG, "the team's short name, such as vision")
-PROJECT = EXPERIMENT = Text(120)
-CODE = Text(40, "", r"man-[0-9a-z]+", "the id of an uploaded code bundle, man-…")
-IMAGE = Text(300, "", r"[^\s-]\S*", "an image name without spaces, such as registry.example/train:1.2")
-GPU_TYPE = Text(
-    60, "name a type of the cluster, such as a100-80gb", _SLUG, "a type's short name, such as cpu"
-)
-RESUME_FROM = Text(40, "", r"ckpt-[0-9a-z]+", "the id of a checkpoint, ckpt-…")
-DATASET = Text(200, "", r"\S+", "the id of a dataset snapshot")
-PURPOSE = Text(40, "", _SLUG, "one word, such as train or eval")
 PATH = Text(200)
 
 
 def command(read: Reader) -> tuple[str, ...]:
-    found = read.value("command")
+    value = read.value("command")
     words: list[str] = []
-    if isinstance(found, str) and len(found) > MAX_COMMAND_BYTES:  # before it is split, which takes its time
-        words = [found]
-    elif isinstance(found, str):
+    if isinstance(value, str) and len(value) > MAX_COMMAND_BYTES:  # before it is split, which takes its time
+        words = [value]
+    elif isinstance(value, str):
         try:
-            words = shlex.split(found)
+            words = shlex.split(value)
         except ValueError as error:
-            read.say("command", f"is {shown(found)}, which cannot be split into words: {error}")
+            read.say("command", f"is {shown(value)}, which cannot be split into words: {error}")
             return ()
-    elif isinstance(found, list | tuple) and all(isinstance(word, str) for word in found):
-        words = list(found)
-    elif found is not None:
-        read.say("command", f"is {shown(found)}; it must be text or a list of texts")
+    elif isinstance(value, list | tuple) and all(isinstance(word, str) for word in value):
+        words = list(value)
+    elif value is not None:
+        read.say("command", f"is {shown(value)}; it must be text or a list of texts")
         return ()
     size = sum(len(word.encode(errors="replace")) + 1 for word in words)
     if not words or not words[0].strip():
-        told = " (an image alone does not say what to train)" if read.value("container_image") else ""
-        read.say("command", f"is empty{told}; say what to run, such as python train.py")
+        note = " (an image alone does not say what to train)" if read.value("container_image") else ""
+        read.say("command", f"is empty{note}; say what to run, such as python train.py")
     elif size > MAX_COMMAND_BYTES:
         read.say("command", f"has {format_bytes(size)}; the limit is {format_bytes(MAX_COMMAND_BYTES)}")
     elif not all(_storable(word) for word in words):
@@ -93,32 +81,43 @@ def secrets(read: Reader) -> tuple[str, ...]:
     return names
 
 
-def memory(read: Reader) -> int:
-    found = read.value("memory_per_gpu")
-    if found is None:
-        return DEFAULT_MEMORY
-    if isinstance(found, bool) or not isinstance(found, str | int):
-        read.say("memory_per_gpu", f"is {shown(found)}; write a size such as 8GiB")
-        return DEFAULT_MEMORY
+def memory(read: Reader, name: str, default: int) -> int:
+    value = read.value(name)
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        read.say(name, f"is {shown(value)}; write a size such as 8GiB")
+        return default
     try:
-        size = parse_bytes(found)
+        size = parse_bytes(value)
     except ValueError as error:
-        read.refuse("memory_per_gpu", f"memory_per_gpu: {error}")
-        return DEFAULT_MEMORY
+        read.refuse(name, f"{read.label(name)}: {error}")
+        return default
     if not 0 < size <= MAX_MEMORY:
         limit = f"more than 0 and at most {format_bytes(MAX_MEMORY)}"
-        read.say("memory_per_gpu", f"is {shown(found)}; it must be {limit}")
-        return DEFAULT_MEMORY
+        read.say(name, f"is {shown(value)}; it must be {limit}")
+        return default
     return size
 
 
-def checkpoint_path(read: Reader, default: str) -> str:
+def choice(read: Reader, name: str, options: type[StrEnum], default: StrEnum) -> StrEnum:
+    value = read.value(name)
+    if value is None:
+        return default
+    try:
+        return options(str(value))
+    except ValueError:
+        read.say(name, f"is {shown(value)}; it must be one of {', '.join(options)}")
+        return default
+
+
+def checkpoint_path(read: Reader, name: str, default: str) -> str:
     """A folder inside the work folder of the attempt, in its shortest writing."""
-    path = read.text("path", PATH)
+    path = read.text(name, PATH)
     if not path:
         return default
     if path.startswith(("/", "~")) or "\\" in path or ".." in path.split("/"):
-        read.refuse("path", f"checkpoint.path is {shown(path)}; it must be relative, with / and without ..")
+        read.say(name, f"is {shown(path)}; it must be relative, with / and without ..")
         return default
     return posixpath.normpath(path)
 

@@ -19,7 +19,7 @@ _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "o
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`field` is the name as the user wrote it, with a dot for nested ones: `checkpoint.keep_last`."""
+    """`field` is the name in a job file, with a dot for nested ones: `checkpoint.keep_last`."""
 
     field: str
     sentence: str
@@ -27,8 +27,8 @@ class Problem:
 
 class SpecError(TrainmasterError):
     def __init__(self, problems: tuple[Problem, ...]) -> None:
-        told = "; ".join(problem.sentence for problem in problems)
-        super().__init__("spec_invalid", count=len(problems), problems=told)
+        sentences = "; ".join(problem.sentence for problem in problems)
+        super().__init__("spec_invalid", count=len(problems), problems=sentences)
         self.problems = problems
 
 
@@ -53,20 +53,38 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 
 
 class Reader:
-    """One mapping being read. A bad field yields its fallback, so that reading goes on."""
+    """Reads one mapping. A bad field yields its default, so that reading goes on.
 
-    def __init__(self, mapping: Mapping[str, object], problems: list[Problem], prefix: str = "") -> None:
+    `labels` are what sentences call the fields, by their names: those of the form, say. Others keep their names.
+    """
+
+    def __init__(
+        self,
+        mapping: Mapping[str, object],
+        problems: list[Problem],
+        labels: Mapping[str, str] | None = None,
+        prefix: str = "",
+    ) -> None:
         self._mapping = mapping
         self._problems = problems
+        self._labels = labels or {}
         self._prefix = prefix
         self._read: set[str] = set()
 
     def refuse(self, field: str, sentence: str) -> None:
         self._problems.append(Problem(f"{self._prefix}{field}", sentence))
 
-    def say(self, field: str, told: str) -> None:
-        """Refuse with a sentence that begins with the field's name."""
-        self.refuse(field, f"{self._prefix}{field} {told}")
+    def say(self, field: str, predicate: str) -> None:
+        """Refuse with a sentence whose subject is the field."""
+        self.refuse(field, f"{self.label(field)} {predicate}")
+
+    def label(self, field: str) -> str:
+        """What a sentence calls the field; `hyperparameters.lr` is one inside a labelled field."""
+        name = f"{self._prefix}{field}"
+        parent, _, inside = name.partition(".")
+        if name not in self._labels and inside and parent in self._labels:
+            return f"{inside} in {self._labels[parent]}"
+        return self._labels.get(name, name)
 
     def sound(self, *fields: str) -> bool:
         """No problem so far with any of these: a rule over several fields need not repeat one."""
@@ -77,92 +95,92 @@ class Reader:
     def value(self, field: str) -> object | None:
         """What was sent, None when nothing was. JSON's null and a form's empty box both mean nothing."""
         self._read.add(field)
-        found = self._mapping.get(field)
-        return None if found == "" else found
+        value = self._mapping.get(field)
+        return None if value == "" else value
 
     def text(self, field: str, shape: Text) -> str:
-        found = self.value(field)
-        if found is None:
+        value = self.value(field)
+        if value is None:
             if shape.required:
                 self.say(field, f"is missing; {shape.required}")
             return ""
-        if not isinstance(found, str):
-            self.say(field, f"is {shown(found)}; it must be text")
-        elif len(found) > shape.longest:
-            self.say(field, f"has {len(found)} characters; the limit is {shape.longest}")
-        elif not found.isprintable() or not found.strip():
-            self.say(field, f"is {shown(found)}; it must be one line of readable text")
-        elif shape.pattern and not re.fullmatch(shape.pattern, found, re.ASCII):
-            self.say(field, f"is {shown(found)}; it must be {shape.words}")
+        if not isinstance(value, str):
+            self.say(field, f"is {shown(value)}; it must be text")
+        elif len(value) > shape.longest:
+            self.say(field, f"has {len(value)} characters; the limit is {shape.longest}")
+        elif not value.isprintable() or not value.strip():
+            self.say(field, f"is {shown(value)}; it must be one line of readable text")
+        elif shape.pattern and not re.fullmatch(shape.pattern, value, re.ASCII):
+            self.say(field, f"is {shown(value)}; it must be {shape.words}")
         else:
-            return found
+            return value
         return ""
 
     def whole(self, field: str, default: int, low: int, high: int) -> int:
-        found = self.value(field)
-        if found is None:
+        value = self.value(field)
+        if value is None:
             return default
         number: int | None = None
-        if _is_number(found):
-            number = int(found) if found == int(found) else None
-        elif isinstance(found, str) and _WHOLE.fullmatch(found.strip()):
-            number = int(found.strip())
+        if _is_number(value):
+            number = int(value) if value == int(value) else None
+        elif isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+            number = int(value.strip())
         if number is None or not low <= number <= high:
             must = f"it must be a whole number from {low} to {high}"
-            self.say(field, f"is {shown(found)}; {must}")
+            self.say(field, f"is {shown(value)}; {must}")
             return default
         return number
 
     def scaled(self, field: str, default: int, scale: int, high: int, *, positive: bool) -> int:
         """A number such as 1.5 in the user's unit, as a whole number of units `scale` times smaller."""
-        found = self.value(field)
-        if found is None:
+        value = self.value(field)
+        if value is None:
             return default
         number: Fraction | None = None
-        if _is_number(found):
-            number = Fraction(found)
-        elif isinstance(found, str) and _DECIMAL.fullmatch(found.strip()):
-            number = Fraction(found.strip())
+        if _is_number(value):
+            number = Fraction(value)
+        elif isinstance(value, str) and _DECIMAL.fullmatch(value.strip()):
+            number = Fraction(value.strip())
         if number is None or not int(positive) <= round(number * scale) <= high * scale:
             must = f"more than 0 and at most {high}" if positive else f"a number from 0 to {high}"
-            self.say(field, f"is {shown(found)}; it must be {must}")
+            self.say(field, f"is {shown(value)}; it must be {must}")
             return default
         return round(number * scale)
 
     def truth(self, field: str, default: bool) -> bool:
-        found = self.value(field)
-        if isinstance(found, str):
-            found = _TRUTH.get(found.lower(), found)
-        if found is None or isinstance(found, bool):
-            return default if found is None else found
-        self.say(field, f"is {shown(found)}; it must be true or false")
+        value = self.value(field)
+        if isinstance(value, str):
+            value = _TRUTH.get(value.lower(), value)
+        if value is None or isinstance(value, bool):
+            return default if value is None else value
+        self.say(field, f"is {shown(value)}; it must be true or false")
         return default
 
     def words(self, field: str) -> tuple[str, ...]:
         """A list of texts, without repeats, in the order given."""
-        found = self.value(field)
-        if found is None:
+        value = self.value(field)
+        if value is None:
             return ()
-        if not isinstance(found, list | tuple) or not all(isinstance(word, str) for word in found):
-            self.say(field, f"is {shown(found)}; it must be a list of texts")
+        if not isinstance(value, list | tuple) or not all(isinstance(word, str) for word in value):
+            self.say(field, f"is {shown(value)}; it must be a list of texts")
             return ()
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(value))
 
     def pairs(self, field: str) -> tuple[tuple[str, object], ...]:
         """A mapping's items in order of their names: what a database gives back may be ordered otherwise."""
-        found = self.value(field)
-        if found is None:
+        value = self.value(field)
+        if value is None:
             return ()
-        if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
-            self.say(field, f"is {shown(found)}; it must be a mapping of names to values")
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            self.say(field, f"is {shown(value)}; it must be a mapping of names to values")
             return ()
-        return tuple(sorted(found.items()))
+        return tuple(sorted(value.items()))
 
     def nested(self, field: str) -> Reader:
-        return Reader(dict(self.pairs(field)), self._problems, f"{self._prefix}{field}.")
+        return Reader(dict(self.pairs(field)), self._problems, self._labels, f"{self._prefix}{field}.")
 
     def refuse_the_rest(self) -> None:
-        """A field that nobody read is most often a misspelt one: refuse it by name."""
+        """A field that nothing read is most often misspelt: refuse it by name."""
         names = sorted(self._read)
         for field in self._mapping:
             if field in names:

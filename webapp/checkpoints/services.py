@@ -152,7 +152,7 @@ def _of_jobs_with_too_many() -> QuerySet[Checkpoint]:
 
 def _surplus(rows: list[Checkpoint], needed: set[str]) -> list[Checkpoint]:
     """What the job's policy does not keep and nobody else needs: no waiting job, no model version."""
-    keep_last = specification.parse(rows[0].job.spec).checkpoint.keep_last
+    keep_last = specification.restore(rows[0].job.spec).checkpoint.keep_last
     used = artifact_queries.referenced([row.manifest_id for row in rows], besides="checkpoints.Checkpoint")
     kept = tuple(
         Kept(row.id, row.attempt, row.step, row.id in needed or row.manifest_id in used, not row.damaged)

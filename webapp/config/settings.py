@@ -16,6 +16,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from platform_core.jobs.spec import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT
+from platform_core.jobs.spec import SCHEMA as JOB_SCHEMA
 from platform_core.scheduling.policy import PRODUCTION
 from webapp import ROOT
 
@@ -324,6 +325,7 @@ SPECTACULAR_SETTINGS = {
             "DistributionStrategy", "DryRunOutcome", "TeamRole", "UploadKind",
         )
     },
+    "APPEND_COMPONENTS": {"schemas": {"JobSpec": JOB_SCHEMA}},
 }  # fmt: skip
 
 # Static files: ours, and third-party assets straight out of their installed packages

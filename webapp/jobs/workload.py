@@ -19,12 +19,15 @@ from webapp.jobs.models import Attempt, Job, Member
 
 _LEARNT_FROM = 200
 _FEW = 5
+_COLUMNS = (
+    "id", "team_id", "user__username", "priority", "submitted_ms", "excluded_nodes", "waiting_since_ms", "resize_to",
+    "room_on", "room_until_ms", "not_before_ms", "attempt", "spec",
+)  # fmt: skip
 
 
 def pending() -> tuple[PendingJob, ...]:
-    rows = list(
-        Job.objects.filter(state__in=list(WAITING)).select_related("user").order_by("submitted_ms", "id")
-    )
+    waiting = Job.objects.filter(state__in=list(WAITING)).select_related("user").only(*_COLUMNS)
+    rows = list(waiting.order_by("submitted_ms", "id"))
     attained = _attained_gpu_ms([row.id for row in rows if row.attempt])
     resized = Member.objects.filter(
         attempt__job__in=[row.id for row in rows if row.resize_to], attempt__number=F("attempt__job__attempt")

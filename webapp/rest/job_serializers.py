@@ -3,10 +3,20 @@
 from typing import Any
 
 from django.conf import settings
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from webapp.jobs.models import Job
 from webapp.rest.enums import DryRunOutcome
+
+JOB_SPEC = {"$ref": "#/components/schemas/JobSpec"}
+LINEAGE = {"type": "object", "description": "git commit, diff and folder, as the command line sends them"}
+SUBMISSION = {"allOf": [JOB_SPEC, {"type": "object", "properties": {"lineage": LINEAGE}}]}
+
+
+@extend_schema_field(JOB_SPEC)
+class SpecOut(serializers.JSONField):
+    """What was submitted, in the fields of a job file."""
 
 
 class DryRunOut(serializers.Serializer[dict[str, Any]]):
@@ -30,6 +40,7 @@ class JobOut(serializers.ModelSerializer[Job]):
     )
     progress = serializers.SerializerMethodField(help_text="What the script last reported.")
     stopping = serializers.SerializerMethodField(help_text="Why it is being stopped; null if it is not.")
+    spec = SpecOut()
 
     class Meta:
         model = Job

@@ -17,6 +17,8 @@ from webapp.base.parsing import whole_number
 from webapp.events.queries import story
 from webapp.jobs import logs, lost_members, queries, references, services
 from webapp.rest.job_serializers import (
+    JOB_SPEC,
+    SUBMISSION,
     DryRunOut,
     JobEventOut,
     JobListed,
@@ -82,7 +84,7 @@ class Jobs(APIView):
         )
 
     @extend_schema(
-        request=OpenApiTypes.OBJECT,
+        request={"application/json": SUBMISSION},
         responses={201: JobOut, 200: JobOut},
         parameters=[
             OpenApiParameter(
@@ -127,7 +129,7 @@ class JobByReference(APIView):
 
 
 class JobDryRun(APIView):
-    @extend_schema(request=OpenApiTypes.OBJECT, responses={200: DryRunOut})
+    @extend_schema(request={"application/json": JOB_SPEC}, responses={200: DryRunOut})
     def post(self, request: Request) -> Response:
         """Predict when a job would start if it were submitted now, and what would start it at once."""
         if not isinstance(request.data, dict):

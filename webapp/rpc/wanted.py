@@ -90,7 +90,7 @@ def _attempt(
     if member.stopping:
         return wanted
     try:
-        return replace(wanted, launch=_launch(member, specification.parse(member.spec)))
+        return replace(wanted, launch=_launch(member, specification.load(member.spec)))
     except (TrainmasterError, ValueError, TypeError, KeyError) as error:
         log.warning("the order for %s on %s cannot be made: %s", member.attempt_id, node, error)
         if not member.begun:

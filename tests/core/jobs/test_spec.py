@@ -6,7 +6,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from platform_core.jobs.spec import JobSpec, Problem, SpecError, Strategy, as_mapping, parse
+from platform_core.jobs.spec import (
+    FIELDS,
+    LABELS,
+    PRIORITIES,
+    Problem,
+    SpecError,
+    Strategy,
+    as_mapping,
+    load,
+    parse,
+    restore,
+)
+from platform_core.jobs.spec import given as given_fields
 from tests.core.jobs.situations import MINIMAL
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,20}", fullmatch=True).filter(
@@ -84,7 +96,8 @@ JUNK = (
 
 @given(
     st.dictionaries(
-        st.sampled_from(list(JobSpec.__dataclass_fields__)) | st.text(max_size=5), JUNK | st.builds(dict)
+        st.sampled_from(list({name.partition(".")[0] for name in FIELDS})) | st.text(max_size=5),
+        JUNK | st.builds(dict),
     )
 )
 @example({"num_gpus": "1\x1f"})  # a space to one part of Python, not to another
@@ -223,3 +236,70 @@ def test_a_checkpoint_path_is_kept_in_its_shortest_writing():
 )
 def test_a_description_stays_of_a_size_that_can_be_handled(fields: dict[str, object], sentence: str):
     assert list(problems(**fields).values()) == [sentence]
+
+
+@given(good_mappings())
+def test_a_stored_spec_is_loaded_as_it_was_parsed(mapping: dict[str, object]):
+    spec = parse(mapping)
+    stored = json.loads(json.dumps(as_mapping(spec), sort_keys=True))
+    assert load(stored) == restore(stored) == spec
+
+
+def test_a_spec_stored_before_a_field_was_added_has_its_default():
+    stored = as_mapping(parse({**MINIMAL, "max_racks": 2}))
+    stored.pop("max_racks")
+    assert load(stored) == parse(MINIMAL)
+
+
+@pytest.mark.parametrize("field", [{"strategy": "parameter-server"}, {"num_gpus": "two"}, {"tags": None}])
+def test_a_stored_spec_that_this_version_cannot_read_has_the_default_of_that_field(field: dict[str, object]):
+    stored = {**as_mapping(parse(MINIMAL)), **field}
+    with pytest.raises((TypeError, ValueError)):
+        load(stored)
+    assert restore(stored) == parse(MINIMAL)
+
+
+def test_a_priority_may_be_given_by_its_name():
+    assert [parse({**MINIMAL, "priority": name}).priority for name in PRIORITIES] == [20, 50, 80]
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"num_gpus": 0}, "“GPUs” is 0; it must be a whole number from 1 to 10000"),
+        (
+            {"num_gpus": 4, "min_gpus": 8},
+            "“Minimum GPUs” is 8, more than “GPUs” 4; lower “Minimum GPUs”, or ask for 8 GPUs",
+        ),
+        (
+            {"checkpoint": {"keep_last": 0}},
+            "“Checkpoints to keep” is 0; it must be a whole number from 1 to 1000",
+        ),
+        (
+            {"hyperparameters": {"lr": float("inf")}},
+            "lr in “Hyperparameters” is inf; it must be a finite number",
+        ),
+        (
+            {"checkpoint": {"path": "/abs"}},
+            "“Checkpoint folder” is '/abs'; it must be relative, with / and without ..",
+        ),
+    ],
+)
+def test_a_form_gets_the_sentences_in_the_words_of_its_labels(fields: dict[str, object], sentence: str):
+    with pytest.raises(SpecError) as refused:
+        parse({**MINIMAL, **fields}, LABELS)
+    assert [problem.sentence for problem in refused.value.problems] == [sentence]
+
+
+def test_only_what_differs_from_the_defaults_is_given():
+    fields = {"num_gpus": 8, "checkpoint": {"keep_last": 3, "interval_steps": 50}, "tags": ["a"]}
+    stored = as_mapping(parse({**MINIMAL, **fields}))
+    assert list(given_fields(stored).items()) == [
+        ("name", "bytelm"), ("team", "vision"), ("command", ["python", "train.py"]), ("gpu_type", "a100-80gb"),
+        ("num_gpus", 8), ("checkpoint", {"interval_steps": 50}), ("tags", ["a"]),
+    ]  # fmt: skip
+
+
+def test_every_field_is_described_for_people():
+    assert [name for name, field in FIELDS.items() if not (field.label and field.help)] == []
+    assert len(set(LABELS.values())) == len(LABELS)

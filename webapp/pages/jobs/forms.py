@@ -84,7 +84,7 @@ def values_of(spec: JobSpec) -> dict[str, Any]:
     if spec.memory_per_gpu_bytes:
         values["memory_per_gpu"] = format_bytes(spec.memory_per_gpu_bytes).replace(" ", "")
     values["seed"] = "" if spec.seed is None else spec.seed
-    values["max_racks"] = spec.constraints.max_racks or ""
+    values["max_racks"] = spec.max_racks or ""
     return values
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from platform_core.jobs import spec as specification
+from platform_core.jobs.spec import given
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
 from platform_core.quotas.cost import cost_micro_dollars
 from platform_core.units import format_duration_ms, format_micro_dollars, plural
@@ -236,13 +236,7 @@ def _diff(diff: object) -> str:
 
 
 def spec_rows(job: Job) -> list[tuple[str, str]]:
-    return [(name.replace("_", " "), _plain(value)) for name, value in _given(job).items()]
-
-
-def _given(job: Job) -> dict[str, Any]:
-    """What was asked for, in the order of a job file; the database keeps the fields in its own."""
-    names = [name for name in specification.as_mapping(specification.restore(job.spec)) if name in job.spec]
-    return {name: job.spec[name] for name in names if job.spec[name] not in ("", [], {}, None)}
+    return [(name.replace("_", " "), _plain(value)) for name, value in given(job.spec).items()]
 
 
 def _plain(value: Any) -> str:
@@ -253,7 +247,7 @@ def _plain(value: Any) -> str:
 
 def spec_text(job: Job) -> str:
     """The job file that gives this job again."""
-    return str(yaml.safe_dump(_given(job), sort_keys=False, allow_unicode=True, width=100))
+    return str(yaml.safe_dump(given(job.spec), sort_keys=False, allow_unicode=True, width=100))
 
 
 def cost_per_hour(gpu_type: str, gpus: int) -> int:

@@ -42,7 +42,7 @@ def of_job(request: HttpRequest, job_id: str) -> HttpResponse:
         raise TrainmasterError("not_found", what=f"job {job_id}")
     waits = job.state in WAITING
     may_clone = may(actor, "job.submit", job.team_id)
-    tolerated = restore(job.spec).constraints.tolerations
+    tolerated = restore(job.spec).tolerations
     lines = [
         {"sentence": each.sentence, "clone": _clone(each, tolerated) if may_clone else ""}
         for each in (_found(job_id) if waits else ())

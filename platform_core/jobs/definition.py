@@ -1,0 +1,299 @@
+"""The fields of a job, each described once: parser, JSON, form, REST schema and reference are made from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from platform_core.jobs import constraints as placement
+from platform_core.jobs import field_readers as readers
+from platform_core.jobs.constraints import SPOT, Constraints
+from platform_core.jobs.field_readers import Scalar
+from platform_core.jobs.fields import Group, described, nested
+from platform_core.jobs.kinds import (
+    choice,
+    command,
+    folder,
+    line,
+    pairs,
+    scaled,
+    size,
+    slug,
+    truth,
+    whole,
+    words,
+)
+from platform_core.units import GIB, HOUR_MS, MINUTE_MS
+
+MAX_GPUS = 10_000
+MAX_HOURS = 720
+MAX_STEPS = 10**9
+MAX_RESTARTS, MOST_RESTARTS = 3, 100
+MOST_URGENT, DEFAULT_PRIORITY, LEAST_URGENT = 0, 50, 100
+PRIORITIES = {"high": 20, "normal": DEFAULT_PRIORITY, "low": 80}
+
+
+class Strategy(StrEnum):
+    DDP = "ddp"
+    FSDP = "fsdp"
+    DEEPSPEED = "deepspeed"
+    HOROVOD = "horovod"
+    CUSTOM = "custom"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointPolicy:
+    """How often the script is asked to save, and how many checkpoints are kept."""
+
+    interval_steps: int = described(
+        whole(0, MAX_STEPS), "Save every N steps", "0: steps do not matter.", Group.CHECKPOINTS, default=0
+    )
+    interval_ms: int = described(
+        scaled(MINUTE_MS, MAX_HOURS * 60, positive=False),
+        "Save every N minutes",
+        "0: time does not matter.",
+        Group.CHECKPOINTS,
+        default=0,
+        name="interval_minutes",
+    )
+    keep_last: int = described(
+        whole(1, 1_000), "Checkpoints to keep", "Older ones are deleted.", Group.CHECKPOINTS, default=3
+    )
+    path: str = described(
+        folder(),
+        "Checkpoint folder",
+        "Where the script saves, relative to its work folder.",
+        Group.CHECKPOINTS,
+        default="checkpoints",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """Made by `parse`, which refuses bad values and combinations, all of them at once."""
+
+    name: str = described(
+        line(120, required="give the job a name of 1 to 120 characters"),
+        "Name",
+        "Shown in lists and charts.",
+        Group.BASICS,
+        example="bytelm-lr-3e-4",
+    )
+    team: str = described(
+        slug(60, "the team's short name, such as vision", required="name the team that runs the job"),
+        "Team",
+        "Whose quota, secrets and datasets it uses.",
+        Group.BASICS,
+    )
+    code: str = described(
+        line(40, pattern=r"man-[0-9a-z]+", words="the id of an uploaded code bundle, man-…"),
+        "Code",
+        "The id of an uploaded bundle of files; `trainmaster submit` takes a folder too, and uploads it.",
+        Group.BASICS,
+        default="",
+    )
+    command: tuple[str, ...] = described(
+        command(),
+        "Command",
+        "The script and its arguments, or any program. Each rank runs it.",
+        Group.BASICS,
+        example="python train.py --steps 400",
+    )
+    gpu_type: str = described(
+        slug(
+            60, "a type's short name, such as cpu", required="name a type of the cluster, such as a100-80gb"
+        ),
+        "GPU type",
+        "A type of the cluster; cpu takes CPU slots instead of GPUs.",
+        Group.BASICS,
+        example="a100-80gb",
+    )
+    num_gpus: int = described(
+        whole(1, MAX_GPUS),
+        "GPUs",
+        "It starts when all of them are free at once, on one node or on several.",
+        Group.BASICS,
+        default=1,
+    )
+
+    min_gpus: int = described(
+        whole(1, MAX_GPUS),
+        "Minimum GPUs",
+        "It may start with this many, and a preemptible job is also resized later.",
+        Group.RESOURCES,
+        like="num_gpus",
+    )
+    strategy: Strategy = described(  # noqa: RUF009
+        choice(Strategy),
+        "Strategy",
+        "How the script divides the work; placement and launch follow it.",
+        Group.RESOURCES,
+        default=Strategy.DDP,
+    )
+    cpus_per_gpu: int = described(
+        whole(1, 256), "CPUs per GPU", "CPU cores for each GPU.", Group.RESOURCES, default=1
+    )
+    memory_per_gpu_bytes: int = described(
+        size(),
+        "Memory per GPU",
+        "Main memory for each GPU, with a unit.",
+        Group.RESOURCES,
+        default=2 * GIB,
+        example="8GiB",
+        name="memory_per_gpu",
+    )
+    max_runtime_ms: int = described(
+        scaled(HOUR_MS, MAX_HOURS, positive=True),
+        "Time limit (h)",
+        "An attempt is stopped after it.",
+        Group.RESOURCES,
+        default=24 * HOUR_MS,
+        name="max_runtime_hours",
+    )
+    container_image: str = described(
+        line(
+            300,
+            pattern=r"[^\s-]\S*",
+            words="an image name without spaces, such as registry.example/train:1.2",
+        ),
+        "Container image",
+        "Runs the command in a container; without an image it is a process of the node.",
+        Group.RESOURCES,
+        default="",
+        example="registry.example/train:1.2",
+    )
+
+    priority: int = described(
+        whole(MOST_URGENT, LEAST_URGENT, names=PRIORITIES),
+        "Priority",
+        "0 goes first, 100 last.",
+        Group.SCHEDULING,
+        default=DEFAULT_PRIORITY,
+    )
+    preemptible: bool = described(
+        truth(),
+        "Preemptible",
+        "It may be stopped for another job and resumed later, and may use spot nodes.",
+        Group.SCHEDULING,
+        default=False,
+    )
+    max_restarts: int = described(
+        whole(0, MOST_RESTARTS),
+        "Maximum restarts",
+        "After failures of the script, without a newer checkpoint between.",
+        Group.SCHEDULING,
+        default=MAX_RESTARTS,
+    )
+
+    checkpoint: CheckpointPolicy = nested(CheckpointPolicy, Group.CHECKPOINTS)  # noqa: RUF009
+    resume_from: str = described(
+        line(40, pattern=r"ckpt-[0-9a-z]+", words="the id of a checkpoint, ckpt-…"),
+        "Resume from",
+        "A checkpoint of the team; without one it starts at step 0.",
+        Group.CHECKPOINTS,
+        default="",
+    )
+
+    experiment: str = described(
+        line(120),
+        "Experiment",
+        "Its runs are compared with each other; a new name makes a new experiment.",
+        Group.EXPERIMENT,
+        default="",
+        example="bytelm",
+    )
+    project: str = described(
+        line(120),
+        "Project",
+        "Shown beside the name; lists can be searched for it.",
+        Group.EXPERIMENT,
+        default="",
+    )
+    hyperparameters: tuple[tuple[str, Scalar], ...] = described(
+        pairs(
+            readers.hyperparameters,
+            readers.MAX_PAIRS,
+            {"oneOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]},
+        ),
+        "Hyperparameters",
+        "The script reads them with `trainmaster.hyperparameters()`; compared runs show those that differ.",
+        Group.EXPERIMENT,
+        default=(),
+        example="lr=0.0006",
+    )
+    seed: int | None = described(
+        whole(0, 2**63 - 1, optional=True), "Seed", "For the random numbers of the script.", Group.EXPERIMENT
+    )
+    tags: tuple[str, ...] = described(
+        words(readers.tags, readers.MAX_TAGS),
+        "Tags",
+        "Words to find the run by.",
+        Group.EXPERIMENT,
+        default=(),
+        example="baseline",
+    )
+
+    dataset: str = described(
+        line(200, pattern=r"\S+", words="the id of a dataset snapshot"),
+        "Dataset",
+        "A snapshot of the team; it is on the node before the command starts.",
+        Group.DATA,
+        default="",
+    )
+    purpose: str = described(
+        slug(40, "one word, such as train or eval"),
+        "Purpose",
+        "What the dataset is used for; it must be approved for that.",
+        Group.DATA,
+        default="",
+        example="train",
+    )
+
+    environment: tuple[tuple[str, str], ...] = described(
+        pairs(readers.environment, readers.MAX_PAIRS, {"type": "string"}),
+        "Environment",
+        "Variables of the process; the team sees their values. Secrets are for those it should not.",
+        Group.ENVIRONMENT,
+        default=(),
+        example="NCCL_DEBUG=INFO",
+    )
+    secrets: tuple[str, ...] = described(
+        words(readers.secrets, readers.MAX_PAIRS),
+        "Secrets",
+        "Names of the team's secrets; only the process gets their values, as variables.",
+        Group.ENVIRONMENT,
+        default=(),
+        example="HF_TOKEN",
+    )
+
+    node_labels: tuple[tuple[str, str], ...] = described(
+        pairs(placement.labels, placement.MAX_NAMES, {"type": "string"}),
+        "Node labels",
+        "A node must have all of them.",
+        Group.NODES,
+        default=(),
+        example="nvlink=yes",
+    )
+    tolerations: tuple[str, ...] = described(
+        words(placement.tolerations, placement.MAX_NAMES),
+        "Tolerated taints",
+        "Taints that do not keep it off a node.",
+        Group.NODES,
+        default=(),
+        example="lab",
+    )
+    max_racks: int = described(whole(0, 1_000), "Maximum racks", "0: any number.", Group.NODES, default=0)
+    excluded_nodes: tuple[str, ...] = described(
+        words(placement.excluded_nodes, placement.MAX_NAMES),
+        "Excluded nodes",
+        "Hostnames or ids of nodes that it never uses.",
+        Group.NODES,
+        default=(),
+        example="node-7",
+    )
+
+    @property
+    def constraints(self) -> Constraints:
+        """As the scheduler takes them: a preemptible job may go to spot nodes."""
+        tolerations = tuple(sorted({*self.tolerations, SPOT})) if self.preemptible else self.tolerations
+        return Constraints(self.node_labels, tolerations, self.max_racks, self.excluded_nodes)

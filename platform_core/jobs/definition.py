@@ -88,9 +88,10 @@ class JobSpec:
     code: str = described(
         line(40, pattern=r"man-[0-9a-z]+", words="the id of an uploaded code bundle, man-…"),
         "Code",
-        "The id of an uploaded bundle of files; `trainmaster submit` takes a folder too, and uploads it.",
+        "The files in whose folder the command starts, uploaded from this page or by `trainmaster submit`.",
         Group.BASICS,
         default="",
+        example="man-…",
     )
     command: tuple[str, ...] = described(
         command(),

@@ -29,12 +29,11 @@ from platform_core.jobs.reader import Problem, Reader, SpecError, shown
 from platform_core.units import format_duration_ms
 
 __all__ = [
-    "DEFAULT_PRIORITY", "FIELDS", "LABELS", "LEAST_URGENT", "MOST_URGENT", "PRIORITIES", "SCHEMA", "CheckpointPolicy",
+    "DEFAULT_PRIORITY", "FIELDS", "LEAST_URGENT", "MOST_URGENT", "PRIORITIES", "SCHEMA", "CheckpointPolicy",
     "Group", "JobSpec", "Problem", "Scalar", "SpecError", "Strategy", "as_mapping", "given", "load", "parse", "restore",
 ]  # fmt: skip
 
 FIELDS: Mapping[str, Field] = {field.name: field for field in leaves(JobSpec)}
-LABELS = {name: f"“{field.label}”" for name, field in FIELDS.items()}
 SCHEMA = schema_of(JobSpec)
 
 

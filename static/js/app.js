@@ -11,11 +11,13 @@ import { startTimes } from "./time.js";
 import { startForms } from "./forms.js";
 import { startScroll } from "./scroll.js";
 import { startPicker } from "./picker.js";
+import { startJobForm } from "./job-form.js";
 
 startTimes();
 startForms();
 startScroll();
 startPicker();
+startJobForm();
 startKeys();
 startCharts();
 startLogs();

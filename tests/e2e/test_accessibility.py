@@ -106,7 +106,7 @@ def test_nothing_grave_where_people_operate_err_or_have_not_signed_in(people: Pe
     member.goto("/jobs/submit/")
     member.get_by_label("Name", exact=True).fill("Not A Name!")
     member.get_by_label("Command", exact=True).fill("train.py")
-    member.get_by_label("Slots", exact=True).fill("99")
+    member.get_by_label("CPU slots", exact=True).fill("99")
     member.get_by_role("button", name="Submit job").click()
     expect(member.get_by_role("alert")).to_be_visible()
     found += grave(member)

@@ -18,7 +18,7 @@ def test_a_lead_lowers_the_quota_and_the_members_next_job_is_refused_with_the_nu
     try:
         submit_four(member)
         expect(member.get_by_role("alert")).to_contain_text("Would exceed quota: 4/2 GPUs of cpu")
-        expect(member.locator("#check")).to_contain_text(re.compile(r"Left of the quota\s*2 of 2"))
+        expect(member.locator("#check")).to_contain_text(re.compile(r"Quota left\s*2 of 2"))
         assert all(job.name != "too-wide" for job in site.bob.jobs())
         lead.goto("/audit/")
         row = lead.locator("tr", has_text="the others need the cluster")
@@ -45,6 +45,6 @@ def set_quota(page: Page, guaranteed: int, maximum: int, reason: str) -> None:
 def submit_four(page: Page) -> None:
     page.get_by_label("Name", exact=True).fill("too-wide")
     page.get_by_label("Command", exact=True).fill("train.py")
-    page.get_by_label("Slots", exact=True).fill("4")
+    page.get_by_label("CPU slots", exact=True).fill("4")
     expect(page.locator("#check")).to_contain_text("Would exceed quota: 4/2 GPUs of cpu")
     page.get_by_role("button", name="Submit job").click()

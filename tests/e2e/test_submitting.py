@@ -39,21 +39,23 @@ def fill_in(page: Page) -> None:
     """The panel answers at each change: what is left of the quota, what it costs, what is in the way."""
     panel = page.locator("#check")
     page.get_by_label("Name", exact=True).fill("quick")
-    page.get_by_label("Experiment", exact=True).fill("bytelm")
     page.get_by_label("Command", exact=True).fill("train.py")
-    slots = page.get_by_label("Slots", exact=True)
+    expect(panel).to_contain_text("The command runs train.py, but the job has no code")
+    page.get_by_label("Code", exact=True).select_option(label="bytelm of vision")
+    slots = page.get_by_label("CPU slots", exact=True)
     slots.fill("9")
     expect(panel).to_contain_text("Would exceed quota: 9/8 GPUs of cpu")
     slots.fill("4")
     expect(panel).to_contain_text("It would start at once")
     expect(panel).to_contain_text(
-        re.compile(r"This job\s*4\s*Left of the quota\s*8 of 8\s*Cost an hour\s*\$0\.16")
+        re.compile(r"This job\s*4 slots.*Quota left\s*8 of 8\s*Cost per hour\s*\$0\.16", re.DOTALL)
     )
-    page.get_by_label("Code", exact=True).select_option(label="bytelm")
-    page.get_by_label("Dataset snapshot").select_option(label="python-stdlib v1 (training)")
-    page.get_by_label("Purpose of the data").fill("training")
-    page.get_by_label("Every so many steps").fill("20")
-    page.get_by_text("Hyperparameters, environment").click()
+    for section in ("Checkpoints", "Experiment", "Data"):
+        page.locator("summary").get_by_text(section, exact=True).click()
+    page.get_by_label("Dataset", exact=True).fill("python-stdlib v1 of vision")
+    page.get_by_label("Purpose", exact=True).fill("training")
+    page.get_by_label("Save every N steps").fill("20")
+    page.get_by_label("Experiment", exact=True).fill("bytelm")
     page.get_by_label("Hyperparameters", exact=True).fill(SETTINGS)
 
 

@@ -160,6 +160,8 @@ def job_rows() -> Iterator[Row]:
     yield Row("get", "jobs/submit/", "L N F Y Y Y Y", "jobs/submit/?clone={job}")
     yield Row("post", "jobs/submit/", "L U F Y Y Y Y", body=job_mapping())
     yield Row("post", "jobs/check/", SIGNED_IN, body=job_mapping())  # its panel says what one may not
+    # Without an archive; tests/webapp/jobs/test_uploading.py has those who may not upload one.
+    yield Row("post", "jobs/code/", "L U F U U U U", body={"team": "vision"})
     yield Row("get", "jobs/<str:job_id>/", OF_TEAM, "jobs/{job}/")
     yield Row("post", "jobs/<str:job_id>/cancel/", OWN_OR_LEAD, "jobs/{job}/cancel/")
     yield Row("post", "jobs/<str:job_id>/lost/", WHILE_STOPPING, "jobs/{job}/lost/")

@@ -106,11 +106,20 @@ def require(actor: Actor, action: str, team: str = "", owner: str | None = None,
     raise TrainmasterError("not_allowed", what=RULES[action].words, whom=whom)
 
 
+def may_prioritise(actor: Actor, team: str, priority: int) -> bool:
+    """Whether the actor may give jobs of this team so urgent a priority."""
+    return _too_urgent(actor, team, priority) is None
+
+
 def require_priority(actor: Actor, team: str, priority: int) -> None:
     """Raises priority_too_urgent where the actor may not give jobs of this team this priority."""
+    refused = _too_urgent(actor, team, priority)
+    if refused is not None:
+        raise TrainmasterError(refused.code, **asdict(refused))
+
+
+def _too_urgent(actor: Actor, team: str, priority: int) -> urgency.TooUrgent | None:
     lead = actor.roles.get(team) == Role.LEAD
     rank = urgency.Rank.ADMIN if actor.is_admin else urgency.Rank.LEAD if lead else urgency.Rank.MEMBER
     limits = urgency.UrgencyLimits(settings.PRIORITY_OF_MEMBERS, settings.PRIORITY_OF_LEADS)
-    refused = urgency.admit(priority, rank, team, limits)
-    if refused is not None:
-        raise TrainmasterError(refused.code, **asdict(refused))
+    return urgency.admit(priority, rank, team, limits)

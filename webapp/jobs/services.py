@@ -45,6 +45,7 @@ __all__ = [
     "Preemption",
     "Unstartable",
     "WaitReason",
+    "accept",
     "cancel",
     "change_priority",
     "declare_unstartable",
@@ -70,6 +71,15 @@ _KEY = re.compile(r"[\x20-\x7e]{1,200}")
 def submit(
     actor: Actor,
     mapping: Mapping[str, Any],
+    **details: Any,
+) -> tuple[Job, bool]:
+    """Accept the job that a job file, a REST body or a script describes; see `accept`. Raises SpecError as well."""
+    return accept(actor, specification.parse(mapping), **details)
+
+
+def accept(
+    actor: Actor,
+    spec: JobSpec,
     *,
     idempotency_key: str | None = None,
     lineage: Mapping[str, Any] | None = None,
@@ -79,12 +89,12 @@ def submit(
 
     The same idempotency key and content give the same job again.
 
-    Raises SpecError, and TrainmasterError of quota_exceeded, idempotency_conflict and of what check_permissions raises.
+    Raises SpecError for what the team does not have, and TrainmasterError of quota_exceeded, idempotency_conflict and
+    of what check_permissions raises.
     """
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         why = "it must be 1 to 200 printable ASCII characters"
         raise TrainmasterError("request_invalid", what="Idempotency-Key", why=why)
-    spec = specification.parse(mapping)
     check_permissions(actor, spec)
     if idempotency_key and (earlier := _same_submission(actor, spec, idempotency_key)):
         return earlier, False

@@ -67,7 +67,7 @@ def outlook(spec: JobSpec, username: str) -> Outlook:
 
 
 def dry_run(actor: Actor, mapping: Mapping[str, Any]) -> dict[str, Any]:
-    spec = allowed(actor, mapping)
+    spec = allowed(actor, parse(mapping))
     refused = refusal(spec, job_queries.queued_gpus(spec.team, spec.gpu_type))
     expected = None if refused else outlook(spec, actor.username)
     if expected is None or not expected.why:
@@ -89,9 +89,8 @@ def _with_it(spec: JobSpec, username: str) -> Snapshot:
     return replace(snapshot, pending=(*snapshot.pending, asked))
 
 
-def allowed(actor: Actor, mapping: Mapping[str, Any]) -> JobSpec:
+def allowed(actor: Actor, spec: JobSpec) -> JobSpec:
     """Check the submission like a real one, except its quota. Raises the same errors."""
-    spec = parse(mapping)
     job_services.check_permissions(actor, spec)
     job_services.check_references(spec)
     return spec

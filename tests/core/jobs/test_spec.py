@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from platform_core.jobs.spec import (
     FIELDS,
-    LABELS,
     PRIORITIES,
     Problem,
     SpecError,
@@ -286,8 +285,9 @@ def test_a_priority_may_be_given_by_its_name():
     ],
 )
 def test_a_form_gets_the_sentences_in_the_words_of_its_labels(fields: dict[str, object], sentence: str):
+    labels = {name: f"“{field.label}”" for name, field in FIELDS.items()}
     with pytest.raises(SpecError) as refused:
-        parse({**MINIMAL, **fields}, LABELS)
+        parse({**MINIMAL, **fields}, labels)
     assert [problem.sentence for problem in refused.value.problems] == [sentence]
 
 
@@ -302,4 +302,4 @@ def test_only_what_differs_from_the_defaults_is_given():
 
 def test_every_field_is_described_for_people():
     assert [name for name, field in FIELDS.items() if not (field.label and field.help)] == []
-    assert len(set(LABELS.values())) == len(LABELS)
+    assert len({field.label for field in FIELDS.values()}) == len(FIELDS)

@@ -56,7 +56,7 @@ def test_the_form_refuses_another_purpose_beside_its_field(
 ) -> None:
     answer = browser(owner).post("/jobs/submit/", {**FORM, "dataset": snapshot, "purpose": "train"})
     assert answer.status_code == 422
-    assert f'id="about-purpose">{MISMATCH}' in answer.content.decode()
+    assert f'id="problem-purpose">{MISMATCH}' in answer.content.decode()
     assert not Job.objects.exists()
 
 
@@ -71,10 +71,22 @@ def test_the_form_offers_only_snapshots_that_its_person_may_see(
     snapshot: str, browser: Callable[[User], Client], owner: User, lead: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(permissions.RULES, "dataset.view", Rule("see this dataset", LEADS))
-    assert snapshot in browser(lead).get("/jobs/submit/").content.decode()
+    offered = '<option value="stdlib v1 of vision"></option>'
+    assert offered in browser(lead).get("/jobs/submit/").content.decode()
     page = browser(owner).get("/jobs/submit/").content.decode()
-    assert snapshot not in page
+    assert "stdlib" not in page
     assert "eval, report" not in page
+
+
+def test_a_dataset_may_be_given_by_its_name(
+    snapshot: str, browser: Callable[[User], Client], owner: User
+) -> None:
+    form = {**FORM, "dataset": "stdlib v1 of vision", "purpose": "eval"}
+    assert browser(owner).post("/jobs/submit/", form).status_code == 302
+    job = Job.objects.get()
+    assert job.spec["dataset"] == snapshot
+    clone = browser(owner).get(f"/jobs/submit/?clone={job.id}").content.decode()
+    assert 'value="stdlib v1 of vision"' in clone
 
 
 @pytest.mark.parametrize("path", ["training-jobs", "training-jobs/dry-run"])

@@ -96,8 +96,8 @@ def test_before_it_is_submitted_its_place_its_start_and_what_would_start_it_are_
     assert asks
     assert 'hx-swap="innerHTML"' in asks[0]  # the answer stands in the panel's own part, apart from the quota
     told = unescape(client.post("/jobs/check/?block=outlook", given, **asked).content.decode())
-    assert re.search(r"<dt>Place in the queue</dt><dd>1</dd>", told)
-    assert re.search(r"<dt>Should start</dt><dd>in .* to .*</dd>", told)
+    assert re.search(r"<dt>Queue position</dt><dd>1</dd>", told)
+    assert re.search(r"<dt>Estimated start</dt><dd>in .* to .*</dd>", told)
     assert "<li>2 slots of cpu instead of 3.</li>" in told
 
 
@@ -153,5 +153,5 @@ def test_a_form_whose_job_has_room_by_now_is_not_told_what_would_start_it(
 ) -> None:
     given = {**SPEC, "name": "asked", "command": "true", "num_gpus": "2"}
     told = browser(owner).post("/jobs/check/?block=outlook", given, headers={"HX-Request": "true"})
-    assert "<dt>Should start</dt><dd>in the next round</dd>" in told.content.decode()
+    assert "<dt>Estimated start</dt><dd>in the next round</dd>" in told.content.decode()
     assert "would start it now" not in told.content.decode()

@@ -8,6 +8,7 @@ urlpatterns = [
     path("jobs/", views.job_list, name="list"),
     path("jobs/submit/", submitting.submit, name="submit"),
     path("jobs/check/", submitting.check, name="check"),
+    path("jobs/code/", submitting.code, name="code"),
     path("jobs/<str:job_id>/", detail.detail, name="detail"),
     path("jobs/<str:job_id>/cancel/", views.cancel, name="cancel"),
     path("jobs/<str:job_id>/lost/", views.lost, name="lost"),

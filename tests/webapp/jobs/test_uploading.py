@@ -1,0 +1,95 @@
+"""Code that a browser uploads as an archive, for the form of a job."""
+
+import html
+import io
+import re
+import tarfile
+import zipfile
+from collections.abc import Callable, Mapping
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from webapp.accounts.models import User
+from webapp.artifacts import queries as artifacts
+from webapp.artifacts.models import Manifest, Upload
+from webapp.pages.jobs import archives
+
+pytestmark = pytest.mark.usefixtures("cluster")
+Browser = Callable[[User], Client]
+FILES = {"trainer/train.py": b"print(1)", "trainer/lib/data.py": b"", "trainer/__pycache__/x.pyc": b"junk"}
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, content in files.items():
+            archive.writestr(path, content)
+    return buffer.getvalue()
+
+
+def tarred(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for path, content in files.items():
+            entry = tarfile.TarInfo(f"./{path}")
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def upload(
+    client: Client, content: bytes, name: str = "trainer.zip", team: str = "vision"
+) -> tuple[int, str]:
+    form = {"team": team, "command": "train.py", "archive": SimpleUploadedFile(name, content)}
+    answer = client.post("/jobs/code/?block=code", form, headers={"HX-Request": "true"})
+    return answer.status_code, html.unescape(answer.content.decode())
+
+
+@pytest.mark.parametrize("pack", [zipped, tarred])
+def test_an_archive_becomes_a_bundle_that_the_form_has_chosen(
+    pack: Callable[[Mapping[str, bytes]], bytes], browser: Browser, owner: User
+) -> None:
+    status, fragment = upload(browser(owner), pack(FILES))
+    assert status == 200
+    [chosen] = re.findall(r'<option value="(man-\w+)" selected>trainer.zip of vision</option>', fragment)
+    assert artifacts.paths(chosen) == {"train.py", "lib/data.py"}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"no archive", "it is no zip or tar archive that can be read"),
+        (b"", "it is no zip or tar archive that can be read"),
+        (zipped({}), "it has no files"),
+        (zipped(FILES)[:-40], "it is no zip or tar archive that can be read"),
+        (tarred({"a.bin": bytes(100_000)})[:60], "it is no zip or tar archive that can be read"),
+        (zipped({f"f{number}": b"" for number in range(11)}), "it has more than 10 files"),
+        (zipped({"zeros": bytes(2_000)}), "it unpacks to more than 1000 B; upload data as a dataset"),
+        (zipped({"../outside.py": b""}), "../outside.py"),
+    ],
+    ids=["text", "nothing", "empty", "cut-zip", "cut-tar", "many-files", "large", "leads-outside"],
+)
+def test_what_is_no_archive_of_code_is_refused_at_the_field(
+    content: bytes, why: str, browser: Browser, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "_MOST_FILES", 10)
+    monkeypatch.setattr(archives, "_MOST_BYTES", 1_000)
+    status, fragment = upload(browser(owner), content)
+    [problem] = re.findall(r'id="problem-code">([^<]*)', fragment)
+    assert (status, why in problem) == (422, True), problem
+    assert not Manifest.objects.exists()
+
+
+def test_a_form_without_a_file_says_what_to_choose(browser: Browser, owner: User) -> None:
+    answer = browser(owner).post("/jobs/code/?block=code", {"team": "vision"}, headers={"HX-Request": "true"})
+    assert answer.status_code == 422
+    assert "choose a zip or tar file" in answer.content.decode()
+
+
+def test_nobody_uploads_into_a_team_of_others(browser: Browser, outsider: User, viewer: User) -> None:
+    status, fragment = upload(browser(outsider), zipped(FILES))
+    assert (status, "no team vision" in fragment) == (422, True)
+    assert upload(browser(viewer), zipped(FILES))[0] == 403
+    assert not Upload.objects.exists()

@@ -129,7 +129,8 @@ def test_the_job_file_is_what_the_form_would_submit(browser: Browser, owner: Use
     described = job_file(checked(browser(owner), **form))
     assert described == {
         "name": "from the form", "team": "vision", "command": "train", "gpu_type": "cpu", "num_gpus": 2,
-        "max_runtime_hours": 1.5, "checkpoint": {"interval_steps": 20}, "hyperparameters": {"lr": 0.0003, "name": "adam"}, "tags": ["a", "b"],
+        "max_runtime_hours": 1.5, "checkpoint": {"interval_steps": 20},
+        "hyperparameters": {"lr": 0.0003, "name": "adam"}, "tags": ["a", "b"],
     }  # fmt: skip
     browser(owner).post("/jobs/submit/", {**FORM, **form})
     assert Job.objects.get().spec == submit(**described).spec  # type: ignore[arg-type]

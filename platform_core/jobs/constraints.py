@@ -1,4 +1,4 @@
-"""On which nodes a job may run at all."""
+"""Constraints on the nodes that a job may run on."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def living_on(job: Job, node: str) -> Member | None:
 
 
 def is_news(member: Member, phase: MemberPhase) -> bool:
-    """Phases only go forward; a message that arrives late or twice tells nothing."""
+    """Phases only go forward; a late or repeated message changes nothing."""
     return _ORDER[phase] > _ORDER[member.phase]
 
 
@@ -44,7 +44,7 @@ def notice_grace_ms(left_ms: int, save_grace_ms: int = SAVE_GRACE_MS) -> int:
 
 
 def request_stop(job: Job, stop: Stop, reason: str, grace_ms: int) -> Step:
-    """The members are told once; a stronger stop later only changes what the end will mean."""
+    """The members are stopped once; a stronger stop later only changes the outcome."""
     if _STRENGTH.index(stop) <= _STRENGTH.index(job.stop):
         return Step(job)
     told_already = job.stop is not Stop.NONE
@@ -140,7 +140,7 @@ def _finish(job: Job, state: JobState, at_ms: int, reason: str) -> Job:
 
 
 def _wait(job: Job, state: JobState, at_ms: int) -> Job:
-    """It waits again, and has waited as long as before it started."""
+    """Returns it to pending, with the waiting time it had before it started."""
     since_ms = job.waiting_since_ms + at_ms - (job.started_ms or at_ms)
     return replace(job, state=state, stop=Stop.NONE, started_ms=None, waiting_since_ms=since_ms)
 

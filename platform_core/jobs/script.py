@@ -1,4 +1,4 @@
-"""The file that a command starts, as far as the command alone says it."""
+"""The file that a command starts, as far as the command tells."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def missing_script(command: Sequence[str], files: Collection[str] | None) -> str
     near = near or difflib.get_close_matches(script, files, n=1)
     if near:
         return f"The command runs {script}, which is not in the code bundle; did you mean {near[0]}?"
-    has = ", ".join(sorted(files)[:_PATHS_SHOWN]) + (" …" if len(files) > _PATHS_SHOWN else "")
-    return f"The command runs {script}, which is not in the code bundle; it has {has or 'no files'}."
+    paths = ", ".join(sorted(files)[:_PATHS_SHOWN]) + (" …" if len(files) > _PATHS_SHOWN else "")
+    return f"The command runs {script}, which is not in the code bundle; it has {paths or 'no files'}."

@@ -1,4 +1,4 @@
-"""The books of the cluster, as they must agree at every moment: slots, attempts and the usage ledger."""
+"""The books of the cluster, which must agree at every moment: slots, attempts and the usage ledger."""
 
 from django.db import transaction
 
@@ -11,7 +11,7 @@ _LIVING = ("assigned", "preparing", "running")
 
 
 def books() -> Books:
-    """Of one moment: whatever changes meanwhile is not in it."""
+    """Reads all of them in one transaction, as of one moment."""
     with transaction.atomic():
         attempts = Attempt.objects.filter(ended_ms=None).prefetch_related("members")
         return Books(slots=clusters.books(), attempts=tuple(map(_holding, attempts)), ledger=quotas.books())
@@ -19,5 +19,5 @@ def books() -> Books:
 
 def _holding(attempt: Attempt) -> AttemptHolding:
     members = attempt.members.all()
-    held = tuple((each.node_id, tuple(each.slots)) for each in members if each.phase in _LIVING)
+    held = tuple((member.node_id, tuple(member.slots)) for member in members if member.phase in _LIVING)
     return AttemptHolding(attempt.id, attempt.job_id, held)

@@ -1,4 +1,4 @@
-"""Hints make the next tick come at once. Losing one costs at most a tick's interval."""
+"""Hints start the next scheduling round at once. A lost hint costs at most one interval."""
 
 import logging
 from typing import Any
@@ -24,7 +24,7 @@ def asked_by_signal(sender: Any, **kwargs: Any) -> None:
 
 
 def tick_begins() -> None:
-    """A round is about to look at the truth: what changes after this needs another round."""
+    """A round is about to read the database: later changes need another round."""
     cache.delete(_ASKED)
 
 

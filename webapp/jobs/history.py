@@ -1,4 +1,4 @@
-"""What became of a job over all of its attempts: where its time went, and what was lost."""
+"""The history of a job over its attempts: where its time went, and what was lost."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Log lines on their way in, on to the store once the job has ended, and out again from wherever they lie."""
+"""Log lines: ingested into the database, archived in the store after the job has ended, read from both."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -93,8 +93,7 @@ def _store(group: list[LogChunk]) -> None:
     """The last of them stays as the object's row: cursors of readers keep their meaning."""
     *others, kept = group
     kept.offset = group[0].offset
-    # Each line with its time, so that the object says by itself when what was said, and with the cursor behind it, so
-    # that whoever is reading in the middle of it goes on there.
+    # Each line has its time and the cursor behind it, so that a reader in the middle of the object can go on there.
     lines = (f"{chunk.at_ms}/{chunk.id}\t{text}\n" for chunk in group for text in chunk.text.splitlines())
     open_store(settings.STORE_URL).write(_path(kept), ["".join(lines).encode()])
     kept.text, kept.stored = "", True
@@ -149,31 +148,31 @@ def _hold(job_id: str, lock: str) -> None:
 
 def _lines(chunk: LogChunk, after: int) -> list[Line]:
     """Those behind the cursor."""
-    said: Iterable[tuple[int, str]]
+    lines: Iterable[tuple[int, str]]
     if chunk.stored:
         path, store = _path(chunk), open_store(settings.STORE_URL)
         text = store.read_range(path, 0, store.size(path)).decode(errors="replace")
         parts = (line.partition("\t") for line in text.splitlines())
         heads = ((head.partition("/"), text) for head, _, text in parts)
-        said = ((int(at_ms), text) for (at_ms, _, cursor), text in heads if int(cursor or chunk.id) > after)
+        lines = ((int(at_ms), text) for (at_ms, _, cursor), text in heads if int(cursor or chunk.id) > after)
     else:
-        said = ((chunk.at_ms, text) for text in chunk.text.splitlines())
+        lines = ((chunk.at_ms, text) for text in chunk.text.splitlines())
     where = {"rank": chunk.rank, "attempt": chunk.attempt.number, "offset": chunk.offset}
-    return [{**where, "text": text, "at_ms": at_ms} for at_ms, text in said]
+    return [{**where, "text": text, "at_ms": at_ms} for at_ms, text in lines]
 
 
 def ending(job_id: str) -> list[str]:
     """The last lines of the rank that failed in the newest attempt: from its traceback on where it has one."""
     newest = Attempt.objects.filter(job=job_id).order_by("-number").first()
-    said = (
+    chunks = (
         LogChunk.objects.filter(attempt=newest, rank__lt=LAUNCHERS).select_related("attempt").order_by("id")
     )
-    lasts = dict(said.order_by("rank", "offset").values_list("rank", "id")) if newest else {}
+    lasts = dict(chunks.order_by("rank", "offset").values_list("rank", "id")) if newest else {}
     ends = []
     for last in LogChunk.objects.filter(id__in=list(lasts.values())[:RANKS_LOOKED_AT]).select_related(
         "attempt"
     ):
-        before = said.filter(rank=last.rank, offset__lt=last.offset).order_by("-offset").first()
+        before = chunks.filter(rank=last.rank, offset__lt=last.offset).order_by("-offset").first()
         lines = [line["text"] for chunk in (before, last) if chunk is not None for line in _lines(chunk, 0)]
         ends.append((last.rank, lines))
     ends.sort(key=lambda end: (TRACEBACK not in end[1], end[0]))
@@ -189,6 +188,6 @@ def whole(job_id: str) -> Iterator[str]:
     """Everything kept of a job's log, each line with its attempt and rank, as one stream of text."""
     after, before = 0, -1
     while after != before:
-        found, before = read(job_id, after=after), after
-        yield "".join(f"[{line['attempt']}.{line['rank']}] {line['text']}\n" for line in found.lines)
-        after = found.after
+        page, before = read(job_id, after=after), after
+        yield "".join(f"[{line['attempt']}.{line['rank']}] {line['text']}\n" for line in page.lines)
+        after = page.after

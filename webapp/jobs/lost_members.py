@@ -1,4 +1,4 @@
-"""What no node will ever tell is told by an operator: an attempt whose container engine is gone for good has ended."""
+"""Operators declare members lost that no node will report: their container engine is gone for good."""
 
 from django.db import transaction
 
@@ -17,10 +17,10 @@ from webapp.nodes import services as clusters
 
 @transaction.atomic
 def declare_lost(actor: Actor, job_id: str, cause: str = "") -> tuple[str, ...]:
-    """The nodes that have not answered to the stop of this job have lost their part of it. Which they were.
+    """Ends the members of a stopping job whose nodes do not answer. Returns these nodes.
 
-    Nobody knows whether its processes are really gone there, so these nodes are drained: what they held is free in the
-    books, and used again only when an operator has looked and resumes them.
+    The processes may still run there, so the nodes are drained: their slots are free, and used again only after an
+    operator has resumed the nodes.
     """
     permissions.require(actor, "node.operate")
     batch = Batch([job_id])
@@ -31,18 +31,20 @@ def declare_lost(actor: Actor, job_id: str, cause: str = "") -> tuple[str, ...]:
         why = "only a job that is being stopped and whose nodes do not answer is lost; cancel it first"
         raise TrainmasterError("request_invalid", what=f"declaring {job_id} lost", why=why)
     nodes = tuple(member.node for member in job.value.living)
-    told = f"declared lost by {actor.username or 'the platform'}" + (f", {cause}" if cause else "")
+    declaration = f"declared lost by {actor.username or 'the platform'}" + (f", {cause}" if cause else "")
     for node_id in nodes:
-        batch.advance(job_id, events.NodeLost(at_ms=now_ms(), actor=actor.name, cause=told, node=node_id))
+        batch.advance(
+            job_id, events.NodeLost(at_ms=now_ms(), actor=actor.name, cause=declaration, node=node_id)
+        )
     batch.write()
     for node_id in nodes:
-        clusters.drain(actor, node_id, f"{job_id} was {told}")
+        clusters.drain(actor, node_id, f"{job_id} was {declaration}")
     clusters.touch(nodes)  # an agent whose engine comes back clears away what is no longer wanted
     return nodes
 
 
 def can_be_lost(actor: Actor, job: Job) -> bool:
-    """Whether this person would be listened to."""
+    """Whether the actor may declare the members of this job lost."""
     return job.stop != Stop.NONE and job.state in ACTIVE and permissions.may(actor, "node.operate")
 
 

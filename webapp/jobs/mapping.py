@@ -1,4 +1,4 @@
-"""Between the job's rows and the core's value of it."""
+"""Maps the rows of a job to the core's value and back."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -11,7 +11,7 @@ from webapp.jobs import models
 
 
 def job_value(row: models.Job, attempt: models.Attempt | None, members: Iterable[models.Member]) -> Job:
-    """The core's view of a job, with its current attempt and the members of that."""
+    """Returns the core's value of a job with the members of its current attempt."""
     return Job(
         id=row.id,
         spec=specification.restore(row.spec),
@@ -44,7 +44,7 @@ def job_value(row: models.Job, attempt: models.Attempt | None, members: Iterable
 
 
 def job_columns(job: Job) -> dict[str, Any]:
-    """What `advance` may have changed, as columns."""
+    """Returns the columns that `advance` may have changed."""
     return {
         "state": job.state,
         "version": job.version,

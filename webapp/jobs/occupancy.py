@@ -136,14 +136,14 @@ def _note(node: "Node", busy: int, telemetry: Telemetry | None) -> str:
 
 def _measured(telemetry: Telemetry | None, busy_slots: set[int]) -> dict[str, Any]:
     """Utilisation is the mean of the slots in use, of all slots when none is."""
-    said = telemetry or SILENT
-    counted = [slot for slot in said.slots if slot.index in busy_slots] or list(said.slots)
+    reading = telemetry or SILENT
+    counted = [slot for slot in reading.slots if slot.index in busy_slots] or list(reading.slots)
     used = [slot.utilisation for slot in counted if slot.utilisation is not None]
-    hottest = [slot.temperature_celsius for slot in said.slots if slot.temperature_celsius is not None]
+    hottest = [slot.temperature_celsius for slot in reading.slots if slot.temperature_celsius is not None]
     return {
         "utilisation": 100 * sum(used) / len(used) if used else None,
         "temperature": round(max(hottest)) if hottest else None,
-        "ecc": _sum(ecc(slot) for slot in said.slots),
+        "ecc": _sum(ecc(slot) for slot in reading.slots),
         "memory_used": telemetry.memory_used_bytes if telemetry else None,
         "disk_free": telemetry.disk_free_bytes if telemetry else None,
     }

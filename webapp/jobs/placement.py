@@ -1,4 +1,4 @@
-"""Gangs get their slots: each all of them or none, any number of gangs in one transaction."""
+"""Placement of gangs: each gets all of its slots or none, any number of gangs in one transaction."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from webapp.quotas import services as quotas
 from webapp.quotas.services import Holding
 
 Seat = tuple[str, int, tuple[int, ...]]  # node id, node rank, slot indices
-Meeting = tuple[str, int]  # address, port
+Address = tuple[str, int]  # address, port
 _PORT_RESTS_MS = 600_000  # a port that was given longer ago may be given again at once
 
 # What belongs to one attempt or to the wait before it, as it is when an attempt begins.
@@ -41,22 +41,27 @@ class Placing:
 
 
 def place(placings: Sequence[Placing], at_ms: int) -> frozenset[str]:
-    """Start a new attempt of each of these waiting jobs. Which have started: of the others something has changed."""
+    """Starts an attempt of each of these pending jobs. Returns the jobs that started; the others changed meanwhile."""
     with transaction.atomic():
         batch = Batch(placing.job_id for placing in placings)
         gangs = _advanced(batch, placings, at_ms)
-        meetings = _meetings({each: placing.seats[0][0] for each, placing in gangs.items()}, at_ms)
-        seats = {each: [(node, slots) for node, _, slots in gangs[each].seats] for each in meetings}
+        addresses = _rendezvous(
+            {attempt_id: placing.seats[0][0] for attempt_id, placing in gangs.items()}, at_ms
+        )
+        seats = {
+            attempt_id: [(node, slots) for node, _, slots in gangs[attempt_id].seats]
+            for attempt_id in addresses
+        }
         held = clusters.assign_slots(seats)
-        gangs = {each: placing for each, placing in gangs.items() if each in held}
+        gangs = {attempt_id: placing for attempt_id, placing in gangs.items() if attempt_id in held}
         batch.keep_only(placing.job_id for placing in gangs.values())
         if gangs:
-            _begin(batch, gangs, meetings, at_ms)
+            _begin(batch, gangs, addresses, at_ms)
         return frozenset(batch.jobs)
 
 
 def _advanced(batch: Batch, placings: Sequence[Placing], at_ms: int) -> dict[str, Placing]:
-    """New attempt id → its placing, for the jobs that still wait."""
+    """Returns new attempt id → placing, for the jobs that are still pending."""
     gangs = {}
     for placing in placings:
         if (job := batch.jobs.get(placing.job_id)) is None:
@@ -76,24 +81,24 @@ def _advanced(batch: Batch, placings: Sequence[Placing], at_ms: int) -> dict[str
     return gangs
 
 
-def _begin(batch: Batch, gangs: dict[str, Placing], meetings: dict[str, Meeting], at_ms: int) -> None:
-    jobs = {each: batch.jobs[placing.job_id] for each, placing in gangs.items()}
+def _begin(batch: Batch, gangs: dict[str, Placing], addresses: dict[str, Address], at_ms: int) -> None:
+    jobs = {attempt_id: batch.jobs[placing.job_id] for attempt_id, placing in gangs.items()}
     Attempt.objects.bulk_create(
         Attempt(
-            id=each,
-            job=jobs[each].row,
-            number=jobs[each].value.attempt,
+            id=attempt_id,
+            job=jobs[attempt_id].row,
+            number=jobs[attempt_id].value.attempt,
             placed_ms=at_ms,
-            master_address=meetings[each][0],
-            master_port=meetings[each][1],
-            resume_checkpoint=goes_on_from(jobs[each].value),
+            master_address=addresses[attempt_id][0],
+            master_port=addresses[attempt_id][1],
+            resume_checkpoint=goes_on_from(jobs[attempt_id].value),
             placement_reason=placing.reason,
         )
-        for each, placing in gangs.items()
+        for attempt_id, placing in gangs.items()
     )
     members = [
-        Member(attempt_id=each, node_id=node, rank=rank, slots=list(slots), phase="assigned")
-        for each, placing in gangs.items()
+        Member(attempt_id=attempt_id, node_id=node, rank=rank, slots=list(slots), phase="assigned")
+        for attempt_id, placing in gangs.items()
         for node, rank, slots in placing.seats
     ]
     Member.objects.bulk_create(members)
@@ -109,8 +114,8 @@ def _holding(row: Job, member: Member) -> Holding:
     )
 
 
-def _meetings(first: dict[str, str], at_ms: int) -> dict[str, Meeting]:
-    """Attempt id and its first node → where its ranks meet. Not in it: one whose node has no port left."""
+def _rendezvous(first: dict[str, str], at_ms: int) -> dict[str, Address]:
+    """Attempt id and its first node → the address of its rendezvous; none where the node has no free port."""
     places = cluster_queries.rendezvous(first.values())
     members = Member.objects.filter(node__in=places, rank=0)
     living = members.filter(attempt__ended_ms=None)
@@ -120,17 +125,17 @@ def _meetings(first: dict[str, str], at_ms: int) -> dict[str, Meeting]:
     recent = members.filter(attempt__placed_ms__gte=at_ms - _PORT_RESTS_MS)
     in_order = recent.order_by("attempt__placed_ms", "attempt_id")
     newest: dict[str, int] = dict(in_order.values_list("node_id", "attempt__master_port"))
-    meetings = {}
+    addresses = {}
     for attempt_id, node_id in first.items():
         if (free := _next_port(places[node_id], newest.get(node_id), taken[node_id])) is not None:
-            meetings[attempt_id] = (places[node_id].address, free)
+            addresses[attempt_id] = (places[node_id].address, free)
             newest[node_id] = free
             taken[node_id].add(free)
-    return meetings
+    return addresses
 
 
 def _next_port(place: Rendezvous, newest: int | None, taken: Collection[int]) -> int | None:
-    """The next one after the one that was given last, so that none is given again soon."""
+    """Returns the free port after the newest one, so that a port is not reused soon."""
     low, high = place.port_low, place.port_high
     start = newest + 1 if newest is not None and low <= newest < high else low
     return next((port for port in (*range(start, high + 1), *range(low, start)) if port not in taken), None)

@@ -1,4 +1,4 @@
-"""Slots are taken back from jobs that run. The platform stops them in this one way, so no stop is without a receipt."""
+"""Preemption: the one way in which the platform stops a running job, so that every stop has a receipt."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from webapp.nodes import queries as clusters
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Why, also in words for the timeline, and who caused it: the job that gets the slots, or who takes the node."""
+    """Why, with a sentence for the timeline, and for whom: the job that gets the slots, or who takes the node."""
 
     kind: StopKind
     cause: str
@@ -32,11 +32,10 @@ class Preemption:
 def preempt(
     job_id: str, preemption: Preemption, at_ms: int, *, resize_to: int = 0, leaves_ms: int | None = None
 ) -> bool:
-    """Take the slots of a job back: it may save first, and waits in the queue again. False when it has none, or gives
-    them back already.
+    """Preempts a job: it may save first and is queued again. Returns False if it holds no slots or is stopping.
 
-    With `resize_to` it goes on with so many slots as soon as it has stopped. `leaves_ms` is when a node of it is
-    taken away: it may save until then.
+    With `resize_to` it restarts with so many slots as soon as it has stopped. `leaves_ms` is when one of its nodes
+    leaves: it may save until then.
     """
     batch = transitions.Batch([job_id])
     job = batch.jobs.get(job_id)
@@ -63,8 +62,10 @@ def vacate(
     leaves_ms: int | None = None,
     fence: Fence = transaction.atomic,
 ) -> int:
-    """Jobs on this node save and start again elsewhere: the preemptible ones, or everybody where it is taken away at
-    `leaves_ms`. How many were asked."""
+    """Moves jobs away from this node: the preemptible ones, or all of them if the node leaves at `leaves_ms`.
+
+    Returns how many were asked to stop.
+    """
     asked = 0
     preemption = Preemption(kind, cause, node=clusters.hostname(node_id), by=by)
     for job in Job.objects.filter(id__in=transitions.jobs_on(node_id), stop=Stop.NONE).order_by("id"):
@@ -75,5 +76,5 @@ def vacate(
 
 
 def node_leaves(sender: Any, node_id: str, cause: str, by: str, at_ms: int, leaves_ms: int, **_: Any) -> None:
-    """The machine is taken away: whoever runs there saves what it can."""
+    """The machine leaves: the jobs on it save what they can."""
     vacate(node_id, StopKind.SPOT_NOTICE, cause, at_ms, by=by, leaves_ms=leaves_ms)

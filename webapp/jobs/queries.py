@@ -20,7 +20,7 @@ from webapp.jobs.values import JobFact
 
 @dataclass(frozen=True, slots=True)
 class MemberWanted:
-    """One node's part of an attempt that has not been forgotten yet, and whether it shall run or stop."""
+    """One member of an attempt that its node should run or stop."""
 
     attempt_id: str
     job_id: str
@@ -41,7 +41,7 @@ class MemberWanted:
 
 @dataclass(frozen=True, slots=True)
 class MemberSeen:
-    """What is known of one node's part of an attempt."""
+    """One member of an attempt as the platform knows it."""
 
     job_id: str
     attempt: int
@@ -51,7 +51,7 @@ class MemberSeen:
 
 
 def members(seats: Collection[tuple[str, str]]) -> dict[tuple[str, str], MemberSeen]:
-    """(attempt, node) → what is known of that member, for those that were placed there."""
+    """Returns the members of these (attempt, node) pairs that were placed there."""
     rows = Member.objects.filter(
         attempt__in={attempt for attempt, _ in seats}, node__in={node for _, node in seats}
     )
@@ -62,7 +62,7 @@ def members(seats: Collection[tuple[str, str]]) -> dict[tuple[str, str], MemberS
 
 
 def wanted_on(node_ids: Collection[str]) -> dict[str, list[MemberWanted]]:
-    """By node what the jobs want. A member stays wanted until its agent has sent everything it had of it."""
+    """Returns the wanted members by node. A member stays wanted until its agent has sent everything of it."""
     rows = (
         Member.objects.filter(node__in=node_ids, drained=False)
         .exclude(phase="lost")
@@ -135,7 +135,7 @@ def failures_by_node(from_ms: int, to_ms: int) -> dict[str, int]:
     rows = Job.objects.exclude(failures=[]).values_list("failures", flat=True)
     recent = rows.filter(Q(finished_ms=None) | Q(finished_ms__gte=from_ms))
     counts = Counter(
-        each["node"] for failures in recent for each in failures if from_ms <= each["at_ms"] < to_ms
+        failure["node"] for failures in recent for failure in failures if from_ms <= failure["at_ms"] < to_ms
     )
     return dict(counts.most_common())
 
@@ -159,7 +159,7 @@ def states_of(name: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """How many jobs these are, how many slots they ask for, and since when the first of them has waited."""
+    """Number of jobs, slots they ask for, and since when the oldest has been pending."""
 
     jobs: int
     slots: int
@@ -167,8 +167,8 @@ class Demand:
 
 
 def demand(jobs: QuerySet[Job]) -> Demand:
-    told = jobs.order_by().aggregate(jobs=Count("id"), slots=Sum("num_gpus"), oldest=Min("waiting_since_ms"))
-    return Demand(told["jobs"], told["slots"] or 0, told["oldest"])
+    sums = jobs.order_by().aggregate(jobs=Count("id"), slots=Sum("num_gpus"), oldest=Min("waiting_since_ms"))
+    return Demand(sums["jobs"], sums["slots"] or 0, sums["oldest"])
 
 
 def count_by_state(jobs: QuerySet[Job]) -> dict[str, int]:
@@ -242,7 +242,7 @@ def find(job_id: str) -> Job | None:
 
 
 def job_for(request: Any, job_id: str, action: str = "job.view") -> Job:
-    """The job, if this person may do this to it; outsiders learn nothing of its existence."""
+    """Returns the job if this person may do this to it. To outsiders it does not exist: not_found."""
     job = find(job_id)
     if job is None:
         raise TrainmasterError("not_found", what=f"job {job_id}")
@@ -258,10 +258,10 @@ _JOB_ID = re.compile(rf"\b{ids.JOB}-[{ids.ALPHABET}]{{{ids.LENGTH}}}\b")
 
 
 def calling_by_names(texts: Iterable[str], teams: Iterable[str] | None) -> Callable[[str], str]:
-    """What puts names in place of ids into these texts, as far as jobs of these teams are meant; None means all."""
-    meant = {found for text in texts for found in _JOB_ID.findall(text)}
-    known = dict(visible(teams).filter(id__in=meant).values_list("id", "name")) if meant else {}
-    return lambda text: _JOB_ID.sub(lambda found: known.get(found[0], found[0]), text)
+    """Returns a function that replaces job ids in these texts by names, for jobs of these teams; None means all."""
+    job_ids = {job_id for text in texts for job_id in _JOB_ID.findall(text)}
+    known = dict(visible(teams).filter(id__in=job_ids).values_list("id", "name")) if job_ids else {}
+    return lambda text: _JOB_ID.sub(lambda match: known.get(match[0], match[0]), text)
 
 
 def attempts(job_id: str) -> list[Attempt]:
@@ -278,15 +278,15 @@ class Starts:
 
 def starts(job_id: str) -> Starts:
     rows = Attempt.objects.filter(job=job_id).order_by("-number").annotate(nodes=Count("members"))
-    told = list(rows.values_list("nodes", "placed_ms", "running_ms")[:50])
-    took = tuple(running_ms - placed_ms for _, placed_ms, running_ms in told if running_ms is not None)
-    return Starts(told[0][0] if told else 0, took)
+    newest = list(rows.values_list("nodes", "placed_ms", "running_ms")[:50])
+    took = tuple(running_ms - placed_ms for _, placed_ms, running_ms in newest if running_ms is not None)
+    return Starts(newest[0][0] if newest else 0, took)
 
 
 def attempt_on(attempt_id: str, node_id: str) -> Attempt | None:
-    """The attempt of which this node may still tell: it was placed there, and is neither lost nor drained.
+    """Returns the attempt if this node may still report about it: it was placed there, and is not lost or drained.
 
-    An agent says that a part is drained once all of it has been acknowledged, so nothing true comes afterwards.
+    An agent reports a member as drained once everything of it is acknowledged, so no valid report comes later.
     """
     open_part = Member.objects.filter(node=node_id, drained=False).exclude(phase=MemberPhase.LOST)
     return Attempt.objects.select_related("job").filter(id=attempt_id, members__in=open_part).first()
@@ -325,7 +325,7 @@ def in_queue_order(jobs: QuerySet[Job]) -> QuerySet[Job]:
 
 
 def facts(job_ids: Iterable[str]) -> dict[str, JobFact]:
-    """Names and states for the books, which know jobs by id only."""
+    """Returns names and states of jobs by id."""
     rows = Job.objects.filter(id__in=list(job_ids)).values_list("id", "name", "state")
     return {job_id: JobFact(name, state) for job_id, name, state in rows}
 

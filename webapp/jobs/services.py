@@ -222,17 +222,17 @@ def change_priority(actor: Actor, job_id: str, priority: int) -> Job:
 
 
 def observe(job_id: str, event: ev.JobEvent) -> None:
-    """A node or a script told something about an attempt; a repeated or late word changes nothing."""
+    """Applies what a node or a script reports about an attempt; a repeated or late report changes nothing."""
     observe_all([(job_id, event)])
 
 
-def observe_all(told: Sequence[tuple[str, ev.JobEvent]]) -> None:
-    """What many nodes told, in this order, in one transaction."""
-    if not told:
+def observe_all(reports: Sequence[tuple[str, ev.JobEvent]]) -> None:
+    """Applies the reports of many nodes, in this order, in one transaction."""
+    if not reports:
         return
     with transaction.atomic():
-        batch = transitions.Batch(job_id for job_id, _ in told)
-        for job_id, event in told:
+        batch = transitions.Batch(job_id for job_id, _ in reports)
+        for job_id, event in reports:
             if job_id not in batch.jobs:
                 continue
             try:
@@ -243,7 +243,7 @@ def observe_all(told: Sequence[tuple[str, ev.JobEvent]]) -> None:
 
 
 def mark_drained(ended: Collection[tuple[str, str]]) -> list[str]:
-    """The agents have sent everything they had of these (attempt, node). The nodes of which that is new."""
+    """Marks these (attempt, node): their agents have sent everything. Returns the nodes for which that is new."""
     rows = Member.objects.filter(attempt__in={attempt_id for attempt_id, _ in ended}, drained=False)
     members = {
         key: node
@@ -266,12 +266,12 @@ class Unstartable:
 
 
 def declare_unstartable(failures: Sequence[Unstartable]) -> None:
-    """These parts end before they begin, with the reason, and nothing of them is wanted of their nodes."""
+    """Ends these members before they begin, with the reason, and drops them from the wanted state of their nodes."""
     if not failures:
         return
     with transaction.atomic():
-        observe_all([(each.job_id, _never_started(each)) for each in failures])
-        clusters.touch(mark_drained({(each.attempt_id, each.node_id) for each in failures}))
+        observe_all([(failure.job_id, _never_started(failure)) for failure in failures])
+        clusters.touch(mark_drained({(failure.attempt_id, failure.node_id) for failure in failures}))
 
 
 def _never_started(failure: Unstartable) -> ev.MemberObserved:
@@ -282,7 +282,7 @@ def _never_started(failure: Unstartable) -> ev.MemberObserved:
 
 
 def reconcile_node(node_id: str, has: set[str], at_ms: int) -> None:
-    """A node said all it has. A gang member that was running there and is no longer known there is gone for good."""
+    """Ends the gang members that ran on the node and are not in its complete report."""
     members = Member.objects.filter(node_id=node_id, phase__in=["preparing", "running"])
     missing = list(members.exclude(attempt_id__in=has).select_related("attempt").order_by("attempt_id"))
     observe_all([(member.attempt.job_id, _gone(member, at_ms)) for member in missing])
@@ -303,7 +303,7 @@ def _gone(member: Member, at_ms: int) -> ev.MemberObserved:
 
 
 def node_lost(node_id: str, at_ms: int, fence: Fence = transaction.atomic) -> None:
-    """Every gang with a member on the node loses that member, and nothing of them is wanted there any more."""
+    """Ends the member on this node of every gang that has one, and clears them from its wanted state."""
     with fence():
         clusters.touch([node_id])
     for job_id in transitions.jobs_on(node_id):
@@ -363,17 +363,18 @@ class WaitReason:
 
 
 def explain_waits(reasons: Sequence[WaitReason]) -> None:
-    """Keep why each job waits; only what changed is written and told."""
+    """Keeps why each job is pending; only changes are written and published."""
     waiting = Job.objects.select_for_update(no_key=True).filter(state__in=list(WAITING)).order_by("id")
     fields = ("id", "team_id", "wait_sentence", "queue_position", "wait_place")
-    known = {job_id: told for job_id, *told in waiting.values_list(*fields)}
+    known = {job_id: columns for job_id, *columns in waiting.values_list(*fields)}
     changed = {
-        each.job_id: {
-            "wait_code": each.code, "wait_sentence": each.sentence, "wait_numbers": each.numbers,
-            "queue_position": each.position, "wait_place": list(each.place),
+        reason.job_id: {
+            "wait_code": reason.code, "wait_sentence": reason.sentence, "wait_numbers": reason.numbers,
+            "queue_position": reason.position, "wait_place": list(reason.place),
         }
-        for each in reasons
-        if each.job_id in known and known[each.job_id][1:] != [each.sentence, each.position, list(each.place)]
+        for reason in reasons
+        if reason.job_id in known
+        and known[reason.job_id][1:] != [reason.sentence, reason.position, list(reason.place)]
     }  # fmt: skip
     update_each(Job, changed)
     for job_id in changed:

@@ -1,4 +1,4 @@
-"""How the apps above hear of what happens to jobs without the jobs app knowing them."""
+"""Signals of jobs to the apps above, which the jobs app does not import."""
 
 from django.dispatch import Signal
 

@@ -1,6 +1,6 @@
-"""Steps of jobs: load them, let the core advance them, write what changed, keep the events, carry out the effects.
+"""Transitions of jobs: load rows, advance them in the core, write changes and events, carry out effects.
 
-In as many statements for a thousand jobs as for one.
+A thousand jobs take as many statements as one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +39,7 @@ def job_of(attempt_id: str) -> str | None:
 
 
 def jobs_on(node_id: str) -> list[str]:
-    """Jobs with a member on the node that has not ended, in a fixed order so that two sweeps lock alike."""
+    """Returns the jobs with a living member on the node, in a fixed order so that two sweeps lock alike."""
     living = Member.objects.filter(node_id=node_id, phase__in=["assigned", "preparing", "running"])
     return list(living.order_by("attempt__job_id").values_list("attempt__job_id", flat=True).distinct())
 
@@ -57,7 +57,7 @@ def step(job_id: str, event: ev.JobEvent) -> JobValue | None:
 
 @dataclass
 class Advancing:
-    """A job's rows, its value, and what has happened to it since they were read."""
+    """A job's rows, its value, and its steps since they were read."""
 
     row: Job
     attempt: Attempt | None
@@ -90,7 +90,7 @@ class Batch:
             self.jobs[row.id] = Advancing(row, attempt, its, value, value)
 
     def advance(self, job_id: str, event: ev.JobEvent) -> JobValue:
-        """The job after the event. Raises IllegalTransition, and then nothing has happened to it."""
+        """Returns the job after the event. Raises IllegalTransition and leaves the job as it was."""
         job = self.jobs[job_id]
         result = transitions.advance(
             job.value,
@@ -103,11 +103,11 @@ class Batch:
         return result.job
 
     def keep_only(self, job_ids: Iterable[str]) -> None:
-        """Whatever has happened to the others has not."""
+        """Drops the other jobs with their steps."""
         self.jobs = {job_id: self.jobs[job_id] for job_id in job_ids}
 
     def write(self) -> None:
-        """Put the values back into the rows, with the events that led there and what follows from them."""
+        """Writes the changed values and their events, then carries out the effects."""
         moved = [job for job in self.jobs.values() if job.steps]
         if not moved:
             return
@@ -115,7 +115,7 @@ class Batch:
         _write_members([job for job in moved if job.changed])
         _write_attempts(moved)
         keep([(job.row, event, state) for job in moved for event, state, _ in job.steps])
-        mails.failed([told for job in moved if (told := _failure(job))])
+        mails.failed([failure for job in moved if (failure := _failure(job))])
         _carry_out(moved)
 
 
@@ -138,7 +138,7 @@ def _write_jobs(changed: Sequence[Advancing]) -> None:
 
 
 def _write_members(changed: Sequence[Advancing]) -> None:
-    """Not those of a gang that has just been placed: they are new rows already."""
+    """Skips the members of a gang that was just placed: their rows are new."""
     rows = {}
     for job in changed:
         if job.attempt is None or job.attempt.number != job.value.attempt:
@@ -178,7 +178,7 @@ def _attempt_columns(job: Advancing, attempt: Attempt) -> dict[str, Any]:
 
 
 def _left_behind(job: Advancing, attempt: Attempt, outcome: JobState, at_ms: int) -> dict[str, Any]:
-    """How far the attempt was, how far what it leaves goes on from, and the slot time between."""
+    """Returns the last step, the step of the checkpoint that is left, and the slot time lost between them."""
     value, row = job.value, job.row
     columns = {"last_step": row.step if row.first_step is not None else None, "kept_step": None}
     if value.latest_checkpoint:
@@ -194,7 +194,7 @@ def _left_behind(job: Advancing, attempt: Attempt, outcome: JobState, at_ms: int
 
 
 def keep(happened: Sequence[tuple[Job, ev.JobEvent, JobState]]) -> None:
-    """The events' rows, in the same transaction as what they changed. People read hostnames, so these stand in them."""
+    """Records the events, in the transaction of their changes, with hostnames in place of node ids."""
     actors = cluster_queries.all_with_hostnames([event.actor for _, event, _ in happened])
     causes = cluster_queries.all_with_hostnames([ev.describe(event) for _, event, _ in happened])
     events.record_all(

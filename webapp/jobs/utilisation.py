@@ -1,4 +1,4 @@
-"""Samples of how full and how busy the cluster is, and the utilisation of each running job."""
+"""Samples of allocation and utilisation of the cluster, and the utilisation of each running job."""
 
 from collections import defaultdict
 
@@ -15,17 +15,21 @@ KEPT_MS = 30 * 24 * 3_600_000
 
 
 def sample() -> None:
-    """One sample for each GPU type; what is older than 30 days goes."""
+    """Takes one sample for each GPU type and deletes those older than 30 days."""
     now = now_ms()
     nodes = clusters.summaries()
     held = clusters.slots([node.id for node in nodes])
-    told = clusters.telemetry([node.id for node in nodes])
+    telemetry = clusters.telemetry([node.id for node in nodes])
     by_job: dict[str, list[float]] = defaultdict(list)
     by_type: dict[str, list[float]] = defaultdict(list)
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     holders = job_queries.holders()
     for node in nodes:
-        busy = {slot.index: slot.utilisation for slot in told[node.id].slots} if node.id in told else {}
+        busy = (
+            {slot.index: slot.utilisation for slot in telemetry[node.id].slots}
+            if node.id in telemetry
+            else {}
+        )
         for slot in held.get(node.id, ()):
             counts[node.gpu_type][0] += 1
             counts[node.gpu_type][1] += bool(slot.attempt_id)

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class JobFact:
-    """What pages say of a job they know by its id."""
+    """Name and state of a job that is known by its id."""
 
     name: str
     state: str

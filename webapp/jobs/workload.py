@@ -1,4 +1,4 @@
-"""What the scheduler is asked with: the jobs that wait, that run, and those of the last day, as the core takes them."""
+"""The workload as the scheduler takes it: pending jobs, running jobs, and those of the last day."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -63,18 +63,18 @@ def _pending(row: Job, spec: JobSpec, attained_gpu_ms: int, ran_on: tuple[str, .
 
 
 def _attained_gpu_ms(job_ids: Iterable[str]) -> dict[str, int]:
-    """What each job has had in attempts that have ended."""
+    """Returns the GPU time of each job in attempts that have ended."""
     ended = Member.objects.filter(attempt__job__in=list(job_ids), attempt__ended_ms__isnull=False)
-    had: Counter[str] = Counter()
+    attained: Counter[str] = Counter()
     for job_id, slots, placed_ms, ended_ms in ended.values_list(
         "attempt__job_id", "slots", "attempt__placed_ms", "attempt__ended_ms"
     ):
-        had[job_id] += len(slots) * ((ended_ms or placed_ms) - placed_ms)
-    return dict(had)
+        attained[job_id] += len(slots) * ((ended_ms or placed_ms) - placed_ms)
+    return dict(attained)
 
 
 def running(only: str | None = None) -> tuple[RunningJob, ...]:
-    """Jobs that hold slots: those of the members that have not ended. Or `only` this one."""
+    """Returns the jobs that hold slots, or `only` this one."""
     held: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
     members = Member.objects.filter(phase__in=["assigned", "preparing", "running"]).order_by(
         "attempt_id", "rank"
@@ -94,13 +94,13 @@ def running(only: str | None = None) -> tuple[RunningJob, ...]:
 
 
 def _preemptions(job_ids: Sequence[str]) -> Counter[str]:
-    """How many attempts of each job were stopped to give up their slots."""
+    """Returns how many attempts of each job were preempted."""
     stopped = Attempt.objects.filter(job__in=job_ids, outcome__startswith=JobState.PREEMPTED.value)
     return Counter(stopped.values_list("job_id", flat=True)) if job_ids else Counter()
 
 
 def _restarts_ms(rows: Sequence[Job]) -> dict[str, int | None]:
-    """What it takes to start each of these jobs again, as far as starts have shown it."""
+    """Returns the measured restart time of each of these jobs; None where no start was measured."""
     ran = Attempt.objects.exclude(running_ms=None)
     columns = ("placed_ms", "running_ms", "first_step_ms", "number")
     first: dict[str, int] = {}
@@ -125,7 +125,7 @@ def _restarts_ms(rows: Sequence[Job]) -> dict[str, int | None]:
 
 
 def _took_ms(placed_ms: int, running_ms: int, first_step_ms: int | None) -> int:
-    """Until its first step, where its script tells steps; never less than until its processes ran."""
+    """Returns the time to the first step where the script reports steps, else to the start of its processes."""
     return max(0, running_ms - placed_ms, (first_step_ms or 0) - placed_ms)
 
 
@@ -150,7 +150,7 @@ def _running(
         started_ms=started,
         expected_end_ms=started + spec.max_runtime_ms,
         last_checkpoint_ms=row.latest_ms if row.latest_attempt == row.attempt else None,
-        preemptible=spec.preemptible and not stopping,  # whoever stops already gives its slots anyway
+        preemptible=spec.preemptible and not stopping,  # a stopping job releases its slots anyway
         num_gpus=spec.num_gpus,
         min_gpus=spec.min_gpus,
         submitted_ms=row.submitted_ms,
@@ -165,10 +165,10 @@ def _running(
 
 
 def since(gpu_type: str, from_ms: int, now_ms: int) -> list[TraceJob]:
-    """The jobs of a slot type that ran, waited or came since then, as the simulator takes them, oldest first.
+    """Returns the jobs of a type that ran, were pending or came since then, as the simulator takes them, oldest first.
 
-    Those from before come at the beginning, with the work that was left then. How long an unfinished one would take
-    is not known: what it has run, or the usual share of its limit if that is more.
+    Older ones come at the beginning, with the work that was left then. The duration of an unfinished one is an
+    estimate: what it has run, or the usual share of its limit if that is more.
     """
     rows = Job.objects.filter(gpu_type=gpu_type).filter(Q(finished_ms=None) | Q(finished_ms__gte=from_ms))
     had_gpu_ms = Counter[str]()
@@ -205,7 +205,7 @@ def _trace_job(row: Job, ran_ms: int, percent_used: int, from_ms: int) -> TraceJ
 
 
 def percent_of_limits_used() -> int:
-    """What share of their limits the newest jobs that succeeded have used: the median. 30 before there are a few."""
+    """Returns the median share of their time limits that the newest successful jobs used; 30 before there are five."""
     ended = Job.objects.filter(state=JobState.SUCCEEDED, started_ms__isnull=False).order_by("-finished_ms")
     rows = ended.values_list("started_ms", "finished_ms", "spec__max_runtime_hours")[:_LEARNT_FROM]
     shares = [

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 
 import pytest
 from hypothesis import example, given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from platform_core.jobs.spec import (
     FIELDS,
     PRIORITIES,
+    JobSpec,
     Problem,
     SpecError,
     Strategy,
@@ -18,6 +20,7 @@ from platform_core.jobs.spec import (
     restore,
 )
 from platform_core.jobs.spec import given as given_fields
+from platform_core.node.wanted import Launch
 from tests.core.jobs.situations import MINIMAL
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,20}", fullmatch=True).filter(
@@ -303,3 +306,12 @@ def test_only_what_differs_from_the_defaults_is_given():
 def test_every_field_is_described_for_people():
     assert [name for name, field in FIELDS.items() if not (field.label and field.help)] == []
     assert len({field.label for field in FIELDS.values()}) == len(FIELDS)
+
+
+def test_every_field_reaches_the_node_or_is_only_for_the_platform():
+    reaches = {field.name for field in fields(Launch)} | {"name", "hyperparameters", "resume_from"}
+    only_for_the_platform = {
+        "project", "num_gpus", "min_gpus", "gpu_type", "priority", "preemptible", "max_runtime_ms", "max_restarts",
+        "purpose", "tags", "experiment", "node_labels", "tolerations", "max_racks", "excluded_nodes",
+    }  # fmt: skip
+    assert {field.name for field in fields(JobSpec)} - reaches == only_for_the_platform

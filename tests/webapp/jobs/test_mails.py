@@ -80,8 +80,8 @@ def test_being_taken_off_idle_slots_is_told_with_the_team_that_waits_for_them(
         idle_policy.deal_with_idle(began + later)
     warned, taken = sent()
     assert "it gives its slots up in 30 min, if others wait for them" in warned[1]
-    assert taken[0] == "Trainmaster: sleeper is taken off its idle slots"
-    assert "below 5 % for 1 h, and a job of vision waits for such slots: it gives them back." in taken[1]
+    assert taken[0] == "Trainmaster: sleeper lost its idle slots"
+    assert "below 5 % for 1 h, and a job of vision is pending for such slots: it releases them." in taken[1]
     assert not re.search(f"secretive|{waits.id}", taken[0] + taken[1])
 
 
@@ -95,7 +95,7 @@ def test_a_job_that_failed_for_good_is_told_without_what_its_script_said(running
     assert "hunter2" in Job.objects.get(id=running.id).reason
     [(subject, text)] = sent()
     assert subject == "Trainmaster: sleeper has failed"
-    assert "It has failed after 1 restart and is not started again." in text
+    assert "It failed after 1 restart and is not restarted." in text
     assert f"https://train.example.org/jobs/{running.id}/" in text
     assert "hunter2" not in text
 

@@ -83,7 +83,7 @@ def test_an_error_inside_a_field_of_pairs_stands_at_that_field(browser: Browser,
 
 def test_a_field_nobody_has_filled_in_yet_is_missing_not_wrong(browser: Browser, owner: User) -> None:
     assert "Still needed: Name, Command" in checked(browser(owner), name="", command="")
-    assert "1 field to correct" in checked(browser(owner), name="", num_gpus="none")
+    assert "2 fields to correct" in checked(browser(owner), name="", num_gpus="none")
 
 
 def test_a_clone_opens_only_what_is_not_as_by_default(browser: Browser, owner: User, submit: Submit) -> None:

@@ -68,7 +68,7 @@ def _incomplete(problems: Mapping[str, str], mapping: Mapping[str, Any]) -> tupl
         name for name in problems if name in FIELDS and FIELDS[name].kind.required and name not in mapping
     ]
     if len(missing) < len(problems):
-        return "bad", f"{plural(len(problems) - len(missing), 'field')} to correct"
+        return "bad", f"{plural(len(problems), 'field')} to correct"
     return "open", f"Still needed: {', '.join(FIELDS[name].label for name in missing)}"
 
 

@@ -57,11 +57,11 @@ _KINDS = (
     ),
     ErrorKind(
         "not_authenticated", 401, "UNAUTHENTICATED", "Log in first",
-        "This needs a login or a token that is still valid",
+        "Log in, or send an API token that has not expired",
     ),
     ErrorKind(
-        "stale_version", 409, "ABORTED", "Somebody else was quicker",
-        "{what} has changed since you read it (you saw version {seen}); read it again and repeat",
+        "stale_version", 409, "ABORTED", "Changed in the meantime",
+        "{what} has changed since you opened it (version {seen}); reload it and try again",
     ),
     ErrorKind(
         "illegal_transition", 409, "FAILED_PRECONDITION", "Not possible in this state",
@@ -92,7 +92,7 @@ _KINDS = (
         "Secret {name} is used by {jobs}; cancel them or let them end, or set the secret to another value",
     ),
     ErrorKind(
-        "node_unknown", 404, "NOT_FOUND", "The node is not known",
+        "node_unknown", 404, "NOT_FOUND", "Unknown node",
         "Node {node} is not known here; join it with a bootstrap token",
     ),
     ErrorKind(
@@ -105,15 +105,16 @@ _KINDS = (
     ),
     ErrorKind(
         "node_alive", 409, "FAILED_PRECONDITION", "The node is alive",
-        "{node} has joined already and its agent is alive; stop that agent, or begin with an empty data folder",
+        "{node} has joined already and its agent is alive; stop that agent, or start with an empty data folder",
     ),
     ErrorKind(
-        "rejoin_refused", 409, "FAILED_PRECONDITION", "The node may not join again by a token alone",
-        "{node} joined before; show its earlier credential, or let an operator press \"Let it join again\" on its page",
+        "rejoin_refused", 409, "FAILED_PRECONDITION", "The node cannot join again with a token alone",
+        "{node} has joined before; start it with its earlier data folder, or ask an operator to press "
+        "\"Let it join again\" on its page",
     ),
     ErrorKind(
         "node_lost", 409, "ABORTED", "The node is lost",
-        "{node} was silent for too long and is lost; its agent begins again with Hello",
+        "{node} sent no heartbeat for too long and is lost; its agent has to connect again",
     ),
     ErrorKind(
         "session_replaced", 409, "ABORTED", "Another session has begun",
@@ -121,15 +122,15 @@ _KINDS = (
     ),
     ErrorKind(
         "bootstrap_token_invalid", 401, "UNAUTHENTICATED", "The bootstrap token is not valid",
-        "The bootstrap token is unknown, used up or expired; an operator makes a new one",
+        "The bootstrap token is unknown, revoked or expired; ask an operator for a new one",
     ),
     ErrorKind(
         "manifest_invalid", 422, "INVALID_ARGUMENT", "The manifest is not valid",
         "The manifest is not valid: {why}",
     ),
     ErrorKind(
-        "verification_failed", 422, "DATA_LOSS", "The bytes were damaged on the way",
-        "{path} does not have the SHA-256 its manifest says; it was thrown away and can be fetched again",
+        "verification_failed", 422, "DATA_LOSS", "The bytes were damaged in transfer",
+        "{path} does not have the SHA-256 of its manifest; it was discarded and can be fetched again",
     ),
     ErrorKind(
         "disk_full", 507, "RESOURCE_EXHAUSTED", "Not enough disk space",
@@ -156,7 +157,7 @@ _KINDS = (
         "More than {limit} requests in {period}; try again in {retry_after}",
     ),
     ErrorKind(
-        "unavailable", 503, "UNAVAILABLE", "Not available just now",
+        "unavailable", 503, "UNAVAILABLE", "Temporarily unavailable",
         "{what} is not available just now; try again shortly",
     ),
     ErrorKind(
@@ -169,7 +170,7 @@ CATALOGUE: dict[str, ErrorKind] = {kind.code: kind for kind in _KINDS}
 
 
 class _Gaps(dict[str, object]):
-    """A number that the raiser left out must not hide the error itself."""
+    """Fills a number that the raiser left out, so that it does not hide the error itself."""
 
     def __missing__(self, key: str) -> str:
         return "?"
@@ -211,7 +212,7 @@ def _restored(kind: type[TrainmasterError], args: tuple[object, ...], state: Map
 
 
 class IllegalTransition(TrainmasterError):
-    """A machine was given an event that its state does not know. `sentence` tells what was tried on what."""
+    """A machine got an event that is illegal in its state. `sentence` says what was tried on what."""
 
     def __init__(self, subject: str, state: str, event: str, sentence: str = "") -> None:
         super().__init__("illegal_transition", sentence, subject=subject, state=state, event=event)

@@ -25,11 +25,11 @@ from trainmaster.cli import main as command_line
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
 WORKERS = {
-    WorkerState.IDLE: "It has been told and waits for its first piece.",
+    WorkerState.IDLE: "It is part of the deployment and has not received a piece yet.",
     WorkerState.RECEIVING: "Pieces arrive, from the store or from another worker, and are verified one by one.",
     WorkerState.COMPLETE: "It holds every file, each with the SHA-256 of the manifest.",
-    WorkerState.FAILED: "It cannot go on, or the platform has lost its node. The others pass it by; it may come back.",
-    WorkerState.EVICTED: "It was complete; since then its node has given the files up to make room on its disk.",
+    WorkerState.FAILED: "It cannot go on, or its node is lost. Its neighbours do without it; it may come back.",
+    WorkerState.EVICTED: "It was complete; since then its node has evicted the files to free disk space.",
 }
 MARKER = "<!-- Made by `make docs` from here on. -->"
 

@@ -88,7 +88,7 @@ def test_first_come_ignores_priority_and_share() -> None:
 
 
 def test_an_unknown_ordering_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(ValueError, match=r"'alphabetical'; there are first_come, least_attained"):
+    with pytest.raises(ValueError, match=r"'alphabetical'; choose one of first_come, least_attained"):
         Policy(order="alphabetical")
 
 

@@ -65,9 +65,9 @@ def _page(
 ) -> HttpResponse:
     search, state = request.GET.get("q", "").strip(), request.GET.get("state", "")
     state = state if state in set(UserState) else ""
-    found, count = queries.users(search, state, SHOWN)
+    accounts, count = queries.users(search, state, SHOWN)
     page = UsersPage(
-        users=found,
+        users=accounts,
         count=count,
         search=search,
         state=state,

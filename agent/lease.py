@@ -10,7 +10,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from agent.launchers.shim import LEASE, boot_ms, read_lease
+from agent.launchers.lease import LEASE, boot_ms, read_lease
 
 RENEW_EVERY_SECONDS = 1.0
 # Of the silence after which a node is lost: it is counted from the last heartbeat, the lease from the last renewal.

@@ -27,6 +27,7 @@ from agent.launchers.contract import (
 )
 from agent.launchers.engine import ContainerState, Engine, is_name_taken
 from agent.launchers.exits import leave_exit, read_exit
+from agent.launchers.lease import boot_ms
 from agent.launchers.stop_file import write_stop
 from agent.work_folder import WorkFolder
 
@@ -58,7 +59,7 @@ class ContainerLauncher:
             "container": _name(order.folder),
             "engine": self._engine.program,
             "lease": str(self._lease or ""),
-            "began_ms": shim.boot_ms(),
+            "began_ms": boot_ms(),
             "memory_bytes": order.memory_bytes,
         }
         write_atomically(order.folder.launch_file, json.dumps(remembered).encode())
@@ -89,7 +90,7 @@ class ContainerLauncher:
         """By a process that outlives this agent; a second one leaves at once."""
         if self._lease is not None:
             subprocess.Popen(
-                [sys.executable, "-I", shim.__file__, str(folder.records)],
+                [sys.executable, "-I", "-m", shim.__name__, str(folder.records)],
                 env=self._engine.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

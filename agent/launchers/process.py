@@ -55,7 +55,7 @@ class ProcessLauncher:
                 give(folder, order.account)  # the last that touches the folder by path
             try:
                 child = subprocess.Popen(
-                    [sys.executable, "-I", shim.__file__, str(folder.records)],
+                    [sys.executable, "-I", "-m", shim.__name__, str(folder.records)],
                     env={**order.environment, processes.MARK: folder.attempt_id},
                     stdin=subprocess.DEVNULL,
                     stdout=log,

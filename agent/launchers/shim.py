@@ -1,9 +1,9 @@
 """The small process that owns an attempt's processes, so that the agent may die.
 
-Run by path (`python -I shim.py RECORDS`); it reads nothing but the attempt's two folders and the agent's lease. It
-takes the attempt by creating process.json (once, by link: a second shim finds it and leaves), starts the command,
-adopts every orphan below it, obeys the `stop` file, ends the command when the agent no longer renews its lease, and
-writes exit.json when nothing is left alive.
+Run isolated (`python -I -m agent.launchers.shim RECORDS`). It reads nothing but the attempt's two folders and the
+agent's lease. It takes the attempt by creating process.json (once, by link: a second shim finds it and leaves), starts
+the command, adopts every orphan below it, obeys the `stop` file, ends the command when the agent no longer renews its
+lease, and writes exit.json when nothing is left alive.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import os
 import resource
 import select
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -26,6 +25,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import psutil
+
+from agent.launchers.lease import boot_ms, lease_loss
 
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
@@ -38,7 +39,6 @@ DISK_FULL_CODE = 28  # of this process, when it cannot even begin
 DEFAULT_GRACE_SECONDS = 10.0  # when somebody other than the agent sends SIGTERM
 NOT_ASKED = float("inf")
 LEASE_TICK_SECONDS = 0.5
-LEASE = struct.Struct("<QQQ")  # written by agent/lease.py
 
 
 class Shim:
@@ -235,36 +235,6 @@ def open_as(account: dict[str, Any] | None, path: str) -> IO[bytes]:
     finally:
         os.seteuid(0)
         os.setegid(0)
-
-
-def boot_ms() -> int:
-    """Goes on while the machine is suspended, unlike the monotonic clock, and is never set."""
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
-
-
-def read_lease(path: str) -> tuple[int, int, int] | None:
-    """When it was last renewed, since when without a gap, and how long it is: milliseconds of `boot_ms`."""
-    try:
-        return LEASE.unpack(Path(path).read_bytes())
-    except (OSError, struct.error):
-        return None
-
-
-def lease_loss(path: str, began_ms: int) -> tuple[int, float] | None:
-    """For how long the agent has been silent, and the seconds left to save; None while the lease holds.
-
-    SIGTERM comes when two thirds of the lease have passed without a renewal, SIGKILL when all of it has.
-    """
-    lease = read_lease(path)
-    if lease is None:
-        return None
-    renewed_ms, since_ms, length_ms = lease
-    silent_ms = max(boot_ms() - renewed_ms, 1)
-    if since_ms > began_ms:
-        return silent_ms, 0.0  # it was lost and began anew, as by a machine that was suspended
-    if silent_ms * 3 < length_ms * 2:
-        return None
-    return silent_ms, max(0.0, (length_ms - silent_ms) / 1000)
 
 
 def read_stop(folder: Path) -> float:

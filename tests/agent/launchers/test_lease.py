@@ -10,8 +10,8 @@ import pytest
 from agent.launchers.container import ContainerLauncher
 from agent.launchers.contract import Alive
 from agent.launchers.engine import Engine
+from agent.launchers.lease import LEASE, boot_ms, read_lease
 from agent.launchers.process import ProcessLauncher
-from agent.launchers.shim import LEASE, boot_ms, read_lease
 from agent.lease import Lease
 from agent.work_folder import WorkFolder
 from tests.agent.launchers.conftest import order, until_ended, until_logged

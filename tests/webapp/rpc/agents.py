@@ -16,7 +16,7 @@ from webapp.rpc.database import THREADS, in_database
 from webapp.rpc.gateway import make_server
 from webapp.rpc.revisions import Watcher
 
-PATIENCE = 20
+PATIENCE = 40
 
 
 def authorised(credential: str) -> tuple[tuple[str, str], ...]:
@@ -90,10 +90,10 @@ async def whole_gateway() -> AsyncIterator[str]:
         with suppress(asyncio.CancelledError):
             await looking
         await server.stop(grace=None)
-        await _threads_at_rest()
+        await _idle_threads()
 
 
-async def _threads_at_rest() -> None:
+async def _idle_threads() -> None:
     """A call that was cut off still writes: the rows would be there in the next test."""
     all_of_them = threading.Barrier(THREADS, timeout=PATIENCE)
     await asyncio.gather(*(in_database(all_of_them.wait) for _ in range(THREADS)))

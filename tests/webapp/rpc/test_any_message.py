@@ -17,7 +17,6 @@ from tests.webapp.conftest import BOOTSTRAP, credential_of
 from tests.webapp.deployments.conftest import *  # noqa: F403  a model on its way to four nodes
 from tests.webapp.jobs.conftest import say, submit, tick
 from tests.webapp.rpc.agents import authorised, called, connected, end_of, heartbeat, message, whole_gateway
-from tests.webapp.rpc.test_session import threads_that_leave
 from trainmaster_wire.agent.v1 import (
     enrolment_pb2,
     enrolment_pb2_grpc,
@@ -31,7 +30,7 @@ from webapp.jobs.models import Attempt, Job
 from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
 
-__all__ = ["submit", "threads_that_leave"]
+__all__ = ["submit"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("threads_that_leave")]
 BROKEN = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
 FEW = settings(

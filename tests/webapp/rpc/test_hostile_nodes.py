@@ -25,7 +25,6 @@ from tests.webapp.rpc.agents import (
     order,
     whole_gateway,
 )
-from tests.webapp.rpc.test_session import threads_that_leave
 from trainmaster_wire.agent.v1 import (
     enrolment_pb2,
     enrolment_pb2_grpc,
@@ -45,7 +44,7 @@ from webapp.nodes import services as clusters
 from webapp.nodes.models import Node, Slot
 from webapp.quotas.models import Quota
 
-__all__ = ["submit", "threads_that_leave"]
+__all__ = ["submit"]
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("threads_that_leave")]
 Talk = Callable[[grpc.aio.Channel], Any]
 

@@ -20,7 +20,7 @@ from platform_core.distribution.content.manifest import (
 from tests.webapp.conftest import credential_of
 from tests.webapp.deployments.conftest import *  # noqa: F403  a model on its way to four nodes
 from tests.webapp.jobs.conftest import SPEC, tick
-from tests.webapp.rpc.test_session import gateway, threads_that_leave
+from tests.webapp.rpc.agents import whole_gateway
 from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2_grpc
 from trainmaster_wire.conversion import to_wire
 from webapp.accounts.models import Team, User
@@ -40,7 +40,6 @@ from webapp.registry.models import ModelVersion
 from webapp.rpc.session import MANIFESTS_AT_ONCE
 from webapp.rpc.wanted import manifests, wanted_states
 
-__all__ = ["threads_that_leave"]
 GIB = 1 << 30
 
 
@@ -82,7 +81,7 @@ def test_a_node_is_given_what_is_wanted_of_it_and_refused_what_is_not(
 
     async def talk() -> None:
         wanted = str(version.manifest_id)
-        async with gateway() as address, grpc.aio.insecure_channel(address) as channel:
+        async with whole_gateway() as address, grpc.aio.insecure_channel(address) as channel:
             many = [ask(channel, wanted, credentials[0]) for _ in range(2 * MANIFESTS_AT_ONCE + 1)]
             assert set(await asyncio.gather(*many)) == {wanted}
             refused = f"PERMISSION_DENIED: Manifest {wanted} is not wanted of this node (any more)"

@@ -2,31 +2,21 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import grpc.aio
 import pytest
 from django.conf import settings
-from django.db import connection, connections, transaction
+from django.db import connection, transaction
 
 from tests.webapp.conftest import credential_of
 from tests.webapp.deployments.conftest import *  # noqa: F403  a model on its way to four nodes
-from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_grpc
+from tests.webapp.rpc.agents import PATIENCE, called, end_of, heartbeat, hello, message, whole_gateway
+from trainmaster_wire.agent.v1 import session_pb2
 from webapp.deployments.models import Deployment, Worker
 from webapp.nodes.models import Node
 from webapp.rpc import session
-from webapp.rpc.revisions import Watcher
-from webapp.rpc.session import SessionServicer
-
-PATIENCE = 20
-
-
-@pytest.fixture
-def threads_that_leave(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The gateway's threads keep their connections for a minute: the next test would wait for them."""
-    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
 
 
 @contextmanager
@@ -51,30 +41,11 @@ def busy(deployment: Deployment) -> Iterator[None]:
         thread.join()
 
 
-@asynccontextmanager
-async def gateway() -> AsyncIterator[str]:
-    server = grpc.aio.server()
-    session_pb2_grpc.add_AgentSessionServicer_to_server(SessionServicer(Watcher()), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.stop(grace=None)
-
-
 def receiving(deployment: Deployment, done: int) -> session_pb2.FromAgent:
-    told = session_pb2.DeploymentObserved(
+    part = session_pb2.DeploymentObserved(
         deployment_id=deployment.id, state=session_pb2.DeploymentObserved.RECEIVING, bytes_done=done
     )
-    return session_pb2.FromAgent(observed=session_pb2.Observed(deployments=[told]))
-
-
-async def heard(call: Any, kind: str) -> Any:
-    async with asyncio.timeout(PATIENCE):
-        while (message := await call.read()).WhichOneof("message") != kind:
-            pass
-    return getattr(message, kind)
+    return session_pb2.FromAgent(observed=session_pb2.Observed(deployments=[part]))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -83,27 +54,19 @@ def test_heartbeats_are_answered_while_the_database_waits_and_the_newest_word_is
 ) -> None:
     node = nodes[0]
     credential = credential_of(node)
-    slots = [enrolment_pb2.SlotDescription(index=index) for index in range(2)]
-    itself = enrolment_pb2.NodeDescription(
-        hostname=node.hostname, rack=node.rack, gpu_type="cpu", slots=slots
-    )
-    hello = session_pb2.Hello(node=itself)
 
     async def talk() -> None:
-        async with gateway() as address, grpc.aio.insecure_channel(address) as channel:
-            stub = session_pb2_grpc.AgentSessionStub(channel)
-            call = stub.Connect(metadata=(("authorization", f"Bearer {credential}"),))
-            await call.write(session_pb2.FromAgent(hello=hello))
-            assert (await heard(call, "welcome")).lost_after_ms == settings.LOST_AFTER_SECONDS * 1000
+        async with whole_gateway() as address, grpc.aio.insecure_channel(address) as channel:
+            call = called(channel, credential)
+            await call.write(hello(node))
+            assert (await message(call, "welcome")).lost_after_ms == settings.LOST_AFTER_SECONDS * 1000
             with busy(deployment):
                 for beat in range(1, 5):
                     await call.write(receiving(deployment, 100 * beat))
-                    await call.write(session_pb2.FromAgent(heartbeat=session_pb2.Heartbeat(sequence=beat)))
-                    assert (await heard(call, "heartbeat_ack")).sequence == beat
+                    await call.write(heartbeat(beat))
+                    assert (await message(call, "heartbeat_ack")).sequence == beat
             await call.done_writing()
-            async with asyncio.timeout(PATIENCE):
-                while await call.read() is not grpc.aio.EOF:
-                    pass
+            assert await end_of(call) is grpc.StatusCode.OK
 
     asyncio.run(talk())
     assert Worker.objects.get(deployment=deployment, node=node).bytes_done == 400

@@ -8,30 +8,26 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
 from typing import Any
 
 import grpc.aio
 import pytest
 from celery import current_app
 from django.core.cache import cache
-from django.db import connection, connections
 from rest_framework.test import APIClient
 
 from tests.support.replicas import another_process
 from tests.webapp.conftest import credential_of
-from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2, session_pb2_grpc
+from tests.webapp.rpc.agents import PATIENCE, connected, heartbeat, in_thread, order, whole_gateway
+from trainmaster_wire.agent.v1 import session_pb2
 from webapp.accounts.models import Team, User
 from webapp.jobs.models import Job
 from webapp.nodes import liveness
 from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
 from webapp.rpc import revisions
-from webapp.rpc.revisions import Watcher
-from webapp.rpc.session import SessionServicer
 
-PATIENCE = 40
 WORKER = ("-m", "celery", "--quiet", "-A", "webapp.config", "worker", "--pool", "solo", "--loglevel", "ERROR")
 SPEC = {"name": "quick", "team": "vision", "command": "train.py", "num_gpus": 2, "gpu_type": "cpu"}
 
@@ -39,8 +35,6 @@ SPEC = {"name": "quick", "team": "vision", "command": "train.py", "num_gpus": 2,
 @pytest.fixture(autouse=True)
 def no_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(revisions, "LOOK_EVERY_S", 3600.0)
-    # The gateway's threads keep their connections for a minute: the next test would wait for them.
-    monkeypatch.setitem(connections.settings["default"], "CONN_MAX_AGE", 0)
 
 
 @pytest.fixture
@@ -69,86 +63,41 @@ def until_it_waits_for_tasks() -> None:
         pause.wait(0.05)
 
 
-@asynccontextmanager
-async def gateway() -> AsyncIterator[str]:
-    """It hears hints already."""
-    watcher, server = Watcher(), grpc.aio.server()
-    session_pb2_grpc.add_AgentSessionServicer_to_server(SessionServicer(watcher), server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    looking = asyncio.create_task(watcher.run())
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while not await asyncio.to_thread(lambda: liveness.client().pubsub_numpat()):
-                await asyncio.sleep(0)
-        yield f"127.0.0.1:{port}"
-    finally:
-        looking.cancel()
-        with suppress(asyncio.CancelledError):
-            await looking
-        await server.stop(grace=None)
+def until_the_gateway_hears_hints() -> None:
+    deadline, pause = time.monotonic() + PATIENCE, threading.Event()
+    while not liveness.client().pubsub_numpat():
+        assert time.monotonic() < deadline, "the gateway does not listen for hints"
+        pause.wait(0.05)
 
 
-@asynccontextmanager
-async def agent(address: str, node: Node) -> AsyncIterator[Any]:
-    """It has said Hello, and has been told that nothing is wanted of it."""
-    credential = await _in_thread(lambda: credential_of(node))
-    slots = [enrolment_pb2.SlotDescription(index=index) for index in range(2)]
-    itself = enrolment_pb2.NodeDescription(
-        hostname=node.hostname, rack=node.rack, gpu_type="cpu", slots=slots, cpus=8, memory_bytes=64 << 30,
-        address="127.0.0.1", rendezvous_port_low=29400, rendezvous_port_high=29499,
-    )  # fmt: skip
-    async with grpc.aio.insecure_channel(address) as channel:
-        stub = session_pb2_grpc.AgentSessionStub(channel)
-        call = stub.Connect(metadata=(("authorization", f"Bearer {credential}"),))
-        await call.write(session_pb2.FromAgent(hello=session_pb2.Hello(node=itself)))
-        for kind in ("welcome", "wanted"):  # the latter is sent anew once it has said Hello
-            while (await _read(call)).WhichOneof("message") != kind:
-                pass
-        yield call
-
-
-async def _beats(call: Any) -> None:
+async def beats(call: Any) -> None:
     """As an agent does, whatever else happens."""
     for sequence in itertools.count(1):
-        await call.write(session_pb2.FromAgent(heartbeat=session_pb2.Heartbeat(sequence=sequence)))
+        await call.write(heartbeat(sequence))
         await asyncio.sleep(1.0)
 
 
-async def _read(call: Any) -> Any:
-    async with asyncio.timeout(PATIENCE):
-        return await call.read()
-
-
-async def _in_thread(do: Callable[[], Any]) -> Any:
-    def done() -> Any:
-        try:
-            return do()
-        finally:
-            connection.close()
-
-    return await asyncio.to_thread(done)
-
-
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("threads_that_leave")
 def test_a_submission_reaches_the_agent_by_hints_alone(
     free_node: Node, worker: Callable[[], Any], owner: User, api: Callable[..., APIClient]
 ) -> None:
-    client = api(owner)
+    client, credential = api(owner), credential_of(free_node)
 
-    async def told() -> list[tuple[str, int]]:
-        async with gateway() as address, agent(address, free_node) as call:
-            beating = asyncio.create_task(_beats(call))
+    async def talk() -> session_pb2.Wanted:
+        async with whole_gateway() as address, grpc.aio.insecure_channel(address) as channel:
+            await in_thread(until_the_gateway_hears_hints)
+            agent = await connected(channel, free_node, credential)
+            await order(agent, lambda state: not state.attempts)
+            beating = asyncio.create_task(beats(agent))
             with worker():
-                await asyncio.to_thread(until_it_waits_for_tasks)
-                answer = await _in_thread(lambda: client.post("/api/v1/training-jobs", SPEC, format="json"))
+                await in_thread(until_it_waits_for_tasks)
+                answer = await in_thread(lambda: client.post("/api/v1/training-jobs", SPEC, format="json"))
                 assert answer.status_code == 201
-                while True:
-                    message = await _read(call)
-                    if message.wanted.attempts:
-                        beating.cancel()
-                        return [(each.launch.job_id, each.action) for each in message.wanted.attempts]
+                started = await order(agent, lambda state: bool(state.attempts))
+            beating.cancel()
+            return started
 
-    [(job_id, action)] = asyncio.run(told())
-    assert Job.objects.get().id == job_id
-    assert action == session_pb2.AttemptWanted.RUN
+    [attempt] = asyncio.run(talk()).attempts
+    assert Job.objects.get().id == attempt.launch.job_id
+    assert attempt.action == session_pb2.AttemptWanted.RUN

@@ -13,7 +13,6 @@ from tests.webapp.conftest import credential_of
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import after_its_pause, say, state, tick
 from tests.webapp.rpc.agents import connected, order, whole_gateway
-from tests.webapp.rpc.test_session import threads_that_leave
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.accounts import services as accounts
 from webapp.accounts.models import Team, TeamSecret, User
@@ -24,7 +23,6 @@ from webapp.nodes.models import Node
 from webapp.quotas.models import Quota
 from webapp.rpc.wanted import wanted_states
 
-__all__ = ["threads_that_leave"]
 RUN = session_pb2.AttemptWanted.RUN
 
 

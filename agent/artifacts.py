@@ -1,4 +1,4 @@
-"""Bytes named by a manifest, out of the store and into it."""
+"""Fetches files named by a manifest from the store, and uploads files to it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def upload(place: JobPath, kind: str, url: str) -> Uploaded:
 
 
 def _digested(file: FileIO, digester: FileDigester, size: int) -> Iterator[bytes]:
-    """As much as there was at the beginning: a job may append to it for ever."""
+    """Yields and digests the first `size` bytes: a job may append to the file without end."""
     while size > 0 and (block := file.read(min(BLOCK, size))):
         size -= len(block)
         digester.feed(block)

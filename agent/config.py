@@ -28,7 +28,7 @@ _INHERITED_PREFIXES = ("LC_", "NCCL_", "GLOO_", "NVIDIA_", "CUDA_", "TORCH_", "U
 
 
 class Isolation(StrEnum):
-    """What stands between the jobs of a node, and between them and its agent."""
+    """How the jobs of a node are isolated from each other and from its agent."""
 
     NONE = "none"  # process jobs run as the agent's user
     USER = "user"  # as a system user of their team
@@ -36,7 +36,7 @@ class Isolation(StrEnum):
 
 
 class ConfigError(Exception):
-    """A setting that cannot be meant; the message says which, what it was, and what it must be."""
+    """A setting is not valid; the message names it, its value and what it must be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class AgentConfig:
     store_silence: int  # seconds without a byte after which a range of the store is asked for anew
     isolation: Isolation
     job_environment: tuple[str, ...]  # names of variables that jobs inherit beside the usual ones
-    lost_after_seconds: int  # silence after which the platform counts this node as lost, until it has told
+    lost_after_seconds: int  # silence after which this node counts as lost, until its first welcome
     upload_limit_seconds: int  # how long the last uploads of an ended attempt may take
     notice_url: str  # where the cloud says that it takes this machine away; '' means nobody says so
     notice_seconds: int  # how long it then has

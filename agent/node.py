@@ -1,4 +1,4 @@
-"""This node as the session sees it: what it is, what it has, and what is wanted of it, reconciled."""
+"""This node as the session sees it: description, observed state, and the wanted state that it reconciles."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ class Node:
         self._transfer_port = config.transfer_port
         self._supervisor: Supervisor | None = None
         self._deployments: Deployments | None = None
-        self._goes_at: float | None = None  # by the clock of the loop
+        self._leaves_at: float | None = None  # by the clock of the loop
         self._activations: Activations | None = None
 
-    def equip(
+    def attach(
         self,
         supervisor: Supervisor,
         deployments: Deployments | None,
         transfer_port: int,
         activations: Activations | None = None,
     ) -> None:
-        """Before the first session; the parts are made after the node because they tell it of changes."""
+        """Adds the parts that are made after the node, because they report changes to it. Before the first session."""
         self._supervisor, self._deployments, self._activations = supervisor, deployments, activations
         self._transfer_port = transfer_port
 
@@ -162,17 +162,17 @@ class Node:
         return self._sample
 
     def notice_seconds(self) -> int | None:
-        """How long this machine still has; None while nobody takes it away."""
-        if self._goes_at is None:
+        """Seconds until this machine is taken away; None without such a notice."""
+        if self._leaves_at is None:
             return None
-        return max(0, round(self._goes_at - asyncio.get_running_loop().time()))
+        return max(0, round(self._leaves_at - asyncio.get_running_loop().time()))
 
     async def watch_notice(self) -> None:
-        """For ever. What was once said is not taken back."""
+        """For ever. A notice is never taken back."""
         config = self._config
         while True:
-            if self._goes_at is None and await asyncio.to_thread(notice.is_given, config.notice_url):
-                self._goes_at = asyncio.get_running_loop().time() + config.notice_seconds
+            if self._leaves_at is None and await asyncio.to_thread(notice.is_given, config.notice_url):
+                self._leaves_at = asyncio.get_running_loop().time() + config.notice_seconds
                 log.warning(
                     "this machine is taken away in %s s, says %s", config.notice_seconds, config.notice_url
                 )

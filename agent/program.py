@@ -110,7 +110,9 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     caps = (config.receive_cap, config.send_cap)
     marks = Watermarks(config.cache_low, config.cache_high)
     hooks = Hooks(config.hooks, inherited)
-    activations = Activations(config.data, hooks, lambda *one: deployments.holds(*one), node.note_change)
+    activations = Activations(
+        config.data, hooks, lambda *version: deployments.holds(*version), node.note_change
+    )
     deployments = Deployments(
         config.data, manifests, node.note_change, _trust(credentials, trusted), caps,
         Trying(store_silence=config.store_silence), marks,
@@ -123,7 +125,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
         await deployments.close()
         raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
     await asyncio.to_thread(activations.load)
-    node.equip(supervisor, deployments, port, activations)
+    node.attach(supervisor, deployments, port, activations)
     await supervisor.adopt_all()
     log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
     for fault in slots.faults:

@@ -57,7 +57,7 @@ Action = StartAttempt | StopAttempt | ForgetAttempt | ReceiveDeployment | DropDe
 
 
 def reconcile(wanted: Wanted, observed: Observed) -> tuple[Action, ...]:
-    """What to do now. Ends (stop, forget, drop) come before beginnings: they free what the others need."""
+    """The actions to take now. Ends (stop, forget, drop) come before beginnings, for which they free resources."""
     attempts = {attempt.attempt_id: attempt for attempt in observed.attempts}
     deployments = {deployment.deployment_id: deployment for deployment in observed.deployments}
     actions: list[Action] = []

@@ -107,7 +107,7 @@ class WorkFolder:
 
     @property
     def tmp(self) -> Path:
-        """For temporary files: here, or in a short path elsewhere where no socket could be made below this one."""
+        """Folder for temporary files: below this one, or a short path elsewhere if a socket's path is too long."""
         inside = self.path / "tmp"
         if len(os.fsencode(inside)) <= LONGEST_TMP:
             return inside

@@ -35,7 +35,7 @@ STOPPED_BEFORE_START = Verdict(143, "It was stopped before it started on this no
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What every attempt on this node works with."""
+    """The tools that all attempts on this node share."""
 
     facts: NodeFacts
     fetch: Fetch
@@ -101,14 +101,14 @@ class AttemptLife:
         self._run(self._go_on(status))
 
     def stop(self, grace_seconds: int) -> None:
-        """Also while it is prepared: then it is never started."""
+        """Stops the attempt, or, while it is being prepared, never starts it."""
         self._stop_grace = grace_seconds
         self._observe(stopping=True)
         self._stop_asked.set()
         self._stop_fetching.set()
 
     async def forget(self) -> None:
-        """Of an ended attempt: nothing of it is left on this node afterwards."""
+        """Removes everything that an ended attempt left on this node."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -125,7 +125,7 @@ class AttemptLife:
         await asyncio.to_thread(self.folder.delete)
 
     async def let_go(self, stop: bool) -> None:
-        """The agent leaves; the processes stay, or are asked to end, which their launcher sees to by itself."""
+        """Leaves the processes alone, or asks them to end, as the agent itself ends."""
         self._stop_fetching.set()
         if stop and self._observed.phase is MemberPhase.RUNNING:
             await asyncio.to_thread(self._launcher.stop, self.folder, LEAVING_GRACE_SECONDS)
@@ -137,7 +137,7 @@ class AttemptLife:
         self._task = asyncio.create_task(self._guarded(life))
 
     async def _guarded(self, life: Coroutine[None, None, None]) -> None:
-        """A fault of this program ends the attempt with a word, and does not leave it running unseen."""
+        """Runs the coroutine; an error ends the attempt with a reason rather than leaving it unwatched."""
         try:
             await life
         except Exception as error:
@@ -214,7 +214,7 @@ class AttemptLife:
             return None
 
     async def _ask_to_stop(self, grace_seconds: int) -> int | None:
-        """The grace that it was given; None when the launcher did not get through, so that it is asked again."""
+        """The grace that was ordered; None when the launcher could not be reached, so that it is tried again."""
         try:
             await asyncio.to_thread(self._launcher.stop, self.folder, grace_seconds)
         except LauncherError as error:

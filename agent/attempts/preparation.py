@@ -1,4 +1,4 @@
-"""From what is wanted to an order that a launcher can start: fetch, verify, lay out the folder."""
+"""Prepares an attempt for its launcher: fetches and verifies its files, lays out its folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PreparationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What every preparation on this node has in common."""
+    """Facts about this node that every preparation needs."""
 
     python: str
     torchrun_options: frozenset[str]  # of that Python
@@ -107,7 +107,7 @@ def _account(launch: Launch, isolation: Isolation) -> Account | None:
         raise PreparationError(str(error)) from error
 
 
-def _fetch(fetch: Fetch, what: str, artifact: ArtifactReference, into: Path, stop: Event) -> None:
+def _fetch(fetch: Fetch, kind: str, artifact: ArtifactReference, into: Path, stop: Event) -> None:
     def on_bytes(_: int) -> None:
         if stop.is_set():
             raise InterruptedError("it was stopped")
@@ -116,13 +116,13 @@ def _fetch(fetch: Fetch, what: str, artifact: ArtifactReference, into: Path, sto
         _read_twice(lambda: fetch(artifact, into, on_bytes))
     except Exception as error:  # whatever a store or the network may raise: it is a reason, not a crash
         sentence = str(error).rstrip(".") or type(error).__name__
-        damaged = what == RESUME and is_damage(error, artifact.source_url)
-        told = f"Could not fetch {what} {artifact.manifest_id}: {sentence}."
-        raise PreparationError(told, resume_damaged=damaged) from error
+        damaged = kind == RESUME and is_damage(error, artifact.source_url)
+        trouble = f"Could not fetch {kind} {artifact.manifest_id}: {sentence}."
+        raise PreparationError(trouble, resume_damaged=damaged) from error
 
 
 def _read_twice(fetch: Callable[[], None]) -> None:
-    """Were the bytes damaged on the way, or where they lie?"""
+    """Whether the bytes in the store are damaged, not only those that arrived."""
     try:
         return fetch()
     except TrainmasterError as error:

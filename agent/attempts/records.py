@@ -8,7 +8,7 @@ import re
 
 from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 
-from agent.attempts.verdict import RankEnd, Verdict, judge
+from agent.attempts.verdict import RankEnd, Verdict, decide
 from agent.files import read_json, write_atomically
 from agent.job_files import JobPath
 from agent.launchers.contract import Ended
@@ -59,7 +59,7 @@ def verdict_of(folder: WorkFolder, ended: Ended, expected_ranks: int, resumed: b
     ranks = {rank: _rank_end(file) for rank, file in _ranked(folder, "ranks")}
     last_lines = {rank: _last_line(file) for rank, file in _ranked(folder, "logs")}
     launcher_log = _tail(JobPath(folder.path, "logs/launcher.log"))
-    verdict = judge(ended, ranks, expected_ranks, launcher_log, last_lines)
+    verdict = decide(ended, ranks, expected_ranks, launcher_log, last_lines)
     refused = resumed and not ended.stopped and any(_CORRUPT in end.error for end in ranks.values())
     return dataclasses.replace(verdict, resume_damaged=refused)
 

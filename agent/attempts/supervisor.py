@@ -33,18 +33,18 @@ class Supervisor:
         self._folders, self._tools = folders, tools
         self._lives: dict[str, AttemptLife] = {}
         # Attempts without a life here, reported as ended so that the server hears of them.
-        self._stones: dict[str, AttemptObserved] = {}
+        self._tombstones: dict[str, AttemptObserved] = {}
         self._leftovers: dict[str, WorkFolder] = {}  # prepared by an earlier agent, never started
         self._background: set[asyncio.Task[None]] = set()
 
     def observed(self) -> tuple[AttemptObserved, ...]:
-        return (*(life.observed for life in self._lives.values()), *self._stones.values())
+        return (*(life.observed for life in self._lives.values()), *self._tombstones.values())
 
     def running(self) -> tuple[RunningAttempt, ...]:
         return tuple(RunningAttempt(life.launch.slots, life.pid) for life in self._lives.values() if life.pid)
 
     async def adopt_all(self) -> None:
-        """Once, before the first session: what an earlier agent of this node left."""
+        """Takes over what an earlier agent of this node left. Once, before the first session."""
         for folder in list(self._folders):
             record = records.read_record(folder)
             if record is None:
@@ -66,13 +66,13 @@ class Supervisor:
             log.info("adopted %s: %s", folder.attempt_id, type(status).__name__.lower())
 
     def learn(self, wanted: Wanted) -> None:
-        """What a wanted state tells besides actions: secret values again, and what nobody wants any more."""
+        """Takes from a wanted state what is no action: secret values, and which leftovers can be deleted."""
         for attempt in wanted.attempts:
             life = self._lives.get(attempt.attempt_id)
             if life is not None and not life.knows_secrets and attempt.launch is not None:
                 life.know_secrets(attempt.launch.secrets)
         known = {attempt.attempt_id for attempt in wanted.attempts}
-        for attempt_id in [each for each in self._leftovers if each not in known]:
+        for attempt_id in [leftover for leftover in self._leftovers if leftover not in known]:
             self._spawn(asyncio.to_thread(self._leftovers.pop(attempt_id).delete))
 
     def start(self, action: StartAttempt) -> None:
@@ -81,7 +81,7 @@ class Supervisor:
         try:
             folder = self._folders.of(wanted.attempt_id)
         except ValueError as error:
-            self._stone(wanted.attempt_id, 125, str(error), EndKind.INFRASTRUCTURE)
+            self._report_end(wanted.attempt_id, 125, str(error), EndKind.INFRASTRUCTURE)
             return
         self._leftovers.pop(wanted.attempt_id, None)
         log.info("starting %s of %s", wanted.attempt_id, wanted.launch.job_name or wanted.launch.job_id)
@@ -96,10 +96,10 @@ class Supervisor:
             life.stop(action.grace_seconds)
         else:
             stopped = STOPPED_BEFORE_START
-            self._stone(action.attempt_id, stopped.exit_code, stopped.reason, stopped.end)
+            self._report_end(action.attempt_id, stopped.exit_code, stopped.reason, stopped.end)
 
     def forget(self, action: ForgetAttempt) -> None:
-        self._stones.pop(action.attempt_id, None)
+        self._tombstones.pop(action.attempt_id, None)
         life = self._lives.pop(action.attempt_id, None)
         if life is not None:
             log.info("forgetting %s", action.attempt_id)
@@ -107,13 +107,13 @@ class Supervisor:
         self._tools.changed()
 
     async def let_go(self, stop: bool) -> None:
-        """The agent leaves. What runs goes on and is adopted by the next agent, unless `stop` ends it."""
+        """Lets all attempts run on for the next agent to adopt, or ends them where `stop` is set."""
         await asyncio.gather(*self._background, return_exceptions=True)
         for life in self._lives.values():
             await life.let_go(stop)
 
-    def _stone(self, attempt_id: str, exit_code: int, reason: str, end: EndKind) -> None:
-        self._stones[attempt_id] = AttemptObserved(
+    def _report_end(self, attempt_id: str, exit_code: int, reason: str, end: EndKind) -> None:
+        self._tombstones[attempt_id] = AttemptObserved(
             attempt_id,
             MemberPhase.EXITED,
             exit_code=exit_code,
@@ -130,8 +130,8 @@ class Supervisor:
 
 
 async def _adopt(launcher: Launcher, folder: WorkFolder) -> Status:
-    """An engine that does not answer says nothing about what runs in it, and must not keep the agent from starting.
-    Nor must what a job wrote over its own files."""
+    """The status of an attempt of an earlier agent. Neither an engine that does not answer nor files that a job has
+    overwritten may keep the agent from starting."""
     try:
         return await asyncio.to_thread(launcher.adopt, folder)
     except Exception as error:

@@ -37,24 +37,24 @@ class RankEnd:
     error: str = ""
 
 
-def judge(
+def decide(
     ended: Ended,
     ranks: Mapping[int, RankEnd],
     expected_ranks: int,
     launcher_log: str,
     last_lines: Mapping[int, str],
 ) -> Verdict:
-    """`last_lines`: of each rank's log. `expected_ranks`: how many this node had, 0 for a custom command.
+    """Decides how an attempt ended. `last_lines` by rank; `expected_ranks` on this node, 0 for a custom command.
 
     All of it comes from files that the job could write to, so the verdict is made to fit the message that carries it.
     """
-    verdict = _judged(ended, ranks, expected_ranks, launcher_log, last_lines)
+    verdict = _by_cause(ended, ranks, expected_ranks, launcher_log, last_lines)
     code = verdict.exit_code if 0 <= verdict.exit_code <= 255 else 1
     reason = verdict.reason[:_LONGEST_REASON].replace("\0", "").encode(errors="replace").decode()
     return replace(verdict, exit_code=code, reason=reason)
 
 
-def _judged(
+def _by_cause(
     ended: Ended,
     ranks: Mapping[int, RankEnd],
     expected_ranks: int,
@@ -68,8 +68,8 @@ def _judged(
         )
     if ended.memory_limit_bytes:
         limit = format_bytes(ended.memory_limit_bytes)
-        told = f"It used more memory than its limit on this node, {limit}, and was ended."
-        return Verdict(137, told, EndKind.OUT_OF_MEMORY)
+        reason = f"It used more memory than its limit on this node, {limit}, and was ended."
+        return Verdict(137, reason, EndKind.OUT_OF_MEMORY)
     if ended.agent_silent_ms:
         silence = format_duration_ms(ended.agent_silent_ms)
         return Verdict(
@@ -93,18 +93,18 @@ def _judged(
 
 def _stopped(ended: Ended, ranks: Mapping[int, RankEnd], expected_ranks: int) -> Verdict:
     if ended.killed_after_grace:
-        told = "It was asked to stop, did not end within its grace, and was killed."
-        return Verdict(137, told, EndKind.STOPPED)
+        reason = "It was asked to stop, did not end within its grace, and was killed."
+        return Verdict(137, reason, EndKind.STOPPED)
     clean = 0 < expected_ranks <= len(ranks) and all(end.exit_code == 0 for end in ranks.values())
     # torchrun exits with 1 after SIGTERM even when every rank saved and left in peace: trust the ranks.
     return Verdict(0 if clean else ended.exit_code, "It was asked to stop, and did.", EndKind.STOPPED)
 
 
 def _root_cause(launcher_log: str) -> tuple[int, int] | None:
-    found = _FAILED_RANK.findall(launcher_log)
-    if not found:
+    failures = _FAILED_RANK.findall(launcher_log)
+    if not failures:
         return None
-    rank, code = found[-1]
+    rank, code = failures[-1]
     return int(rank), 128 - int(code) if int(code) < 0 else int(code)
 
 

@@ -36,7 +36,7 @@ class Engine:
         return "podman" in PurePath(self.program).name
 
     def run(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-        """`environment` is what `--env NAME` without a value refers to; the engine's own settings win."""
+        """`environment` holds the values of `--env NAME`; the engine's own settings win."""
         self._call(["run", *arguments], PULL_SECONDS, {**environment, **self.environment})
 
     def state(self, name: str) -> ContainerState | None:
@@ -76,9 +76,9 @@ class Engine:
             if not _is_absent(str(error)):
                 raise
 
-    def _inspect(self, name: str, what: str) -> Any:
+    def _inspect(self, name: str, template: str) -> Any:
         try:
-            output = self._call(["inspect", "--type", "container", "--format", what, name], QUICK_SECONDS)
+            output = self._call(["inspect", "--type", "container", "--format", template, name], QUICK_SECONDS)
         except LauncherError as error:
             if _is_absent(str(error)):
                 return None
@@ -107,9 +107,9 @@ class Engine:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise LauncherError(f"{self.program} {arguments[0]} did not work: {error}.") from error
         if done.returncode != 0:
-            said = done.stderr.strip().splitlines()
+            lines = done.stderr.strip().splitlines()
             raise LauncherError(
-                f"{self.program} {arguments[0]} said: {said[-1].rstrip('.') if said else 'nothing'}."
+                f"{self.program} {arguments[0]} said: {lines[-1].rstrip('.') if lines else 'nothing'}."
             )
         return done.stdout
 

@@ -77,17 +77,17 @@ class ProcessLauncher:
         self._clear(folder)
         # A job may kill the shim and write an end of its own; the kernel says whether the shim came to writing it.
         killed = starting is not None and starting.poll() != 0
-        return (None if killed else read_exit(folder)) or self._bury(folder)
+        return (None if killed else read_exit(folder)) or self._record_vanished(folder)
 
     def _clear(self, folder: WorkFolder) -> None:
-        """Once, before the slots are given away."""
+        """Kills all that is left of an ended attempt, once, before its slots are given to another."""
         if folder.path not in self._cleared:
             limits.kill(folder.machine_id)
             processes.kill_marked(folder.attempt_id, folder.path)
             self._cleared.add(folder.path)
 
-    def _bury(self, folder: WorkFolder) -> Ended:
-        """The shim is gone and left no end that counts: leave one, which counts from now on."""
+    def _record_vanished(self, folder: WorkFolder) -> Ended:
+        """Records the end of an attempt whose shim vanished without recording one."""
         with self._lock:
             self._children.pop(folder.path, None)
         stopped = folder.stop_file.exists()

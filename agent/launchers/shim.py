@@ -225,7 +225,7 @@ class Shim:
 
 
 def open_as(account: dict[str, Any] | None, path: str) -> IO[bytes]:
-    """With the rights of who will write to it: another job of its team may have put a link there."""
+    """Opens with the rights of the account that will write: another job of its team may have put a link there."""
     if account is None:
         return open(path, "ab", buffering=0)
     os.setegid(account["gid"])
@@ -299,7 +299,7 @@ def take(records: Path, order: dict[str, Any]) -> bool:
 
 
 def reserve_exit(records: Path) -> None:
-    """Takes the blocks of exit.json while the disk has some: the command may fill it."""
+    """Reserves the blocks of exit.json, since the command may fill the disk."""
     write_over(records / ".exit.json.new", b" " * EXIT_BYTES)
 
 
@@ -322,7 +322,7 @@ def write_exit(
 
 
 def write_over(path: Path, content: bytes) -> None:
-    """Without giving its blocks back first."""
+    """Writes over the file without freeing its blocks first."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644), "wb") as file:
         file.write(content)
         file.flush()
@@ -330,7 +330,7 @@ def write_over(path: Path, content: bytes) -> None:
 
 
 def watch_container(records: Path, order: dict[str, Any]) -> None:
-    """An engine keeps a container alive and knows how it ended; of it only the lease is watched, once at a time."""
+    """Watches only the lease: an engine keeps the container alive and knows how it ended. One watcher at a time."""
     with open(records / "watcher.lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

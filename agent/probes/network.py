@@ -8,12 +8,12 @@ import psutil
 
 
 def interface_of(address: str) -> str:
-    """The interface that has this address; '' when that cannot be told, so that the libraries choose."""
+    """The interface that has this address; '' if it cannot be found, so that the libraries choose."""
     try:
-        found = socket.getaddrinfo(address, None)
+        addresses_of_host = socket.getaddrinfo(address, None)
     except OSError:
         return ""
-    wanted = {str(entry[4][0]) for entry in found}
+    wanted = {str(entry[4][0]) for entry in addresses_of_host}
     for name, addresses in psutil.net_if_addrs().items():
         if any(each.address.split("%")[0] in wanted for each in addresses):
             return name

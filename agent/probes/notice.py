@@ -12,7 +12,7 @@ def is_given(url: str) -> bool:
     """`url`: an address of the machine's metadata service, or file:///… that a script of the operator writes."""
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 - the operator's own address
-            told = answer.read(1_000).decode(errors="replace").strip()
+            text = answer.read(1_000).decode(errors="replace").strip()
     except (OSError, ValueError):
         return False
-    return told.upper() not in NOTHING
+    return text.upper() not in NOTHING

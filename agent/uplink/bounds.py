@@ -47,5 +47,5 @@ def punch(file: JobPath, start: int, end: int) -> bool:
 
 def _after_line(file: JobPath, offset: int) -> int:
     """The first line's beginning at or after the offset, so that a cut tears no line and no secret value."""
-    found = file.read(offset, PIECE_BYTES).find(b"\n")
-    return offset + found + 1 if found >= 0 else offset
+    line_end = file.read(offset, PIECE_BYTES).find(b"\n")
+    return offset + line_end + 1 if line_end >= 0 else offset

@@ -35,9 +35,9 @@ class Mask:
         if isinstance(value, str):
             return self.sentence(value)
         if isinstance(value, list):
-            return [self.value(each) for each in value]
+            return [self.value(item) for item in value]
         if isinstance(value, dict):
-            return {self.sentence(key): self.value(each) for key, each in value.items()}
+            return {self.sentence(key): self.value(item) for key, item in value.items()}
         return value
 
     def safe_cut(self, data: bytes) -> int:

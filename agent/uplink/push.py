@@ -149,24 +149,24 @@ class Pusher:
         messages: list[pb.Batch] = []
         for attempt_id, uplink in list(self._uplinks.items()):
             for ack in answers.get(attempt_id, ()):
-                with self._costs_only(uplink, now):
+                with self._isolated(uplink, now):
                     uplink.acknowledge(ack)
             trouble = self._troubles.get(attempt_id)
             if trouble is None or now >= trouble.not_before:
-                with self._costs_only(uplink, now):
+                with self._isolated(uplink, now):
                     messages += _messages(uplink, now)
                     self._troubles.pop(attempt_id, None)
         return messages
 
     @contextlib.contextmanager
-    def _costs_only(self, uplink: AttemptUplink, now: float) -> Iterator[None]:
+    def _isolated(self, uplink: AttemptUplink, now: float) -> Iterator[None]:
         """An error costs this attempt a delay."""
         try:
             yield
         except Exception as error:
-            self._hold_back(uplink, error, now)
+            self._delay(uplink, error, now)
 
-    def _hold_back(self, uplink: AttemptUplink, error: Exception, now: float) -> None:
+    def _delay(self, uplink: AttemptUplink, error: Exception, now: float) -> None:
         """A full disk of this node, or a fault of this program; the files are still there afterwards."""
         known = self._troubles.get(uplink.attempt_id)
         cause = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.attempts.verdict import RankEnd, Verdict, judge
+from agent.attempts.verdict import RankEnd, Verdict, decide
 from agent.launchers.contract import Ended
 from platform_core.jobs.job import EndKind
 
@@ -43,7 +43,7 @@ def verdict(
     launcher_log: str = "",
     last_lines: Mapping[int, str] | None = None,
 ) -> Verdict:
-    return judge(ended, ranks or {}, expected, launcher_log, last_lines or {})
+    return decide(ended, ranks or {}, expected, launcher_log, last_lines or {})
 
 
 def test_a_clean_end_needs_no_words() -> None:

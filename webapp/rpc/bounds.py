@@ -1,7 +1,7 @@
-"""What a node says, brought into bounds: once, where messages become values.
+"""Bounds of all that a node sends, applied where messages become values.
 
-A description that cannot be is refused with a sentence. Of what arrives again and again, a number or a text that cannot
-be is brought into its range or left out, and a row whose kind or id is not known is passed over: it costs nothing else.
+An impossible description is refused with a sentence. In telemetry and observed state, which arrive again and again, an
+impossible number or text is clamped or left out, and a row of unknown kind or id is skipped, at no cost to the others.
 """
 
 import math
@@ -44,8 +44,8 @@ def observed(message: session_pb2.Observed) -> Observed:
     state = from_wire(Observed, message)
     return Observed(
         tuple(_bounded(attempt) for attempt in state.attempts if is_id(attempt.attempt_id)),
-        tuple(_bounded(each) for each in state.deployments if is_id(each.deployment_id)),
-        tuple(_bounded(each) for each in state.activations if _has_storable_names(each)),
+        tuple(_bounded(part) for part in state.deployments if is_id(part.deployment_id)),
+        tuple(_bounded(part) for part in state.activations if _has_storable_names(part)),
     )
 
 
@@ -56,7 +56,7 @@ def telemetry(message: session_pb2.Telemetry) -> Telemetry:
 
 
 def description(message: enrolment_pb2.NodeDescription) -> NodeDescription:
-    """Raises request_invalid for the first thing that no node is like."""
+    """Raises request_invalid for the first impossible field."""
     node = from_wire(NodeDescription, message)
     low, high, slots, faults = (
         node.rendezvous_port_low, node.rendezvous_port_high, len(node.slots), len(node.hardware_faults),

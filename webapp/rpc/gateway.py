@@ -53,7 +53,7 @@ async def _serve() -> None:
 
 
 def make_server(watcher: Watcher) -> grpc.aio.Server:
-    """With all that agents call, and no port yet."""
+    """The server with all services that agents call, without a port yet."""
     server = grpc.aio.server(options=_OPTIONS)
     add_enrolment(server)
     session_pb2_grpc.add_AgentSessionServicer_to_server(SessionServicer(watcher), server)

@@ -22,7 +22,7 @@ from webapp.rpc import bounds
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything a node has. `complete` (a Hello) also means: what is wanted there and not named has not begun."""
+    """The observed state of a node. `complete` (in a Hello): wanted attempts that it does not name have not begun."""
 
     node_id: str
     message: session_pb2.Observed
@@ -30,7 +30,7 @@ class Report:
 
 
 def observe(reports: Sequence[Report]) -> list[None]:
-    """Keep what nodes report, in this order."""
+    """Stores what nodes report, in this order."""
     complete = [
         (report.node_id, {attempt.attempt_id for attempt in report.message.attempts})
         for report in reports
@@ -46,9 +46,9 @@ def observe(reports: Sequence[Report]) -> list[None]:
 
 
 def _attempts(observed: Sequence[tuple[str, AttemptObserved]]) -> None:
-    """By node what attempts came to, in one transaction.
+    """Stores the state of attempts in one transaction.
 
-    Before it the checkpoints that they could not restore, so that what ended for that goes on from another.
+    Damaged checkpoints are marked before it, so that jobs that could not restore go on from another one.
     """
     now = now_ms()
     known = job_queries.members([(attempt.attempt_id, node) for node, attempt in observed])

@@ -1,4 +1,4 @@
-"""Which nodes' wanted state has changed: hints over Redis for speed, a look at the database for truth."""
+"""Revisions of wanted states: hints over Redis for speed, a look at the database for truth."""
 
 import asyncio
 import logging
@@ -16,11 +16,11 @@ LOOK_EVERY_S = 5.0
 
 
 class Watch:
-    """What one session waits for."""
+    """The news that one session waits for."""
 
     def __init__(self) -> None:
         self.changed = asyncio.Event()  # the node should be sent its wanted state
-        self.replaced = asyncio.Event()  # a newer session speaks for the node
+        self.replaced = asyncio.Event()  # by a newer session of the node
         self.sent = -1  # the newest revision that was
 
 
@@ -31,7 +31,7 @@ class Watcher:
         self._watches: dict[str, Watch] = {}
 
     def begin(self, node_id: str, watch: Watch) -> bool:
-        """This session speaks for the node from now on; whether it ended an older one."""
+        """Makes this the session of the node; returns whether it ended an older one."""
         older = self._watches.get(node_id, watch)
         self._watches[node_id] = watch
         watch.changed.set()

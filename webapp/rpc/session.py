@@ -1,4 +1,4 @@
-"""The long session of one agent: what it observes comes in, what the platform wants of it goes out."""
+"""The session of one agent: its observed state comes in, its wanted state goes out."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2, session_pb2_grp
 from trainmaster_wire.conversion import to_wire
 from webapp.nodes import services as clusters
 from webapp.rpc import bounds, observed, wanted
-from webapp.rpc.batcher import Together
+from webapp.rpc.batcher import Batcher
 from webapp.rpc.database import in_database
 from webapp.rpc.observed import Report
 from webapp.rpc.revisions import Watch, Watcher
@@ -26,9 +26,9 @@ MANIFESTS_AT_ONCE = 16  # on their way out: some megabytes each for a very large
 class SessionServicer(session_pb2_grpc.AgentSessionServicer):
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
-        self._observe = Together(observed.observe)
-        self._wanted = Together(wanted.wanted_states)
-        self._manifests = Together(wanted.manifests)
+        self._observe = Batcher(observed.observe)
+        self._wanted = Batcher(wanted.wanted_states)
+        self._manifests = Batcher(wanted.manifests)
         self._sending = asyncio.Semaphore(MANIFESTS_AT_ONCE)
 
     async def Connect(
@@ -41,9 +41,9 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
             newest: asyncio.Queue[Report] = asyncio.Queue(maxsize=1)
             tasks = [
                 asyncio.create_task(self._listen(node_id, request_iterator, outgoing, newest, watch)),
-                asyncio.create_task(self._keep(newest)),
-                asyncio.create_task(self._tell(node_id, outgoing, watch)),
-                asyncio.create_task(_give_way(node_id, watch)),
+                asyncio.create_task(self._store_observed(newest)),
+                asyncio.create_task(self._send_wanted(node_id, outgoing, watch)),
+                asyncio.create_task(_until_replaced(node_id, watch)),
             ]
             try:
                 while True:
@@ -81,7 +81,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
         newest: asyncio.Queue[Report],
         watch: Watch,
     ) -> None:
-        """Never waits for what was observed to be kept: the heartbeats behind it would come too late."""
+        """Reads all messages. Never waits until observed state is stored: the heartbeats behind it would be late."""
         greeted = False
         async for message in messages:
             kind = message.WhichOneof("message")
@@ -110,15 +110,15 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
                     newest.put_nowait(Report(node_id, message.observed, complete=False))
         await newest.join()
 
-    async def _keep(self, newest: asyncio.Queue[Report]) -> None:
+    async def _store_observed(self, newest: asyncio.Queue[Report]) -> None:
         while True:
             await self._observe(await newest.get())
             newest.task_done()
 
-    async def _tell(
+    async def _send_wanted(
         self, node_id: str, outgoing: asyncio.Queue[session_pb2.FromServer], watch: Watch
     ) -> None:
-        """Send the whole wanted state, first after the Hello, again whenever it has changed."""
+        """Sends the whole wanted state after the Hello, and again whenever it has changed."""
         while True:
             await watch.changed.wait()
             watch.changed.clear()
@@ -127,7 +127,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
             await outgoing.put(session_pb2.FromServer(wanted=to_wire(state)))
 
 
-async def _give_way(node_id: str, watch: Watch) -> None:
+async def _until_replaced(node_id: str, watch: Watch) -> None:
     await watch.replaced.wait()
     raise TrainmasterError("session_replaced", node=node_id)
 

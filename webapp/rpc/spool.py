@@ -1,4 +1,4 @@
-"""What a training script said through the SDK: one JSON object a line."""
+"""The spool of a training script: one JSON object a line, written by the SDK."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ _RATE = ("lr", "learning_rate")
 
 
 def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
-    """Keep the lines of one batch. A line that is not understood is logged and passed over: it will not get better."""
+    """Keeps the lines of one batch. A line that cannot be read is logged and skipped, since it will not improve."""
     points: list[experiments.Point] = []
     progress: dict[str, Any] = {}
     for line in data.splitlines():
         try:
-            said = storable(json.loads(line))
-            kind = said["kind"]
+            event = storable(json.loads(line))
+            kind = event["kind"]
             if kind == "metrics":
-                points += _points(said)
-                progress |= {key: value for key, value in _progress(said).items() if value is not None}
+                points += _points(event)
+                progress |= {key: value for key, value in _progress(event).items() if value is not None}
             elif kind == "init":
-                experiments.describe_run(attempt.job_id, said)
-                progress["total_steps"] = whole(int(said["step_total"])) if said.get("step_total") else None
+                experiments.describe_run(attempt.job_id, event)
+                progress["total_steps"] = whole(int(event["step_total"])) if event.get("step_total") else None
             elif kind == "watches_stop":
                 progress["watches_stop"] = True
             elif kind == "checkpoint_started":
                 event = CheckpointStarted(
-                    at_ms=moment(int(said["at_ms"])),
+                    at_ms=moment(int(event["at_ms"])),
                     actor=f"node:{node_id}",
                     attempt=attempt.number,
-                    step=whole(int(said["step"])),
+                    step=whole(int(event["step"])),
                 )
                 jobs.observe(attempt.job_id, event)
         except UNREADABLE as error:
@@ -55,18 +55,18 @@ def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
         jobs.progress(attempt.job_id, attempt.number, progress)
 
 
-def _points(said: dict[str, Any]) -> list[experiments.Point]:
-    step, at_ms = whole(int(said["step"])), moment(int(said["at_ms"]))
+def _points(event: dict[str, Any]) -> list[experiments.Point]:
+    step, at_ms = whole(int(event["step"])), moment(int(event["at_ms"]))
     return [
-        experiments.Point(str(key)[:120], step, float(value), at_ms) for key, value in said["values"].items()
+        experiments.Point(str(key)[:120], step, float(value), at_ms) for key, value in event["values"].items()
     ]
 
 
-def _progress(said: dict[str, Any]) -> dict[str, Any]:
-    values = said["values"]
+def _progress(event: dict[str, Any]) -> dict[str, Any]:
+    values = event["values"]
     return {
-        "step": whole(int(said["step"])),
-        "progress_ms": moment(int(said["at_ms"])),
+        "step": whole(int(event["step"])),
+        "progress_ms": moment(int(event["at_ms"])),
         "loss": _first(values, _LOSS),
         "learning_rate": _first(values, _RATE),
     }

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def errors_become_status(context: Any) -> AsyncIterator[None]:
-    """A catalogued error ends the call with its status, sentence and code; anything else says nothing of itself."""
+    """A catalogued error ends the call with its status, sentence and code; any other is logged and stays hidden."""
     try:
         yield
     except TrainmasterError as error:

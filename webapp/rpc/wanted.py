@@ -1,4 +1,4 @@
-"""A node's whole wanted state, put together from what jobs and deployments want of it."""
+"""Composes the whole wanted state of a node from its jobs, deployments and rollouts."""
 
 import json
 import logging
@@ -31,7 +31,7 @@ _LAUNCH = [field.name for field in fields(Launch)]
 
 
 def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
-    """In this order. Read in one transaction, so that the revisions belong to what is sent.
+    """The wanted states of these nodes, in this order, read in one transaction with their revisions.
 
     An attempt whose order cannot be made is left out, and has ended with the reason; the others are not held up by it.
     """
@@ -76,7 +76,7 @@ def _manifests_in(state: Wanted) -> set[str]:
 
 
 def _signed(deployment: DeploymentWanted) -> DeploymentWanted:
-    """The id of a manifest stands for every digest of every piece."""
+    """Signs the manifest's id, which stands for every digest of every piece."""
     signature = node_services.node_authority().sign(deployment.artifact.manifest_id)
     return replace(deployment, signature=signature)
 
@@ -103,7 +103,7 @@ def _attempt(
 
 
 def _launch(member: MemberWanted, spec: JobSpec) -> Launch:
-    """What a launch, the spec and the member call by the same name is the same; of the rest the spec has ids."""
+    """Takes each field of the launch from the spec or the member under its name, and resolves ids and secrets."""
     checkpoint = member.resume_checkpoint
     return Launch(
         **{

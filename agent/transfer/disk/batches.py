@@ -1,4 +1,4 @@
-"""Work on small things, done together."""
+"""Batches small work items into one call of a thread."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class _Batch(Generic[T]):
     closed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class Gathering(Generic[T]):
-    """What comes within `seconds` goes to `work` together, in a thread, and then one by one to `done`, in order; sooner
-    where it weighs `enough`, or nothing else is to be waited for. A thread and a wake-up for each small piece would
+class Batches(Generic[T]):
+    """Items that arrive within `seconds` go to `work` together, in a thread, and then one by one to `done`, in order;
+    sooner if they weigh `enough`, or after `flush`. A thread and a wake-up for each small piece would
     cost more than hashing it."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Gathering(Generic[T]):
         return task
 
     def flush(self) -> None:
-        """Nothing else is to be waited for."""
+        """Starts the batch now: no more items will come."""
         if self._batch is not None:
             self._batch.closed.set()
             self._batch = None

@@ -1,4 +1,4 @@
-"""The models on this node's disk as a cache: when each was last of use, and which go when the disk is too full."""
+"""The models on this node's disk as a cache: when each was last used, and which are evicted from a full disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOK_EVERY_SECONDS = 60.0
 
 
 class Watermarks(NamedTuple):
-    """Percent of the disk in use: above `high` models go until it is `low`. 100 and 100: only for what is coming."""
+    """Percent of the disk in use: above `high` models are evicted down to `low`. 100 and 100: only to fit new ones."""
 
     low: int = 100
     high: int = 100
@@ -31,7 +31,7 @@ class Watermarks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the orders for a model say about it."""
+    """What the orders for a model say of it."""
 
     pinned: bool = False
     preheated: bool = False
@@ -79,16 +79,16 @@ class Cache:
             await asyncio.sleep(LOOK_EVERY_SECONDS)
 
     async def settled(self) -> None:
-        """Until what was told to go is gone."""
+        """Waits until evictions under way have ended."""
         async with self._turn:
             pass
 
     async def make_room(self) -> None:
-        """For what is on its way, and because of the marks."""
+        """Evicts models for deliveries under way, and down to the watermarks."""
         async with self._turn:
             disk, seen = await asyncio.to_thread(self._look, self._holdings.complete())
             coming = self._holdings.promised()
-            homes = self._judged(seen)  # no other await until the choice is told
+            homes = self._with_orders(seen)  # no other await until the choice is told
             size = disk.used + disk.free
             going = evict(homes, disk.free, size, self._marks.low, self._marks.high, coming)
             reason = self._reason(disk, coming)
@@ -108,8 +108,8 @@ class Cache:
             return f"{full}, more than {self._marks.high} %; this had been unused the longest"
         return f"{full} and {format_bytes(coming)} on their way; this had been unused the longest"
 
-    def _judged(self, seen: list[_Seen]) -> list[Home]:
-        """What is on the disk, and what the orders say of it by now."""
+    def _with_orders(self, seen: list[_Seen]) -> list[Home]:
+        """The models on disk, with what the orders now say of each."""
         standings = self._standings()
         in_use = {path.resolve() for path in self._in_use()}
         homes = []
@@ -162,7 +162,7 @@ def _home(seen: _Seen, active: bool, standing: Standing) -> Home:
 
 
 def _newest(path: Path) -> int:
-    """When this was written or, where the file system keeps that, read. 0 when it is not there."""
+    """When the file was last written or, where the file system keeps it, read. 0 if there is none."""
     try:
         found = os.stat(path)
     except OSError:

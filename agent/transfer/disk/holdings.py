@@ -75,7 +75,7 @@ class Holdings:
         return [landing for landing in self._landings.values() if landing.complete]
 
     def promised(self) -> int:
-        """Bytes that deliveries still have to write, and what they must leave free."""
+        """Bytes that deliveries still have to write, plus those that must stay free."""
         missing = sum(landing.bytes_missing for landing in self._landings.values())
         return missing + self._reserve if missing else 0
 
@@ -97,19 +97,19 @@ class Holdings:
                 yield other, same
 
     async def news(self, seconds: float) -> None:
-        """Until something new is expected here, at most that long."""
+        """Waits until another model is expected here, or this many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._news.wait()
 
     async def give_up(self, landing: Landing) -> None:
-        """What is here stays for another try, but nobody should wait for the rest."""
+        """Keeps the pieces for another try, but tells waiting nodes that the rest will not come."""
         self.given_up.add(landing.manifest.id)
         self._remove(landing)
         landing.close()
 
     async def discard(self, manifest_id: str) -> None:
-        """Nothing of an unfinished delivery stays behind."""
+        """Removes everything of an unfinished delivery."""
         if (landing := self._landings.get(manifest_id)) is not None:
             self._remove(landing)
             landing.close()
@@ -125,7 +125,7 @@ class Holdings:
             await self.discard(manifest_id)
 
     async def remove_complete(self, manifest_id: str) -> None:
-        """Out of all its homes."""
+        """Removes the model from all its homes."""
         if (landing := self._landings.get(manifest_id)) is not None:
             for home in await asyncio.to_thread(landing.homes, self.data):
                 await self.remove_home(manifest_id, home)

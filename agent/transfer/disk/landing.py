@@ -27,7 +27,7 @@ from pathlib import Path
 
 from agent.files import write_atomically
 from agent.transfer.disk import homes
-from agent.transfer.disk.batches import Gathering
+from agent.transfer.disk.batches import Batches
 from agent.transfer.disk.bitmap import Bitmap
 from agent.transfer.disk.lane_book import LaneBook
 from agent.transfer.disk.rates import RateMeter
@@ -41,7 +41,7 @@ _IN_MEMORY = getattr(os, "RWF_NOWAIT", 0)  # Linux
 JUST_CAME_BYTES, JUST_CAME_PIECES = 16 << 20, 16
 # Bytes, about 0.6 ms: to wake a thread and to be woken by it costs more on a busy machine.
 HASHED_AT_ONCE = 1 << 20
-WRITTEN_AT_ONCE, GATHERED_SECONDS = 4 << 20, 0.25  # bytes
+WRITTEN_AT_ONCE, BATCH_SECONDS = 4 << 20, 0.25  # bytes
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -81,7 +81,7 @@ class Landing:
         self._just_came_bytes = 0
         self._just_came_most = max(JUST_CAME_BYTES, JUST_CAME_PIECES * manifest.piece_size)
         self._writer = Writer()
-        self._gathering = Gathering(self._write, self._is_written, WRITTEN_AT_ONCE, GATHERED_SECONDS)
+        self._batches = Batches(self._write, self._is_written, WRITTEN_AT_ONCE, BATCH_SECONDS)
         self._changed = asyncio.Event()
 
     # -- opening and closing
@@ -104,7 +104,7 @@ class Landing:
         self._count()
 
     def close(self) -> None:
-        """Wakes everyone who waits for a piece; what is on disk stays."""
+        """Wakes all that wait for a piece; the files stay."""
         self.closed = True
         for events in (self._verified, self._counted):
             for event in events.values():
@@ -165,7 +165,7 @@ class Landing:
         return await self._within(self._counted, self.has, number, seconds)
 
     async def change(self, seconds: float) -> None:
-        """Until another piece is here, or it is closed; at most that long."""
+        """Waits until another piece arrives or the landing is closed, at most this many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
@@ -187,14 +187,14 @@ class Landing:
     def write(
         self, number: int, parts: Sequence[memoryview], written: Callable[[int], None]
     ) -> asyncio.Task[None]:
-        """Writes a verified piece a moment later, with others, and counts it; `written` is told its size. The task is
+        """Writes a verified piece a moment later, with others, and counts it; `written` gets its size. The task is
         that of all that are written with it."""
         piece = self.piece_at(number)
-        return self._gathering.put(_Unwritten(number, piece, parts, written), piece.size)
+        return self._batches.put(_Unwritten(number, piece, parts, written), piece.size)
 
     def flush(self) -> None:
-        """What is to be written is written now: no more is on its way."""
-        self._gathering.flush()
+        """Writes the batched pieces now: no more are on their way."""
+        self._batches.flush()
 
     def just_came(self, number: int, start: int, size: int) -> memoryview | None:
         """These bytes of a piece, where they are still in memory and in one part."""
@@ -250,7 +250,7 @@ class Landing:
 
     def add_home(self, home: Path, data: Path) -> None:
         """Blocking. The same bytes under another name too: as links, so they take no more space."""
-        others = [each for each in self.homes(data) if each != home]
+        others = [other for other in self.homes(data) if other != home]
         with _disk_errors(home, self.manifest.total_bytes):
             homes.furnish(home, self.files)
             homes.write(self.folder, data, [*others, home])
@@ -261,7 +261,7 @@ class Landing:
 
     def leave_home(self, home: Path, data: Path) -> bool:
         """Blocking. Removes one home; True when none is left and the landing itself may go."""
-        left = [each for each in self.homes(data) if each != home]
+        left = [other for other in self.homes(data) if other != home]
         homes.write(self.folder, data, left)
         homes.remove(home)
         if left and self.files == home:
@@ -283,7 +283,7 @@ class Landing:
         return there(number)
 
     def _remember(self, number: int, parts: Sequence[memoryview], size: int) -> None:
-        """Followers want it next, as a rule at once. What is not yet on disk stays."""
+        """Keeps the piece in memory for followers, which usually ask for it next, at least until it is on disk."""
         if number in self._just_came:
             return
         self._just_came[number] = parts
@@ -300,24 +300,24 @@ class Landing:
 
     def _write(self, pieces: Sequence[_Unwritten]) -> None:
         with _disk_errors(self.folder, self.bytes_missing):
-            for each in pieces:
-                entry = self.manifest.files[self.manifest.chunks[each.piece.chunk].file]
-                self._writer.write(self._directory, entry.path, each.piece.offset, each.parts)
+            for unwritten in pieces:
+                entry = self.manifest.files[self.manifest.chunks[unwritten.piece.chunk].file]
+                self._writer.write(self._directory, entry.path, unwritten.piece.offset, unwritten.parts)
 
-    def _is_written(self, each: _Unwritten) -> None:
-        number, size = each.number, each.piece.size
+    def _is_written(self, unwritten: _Unwritten) -> None:
+        number, size = unwritten.number, unwritten.piece.size
         if self._bitmap is not None and not self.closed and not self.has(number):
             self._bitmap.set(number)
-            self._left[each.piece.chunk] -= 1
+            self._left[unwritten.piece.chunk] -= 1
             self.bytes_done += size
             self.received.count(size)
             for book in self._books.values():
                 book.add(number)
             if self.on_piece is not None:
-                self.on_piece(number, each.parts)
+                self.on_piece(number, unwritten.parts)
             _wake(self._counted, number)
             self._note_change()
-        each.written(size)
+        unwritten.written(size)
 
     def _make_files(self) -> bool:
         """False when a file was not there at its full size: the bitmap is then not to be trusted."""
@@ -379,12 +379,12 @@ def _wake(events: dict[int, asyncio.Event], number: int) -> None:
 
 @contextmanager
 def _disk_errors(path: Path, needed: int | None = None) -> Iterator[None]:
-    """Says what the operating system said, with the numbers."""
+    """Turns errors of the operating system into catalogued ones, with the numbers."""
     try:
         yield
     except OSError as error:
-        told = disk_error(path, error, needed)
-        if told.code != "disk_full":  # not to be taken for trouble with the store
+        trouble = disk_error(path, error, needed)
+        if trouble.code != "disk_full":  # not to be taken for trouble with the store
             sentence = f"The disk of this node: {error.strerror or error} ({path})"
-            told = TrainmasterError(told.code, sentence, source=str(path), why=str(error))
-        raise told from error
+            trouble = TrainmasterError(trouble.code, sentence, source=str(path), why=str(error))
+        raise trouble from error

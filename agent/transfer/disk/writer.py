@@ -59,8 +59,8 @@ class Writer:
         """A map of memory begins at a page; other memory need not."""
         if not hasattr(self._own, "buffer"):
             self._own.buffer = memoryview(mmap.mmap(-1, _BUFFER_BYTES))
-        found: memoryview = self._own.buffer
-        return found
+        buffer: memoryview = self._own.buffer
+        return buffer
 
 
 @contextmanager

@@ -121,7 +121,7 @@ class Activations:
 
     def want(self, wanted: Iterable[ActivationWanted]) -> None:
         """The whole of it. Called again whenever something has changed, also when a version has arrived."""
-        self._wanted = {each.model: each for each in wanted if _stays_inside(each)}
+        self._wanted = {order.model: order for order in wanted if _stays_inside(order)}
         for model in self._wanted.keys() | self._records.keys():
             if model not in self._tasks and self._next(model) is not None:
                 self._begin(model)
@@ -211,7 +211,7 @@ class Activations:
         await asyncio.to_thread(self._keep, replace(record, seen=seen))
 
     async def _run(self, name: str, wanted: ActivationWanted, before: str) -> Ended:
-        told = {
+        variables = {
             "TRAINMASTER_MODEL": wanted.model,
             "TRAINMASTER_VERSION": wanted.version,
             "TRAINMASTER_PREVIOUS_VERSION": before,
@@ -219,10 +219,10 @@ class Activations:
             "TRAINMASTER_ACTIVE_LINK": str(self.link_of(wanted.model)),
             "TRAINMASTER_DEPLOYMENT": wanted.deployment_id,
         }
-        return await self._hooks.run(name, told, wanted.command_seconds)
+        return await self._hooks.run(name, variables, wanted.command_seconds)
 
     def _failed(self, step: Unlink | Switch | RunCheck, why: str) -> bool:
-        """The disk did not let us, which is told as if the command had failed. False for what nobody would hear."""
+        """Reports a failed disk as a failed command. False for a step of which nobody would hear."""
         if isinstance(step, Unlink):
             return False
         wanted, record = step.wanted, self._records.get(step.wanted.model)

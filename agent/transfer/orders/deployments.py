@@ -1,4 +1,4 @@
-"""The deployments wanted of this node, carried out: orders of the control plane become deliveries."""
+"""Carries out the deployments wanted of this node: one delivery for each order."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 # A failed delivery is tried again by itself while it is wanted: disks are emptied and stores come back.
 TRY_AGAIN_SECONDS = (30.0, 60.0, 120.0, 300.0, 600.0)
-SENDING_TOLD_SECONDS = 2.0
+REPORT_SENDING_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,7 @@ class Deployments:
             )
         except RuntimeError as error:
             raise OSError(f"Port {port} for moving models cannot be opened: {error}") from error
-        self._watching = [
-            asyncio.create_task(work) for work in (self._cache.watch(), self._tell_of_sending())
-        ]
+        self._watching = [asyncio.create_task(work) for work in (self._cache.watch(), self._report_sending())]
         return port
 
     async def close(self) -> None:
@@ -195,7 +193,7 @@ class Deployments:
         log.warning("%s: given up until it is ordered again", wanted.deployment_id)
 
     def _rerouted(self, earlier: DeploymentWanted, wanted: DeploymentWanted) -> bool:
-        """Only the sources are others, or its share of the link: what is under way goes on."""
+        """Whether only the sources or the share of the link differ, so that the delivery under way goes on."""
         same = replace(
             wanted, peers=earlier.peers, lanes=earlier.lanes, slower=earlier.slower, share=earlier.share
         )
@@ -225,8 +223,8 @@ class Deployments:
         )
 
     def _neighbours(self, wanted: DeploymentWanted) -> tuple[Ask, ...]:
-        """Who has the manifest before us: the first of each lane. Nobody where the store feeds one: this node asks the
-        platform, for all who come behind it in that lane."""
+        """The first node of each lane, which has the manifest earlier. None where the store feeds a lane: this node
+        then asks the platform, for all nodes behind it in that lane."""
         lanes = wanted.lanes or (tuple(peer.node_id for peer in wanted.peers),)
         firsts = [lane[0] for lane in lanes if lane]
         if not firsts or STORE in firsts:
@@ -253,10 +251,10 @@ class Deployments:
                 await self._receiver.discard(manifest_id, model, version, shared=bool(same))
         path.unlink(missing_ok=True)
 
-    async def _tell_of_sending(self) -> None:
-        """For ever. A delivery tells of itself until it is complete; what the node passes on later is told here."""
+    async def _report_sending(self) -> None:
+        """Reports, for ever, the rate at which complete models are passed on; deliveries report only until then."""
         while True:
-            await asyncio.sleep(SENDING_TOLD_SECONDS)
+            await asyncio.sleep(REPORT_SENDING_SECONDS)
             for known in list(self._known.values()):
                 landing = self._holdings.landing(known.manifest_id)
                 if landing is not None and known.progress.state is TransferState.COMPLETE:
@@ -267,7 +265,7 @@ class Deployments:
     # -- inside
 
     def _load(self) -> None:
-        """What earlier processes knew. The session repeats the orders; until then nothing is fetched."""
+        """Loads the records of earlier processes. Nothing is fetched until the session repeats the orders."""
         self._holdings.load()
         for path in sorted(self._records.glob("*.json")):
             if (record := read_json(path)) is None:

@@ -29,8 +29,8 @@ class Hooks:
     def __init__(self, folder: Path | None, environment: Mapping[str, str]) -> None:
         self._folder, self._environment = folder, environment
 
-    async def run(self, name: str, told: Mapping[str, str], seconds: float) -> Ended:
-        """Without a shell and without arguments; `told` is added to the environment."""
+    async def run(self, name: str, variables: Mapping[str, str], seconds: float) -> Ended:
+        """Without a shell and without arguments; `variables` are added to the environment."""
         if self._folder is None:
             return Ended(
                 NOT_ALLOWED, f"This agent runs no hooks, {name} neither: start it with --hooks FOLDER"
@@ -43,7 +43,7 @@ class Hooks:
         try:
             process = await asyncio.create_subprocess_exec(
                 path, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT, cwd=self._folder, env={**self._environment, **told},
+                stderr=asyncio.subprocess.STDOUT, cwd=self._folder, env={**self._environment, **variables},
                 start_new_session=True,
             )  # fmt: skip
         except OSError as error:
@@ -63,7 +63,7 @@ class Hooks:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()  # or it stays behind as a zombie where the agent stops
-        # A process that a signal ended is told as the shell does.
+        # As a shell reports a process that a signal ended.
         return Ended(
             code if code >= 0 else 128 - code, bytes(tail[-TAIL_BYTES:]).decode(errors="replace").strip()
         )

@@ -1,4 +1,4 @@
-"""Carries out what the swarm decides for one node: follows neighbours or the store, lane by lane, until all is here."""
+"""Carries out the requests that the swarm decides for one node, lane by lane, from neighbours or the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from agent.transfer.disk.landing import Landing
-from agent.transfer.orders.write_behind import Behind
+from agent.transfer.orders.write_behind import WriteBehind
 from agent.transfer.peers.link import Link
 from agent.transfer.peers.neighbour import Neighbour, Patience, Security
 from agent.transfer.store.ranges import SILENCE_SECONDS
@@ -31,7 +31,7 @@ LEAST_LEAP = 8  # pieces
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """From whom this node receives. The plan's sources are node ids; "" is the store."""
+    """From whom this node receives; the sources of the plan are node ids and the store."""
 
     plan: NodePlan
     peers: tuple[Peer, ...]
@@ -56,7 +56,7 @@ class Trying:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a pull works with."""
+    """The tools of a pull."""
 
     store: StoreSource
     token: str
@@ -77,7 +77,7 @@ class Pull:
     """`run` ends when nothing is missing, or raises SourceFailed when nobody can go on, TrainmasterError when this node
     itself cannot.
 
-    `trouble` hears of each source that could not go on, `came` of each verified piece, its source and size.
+    `trouble` is called for each source that failed, `came` for each verified piece with its source and size.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Pull:
     # -- what it knows
 
     def _meet(self) -> None:
-        """Watches those that the plan names, and no others."""
+        """Watches the nodes that the plan names, and no others."""
         named = {source for lane in self._route.plan.lanes for source in lane}
         wanted = {peer.node_id: peer for peer in self._route.peers if peer.node_id in named}
         for name, (neighbour, task) in list(self._neighbours.items()):
@@ -172,7 +172,7 @@ class Pull:
         turn = 1 + len(self._neighbours) / 2
         return OTHERS_AFTER_SECONDS * turn, NEXT_AFTER_SECONDS * turn if 1 in places else None
 
-    def _meet_all(self) -> None:
+    def _retry_all(self) -> None:
         for neighbour, _ in self._neighbours.values():
             neighbour.meet()
 
@@ -190,7 +190,7 @@ class Pull:
         now = asyncio.get_running_loop().time()
         stalled = {lane for lane, at in enumerate(self._progressed) if at and now - at > STALLED_SECONDS}
         if stalled > self._stalled:
-            self._meet_all()
+            self._retry_all()
         self._stalled = stalled
         a_second = landing.received.rate() / landing.manifest.piece_size / lanes
         leap = max(LEAST_LEAP, int(LEAP_SECONDS * a_second))
@@ -203,7 +203,7 @@ class Pull:
             neighbours={
                 name: neighbour.holds
                 for name, (neighbour, _) in self._neighbours.items()
-                if neighbour.has_told
+                if neighbour.has_reported
             },
             following=tuple(self._known(follow) for follow in self._following),
             leap=leap,
@@ -213,11 +213,11 @@ class Pull:
         )
         before, self._ending = self._ending, look(self._ending, view, int(now * 1000))
         if self._ending.avoided.keys() - before.avoided.keys():
-            self._meet_all()
+            self._retry_all()
         return replace(view, slow=self._ending.slow(int(now * 1000)))
 
     def _known(self, follow: Follow | None) -> Follow | None:
-        """A new plan may have parted us from whom we follow."""
+        """None if a new plan no longer names the source that this lane follows."""
         known = follow is not None and (follow.source == STORE or follow.source in self._neighbours)
         return follow if known else None
 
@@ -309,13 +309,13 @@ class Pull:
         self._trouble(source.name, trouble)
 
     def _disk_failed(self, error: TrainmasterError) -> None:
-        """This node's own: no other source helps."""
+        """Ends the pull: the disk of this node failed, and no other source helps."""
         self._broken = error
         self._news.set()
 
     def _missed(self, neighbour: Neighbour, trouble: SourceFailed) -> None:
         self._last_trouble[neighbour.name] = str(trouble)
-        self._meet_all()
+        self._retry_all()
         self._trouble(neighbour.name, trouble)
         self._news.set()
 
@@ -330,7 +330,7 @@ class Pull:
             self._came(source.name, size)
 
         async with (
-            Behind(self._landing, written, self._disk_failed) as disk,
+            WriteBehind(self._landing, written, self._disk_failed) as disk,
             aclosing(source.pieces(self._landing, numbers)) as pieces,
         ):
             async for number, parts in pieces:
@@ -352,7 +352,7 @@ class Pull:
         return DamagedPiece(f"{source.name} sent damaged bytes ({where}); they were thrown away", size)
 
     def _link_works(self) -> None:
-        """Whoever was missed by the fault of our own link need not be waited for."""
+        """Retries all neighbours at once that were missed while this node's own link was down."""
         if self._link_in_doubt:
             self._link_in_doubt = False
             for neighbour, _ in self._neighbours.values():

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 REPORT_EVERY_SECONDS = 0.5
 
-# For each lane node ids in order of preference, "" is the store.
+# By lane node ids in order of preference, and the store.
 Lanes: TypeAlias = tuple[tuple[str, ...], ...]
 
 
@@ -146,7 +146,7 @@ class _Transfer:
         if not landing.complete:
             await self._holdings.make_room()
             await asyncio.to_thread(self._holdings.check_space, landing)
-        self._tell()
+        self._report_progress()
         ticker = asyncio.create_task(self._tick())
         try:
             if not (homes := await asyncio.to_thread(landing.homes, self._holdings.data)):
@@ -156,7 +156,7 @@ class _Transfer:
                 await asyncio.to_thread(landing.add_home, home, self._holdings.data)
         finally:
             ticker.cancel()
-        self._tell(state=TransferState.COMPLETE)
+        self._report_progress(state=TransferState.COMPLETE)
 
     def reroute(self, peers: tuple[Peer, ...], lanes: Lanes, slower: frozenset[int]) -> bool:
         wanted = replace(self._wanted, peers=peers, lanes=lanes, slower=slower)
@@ -166,7 +166,7 @@ class _Transfer:
         return True
 
     async def failed(self, error: TrainmasterError) -> None:
-        self._tell(state=TransferState.FAILED, error_code=error.code, error=error.sentence)
+        self._report_progress(state=TransferState.FAILED, error_code=error.code, error=error.sentence)
         # What is complete under another name is still served.
         landing = self._landing
         if landing is not None and not await asyncio.to_thread(landing.homes, self._holdings.data):
@@ -180,7 +180,7 @@ class _Transfer:
             digests = asyncio.create_task(WholeFiles(landing).wrong())
             try:
                 await self._receive(landing)
-                self._tell(state=TransferState.VERIFYING)
+                self._report_progress(state=TransferState.VERIFYING)
                 wrong = await digests
             finally:
                 digests.cancel()
@@ -191,10 +191,10 @@ class _Transfer:
             # Verified pieces that do not add up to the file: the disk has lost some of them.
             log.warning("%s: %s has changed on disk", self._wanted.deployment_id, ", ".join(wrong))
             await asyncio.to_thread(landing.recheck)
-            self._tell(state=TransferState.RECEIVING, retries=self._progress.retries + 1)
+            self._report_progress(state=TransferState.RECEIVING, retries=self._progress.retries + 1)
 
     async def _receive(self, landing: Landing) -> None:
-        self._pull = Pull(landing, self._wanted.route, self._means, self._trouble, self._came)
+        self._pull = Pull(landing, self._wanted.route, self._means, self._trouble, self._count)
         try:
             await self._pull.run()
         except SourceFailed as trouble:
@@ -202,7 +202,7 @@ class _Transfer:
         finally:
             self._pull = None
 
-    def _came(self, source: str, size: int) -> None:
+    def _count(self, source: str, size: int) -> None:
         if source == STORE:
             self._progress = replace(
                 self._progress, source=source, store_bytes=self._progress.store_bytes + size
@@ -217,7 +217,7 @@ class _Transfer:
         if isinstance(trouble, DamagedPiece):
             refused = self._progress.refused_bytes + trouble.size
             self._progress = replace(self._progress, refused_bytes=refused)
-        self._tell(retries=self._progress.retries + 1, error=str(trouble))
+        self._report_progress(retries=self._progress.retries + 1, error=str(trouble))
 
     def _no_source(self, trouble: SourceFailed) -> TrainmasterError:
         if isinstance(trouble, SourceChanged):
@@ -229,9 +229,9 @@ class _Transfer:
         sentence = f"No source can go on: {trouble}"
         return TrainmasterError("source_unavailable", sentence, source=shown(self._wanted.source_url))
 
-    # -- telling
+    # -- reporting
 
-    def _tell(self, **changes: object) -> None:
+    def _report_progress(self, **changes: object) -> None:
         landing = self._landing
         if landing is not None:
             changes |= {
@@ -247,4 +247,4 @@ class _Transfer:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(REPORT_EVERY_SECONDS)
-            self._tell()
+            self._report_progress()

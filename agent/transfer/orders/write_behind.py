@@ -1,4 +1,4 @@
-"""What is verified goes on at once; the disk may be a few pieces behind."""
+"""Writes verified pieces to disk while the next ones arrive; the disk may be a few pieces behind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from platform_core.errors import TrainmasterError
 UNWRITTEN_PIECES, UNWRITTEN_BYTES = 4, 2 * WRITTEN_AT_ONCE  # of a lane, whichever is more
 
 
-class Behind:
+class WriteBehind:
     """Writes verified pieces while others come. At the end all of them are on disk, also where the source has failed:
     what is here whole need not be sent again.
 
@@ -28,7 +28,7 @@ class Behind:
         # Of each piece; those that are written together have the same.
         self._writing: deque[asyncio.Task[None]] = deque()
 
-    async def __aenter__(self) -> Behind:
+    async def __aenter__(self) -> WriteBehind:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -55,9 +55,9 @@ class Behind:
 
 
 async def fill_from(source: Source, landing: Landing) -> None:
-    """All that another model on this node has of it."""
+    """Copies the pieces that another model on this node holds already."""
     async with (
-        Behind(landing, lambda size: None, lambda error: None) as disk,
+        WriteBehind(landing, lambda size: None, lambda error: None) as disk,
         aclosing(source.pieces(landing, range(landing.count))) as pieces,
     ):
         async for number, parts in pieces:

@@ -40,7 +40,7 @@ OPTIONS: tuple[tuple[str, int], ...] = (
 _T = TypeVar("_T")
 
 SLOWEST = 256 << 10  # bytes per second: while a part is on its way over a slow link nothing is heard
-HEARD_SECONDS = 0.5  # so often it is noted that something was heard
+NEWS_SECONDS = 0.5  # so often it is noted that something was heard
 # So much of a lane is asked for ahead of what has come. What is on its way when something better is found is lost, and
 # whatever comes over the same connection waits behind it.
 AHEAD_SECONDS, LEAST_AHEAD = 1.0, 8
@@ -108,7 +108,7 @@ class Neighbour:
     ) -> None:
         self.peer, self.name = peer, peer.node_id
         self.holds: tuple[Runs, ...] = ((),) * lanes
-        self.gone, self.has_told = False, False
+        self.gone, self.has_reported = False, False
         self._landing, self._lanes, self._patience = landing, lanes, patience
         self._changed, self._missed = changed, missed
         self._misses = 0  # since the last piece
@@ -177,16 +177,16 @@ class Neighbour:
         )(request, metadata=self._metadata)
         stranger = _Stranger(self.name, self._patience)
         try:
-            while isinstance(said := await self._within(call.read()), wire.Holds):
-                if said.given_up:
+            while isinstance(message := await self._within(call.read()), wire.Holds):
+                if message.given_up:
                     raise SourceFailed(f"{self.name} does not have it: its own delivery failed")
-                if not said.known:
-                    stranger.met_again()
+                if not message.known:
+                    stranger.still_unknown()
                     continue
                 stranger.known()
-                if len(said.lanes) != self._lanes:
-                    raise SourceFailed(f"{self.name} tells of {len(said.lanes)} lanes, not {self._lanes}")
-                self._learn(tuple(_runs(lane.runs) for lane in said.lanes))
+                if len(message.lanes) != self._lanes:
+                    raise SourceFailed(f"{self.name} reports {len(message.lanes)} lanes, not {self._lanes}")
+                self._learn(tuple(_runs(lane.runs) for lane in message.lanes))
             raise await self._why(call)
         except grpc.aio.AioRpcError as error:
             raise await self._why(call) from error
@@ -196,7 +196,7 @@ class Neighbour:
     def _learn(self, holds: tuple[Runs, ...]) -> None:
         """News of progress can wait for the next look; that it has begun, has leapt or is back cannot."""
         leapt = any(len(now) > len(before) for now, before in zip(holds, self.holds, strict=True))
-        self.holds, self.has_told = holds, True
+        self.holds, self.has_reported = holds, True
         if self.gone and asyncio.get_running_loop().time() < self._away_until:
             return
         if self.gone or leapt:
@@ -236,20 +236,20 @@ class Neighbour:
         done = 0
         stranger = _Stranger(self.name, self._patience)
         while done < size:
-            said = await self._within(call.read(), min(size, frames.PART_BYTES) / SLOWEST)
-            if isinstance(said, frames.Part):
-                if (said.piece, said.offset) != (number, done) or not said.data:
+            message = await self._within(call.read(), min(size, frames.PART_BYTES) / SLOWEST)
+            if isinstance(message, frames.Part):
+                if (message.piece, message.offset) != (number, done) or not message.data:
                     raise SourceFailed(f"{self.name} sent a piece that was not asked for")
-                parts.append(said.data)
-                done += len(said.data)
-            elif not isinstance(said, wire.FromPeer):
+                parts.append(message.data)
+                done += len(message.data)
+            elif not isinstance(message, wire.FromPeer):
                 raise EOFError
-            elif said.HasField("not_here"):
-                raise SourceFailed(f"{self.name} does not have it: {said.not_here.reason}")
-            elif said.waiting.expected:
+            elif message.HasField("not_here"):
+                raise SourceFailed(f"{self.name} does not have it: {message.not_here.reason}")
+            elif message.waiting.expected:
                 stranger.known()
             else:
-                stranger.met_again()
+                stranger.still_unknown()
         return parts
 
     async def _why(self, call: Any) -> SourceFailed:
@@ -269,9 +269,9 @@ class Neighbour:
         try:
             async with clock:
                 self._clocks[clock] = silence
-                said = await call
+                message = await call
                 self._heard()
-                return said
+                return message
         except TimeoutError as error:
             raise SourceFailed(f"{self.name} was silent for {silence:.0f} s") from error
         finally:
@@ -280,7 +280,7 @@ class Neighbour:
     def _heard(self) -> None:
         """On a slow link a message may wait for long behind the bytes of others: whoever sends those is not silent."""
         now = asyncio.get_running_loop().time()
-        if now - self._heard_at < HEARD_SECONDS:
+        if now - self._heard_at < NEWS_SECONDS:
             return
         self._heard_at = now
         for clock, silence in self._clocks.items():
@@ -298,7 +298,7 @@ class _Stranger:
     def known(self) -> None:
         self._since = None
 
-    def met_again(self) -> None:
+    def still_unknown(self) -> None:
         now = asyncio.get_running_loop().time()
         self._since = self._since or now
         if now - self._since > self._patience.strangeness:

@@ -26,7 +26,7 @@ STRANGER_SECONDS = 2.0  # who wants a manifest can ask the platform
 
 
 class ChunkServer:
-    """`authorise` is shown the token of each stream before anything is told."""
+    """`authorise` checks the token of each stream before anything is sent."""
 
     def __init__(self, holdings: Holdings, authorise: Authorise, link: Link) -> None:
         self._holdings, self._authorise, self._link = holdings, authorise, link
@@ -46,15 +46,15 @@ class ChunkServer:
         lanes = min(max(1, request.lanes), 64)
         if not await self._is_known(context, wire.Holds(known=False)):
             return
-        told = None
+        sent = None
         while True:
             landing = self._holdings.landing(request.manifest_id)
             state = None if landing is None else (id(landing), landing.book(lanes).version)
-            if state is not None and state == told:
+            if state is not None and state == sent:
                 assert landing is not None
                 await landing.change(SIGN_OF_LIFE_SECONDS)
             if self._holdings.landing(request.manifest_id) is landing:
-                told = state
+                sent = state
                 await context.write(self._holds(request.manifest_id, lanes))
             if landing is None:
                 await self._holdings.news(SIGN_OF_LIFE_SECONDS)

@@ -27,7 +27,7 @@ LOOKS = 4  # in the seconds of silence
 
 
 class Silent(Exception):
-    """The store said nothing for as long as it is waited for."""
+    """The store sent nothing within its time limit."""
 
 
 class Outstanding:
@@ -85,7 +85,7 @@ class _Reading:
             return not self._stopped
 
     def stop(self) -> list[bytes]:
-        """What came until now; nothing is added any more, though the thread may hang on for a while."""
+        """Returns the bytes so far; no more are added, though the thread may take a while to end."""
         with self._lock:
             self._stopped = True
             return self._parts
@@ -103,7 +103,7 @@ class Ranges:
         self._ended: deque[tuple[float, float]] = deque(maxlen=16)  # when, and at how many bytes a second
 
     async def fetch(self, stream: Stream, offset: int, size: int, came: Came = lambda size: None) -> bytes:
-        """All of it, resumed where it stands as often as something came since; else what the store said, or Silent."""
+        """Reads the whole range, resuming as long as bytes arrive; otherwise raises the store's error, or Silent."""
         parts: list[bytes] = []
         left = size
         while left:
@@ -119,7 +119,7 @@ class Ranges:
         return b"".join(parts)
 
     async def _read(self, reading: _Reading, stream: Stream, start: int, size: int) -> None:
-        """Returns when all is here, or it had better be asked for anew."""
+        """Returns when the range is complete, or when reading it again is better."""
         loop = asyncio.get_running_loop()
         call = loop.run_in_executor(self._executor, reading.run, stream, start, size)
         self._running.add(reading)
@@ -140,9 +140,9 @@ class Ranges:
             call.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def _slow(self, reading: _Reading, now: float) -> bool:
-        """Others of the same time get many times as much: another connection is likely to as well."""
+        """Whether concurrent ranges are many times faster, so that another connection is likely to be as well."""
         if not reading.began or now - reading.began < self.silence:
             return False
-        others = [one.rate(now) for one in self._running if one is not reading and one.got]
+        others = [other.rate(now) for other in self._running if other is not reading and other.got]
         others += [rate for ended, rate in self._ended if now - ended < self.silence]
         return len(others) >= OTHERS and SLOW * reading.rate(now) < median(others)

@@ -1,4 +1,4 @@
-"""Where pieces come from: the store, a neighbour, or another model on this node. All speak alike."""
+"""Sources of pieces, with one interface: the store, a neighbour, or another model on this node."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SourceFailed(Exception):
 
 
 class SourceChanged(SourceFailed):
-    """What lies there now is something else, for whoever asks."""
+    """The store now holds another file than was registered, whoever reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class StoreSource:
             store, ranges = self._store, _ranges(landing, numbers)
 
             def ask(_: object = None) -> None:
-                """So that enough is on its way; not without end while one is late."""
+                """Requests more ranges, within the limit while one is late."""
                 while not stopped:
                     running = sum(not call.done() for _, _, call in under_way)
                     if running >= at_least and not outstanding.is_low:
@@ -146,7 +146,7 @@ class StoreSource:
         yield from store.stream_range(path, offset, size, etag, block=BLOCK)
 
     def other_bytes(self, landing: Landing, number: int) -> SourceChanged:
-        """For a piece that was read twice and wrong twice."""
+        """The error for a piece that was wrong twice."""
         piece = landing.piece_at(number)
         path = landing.manifest.files[landing.manifest.chunks[piece.chunk].file].path
         where = f"{shown(self._url)}/{path} (chunk {piece.chunk}, piece {piece.index})"
@@ -189,7 +189,7 @@ class LocalSource:
         self._holdings = holdings
 
     async def pieces(self, landing: Landing, numbers: range) -> Pieces:
-        """Those that can be had here; the others are left out."""
+        """Yields the pieces that are on this node; the others are left out."""
         for chunk in landing.manifest.chunks:
             for other, same in self._holdings.elsewhere(chunk, landing):
                 for index in range(len(chunk.pieces)):

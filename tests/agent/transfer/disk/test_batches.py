@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
-from agent.transfer.disk.batches import Gathering
+from agent.transfer.disk.batches import Batches
 
 LONG = 60.0
 
@@ -18,9 +18,7 @@ def test_what_comes_within_a_moment_is_one_piece_of_work() -> None:
     batches: list[list[str]] = []
 
     async def story() -> None:
-        gathering = Gathering[str](
-            lambda items: batches.append(list(items)), nothing, enough=100, seconds=0.05
-        )
+        gathering = Batches[str](lambda items: batches.append(list(items)), nothing, enough=100, seconds=0.05)
         await asyncio.gather(*(gathering.put(name, 1) for name in "abc"))
 
     asyncio.run(story())
@@ -31,7 +29,7 @@ def test_enough_is_not_waited_for() -> None:
     batches: list[list[str]] = []
 
     async def story() -> None:
-        gathering = Gathering[str](lambda items: batches.append(list(items)), nothing, enough=4, seconds=LONG)
+        gathering = Batches[str](lambda items: batches.append(list(items)), nothing, enough=4, seconds=LONG)
         await asyncio.gather(*(gathering.put(name, 2) for name in "abcd"))
 
     asyncio.run(story())
@@ -40,7 +38,7 @@ def test_enough_is_not_waited_for() -> None:
 
 def test_nobody_else_is_coming() -> None:
     async def story() -> None:
-        gathering = Gathering[str](lambda items: None, nothing, enough=100, seconds=LONG)
+        gathering = Batches[str](lambda items: None, nothing, enough=100, seconds=LONG)
         waiting = gathering.put("a", 1)
         gathering.flush()
         async with asyncio.timeout(LONG / 2):
@@ -60,7 +58,7 @@ def test_what_came_first_is_done_first_though_it_takes_longer() -> None:
             second_ended.set()
 
     async def story() -> None:
-        gathering = Gathering(work, done.append, enough=1, seconds=LONG)
+        gathering = Batches(work, done.append, enough=1, seconds=LONG)
         puts = [gathering.put(name, 1) for name in ("first", "second")]
         await asyncio.to_thread(second_ended.wait, LONG)
         await asyncio.sleep(0)
@@ -80,7 +78,7 @@ def test_work_that_fails_fails_for_each_and_for_nobody_after() -> None:
     done: list[str] = []
 
     async def story() -> None:
-        gathering = Gathering(work, done.append, enough=2, seconds=LONG)
+        gathering = Batches(work, done.append, enough=2, seconds=LONG)
         ends = await asyncio.gather(
             *(gathering.put(name, 1) for name in ("good", "bad", "later", "last")), return_exceptions=True
         )

@@ -12,7 +12,7 @@ import pytest
 
 from agent.transfer.disk import landing as landings
 from agent.transfer.disk.landing import Landing
-from agent.transfer.orders.write_behind import Behind
+from agent.transfer.orders.write_behind import WriteBehind
 from platform_core.distribution.content.manifest import Manifest
 
 LONG = 60.0
@@ -20,7 +20,7 @@ LONG = 60.0
 
 @pytest.fixture
 def landing(manifest: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Landing]:
-    monkeypatch.setattr(landings, "GATHERED_SECONDS", LONG)
+    monkeypatch.setattr(landings, "BATCH_SECONDS", LONG)
     made = Landing(manifest, tmp_path / "landing", tmp_path / "landing" / "files")
     made.open()
     yield made
@@ -31,7 +31,7 @@ async def test_the_last_piece_of_a_source_does_not_wait_for_others(landing: Land
     written: list[int] = []
     size = landing.piece_at(0).size
     async with asyncio.timeout(LONG / 2):
-        async with Behind(landing, written.append, lambda error: None) as disk:
+        async with WriteBehind(landing, written.append, lambda error: None) as disk:
             await disk.write(0, [memoryview(bytes(size))])
     assert written == [size]
     assert landing.has(0)
@@ -48,11 +48,11 @@ async def test_whoever_gives_up_waiting_takes_nothing_from_others(landing: Landi
         write(pieces)
 
     async def source(*numbers: int) -> None:
-        async with Behind(landing, written.append, lambda error: None) as disk:
+        async with WriteBehind(landing, written.append, lambda error: None) as disk:
             for number in numbers:
                 await disk.write(number, [memoryview(bytes(landing.piece_at(number).size))])
 
-    landing._gathering._work = slowly
+    landing._batches._work = slowly
     left, other = asyncio.create_task(source(0)), asyncio.create_task(source(1))
     await asyncio.sleep(0)
     await asyncio.sleep(0)

@@ -64,11 +64,11 @@ async def test_that_a_neighbour_has_begun_or_leapt_is_told_at_once_and_progress_
     neighbour = Neighbour(
         nodes[0].peer, landing, 1, TOKEN, Patience(), Security(), lambda: told.append(1), lambda *_: None
     )
-    assert not neighbour.has_told
+    assert not neighbour.has_reported
     for runs, times in ((((0, 5),), 1), (((0, 6),), 1), (((0, 6), (9, 10)), 2), (((0, 6), (9, 12)), 2)):
         neighbour._learn((runs,))
         assert (len(told), neighbour.holds) == (times, (runs,))
-    assert neighbour.has_told
+    assert neighbour.has_reported
     await neighbour.close()
 
 
@@ -85,7 +85,7 @@ async def test_one_that_tells_of_other_lanes_is_not_followed(
         lambda _, trouble: why.set_result(str(trouble)),
     )  # fmt: skip
     watching = asyncio.create_task(neighbour.watch())
-    assert await why == "node-0 tells of 64 lanes, not 65"
+    assert await why == "node-0 reports 64 lanes, not 65"
     assert neighbour.gone
     watching.cancel()
     await neighbour.close()

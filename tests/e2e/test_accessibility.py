@@ -22,6 +22,7 @@ LOOKS: list[tuple[dict[str, int], Any, list[str]]] = [
 ]
 EVERYBODYS = [
     "/",
+    "/cluster/",
     "/jobs/",
     "/jobs/submit/",
     "/queue/",
@@ -34,6 +35,8 @@ EVERYBODYS = [
     "/deployments/",
     "/deployments/history/",
     "/nodes/",
+    "/nodes/map/",
+    "/nodes/maintenance/",
     "/audit/",
     "/settings/",
     "/api/docs/",

@@ -15,7 +15,7 @@ from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
 from webapp.checkpoints.models import Checkpoint
 from webapp.datasets import services as datasets
-from webapp.deployments.models import Deployment, Rollout, RolloutMember
+from webapp.deployments.models import Deployment
 from webapp.experiments import services as experiments
 from webapp.experiments.models import Run, RunArtifact
 from webapp.experiments.services import Point
@@ -23,6 +23,7 @@ from webapp.jobs import services as jobs
 from webapp.nodes import services as clusters
 from webapp.quotas.models import Quota
 from webapp.registry import services as registry
+from webapp.rollouts.models import Rollout, RolloutMember
 from webapp.scheduling.models import WhatIf
 
 

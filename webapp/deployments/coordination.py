@@ -17,7 +17,6 @@ from webapp.base.lease import Leadership
 from webapp.deployments import services
 from webapp.deployments.delivery import pacing, seating
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.rollout import switching
 
 log = logging.getLogger(__name__)
 PLANS_S = 60  # a plan for a thousand nodes is made within the transaction, on a machine that may be busy
@@ -32,8 +31,6 @@ def coordinate() -> bool:
         active = Deployment.objects.filter(state__in=list(core.ACTIVE)).order_by("id")
         for deployment_id in active.values_list("id", flat=True):
             look_after(deployment_id, leadership)
-        for rollout_id in switching.looked_after():
-            look_after_rollout(rollout_id, leadership)
     except lease.LostLease as lost:
         log.info("round dropped: %s", lost)
     finally:
@@ -58,10 +55,3 @@ def look_after(deployment_id: str, leadership: Leadership) -> None:
             services.nodes_lost(row, lost)
         seating.reseat(row)
         pacing.judge(row, now_ms())
-
-
-def look_after_rollout(rollout_id: str, leadership: Leadership) -> None:
-    """A hold that is over, and nodes that were lost or came back since; LostLease as above."""
-    with transaction.atomic():
-        lease.check(leadership)
-        switching.look_after(rollout_id)

@@ -13,7 +13,7 @@ from platform_core.distribution.deployments.progress import Progress
 from platform_core.distribution.deployments.sharing import Share
 from platform_core.distribution.planning.forest import STORE
 from platform_core.errors import TrainmasterError
-from platform_core.node.wanted import ActivationWanted, ArtifactReference, DeploymentWanted, Peer
+from platform_core.node.wanted import ArtifactReference, DeploymentWanted, Peer
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
@@ -21,7 +21,6 @@ from webapp.deployments.delivery.keeping import kept
 from webapp.deployments.delivery.sharing import share_of
 from webapp.deployments.metrics import families
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.rollout import activity
 from webapp.nodes import queries as clusters
 
 
@@ -105,13 +104,13 @@ def usual_rate() -> int | None:
     return max(1, rates[len(rates) // 2]) if rates else None
 
 
-def wanted_on(node_id: str) -> list[DeploymentWanted]:
-    """What the deployments want of a node; cancelled ones never."""
-    return wanted_on_all([node_id])[node_id]
+def wanted_on(
+    node_ids: Collection[str], in_use: Mapping[str, Collection[str]] = {}
+) -> dict[str, list[DeploymentWanted]]:
+    """Returns by node what the deployments want of it; cancelled ones never want anything.
 
-
-def wanted_on_all(node_ids: Collection[str]) -> dict[str, list[DeploymentWanted]]:
-    """The same by node, in as many questions for hundreds as for one."""
+    `in_use`: by node the ids of the versions that it keeps because they are active, or would be after a rollback.
+    """
     rows = (
         Worker.objects.filter(node__in=node_ids)
         .exclude(deployment__state=DeploymentState.CANCELLED)
@@ -122,8 +121,7 @@ def wanted_on_all(node_ids: Collection[str]) -> dict[str, list[DeploymentWanted]
     brought: dict[str, list[Worker]] = {node: [] for node in node_ids}
     for row in rows:
         brought[row.node_id].append(row)
-    in_use = activity.versions_in_use(node_ids)
-    wanted = {node: kept(newest_first, in_use[node]) for node, newest_first in brought.items()}
+    wanted = {node: kept(newest_first, in_use.get(node, ())) for node, newest_first in brought.items()}
     every = [row for rows in wanted.values() for row in rows]
     orders = {row.deployment_id: row.deployment for row in every}
     registered = artifacts.references(
@@ -140,15 +138,6 @@ def wanted_on_all(node_ids: Collection[str]) -> dict[str, list[DeploymentWanted]
         node: [_wanted(row, given) for row in sorted(rows, key=lambda row: row.deployment_id)]
         for node, rows in wanted.items()
     }
-
-
-def activations_on(node_id: str) -> list[ActivationWanted]:
-    """What of each model shall be active on a node."""
-    return activations_on_all([node_id])[node_id]
-
-
-def activations_on_all(node_ids: Collection[str]) -> dict[str, list[ActivationWanted]]:
-    return activity.wanted_on(node_ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from django.db import transaction
@@ -12,7 +13,7 @@ from platform_core.distribution.deployments.deployment import DeploymentState, W
 from platform_core.distribution.deployments.sharing import USUAL_WEIGHT
 from platform_core.distribution.planning.routes import Place
 from platform_core.errors import TrainmasterError
-from platform_core.node.observed import ActivationObserved, DeploymentObserved
+from platform_core.node.observed import DeploymentObserved
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
@@ -21,7 +22,6 @@ from webapp.deployments import mapping, stepping
 from webapp.deployments.delivery import planning, reporting, seating, sharing
 from webapp.deployments.delivery.planning import Plan
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.rollout import switching
 from webapp.deployments.values import Manner
 from webapp.nodes import queries as cluster_queries
 from webapp.nodes import services as clusters
@@ -35,11 +35,31 @@ if TYPE_CHECKING:
 PREHEAT_PRIORITY = 1  # of 10 that others have: nobody waits for it
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A deployment that is planned and not yet made. `places`: the nodes whose agents take part."""
+
+    version: ModelVersion
+    plan: Plan
+    source_url: str
+    manner: Manner
+    places: tuple[Place, ...]
+
+
 def create(
     actor: Actor, model_id: str, version: int, *, target_workers: Sequence[str] = (), source_url: str = "",
     manner: Manner = Manner(),
 ) -> Deployment:  # fmt: skip
-    """Bring a model version to these nodes (ids or hostnames); none named means every ready node.
+    """Copies a model version to these nodes (ids or hostnames); none named means every ready node."""
+    prepared = prepare(actor, model_id, version, target_workers, source_url, manner)
+    with transaction.atomic():
+        return begin(actor, prepared)
+
+
+def prepare(
+    actor: Actor, model_id: str, version: int, target_workers: Sequence[str], source_url: str, manner: Manner
+) -> Prepared:
+    """Plans a deployment; nothing is made.
 
     `source_url` is another place where the very same bytes lie; each piece is verified whatever it is.
     """
@@ -51,15 +71,14 @@ def create(
     size, piece = found.manifest.total_bytes, document["piece_size"]
     cap = sharing.least_cap(found.model.team_id, manner.rate_cap)
     planned = planning.plan(places, size, piece, manner.strategy, cap)
-    # Those with an agent, which alone can switch a version.
     seated = {seat.node for seat in planned.forest.seats}
-    able = [place for place in places if place.node in seated]
-    rollout = switching.planned(manner, len(able))
-    with transaction.atomic():
-        row = _begin(actor, found, planned, source_url or found.manifest.source_url, manner)
-        if rollout is not None:
-            switching.begin(actor, row, rollout, able)
-        return row
+    with_agent = tuple(place for place in places if place.node in seated)
+    return Prepared(found, planned, source_url or found.manifest.source_url, manner, with_agent)
+
+
+def begin(actor: Actor, prepared: Prepared) -> Deployment:
+    """Makes a planned deployment, inside the caller's transaction."""
+    return _begin(actor, prepared.version, prepared.plan, prepared.source_url, prepared.manner)
 
 
 def what_and_where(
@@ -137,11 +156,6 @@ def report_all(told: Sequence[tuple[str, DeploymentObserved]]) -> None:
         reporting.report_all(told)
 
 
-def observe_activations(told: Mapping[str, Sequence[ActivationObserved]]) -> None:
-    """Everything that these agents have made active."""
-    switching.observe(told)
-
-
 def cancel(actor: Actor, deployment_id: str) -> Deployment:
     with transaction.atomic():
         row = (
@@ -164,7 +178,7 @@ def cancel(actor: Actor, deployment_id: str) -> Deployment:
         return row
 
 
-def retry(actor: Actor, deployment_id: str) -> None:
+def retry(actor: Actor, deployment_id: str) -> Deployment:
     """Failed workers try again; what they hold already is not sent twice."""
     with transaction.atomic():
         row = (
@@ -177,7 +191,7 @@ def retry(actor: Actor, deployment_id: str) -> None:
             raise TrainmasterError("not_found", what=f"deployment {deployment_id}")
         permissions.require(actor, "deployment.create", row.team_id, what=f"deployment {deployment_id}")
         stepping.step(row, [core.RetryRequested(at_ms=now_ms(), actor=actor.name, cause="retry")])
-        switching.retry(actor, row)
+        return row
 
 
 def nodes_lost(row: Deployment, nodes: Collection[str]) -> None:

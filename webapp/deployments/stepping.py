@@ -17,7 +17,7 @@ from webapp.base.rows import update_each
 from webapp.deployments import mapping
 from webapp.deployments.delivery import seating
 from webapp.deployments.models import Deployment, Worker
-from webapp.deployments.rollout import switching
+from webapp.deployments.signals import copies_changed
 from webapp.events import services as events
 from webapp.events.services import Happening
 from webapp.nodes import queries as cluster_queries
@@ -63,7 +63,7 @@ def step(row: Deployment, events: Sequence[core.Event]) -> None:
         sockets.publish(f"progress:{row.id}")
     stand = dict.fromkeys(new.node for old, new in changed if _stands(old) != _stands(new))
     if stand or after.state is DeploymentState.CANCELLED:
-        switching.follow(row, list(stand))
+        copies_changed.send(Deployment, row=row, nodes=list(stand))
 
 
 def tell(row: Deployment, kind: str, actor: str, cause: str) -> None:

@@ -17,6 +17,7 @@ from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
 from webapp.jobs.queries import MemberSeen
 from webapp.nodes import services as clusters
+from webapp.rollouts import services as rollouts
 from webapp.rpc import bounds
 
 
@@ -39,7 +40,7 @@ def observe(reports: Sequence[Report]) -> list[None]:
     states = [(report.node_id, bounds.observed(report.message)) for report in reports]
     _attempts([(node, attempt) for node, state in states for attempt in state.attempts])
     deployments.report_all([(node, deployment) for node, state in states for deployment in state.deployments])
-    deployments.observe_activations({node: state.activations for node, state in states})
+    rollouts.observe({node: state.activations for node, state in states})
     for node, attempt_ids in complete:
         jobs.reconcile_node(node, attempt_ids, now_ms())
     return [None for _ in reports]

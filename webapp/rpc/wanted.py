@@ -24,6 +24,7 @@ from webapp.jobs import services as job_services
 from webapp.jobs.queries import MemberWanted
 from webapp.nodes import queries as nodes
 from webapp.nodes import services as node_services
+from webapp.rollouts import queries as rollouts
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +39,8 @@ def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
     with transaction.atomic():
         revisions = nodes.wanted_revisions(node_ids)
         members = jobs.wanted_on(node_ids)
-        parts = deployments.wanted_on_all(node_ids)
-        active = deployments.activations_on_all(node_ids)
+        parts = deployments.wanted_on(node_ids, rollouts.versions_in_use(node_ids))
+        active = rollouts.wanted_on(node_ids)
         failures: list[job_services.Unstartable] = []
         states = [
             Wanted(

@@ -10,6 +10,7 @@ from django.db.models import F
 
 from tests.support.replicas import another_process
 from tests.webapp.deployments.conftest import SIZE
+from tests.webapp.orders import wanted_on
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
@@ -79,7 +80,7 @@ def test_a_slow_link_goes_below_the_others_and_they_stop_waiting_for_it(wide: De
     workers = {worker.node_id: worker for worker in queries.workers(wide.id)}
     assert workers[lame.node_id].pace == 10
     assert not any(lane[0] == lame.node_id for worker in workers.values() for lane in worker.lanes)
-    (wanted,) = queries.wanted_on(lame.node_id)
+    (wanted,) = wanted_on(lame.node_id)
     assert wanted.slower == {number for number, lane in enumerate(wanted.lanes) if lane[0]}
     told = [event for event in story(f"deployment:{wide.id}") if event.kind == "WorkerSlow"]
     assert [event.cause.partition(" takes ")[2][:4] for event in told] == ["10 %"]

@@ -9,6 +9,7 @@ from platform_core.distribution.planning.forest import STORE
 from platform_core.errors import TrainmasterError
 from platform_core.node.observed import DeploymentObserved, TransferState
 from tests.webapp.deployments.conftest import SIZE
+from tests.webapp.orders import wanted_on
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.deployments import coordination, queries, services
@@ -79,14 +80,14 @@ def test_what_is_wanted_of_a_node_is_the_two_newest_versions_not_the_cancelled(
     deployment: Deployment, version: ModelVersion, owner: User, nodes: list[Node]
 ) -> None:
     node = nodes[0].id
-    assert [wanted.deployment_id for wanted in queries.wanted_on(node)] == [deployment.id]
+    assert [wanted.deployment_id for wanted in wanted_on(node)] == [deployment.id]
     for _ in range(2):
         registry.register(actor_of(owner), "vision", "bytelm", manifest=version.manifest_id or "")
     second = services.create(actor_of(owner), "vision/bytelm", 2)
     third = services.create(actor_of(owner), "vision/bytelm", 3)
-    assert {wanted.deployment_id for wanted in queries.wanted_on(node)} == {second.id, third.id}
+    assert {wanted.deployment_id for wanted in wanted_on(node)} == {second.id, third.id}
     services.cancel(actor_of(owner), third.id)
-    assert {wanted.deployment_id for wanted in queries.wanted_on(node)} == {second.id, deployment.id}
+    assert {wanted.deployment_id for wanted in wanted_on(node)} == {second.id, deployment.id}
 
 
 def test_the_original_rest_calls(
@@ -113,9 +114,9 @@ def test_the_platform_reads_no_source_that_was_not_allowed(url: str, vision: Tea
 def test_a_request_to_try_again_reaches_a_failed_node_at_once(deployment: Deployment, owner: User) -> None:
     *_, last = queries.workers(deployment.id)
     report(deployment, last.node_id, "failed", 100, error="the disk is full")
-    before = queries.wanted_on(last.node_id)[0]
+    before = wanted_on(last.node_id)[0]
     services.retry(actor_of(owner), deployment.id)
-    after = queries.wanted_on(last.node_id)[0]
+    after = wanted_on(last.node_id)[0]
     assert after.retry == before.retry + 1, "a changed order is what an agent acts on"
     assert Worker.objects.get(id=last.id).state == "idle"
 

@@ -119,60 +119,6 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name="Rollout",
-            fields=[
-                (
-                    "deployment",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        primary_key=True,
-                        serialize=False,
-                        to="deployments.deployment",
-                    ),
-                ),
-                ("canaries", models.PositiveIntegerField()),
-                ("hold_ms", models.BigIntegerField(help_text="null: until somebody promotes", null=True)),
-                ("health_check", models.CharField(blank=True, max_length=100)),
-                ("check_every_ms", models.BigIntegerField(help_text="0: at both ends of the hold alone")),
-                (
-                    "roll_back_after",
-                    models.PositiveIntegerField(
-                        help_text="failed checks of a canary in a row; 0: never by itself"
-                    ),
-                ),
-                ("hook", models.CharField(blank=True, max_length=100)),
-                ("wait_for_all", models.BooleanField(default=False)),
-                ("command_seconds", models.PositiveIntegerField()),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("distributing", "distributing"),
-                            ("canary", "canary"),
-                            ("holding", "holding"),
-                            ("promoting", "promoting"),
-                            ("active", "active"),
-                            ("failed", "failed"),
-                            ("rolled_back", "rolled_back"),
-                        ],
-                        max_length=14,
-                    ),
-                ),
-                ("version", models.PositiveIntegerField(default=1)),
-                ("round", models.PositiveIntegerField(default=0, help_text="of health checks")),
-                ("asked_ms", models.BigIntegerField(help_text="when this round began", null=True)),
-                ("holding_since_ms", models.BigIntegerField(null=True)),
-                ("stopped", models.BooleanField(default=False)),
-                ("released", models.BooleanField(default=False)),
-                ("promoted", models.BooleanField(default=False)),
-                ("reason", models.TextField(blank=True)),
-                (
-                    "model",
-                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="registry.model"),
-                ),
-            ],
-        ),
-        migrations.CreateModel(
             name="Worker",
             fields=[
                 (
@@ -268,63 +214,6 @@ class Migration(migrations.Migration):
                 ("node", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="nodes.node")),
             ],
         ),
-        migrations.CreateModel(
-            name="RolloutMember",
-            fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
-                (
-                    "position",
-                    models.PositiveIntegerField(help_text="in the order in which nodes become canaries"),
-                ),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[
-                            ("waiting", "waiting"),
-                            ("ready", "ready"),
-                            ("switching", "switching"),
-                            ("active", "active"),
-                            ("failed", "failed"),
-                            ("returning", "returning"),
-                            ("returned", "returned"),
-                        ],
-                        max_length=10,
-                    ),
-                ),
-                ("canary", models.BooleanField(default=False)),
-                (
-                    "revision",
-                    models.PositiveIntegerField(default=0, help_text="how often it was told to switch"),
-                ),
-                ("told_ms", models.BigIntegerField(help_text="when, the last time", null=True)),
-                ("check_round", models.PositiveIntegerField(null=True)),
-                ("check_exit_code", models.IntegerField(null=True)),
-                ("check_output", models.TextField(blank=True)),
-                ("check_failures", models.PositiveIntegerField(default=0, help_text="in a row")),
-                (
-                    "exit_code",
-                    models.IntegerField(
-                        help_text="of the hook that failed; null: it gave no answer", null=True
-                    ),
-                ),
-                ("output", models.TextField(blank=True)),
-                ("why", models.TextField(blank=True, help_text="it has no copy")),
-                ("node", models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, to="nodes.node")),
-                (
-                    "rollout",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="members",
-                        to="deployments.rollout",
-                    ),
-                ),
-            ],
-        ),
         migrations.AddIndex(
             model_name="deployment",
             index=models.Index(fields=["state"], name="deployments_state_252e24_idx"),
@@ -336,19 +225,5 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="worker",
             constraint=models.UniqueConstraint(fields=("deployment", "node"), name="one_worker_a_node"),
-        ),
-        migrations.AddConstraint(
-            model_name="rolloutmember",
-            constraint=models.UniqueConstraint(fields=("rollout", "node"), name="one_part_a_node"),
-        ),
-        migrations.AddConstraint(
-            model_name="rollout",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(
-                    ("state__in", ["canary", "distributing", "failed", "holding", "promoting"])
-                ),
-                fields=("model",),
-                name="one_rollout_at_a_time",
-            ),
         ),
     ]

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_POST
 from webapp.accounts.queries import actor_of
 from webapp.deployments import queries, services
 from webapp.deployments.delivery import keeping
-from webapp.deployments.rollout import switching
+from webapp.rollouts import services as rollouts
 
 
 @login_required
@@ -25,7 +25,7 @@ def cancel(request: HttpRequest, deployment_id: str) -> HttpResponse:
 @require_POST
 def retry(request: HttpRequest, deployment_id: str) -> HttpResponse:
     queries.seen_by(actor_of(request), deployment_id)
-    services.retry(actor_of(request), deployment_id)
+    rollouts.retry(actor_of(request), deployment_id)
     messages.success(request, "The nodes fetch it again; what they have verified they keep.")
     return redirect("deployments:detail", deployment_id=deployment_id)
 
@@ -45,7 +45,7 @@ def pin(request: HttpRequest, deployment_id: str) -> HttpResponse:
 @require_POST
 def promote(request: HttpRequest, deployment_id: str) -> HttpResponse:
     queries.seen_by(actor_of(request), deployment_id)
-    switching.promote(actor_of(request), deployment_id)
+    rollouts.promote(actor_of(request), deployment_id)
     messages.success(request, "The other nodes follow as soon as the canaries have passed.")
     return redirect("deployments:detail", deployment_id=deployment_id)
 
@@ -54,6 +54,6 @@ def promote(request: HttpRequest, deployment_id: str) -> HttpResponse:
 @require_POST
 def rollback(request: HttpRequest, deployment_id: str) -> HttpResponse:
     queries.seen_by(actor_of(request), deployment_id)
-    switching.roll_back(actor_of(request), deployment_id)
+    rollouts.roll_back(actor_of(request), deployment_id)
     messages.success(request, "The nodes go back to what they ran before.")
     return redirect("deployments:detail", deployment_id=deployment_id)

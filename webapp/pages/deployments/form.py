@@ -22,10 +22,12 @@ from webapp.accounts.queries import actor_of
 from webapp.deployments import services
 from webapp.deployments.delivery import planning, sharing
 from webapp.deployments.delivery.sharing import PRIORITIES
-from webapp.deployments.values import Manner, RolloutWish
+from webapp.deployments.values import Manner
 from webapp.nodes import queries as clusters
 from webapp.nodes.queries import NodeSummary
 from webapp.registry import queries as registry
+from webapp.rollouts import services as rollouts
+from webapp.rollouts.values import RolloutWish
 
 if TYPE_CHECKING:
     from webapp.registry.models import ModelVersion
@@ -65,8 +67,10 @@ def create(request: HttpRequest) -> HttpResponse:
     problems: dict[str, str] = {}
     if request.method == "POST":
         try:
-            targets, manner = _entered(given)
-            row = services.create(actor, model, version.version, target_workers=targets, manner=manner)
+            targets, manner, wish = _entered(given)
+            row = rollouts.deploy(
+                actor, model, version.version, wish=wish, target_workers=targets, manner=manner
+            )
         except Refusal as refusal:
             problems = refusal.problems
         except TrainmasterError as error:
@@ -86,7 +90,7 @@ def plan(request: HttpRequest) -> HttpResponse:
     actor, given = actor_of(request), request.POST
     version = _version(actor, given)
     try:
-        targets, manner = _entered(given)
+        targets, manner, _ = _entered(given)
         found, places = services.what_and_where(actor, str(version.model), version.version, targets)
         assert found.manifest is not None, "a version that is ready has one"
         size, piece = found.manifest.total_bytes, found.manifest.document["piece_size"]
@@ -121,7 +125,7 @@ def _problem(error: TrainmasterError) -> dict[str, str]:
     return {_FIELDS.get(what, what): error.sentence}
 
 
-def _entered(given: QueryDict) -> tuple[list[str], Manner]:
+def _entered(given: QueryDict) -> tuple[list[str], Manner, RolloutWish | None]:
     targets = given.getlist("targets")
     numbers = {field: given.get(field, "").strip() for field in _NUMBERS}
     problems = {
@@ -133,7 +137,8 @@ def _entered(given: QueryDict) -> tuple[list[str], Manner]:
         problems["targets"] = "Choose at least one node."
     if problems:
         raise Refusal(problems)
-    return targets, _manner(given, {field: int(text) for field, text in numbers.items() if text})
+    entered = {field: int(text) for field, text in numbers.items() if text}
+    return targets, _manner(given, entered), _rollout(given, entered)
 
 
 def _is_number(field: str, text: str) -> bool:
@@ -146,7 +151,6 @@ def _manner(given: Mapping[str, str], known: Mapping[str, int]) -> Manner:
     return Manner(
         preheat="preheat" in given,
         pin="pin" in given,
-        rollout=_rollout(given, known),
         priority=known.get("priority", 0),
         rate_cap=known.get("rate_cap_mib", 0) * MIB,
     )

@@ -11,12 +11,13 @@ from platform_core.distribution.rollouts.states import Rollout as Value
 from platform_core.units import format_duration_ms
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
-from webapp.deployments.mapping import rollout_value
-from webapp.deployments.models import Deployment, Rollout, RolloutMember
-from webapp.deployments.rollout import activity
-from webapp.deployments.rollout.story import clock, watch
-from webapp.deployments.rollout.switching import Owed, switches
+from webapp.deployments.models import Deployment
 from webapp.nodes.queries import with_hostnames
+from webapp.rollouts import queries as rollout_queries
+from webapp.rollouts.mapping import rollout_value
+from webapp.rollouts.models import Rollout, RolloutMember
+from webapp.rollouts.services import Owed, switches
+from webapp.rollouts.story import clock, watch
 
 SHOWN = 50
 SAID = 5  # of the commands that failed, in full
@@ -287,7 +288,7 @@ def _before(row: Deployment, members: Sequence[RolloutMember]) -> dict[str, str]
 
 
 def _replaced(rollout: Rollout) -> str:
-    version = activity.replaced_by(rollout)
+    version = rollout_queries.replaced_by(rollout)
     return f"replaced by v{version}" if version else ""
 
 

@@ -1,5 +1,7 @@
 """Deployments over REST."""
 
+from dataclasses import fields
+
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -8,7 +10,6 @@ from rest_framework.views import APIView
 from webapp.accounts.queries import actor_of
 from webapp.deployments import queries, services
 from webapp.deployments.delivery import keeping, sharing
-from webapp.deployments.rollout import switching
 from webapp.deployments.values import Manner
 from webapp.rest.deployments.serializers import (
     Change,
@@ -18,6 +19,9 @@ from webapp.rest.deployments.serializers import (
     rollout_wish,
 )
 from webapp.rest.openapi import listed
+from webapp.rollouts import services as rollouts
+
+MANNER = [field.name for field in fields(Manner)]
 
 
 class Deployments(APIView):
@@ -36,11 +40,10 @@ class Deployments(APIView):
         body = NewDeployment(data=request.data)
         body.is_valid(raise_exception=True)
         data = dict(body.validated_data)
-        rollout = rollout_wish(data.pop("rollout"))
-        manner = Manner(data.pop("strategy"), data.pop("preheat"), data.pop("pin"), rollout,
-                        data.pop("priority", 0), data.pop("rate_cap"))  # fmt: skip
+        wish = rollout_wish(data.pop("rollout"))
+        manner = Manner(**{name: data.pop(name) for name in MANNER if name in data})
         model, version = data.pop("model_id"), data.pop("version")
-        row = services.create(actor_of(request), model, version, manner=manner, **data)
+        row = rollouts.deploy(actor_of(request), model, version, wish=wish, manner=manner, **data)
         return Response(DeploymentOut(queries.find(row.id)).data, status=201)
 
 
@@ -74,7 +77,7 @@ class Retry(APIView):
     def post(self, request: Request, deployment_id: str) -> Response:
         """Retry a deployment on the nodes that failed or evicted it; verified files are kept."""
         queries.seen_by(actor_of(request), deployment_id)
-        services.retry(actor_of(request), deployment_id)
+        rollouts.retry(actor_of(request), deployment_id)
         return Response(DeploymentOut(queries.seen_by(actor_of(request), deployment_id)).data)
 
 
@@ -83,7 +86,7 @@ class Promote(APIView):
     def post(self, request: Request, deployment_id: str) -> Response:
         """Promote a rollout: the canaries are checked once more, then the other nodes switch."""
         queries.seen_by(actor_of(request), deployment_id)
-        switching.promote(actor_of(request), deployment_id)
+        rollouts.promote(actor_of(request), deployment_id)
         return Response(OneDeploymentOut(queries.seen_by(actor_of(request), deployment_id)).data)
 
 
@@ -92,5 +95,5 @@ class RollBack(APIView):
     def post(self, request: Request, deployment_id: str) -> Response:
         """Roll back: every node switches to the version it ran before. No files are sent."""
         queries.seen_by(actor_of(request), deployment_id)
-        switching.roll_back(actor_of(request), deployment_id)
+        rollouts.roll_back(actor_of(request), deployment_id)
         return Response(OneDeploymentOut(queries.seen_by(actor_of(request), deployment_id)).data)

@@ -19,11 +19,13 @@ from platform_core.distribution.rollouts.rollout import hold_ends_ms
 from platform_core.distribution.rollouts.states import MemberState
 from webapp.deployments import queries
 from webapp.deployments.delivery.planning import STRATEGIES
-from webapp.deployments.mapping import estimate_value, rollout_value
-from webapp.deployments.models import Deployment, Rollout
-from webapp.deployments.rollout import activity
-from webapp.deployments.values import RolloutWish
+from webapp.deployments.mapping import estimate_value
+from webapp.deployments.models import Deployment
 from webapp.rest.enums import DeploymentState, RolloutState
+from webapp.rollouts import queries as rollout_queries
+from webapp.rollouts.mapping import rollout_value
+from webapp.rollouts.models import Rollout
+from webapp.rollouts.values import RolloutWish
 
 
 class RolloutIn(serializers.Serializer[Any]):
@@ -122,7 +124,7 @@ def rollout_out(row: Deployment) -> dict[str, Any] | None:
         {
             "state": rollout.state,
             "reason": rollout.reason,
-            "replaced_by": activity.replaced_by(rollout),
+            "replaced_by": rollout_queries.replaced_by(rollout),
             "nodes": states.total(),
             "nodes_active": states[MemberState.ACTIVE],
             "nodes_failed": states[MemberState.FAILED],

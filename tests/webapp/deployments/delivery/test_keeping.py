@@ -9,6 +9,7 @@ from rest_framework.test import APIClient
 from platform_core.distribution.planning.forest import STORE
 from tests.webapp.deployments.conftest import SIZE
 from tests.webapp.deployments.test_life import report
+from tests.webapp.orders import wanted_on
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.deployments import queries, services
@@ -29,7 +30,7 @@ def deploy(owner: User, number: int = 1, manner: Manner = Manner()) -> Deploymen
 
 
 def wanted(node: str) -> list[str]:
-    return sorted(each.deployment_id for each in queries.wanted_on(node))
+    return sorted(each.deployment_id for each in wanted_on(node))
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_it_is_fetched_again_when_somebody_asks(complete: Deployment, owner: Use
     [gone] = give_up(complete, 1)
     services.retry(actor_of(owner), complete.id)
     assert wanted(gone) == [complete.id]
-    assert queries.wanted_on(gone)[0].retry == 1
+    assert wanted_on(gone)[0].retry == 1
     report(complete, gone, "complete", SIZE)
     assert queries.progress_of(complete).workers_complete == 4
 
@@ -146,9 +147,7 @@ def test_what_is_preheated_takes_no_place_of_what_is_in_use(owner: User, nodes: 
     first, second = deploy(owner, 1), deploy(owner, 2)
     third = deploy(owner, 3, PREHEAT)
     assert wanted(nodes[0].id) == sorted([first.id, second.id, third.id])
-    assert [each.preheat for each in queries.wanted_on(nodes[0].id) if each.deployment_id == third.id] == [
-        True
-    ]
+    assert [each.preheat for each in wanted_on(nodes[0].id) if each.deployment_id == third.id] == [True]
     assert third.priority < first.priority
     now_in_use = deploy(owner, 3)
     assert wanted(nodes[0].id) == sorted([second.id, third.id, now_in_use.id])
@@ -159,7 +158,7 @@ def test_what_is_pinned_stays_beyond_the_newest_versions(owner: User, nodes: lis
     first = deploy(owner, 1, Manner(pin=True))
     second, third = deploy(owner, 2), deploy(owner, 3)
     assert wanted(nodes[0].id) == sorted([first.id, second.id, third.id])
-    assert {each.deployment_id: each.pinned for each in queries.wanted_on(nodes[0].id)}[first.id]
+    assert {each.deployment_id: each.pinned for each in wanted_on(nodes[0].id)}[first.id]
     keeping.pin(actor_of(owner), first.id, False)
     assert wanted(nodes[0].id) == sorted([second.id, third.id])
 

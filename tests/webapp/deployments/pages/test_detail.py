@@ -15,7 +15,7 @@ from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.deployments import queries, services
 from webapp.deployments.models import Deployment, TeamCap, Worker
-from webapp.deployments.values import Manner, RolloutWish
+from webapp.deployments.values import Manner
 from webapp.events import services as events
 from webapp.events.services import Happening
 from webapp.nodes.models import Node
@@ -23,6 +23,8 @@ from webapp.pages.deployments import views
 from webapp.pages.deployments.numbers import numbers
 from webapp.pages.deployments.presentation import answer, counts
 from webapp.registry.models import ModelVersion
+from webapp.rollouts import services as rollouts
+from webapp.rollouts.values import RolloutWish
 
 Browser = Callable[[User], Client]
 
@@ -167,8 +169,7 @@ def test_the_waterfall_says_of_how_many_it_shows_the_last(
 def test_nodes_that_switch_as_soon_as_they_hold_it_wait_for_their_copies(
     version: ModelVersion, nodes: list[Node], owner: User, browser: Browser
 ) -> None:
-    manner = Manner(rollout=RolloutWish())
-    row = services.create(actor_of(owner), "vision/bytelm", version.version, manner=manner)
+    row = rollouts.deploy(actor_of(owner), "vision/bytelm", version.version, wish=RolloutWish())
     page = page_of(row, browser(owner))
     assert re.search(r'class="now"[^>]*><progress max="100" value="0" aria-label="copies on 0 of 4"', page)
     assert "Health check" not in page, "none was asked for"
@@ -177,17 +178,15 @@ def test_nodes_that_switch_as_soon_as_they_hold_it_wait_for_their_copies(
 def test_a_fragment_pays_for_what_it_shows(
     version: ModelVersion, nodes: list[Node], owner: User, browser: Browser
 ) -> None:
-    row = services.create(
-        actor_of(owner), "vision/bytelm", version.version, manner=Manner(rollout=RolloutWish())
-    )
+    row = rollouts.deploy(actor_of(owner), "vision/bytelm", version.version, wish=RolloutWish())
     client = browser(owner)
 
     def tables(block: str) -> set[str]:
         with CaptureQueriesContext(connection) as asked:
             client.get(f"/deployments/{row.id}/?block={block}", headers={"HX-Request": "true"})
         sql = " ".join(query["sql"] for query in asked.captured_queries)
-        return {table for table in ("events_event", "deployments_rolloutmember") if f'FROM "{table}"' in sql}
+        return {table for table in ("events_event", "rollouts_rolloutmember") if f'FROM "{table}"' in sql}
 
     assert tables("workers") == set()
     assert tables("events") == {"events_event"}
-    assert tables("rollout") == {"deployments_rolloutmember"}
+    assert tables("rollout") == {"rollouts_rolloutmember"}

@@ -10,12 +10,14 @@ from django.test.utils import CaptureQueriesContext
 from platform_core.distribution.deployments.progress import progress
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.deployments import queries, services
+from webapp.deployments import queries
 from webapp.deployments.mapping import deployment_value
-from webapp.deployments.models import Deployment, RolloutMember, Worker
-from webapp.deployments.values import Manner, RolloutWish
+from webapp.deployments.models import Deployment, Worker
 from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
+from webapp.rollouts import services as rollouts
+from webapp.rollouts.models import RolloutMember
+from webapp.rollouts.values import RolloutWish
 
 STATES = ("complete", "failed", "evicted", "receiving")
 
@@ -49,8 +51,7 @@ def test_no_list_reads_the_rows_of_the_nodes(
 def test_over_rest_only_the_canaries_of_a_rollout_are_read(
     version: ModelVersion, nodes: list[Node], owner: User, browser: Callable[[User], Client]
 ) -> None:
-    manner = Manner(rollout=RolloutWish(canary="1"))
-    row = services.create(actor_of(owner), "vision/bytelm", version.version, manner=manner)
+    row = rollouts.deploy(actor_of(owner), "vision/bytelm", version.version, wish=RolloutWish(canary="1"))
     RolloutMember.objects.filter(rollout=row.id, canary=False).update(state="failed")
     client = browser(owner)
     read = [sql for sql in questions(client, "/api/v1/deployments") if '"check_output"' in sql]

@@ -6,13 +6,14 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from tests.webapp.deployments.rollout.acting import Agents, rounds
+from tests.webapp.rollouts.acting import Agents, rounds
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
-from webapp.deployments.models import Deployment, Rollout
-from webapp.deployments.rollout import switching
+from webapp.deployments.models import Deployment
 from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
+from webapp.rollouts import services as rollouts
+from webapp.rollouts.models import Rollout
 
 
 def test_rollouts_over_rest(
@@ -106,7 +107,7 @@ def test_a_version_that_another_has_replaced_is_not_called_active(
     rounds(agents)
     client = browser(owner)
     assert "Version 2 came after it." in client.get(f"/deployments/{first.id}/").content.decode()
-    switching.promote(actor_of(owner), row.id)
+    rollouts.promote(actor_of(owner), row.id)
     rounds(agents)
     page = client.get(f"/deployments/{first.id}/").content.decode()
     assert "Replaced by v2" in page
@@ -115,7 +116,7 @@ def test_a_version_that_another_has_replaced_is_not_called_active(
     assert listed.count("replaced by v2") == 1
     told = client.get(f"/api/v1/deployments/{first.id}").json()["rollout"]
     assert (told["state"], told["replaced_by"]) == ("active", 2)
-    switching.roll_back(actor_of(owner), row.id)
+    rollouts.roll_back(actor_of(owner), row.id)
     assert "replaced by" not in client.get("/deployments/").content.decode()
 
 

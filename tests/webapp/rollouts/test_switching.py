@@ -8,17 +8,21 @@ import pytest
 from platform_core.distribution.rollouts.states import DESCRIPTION, RolloutState
 from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.node.observed import DeploymentObserved, TransferState
-from tests.webapp.deployments.rollout.acting import SIZE, WATCHED, Agents, new_version, rounds, state
+from tests.webapp.orders import activations_on, coordinate, wanted_on
+from tests.webapp.rollouts.acting import SIZE, WATCHED, Agents, new_version, rounds, state
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.base import lease
-from webapp.deployments import coordination, queries, services
-from webapp.deployments.models import Deployment, Rollout, RolloutMember
-from webapp.deployments.rollout import switching
-from webapp.deployments.values import Manner, RolloutWish
+from webapp.deployments import services
+from webapp.deployments.models import Deployment
+from webapp.deployments.values import Manner
 from webapp.events.queries import story
 from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
+from webapp.rollouts import coordination
+from webapp.rollouts import services as rollouts
+from webapp.rollouts.models import Rollout, RolloutMember
+from webapp.rollouts.values import RolloutWish
 
 
 def test_a_canary_is_checked_and_then_the_others_follow(
@@ -28,7 +32,7 @@ def test_a_canary_is_checked_and_then_the_others_follow(
     agents.hold(row)
     rounds(agents)
     assert (state(row), agents.active()) == ("holding", {"node-0": "2", "node-1": "1", "node-2": "1"})
-    switching.promote(actor_of(owner), row.id)
+    rollouts.promote(actor_of(owner), row.id)
     assert state(row) == "holding", "the canary is checked once more"
     rounds(agents)
     assert (state(row), set(agents.active().values())) == ("active", {"2"})
@@ -53,11 +57,11 @@ def test_after_a_failed_check_nobody_follows_and_it_is_said_why(
     assert (state(row), agents.active()["node-1"]) == ("failed", "1")
     assert Rollout.objects.get(deployment=row).reason == "node-0: check-model ended with 7"
     with pytest.raises(IllegalTransition):
-        switching.promote(actor_of(owner), row.id)
+        rollouts.promote(actor_of(owner), row.id)
     told = [event.cause for event in story(f"deployment:{row.id}") if event.kind == "HealthCheckFailed"]
     assert told == ["node-0 is not well: check-model ended with 7: perplexity 9"]
     agents.health = 0
-    services.retry(actor_of(owner), row.id)
+    rollouts.retry(actor_of(owner), row.id)
     rounds(agents)
     assert state(row) == "holding"
 
@@ -69,17 +73,17 @@ def test_back_in_one_call_to_what_each_node_ran(
     agents.hold(row)
     rounds(agents)
     assert set(agents.active().values()) == {"2"}
-    switching.roll_back(actor_of(owner), row.id)
+    rollouts.roll_back(actor_of(owner), row.id)
     rounds(agents)
     assert (state(row), set(agents.active().values())) == ("rolled_back", {"1"})
     assert set(RolloutMember.objects.filter(rollout=row.id).values_list("state", flat=True)) == {"returned"}
-    switching.roll_back(actor_of(owner), row.id)  # twice is once
+    rollouts.roll_back(actor_of(owner), row.id)  # twice is once
 
 
 def test_without_a_version_before_nothing_is_active_afterwards(
     first: Deployment, agents: Agents, owner: User
 ) -> None:
-    switching.roll_back(actor_of(owner), first.id)
+    rollouts.roll_back(actor_of(owner), first.id)
     rounds(agents)
     assert agents.active() == {}
 
@@ -91,7 +95,7 @@ def test_a_rollback_that_a_hook_does_not_like_is_told(
     agents.hold(row)
     rounds(agents)
     agents.hook = {"node-1": 3}
-    switching.roll_back(actor_of(owner), row.id)
+    rollouts.roll_back(actor_of(owner), row.id)
     rounds(agents)
     assert set(agents.active().values()) == {"1"}
     told = [event.cause for event in story(f"deployment:{row.id}") if event.kind == "VersionReturned"]
@@ -105,7 +109,7 @@ def test_a_node_whose_hook_failed_goes_on_with_the_version_before(
     row = deploy(2, RolloutWish(hook="reload"))
     agents.hold(row)
     agents.act()
-    wanted = {node.hostname: queries.activations_on(node.id)[0].version for node in agents.nodes}
+    wanted = {node.hostname: activations_on(node.id)[0].version for node in agents.nodes}
     assert (state(row), wanted) == ("active", {"node-0": "2", "node-1": "2", "node-2": "1"})
 
 
@@ -116,10 +120,10 @@ def test_only_one_rollout_of_a_model_at_a_time(
     with pytest.raises(TrainmasterError, match=rf"that of version 2 \({second.id}\) is distributing"):
         deploy(3)
     deploy(3, None)  # bringing the bytes is not a rollout
-    switching.roll_back(actor_of(owner), second.id)
+    rollouts.roll_back(actor_of(owner), second.id)
     assert state(deploy(3)) == "distributing"
     with pytest.raises(IllegalTransition, match=r"Version 3 .* roll that one back first"):
-        switching.roll_back(actor_of(owner), first.id)
+        rollouts.roll_back(actor_of(owner), first.id)
 
 
 def test_what_is_active_and_what_was_before_stay_wanted_whatever_is_brought_later(
@@ -134,14 +138,14 @@ def test_what_is_active_and_what_was_before_stay_wanted_whatever_is_brought_late
     for version in (3, 4, 5):
         deploy(version, None)
     node = agents.nodes[0].id
-    assert {each.version for each in queries.wanted_on(node)} == {"1", "4", "5"}
+    assert {each.version for each in wanted_on(node)} == {"1", "4", "5"}
     second = deploy(2, RolloutWish())
     agents.hold(second)
     rounds(agents)
     for version in (3, 4, 5):
         deploy(version, None)
-    assert {each.version for each in queries.wanted_on(node)} == {"1", "2", "4", "5"}
-    (active,) = queries.activations_on(node)
+    assert {each.version for each in wanted_on(node)} == {"1", "2", "4", "5"}
+    (active,) = activations_on(node)
     assert (active.version, active.previous_version) == ("2", "1")
 
 
@@ -153,12 +157,12 @@ def test_after_a_rollback_the_version_before_is_fetched_again_for_the_next_one(
         row = deploy(version, RolloutWish())
         agents.hold(row)
         rounds(agents)
-    assert {each.version for each in queries.wanted_on(node)} == {"2", "3"}, "1 may go"
-    switching.roll_back(actor_of(owner), row.id)
+    assert {each.version for each in wanted_on(node)} == {"2", "3"}, "1 may go"
+    rollouts.roll_back(actor_of(owner), row.id)
     rounds(agents)
     services.report(node, DeploymentObserved(first.id, TransferState.RECEIVING, 10, SIZE))
-    assert "1" in {each.version for each in queries.wanted_on(node)}
-    (active,) = queries.activations_on(node)
+    assert "1" in {each.version for each in wanted_on(node)}
+    (active,) = activations_on(node)
     assert (active.version, active.previous_version) == ("2", "1")
 
 
@@ -166,7 +170,7 @@ def test_a_newer_deployment_of_the_same_version_leaves_it_active(
     first: Deployment, deploy: Callable[..., Deployment], agents: Agents
 ) -> None:
     deploy(1, None)
-    (active,) = queries.activations_on(agents.nodes[0].id)
+    (active,) = activations_on(agents.nodes[0].id)
     assert (active.version, active.deployment_id) == ("1", first.id)
 
 
@@ -206,11 +210,11 @@ def test_a_hold_ends_by_the_clock(
     row = deploy(2, RolloutWish(canary="1", hold_seconds=600))
     agents.hold(row)
     rounds(agents)
-    coordination.coordinate()
+    coordinate()
     assert state(row) == "holding"
     later = Rollout.objects.get(deployment=row).holding_since_ms + 600_000
-    monkeypatch.setattr(switching, "now_ms", lambda: later)
-    coordination.coordinate()
+    monkeypatch.setattr(rollouts, "now_ms", lambda: later)
+    coordinate()
     rounds(agents)
     assert state(row) == "active"
 
@@ -228,9 +232,9 @@ def test_canaries_are_checked_again_as_long_as_they_are_held_and_go_back_after_t
     rounds(agents)
     began = Rollout.objects.get(deployment=row).asked_ms
     for number in range(1, 4):
-        monkeypatch.setattr(switching, "now_ms", lambda: began + number * 20_000)  # noqa: B023
+        monkeypatch.setattr(rollouts, "now_ms", lambda: began + number * 20_000)  # noqa: B023
         agents.health = 7 if number > 1 else 0
-        coordination.coordinate()
+        coordinate()
         rounds(agents, 1)
         if number == 2:
             told = browser(owner).get(f"/api/v1/deployments/{row.id}").json()["rollout"]
@@ -265,18 +269,18 @@ def test_only_the_coordinator_that_leads_ends_a_hold(
     agents.hold(row)
     rounds(agents)
     later = Rollout.objects.get(deployment=row).holding_since_ms + 600_000
-    monkeypatch.setattr(switching, "now_ms", lambda: later)
-    old = lease.acquire("deployments", "this-machine:1")
+    monkeypatch.setattr(rollouts, "now_ms", lambda: later)
+    old = lease.acquire("rollouts", "this-machine:1")
     assert old is not None
     lease.release(old)
-    newer = lease.acquire("deployments", "another-machine:1")
+    newer = lease.acquire("rollouts", "another-machine:1")
     assert newer is not None
     before = Rollout.objects.values().get(deployment=row)
     assert coordination.coordinate() is False
     with pytest.raises(lease.LostLease):
-        coordination.look_after_rollout(row.id, old)
+        coordination.advance(row.id, old)
     assert Rollout.objects.values().get(deployment=row) == before
-    coordination.look_after_rollout(row.id, newer)
+    coordination.advance(row.id, newer)
     assert Rollout.objects.get(deployment=row).released
 
 
@@ -287,11 +291,11 @@ def test_a_node_that_is_lost_while_it_switches_is_passed_by_and_follows_when_it_
     agents.hold(row)
     agents.act("node-0", "node-1")
     Node.objects.filter(hostname="node-2").update(state="lost")
-    coordination.coordinate()
+    coordinate()
     assert state(row) == "active"
     assert Rollout.objects.get(deployment=row).reason == "node-2 has no copy: its node is lost"
     Node.objects.filter(hostname="node-2").update(state="ready")
-    coordination.coordinate()
+    coordinate()
     agents.act()
     assert (len(agents.active()), Rollout.objects.get(deployment=row).reason) == (3, "")
 
@@ -304,11 +308,11 @@ def test_an_agent_that_looks_at_what_it_holds_again_stays_where_it_is(
         node.id,
         DeploymentObserved(first.id, TransferState.RECEIVING, SIZE, SIZE, b"\x01"),
     )
-    assert queries.activations_on(node.id)[0].version == "1"
+    assert activations_on(node.id)[0].version == "1"
     services.report(node.id, DeploymentObserved(first.id, TransferState.RECEIVING, 10, SIZE))
-    assert queries.activations_on(node.id) == [], "its copy is gone"
+    assert activations_on(node.id) == [], "its copy is gone"
     agents.hold(first, "node-0")
-    assert queries.activations_on(node.id)[0].version == "1"
+    assert activations_on(node.id)[0].version == "1"
 
 
 @pytest.mark.parametrize(
@@ -331,6 +335,6 @@ def test_what_cannot_be_meant_is_refused_before_anything_moves(
 def test_what_is_preheated_is_never_made_active(
     owner: User, versions: list[ModelVersion], nodes: list[Node]
 ) -> None:
-    manner = Manner(preheat=True, rollout=RolloutWish())
+    manner = Manner(preheat=True)
     with pytest.raises(TrainmasterError, match="never made active"):
-        services.create(actor_of(owner), "vision/bytelm", 1, manner=manner)
+        rollouts.deploy(actor_of(owner), "vision/bytelm", 1, wish=RolloutWish(), manner=manner)

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.webapp.deployments.rollout.acting import CHECKED, Agents, new_version, rounds, state
+from tests.webapp.rollouts.acting import CHECKED, Agents, new_version, rounds, state
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
-from webapp.deployments import services
 from webapp.deployments.models import Deployment
-from webapp.deployments.values import Manner, RolloutWish
 from webapp.nodes.models import Node
 from webapp.registry.models import ModelVersion
+from webapp.rollouts import services as rollouts
+from webapp.rollouts.values import RolloutWish
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def versions(vision: Team, owner: User) -> list[ModelVersion]:
 @pytest.fixture
 def deploy(owner: User, versions: list[ModelVersion], nodes: list[Node]) -> Callable[..., Deployment]:
     def begin(version: int = 1, wish: RolloutWish | None = CHECKED) -> Deployment:
-        return services.create(actor_of(owner), "vision/bytelm", version, manner=Manner(rollout=wish))
+        return rollouts.deploy(actor_of(owner), "vision/bytelm", version, wish=wish)
 
     return begin
 

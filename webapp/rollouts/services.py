@@ -1,4 +1,4 @@
-"""The verbs of a rollout: begin, take what nodes hold and report, promote, roll back, and look at the clock."""
+"""The verbs of a rollout: deploy, take what nodes hold and report, promote, roll back, and look at the clock."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from platform_core.node.observed import ActivationObserved, ActivationState
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
-from webapp.deployments import mapping
-from webapp.deployments.models import Deployment, Rollout, RolloutMember, Worker
-from webapp.deployments.rollout import story
+from webapp.deployments import services as deployments
+from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.values import Manner
 from webapp.nodes import queries as cluster_queries
 from webapp.nodes import services as clusters
+from webapp.rollouts import mapping, story
+from webapp.rollouts.models import Rollout, RolloutMember
+from webapp.rollouts.values import RolloutWish
 from webapp.sockets import services as sockets
 
 LOST = "its node is lost"
@@ -42,14 +44,25 @@ class Owed(NamedTuple):
     looks: bool = False  # at its copy, as an agent does when it starts
 
 
-def planned(manner: Manner, nodes: int) -> RolloutPlan | None:
-    """What is wished, checked against the number of nodes; None where the version is not to become active."""
-    if (wish := manner.rollout) is None:
-        return None
-    if manner.preheat:
-        raise TrainmasterError(
-            "request_invalid", what="rollout", why="what is preheated is never made active"
-        )
+def deploy(
+    actor: Actor, model_id: str, version: int, *, wish: RolloutWish | None, target_workers: Sequence[str] = (),
+    source_url: str = "", manner: Manner = Manner(),
+) -> Deployment:  # fmt: skip
+    """Copies a model version to nodes, and makes it active there as the wish says; without one it only copies."""
+    if wish is not None and manner.preheat:
+        why = "what is preheated is never made active"
+        raise TrainmasterError("request_invalid", what="rollout", why=why)
+    prepared = deployments.prepare(actor, model_id, version, target_workers, source_url, manner)
+    plan = None if wish is None else _plan(wish, len(prepared.places))
+    with transaction.atomic():
+        row = deployments.begin(actor, prepared)
+        if plan is not None:
+            _begin(actor, row, plan, prepared.places)
+        return row
+
+
+def _plan(wish: RolloutWish, nodes: int) -> RolloutPlan:
+    """The wish, checked against the number of nodes."""
     canaries = canary_count(wish.canary, nodes) if wish.canary else 0
     watched = canaries or wish.hold_seconds is not None or wish.health_check
     hold_ms = None if wish.hold_seconds is None else wish.hold_seconds * 1000
@@ -65,7 +78,7 @@ def planned(manner: Manner, nodes: int) -> RolloutPlan | None:
     )
 
 
-def begin(actor: Actor, row: Deployment, plan: RolloutPlan, places: Sequence[Place]) -> None:
+def _begin(actor: Actor, row: Deployment, plan: RolloutPlan, places: Sequence[Place]) -> None:
     """Inside the transaction that makes the deployment. One rollout of a model at a time."""
     model = row.model_version.model
     other = Rollout.objects.filter(model=model, state__in=core.UNSETTLED).select_for_update().first()
@@ -88,6 +101,11 @@ def begin(actor: Actor, row: Deployment, plan: RolloutPlan, places: Sequence[Pla
         for position, member in enumerate(value.members)
     )
     story.begun(row, value, actor.name)
+
+
+def copies_have_changed(row: Deployment, nodes: Sequence[str], **_: Any) -> None:
+    """Follows a deployment, inside its transaction."""
+    follow(row, nodes)
 
 
 def follow(row: Deployment, nodes: Sequence[str] | None = None) -> None:
@@ -192,22 +210,23 @@ def roll_back(actor: Actor, deployment_id: str) -> None:
         _advance(row, [said.RollBackRequested(now_ms(), actor.name)])
 
 
-def retry(actor: Actor, row: Deployment) -> None:
-    """Inside the caller's transaction, which holds the row: failed hooks and health checks run again."""
-    known = Rollout.objects.filter(deployment=row).exclude(state=RolloutState.ROLLED_BACK)
-    if known.exists():
-        _advance(row, [said.RetryRequested(now_ms(), actor.name)])
+def retry(actor: Actor, deployment_id: str) -> None:
+    """Failed copies, hooks and health checks are tried again; what the nodes hold already is not sent twice."""
+    with transaction.atomic():
+        row = deployments.retry(actor, deployment_id)
+        if Rollout.objects.filter(deployment=row).exclude(state=RolloutState.ROLLED_BACK).exists():
+            _advance(row, [said.RetryRequested(now_ms(), actor.name)])
 
 
-def looked_after() -> list[str]:
-    """The rollouts in which something may happen that nobody reports."""
+def unsettled() -> list[str]:
+    """Returns the rollouts in which something may happen that no node reports."""
     coming = Q(members__state__in=[MemberState.WAITING, MemberState.SWITCHING])
     late = Q(state=RolloutState.ACTIVE) & coming & ~Q(members__node__state="lost")
     found = Rollout.objects.filter(Q(state__in=core.UNSETTLED) | late).order_by("pk").distinct()
     return list(found.values_list("pk", flat=True))
 
 
-def look_after(rollout_id: str) -> None:
+def look_at_the_clock(rollout_id: str) -> None:
     """Inside the coordinator's transaction: a hold that is over, checks that are due, nodes that were lost or came back
     since."""
     row = _locked(rollout_id)

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from platform_core.distribution.rollouts.rollout import active_on, order_for
 from platform_core.distribution.rollouts.states import TOLD, MemberState, RolloutState
 from platform_core.node.wanted import ActivationWanted
-from webapp.deployments.mapping import rollout_value
-from webapp.deployments.models import Rollout, RolloutMember
+from webapp.rollouts.mapping import rollout_value
+from webapp.rollouts.models import Rollout, RolloutMember
 
 
 def wanted_on(node_ids: Collection[str]) -> dict[str, list[ActivationWanted]]:

@@ -5,15 +5,18 @@ from dataclasses import replace
 from platform_core.distribution.content.manifest import ManifestBuilder
 from platform_core.node.observed import ActivationObserved, ActivationState, DeploymentObserved, TransferState
 from platform_core.node.wanted import ActivationWanted
+from tests.webapp.orders import activations_on
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import services as artifacts
-from webapp.deployments import queries, services
-from webapp.deployments.models import Deployment, Rollout
-from webapp.deployments.values import RolloutWish
+from webapp.deployments import services
+from webapp.deployments.models import Deployment
 from webapp.nodes.models import Node
 from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion
+from webapp.rollouts import services as rollouts
+from webapp.rollouts.models import Rollout
+from webapp.rollouts.values import RolloutWish
 
 SIZE = 1 << 20
 CHECKED = RolloutWish(canary="1", hold_seconds=None, health_check="check-model", hook="reload")
@@ -55,12 +58,12 @@ class Agents:
     def act(self, *names: str) -> None:
         """One round: each does what is wanted of it, and tells."""
         for node in self._named(names):
-            wanted = queries.activations_on(node.id)
+            wanted = activations_on(node.id)
             if not wanted:
                 self.links.pop(node.id, None)
             for order in wanted:
                 self.links[node.id] = self._after(node, order)
-            services.observe_activations({node.id: [self.links[node.id]] if node.id in self.links else []})
+            rollouts.observe({node.id: [self.links[node.id]] if node.id in self.links else []})
 
     def _after(self, node: Node, order: ActivationWanted) -> ActivationObserved:
         code = self.hook.get(node.hostname, 0)

@@ -1,0 +1,8 @@
+from celery import shared_task
+
+from webapp.rollouts import coordination
+
+
+@shared_task(name="rollouts.coordinate")
+def coordinate() -> None:
+    coordination.coordinate()

@@ -20,6 +20,7 @@ ALSO_PUBLIC = {
     "webapp.accounts.permissions": "the one place that decides who may do what",
     "webapp.accounts.mailing": "mail of every app is written and sent in one way",
     "webapp.accounts.credentials": "tokens of people and of machines are made and kept the same way",
+    "webapp.deployments.models": "a rollout locks the row of its deployment and reads its workers",
     "webapp.jobs.logs": "log text streams past the verbs, which are for jobs",
     "webapp.jobs.idle_policy": "samples of utilisation come from whoever samples the nodes",
     "webapp.jobs.workload": "what the scheduler is asked with: its reads, apart from those of pages and nodes",

@@ -110,9 +110,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     caps = (config.receive_cap, config.send_cap)
     marks = Watermarks(config.cache_low, config.cache_high)
     hooks = Hooks(config.hooks, inherited)
-    activations = Activations(
-        config.data, hooks, lambda *version: deployments.holds(*version), node.note_change
-    )
+    activations = Activations(config.data, hooks, lambda *held: deployments.holds(*held), node.note_change)
     deployments = Deployments(
         config.data, manifests, node.note_change, _trust(credentials, trusted), caps,
         Trying(store_silence=config.store_silence), marks,

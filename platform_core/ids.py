@@ -46,7 +46,7 @@ def is_id(text: str, prefix: str) -> bool:
         digits = text.removeprefix("man-")
         return text.startswith("man-") and len(digits) == 32 and all(d in "0123456789abcdef" for d in digits)
     try:
-        found, _ = decode(text)
+        prefix_found, _ = decode(text)
     except ValueError:
         return False
-    return found == prefix
+    return prefix_found == prefix

@@ -45,11 +45,11 @@ def parse_bytes(text: str | int) -> int:
     """8589934592 for "8GiB", "8 g" or "8589934592"; "8GB" is 8 * 1000**3. Otherwise a ValueError."""
     if isinstance(text, int):
         return text
-    found = _SIZE.fullmatch(text)
-    unit = _BYTE_UNITS.get(found[2].lower()) if found else None
-    if found is None or unit is None:
+    match = _SIZE.fullmatch(text)
+    unit = _BYTE_UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None:
         raise ValueError(f"{text!r} is not a size; write a number and a unit, such as 8GiB or 512MiB")
-    exact = Decimal(found[1]) * unit
+    exact = Decimal(match[1]) * unit
     if exact != int(exact):
         raise ValueError(f"{text!r} is not a whole number of bytes")
     return int(exact)

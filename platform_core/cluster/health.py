@@ -94,8 +94,8 @@ class HealthLimits:
 
     def __post_init__(self) -> None:
         if not 0 < self.suspect_ms < self.lost_ms:
-            told = f"suspect after {self.suspect_ms} ms and lost after {self.lost_ms} ms"
-            raise ValueError(f"{told}: a node must be suspect before it is lost")
+            limits = f"suspect after {self.suspect_ms} ms and lost after {self.lost_ms} ms"
+            raise ValueError(f"{limits}: a node must be suspect before it is lost")
 
 
 DEFAULT_LIMITS = HealthLimits()

@@ -71,8 +71,8 @@ def _slots(books: Books) -> Iterator[Violation]:
                 "slot_unknown", f"{attempts[0]} runs on slot {index} of {node}, which does not exist"
             )
         if len(attempts) > 1:
-            told = " and ".join(sorted(attempts))
-            yield Violation("slot_twice", f"slot {index} of {node} is assigned to {told}")
+            names = " and ".join(sorted(attempts))
+            yield Violation("slot_twice", f"slot {index} of {node} is assigned to {names}")
 
 
 def _holders(books: Books) -> Iterator[Violation]:

@@ -101,8 +101,8 @@ JobEvent = (
 
 def describe(event: JobEvent) -> str:
     """The event as a line of the timeline: a sentence with its numbers, and its cause after a colon."""
-    told = _what_happened(event)
-    return f"{told}: {event.cause}" if event.cause else told
+    sentence = _what_happened(event)
+    return f"{sentence}: {event.cause}" if event.cause else sentence
 
 
 def _what_happened(event: JobEvent) -> str:

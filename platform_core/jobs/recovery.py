@@ -46,8 +46,8 @@ def decide(job: Job) -> Restart | GiveUp:
     limit = max(INFRASTRUCTURE_RESTARTS, job.spec.max_restarts) if platform else job.spec.max_restarts
     number = sum((cause.kind not in _SCRIPT) == platform for cause in causes)
     if number > limit:
-        told = f"{job.reason}; it was restarted {limit} times without progress"
-        return GiveUp(f"{told}, and {limit} is the limit")
+        sentence = f"{job.reason}; it was restarted {limit} times without progress"
+        return GiveUp(f"{sentence}, and {limit} is the limit")
     return Restart(goes_on_from(job), excluded(job), number, limit, _pause_ms(number - platform))
 
 

@@ -176,21 +176,25 @@ def _placed(job: Job, event: ev.Placed) -> Job:
     members = tuple(sorted(event.members, key=lambda member: member.rank))
     slots = sum(len(set(member.slots)) for member in members)
     least, most = job.spec.min_gpus, job.spec.num_gpus
-    told = ""
+    sentence = ""
     if event.attempt != job.attempt + 1:
-        told = f"it names attempt {event.attempt}, but the next one is {job.attempt + 1}"
+        sentence = f"it names attempt {event.attempt}, but the next one is {job.attempt + 1}"
     elif event.at_ms < job.not_before_ms:
-        told = f"it restarts in {format_duration_ms(job.not_before_ms - event.at_ms)}"
+        sentence = f"it restarts in {format_duration_ms(job.not_before_ms - event.at_ms)}"
     elif not least <= slots <= most:
-        told = f"it gives {slots} slots, but the job needs {least if least == most else f'{least} to {most}'}"
+        sentence = (
+            f"it gives {slots} slots, but the job needs {least if least == most else f'{least} to {most}'}"
+        )
     elif [member.rank for member in members] != list(range(len(members))):
-        told = f"its ranks are {', '.join(str(member.rank) for member in members)}, but must count up from 0"
+        sentence = (
+            f"its ranks are {', '.join(str(member.rank) for member in members)}, but must count up from 0"
+        )
     elif len({member.node for member in members}) < len(members):
-        told = "it names a node twice"
+        sentence = "it names a node twice"
     elif any(not member.slots or member.phase is not MemberPhase.ASSIGNED for member in members):
-        told = "a member has no slots or has begun already"
-    if told:
-        story = f"{job.id} cannot be placed like this: {told}"
+        sentence = "a member has no slots or has begun already"
+    if sentence:
+        story = f"{job.id} cannot be placed like this: {sentence}"
         raise IllegalTransition(job.id, job.state, "Placed", story)
     return replace(
         job, state=_SCHEDULED, attempt=event.attempt, members=members, started_ms=event.at_ms,

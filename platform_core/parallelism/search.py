@@ -55,14 +55,14 @@ def search(
     """The `keep` fastest plans. Where nothing fits, it looks again with the optimizer in the memory of the
     hosts."""
     limits = limits or Limits()
-    found = _search(shape, cluster, recipe, global_batch, limits, keep, calibration or Calibration())
-    if found.plans or limits.offload:
-        return found
-    if found.refused is None:
-        return replace(found, refusal=_indivisible(shape, cluster, global_batch, limits))
+    layouts = _search(shape, cluster, recipe, global_batch, limits, keep, calibration or Calibration())
+    if layouts.plans or limits.offload:
+        return layouts
+    if layouts.refused is None:
+        return replace(layouts, refusal=_indivisible(shape, cluster, global_batch, limits))
     hosts = replace(limits, offload=True)
     again = _search(shape, cluster, recipe, global_batch, hosts, keep, calibration or Calibration())
-    return replace(again, refused=found.refused, refusal=found.refusal, offloaded=True)
+    return replace(again, refused=layouts.refused, refusal=layouts.refusal, offloaded=True)
 
 
 def _search(

@@ -109,16 +109,16 @@ class Hierarchy:
 
 def way(departments: Mapping[str, Sibling], department: str) -> tuple[str, ...]:
     """From the top down to this department. Raises ValueError for an unknown one and for a circle."""
-    found: list[str] = []
+    path: list[str] = []
     while department != TOP:
         if department not in departments:
             raise ValueError(f"there is no department {department}")
-        if department in found:
-            told = " in ".join([*found[found.index(department) :], department])
-            raise ValueError(f"a department cannot be within itself: {told}")
-        found.append(department)
+        if department in path:
+            loop = " in ".join([*path[path.index(department) :], department])
+            raise ValueError(f"a department cannot be within itself: {loop}")
+        path.append(department)
         department = departments[department].department
-    return tuple(reversed(found))
+    return tuple(reversed(path))
 
 
 def _counted(shares: list[float]) -> float:

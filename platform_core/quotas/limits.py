@@ -15,8 +15,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         if not 0 <= self.guaranteed <= self.maximum:
-            told = f"guaranteed is {self.guaranteed} and maximum {self.maximum}"
-            raise ValueError(f"{told}; it must be 0 <= guaranteed <= maximum")
+            given = f"guaranteed is {self.guaranteed} and maximum {self.maximum}"
+            raise ValueError(f"{given}; it must be 0 <= guaranteed <= maximum")
 
 
 @dataclass(frozen=True, slots=True)

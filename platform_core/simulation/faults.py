@@ -29,8 +29,8 @@ class Rates:
             if not 0 <= value <= DAY_MS:
                 raise ValueError(f"{value} {name} a day of a node; it must be from 0 to {DAY_MS}")
         if self.repair_ms < 0 or self.notice_ms <= 0:
-            told = f"repair takes {self.repair_ms} ms and a notice comes {self.notice_ms} ms before"
-            raise ValueError(f"{told}; the first must be 0 or more, the second more than 0")
+            given = f"repair takes {self.repair_ms} ms and a notice comes {self.notice_ms} ms before"
+            raise ValueError(f"{given}; the first must be 0 or more, the second more than 0")
 
     @property
     def mean_ms_between_failures(self) -> int | None:

@@ -44,8 +44,8 @@ class Jobs:
 
     def record(self, job_id: str, attempt: int) -> Record | None:
         """The record of a job in this attempt; None when the attempt has ended."""
-        found = self._records.get(job_id)
-        return found if found and found.script and found.job.attempt == attempt else None
+        known = self._records.get(job_id)
+        return known if known and known.script and known.job.attempt == attempt else None
 
     def submit(self, trace: TraceJob, gpu_type: str, knowledge: Knowledge, now_ms: int) -> None:
         if not self._teams.admits(trace.team, gpu_type, trace.gpus):

@@ -45,10 +45,10 @@ def manifest_json(manifest_id: str) -> bytes:
 
 def reference(manifest_id: str) -> ArtifactReference:
     """Without reading the manifest itself, which may have megabytes."""
-    found = references([manifest_id]).get(manifest_id)
-    if found is None:
+    known = references([manifest_id]).get(manifest_id)
+    if known is None:
         raise TrainmasterError("not_found", what=f"manifest {manifest_id}")
-    return found
+    return known
 
 
 def references(manifest_ids: Iterable[str]) -> dict[str, ArtifactReference]:
@@ -93,10 +93,10 @@ def upload(upload_id: str) -> models.Upload | None:
 def referenced(manifest_ids: Iterable[str], besides: str) -> set[str]:
     """Which of these manifests something refers to, apart from rows of the model `besides` ("app.Model")."""
     ids = list(manifest_ids)
-    found: set[str] = set()
+    in_use: set[str] = set()
     for relation in models.Manifest._meta.related_objects:
         if relation.related_model._meta.label != besides:
             field = relation.field.attname
             rows = relation.related_model._default_manager.filter(**{f"{field}__in": ids})
-            found.update(rows.values_list(field, flat=True))
-    return found
+            in_use.update(rows.values_list(field, flat=True))
+    return in_use

@@ -50,9 +50,11 @@ def register(
     """Keep a checkpoint that an agent has verified and uploaded. Told twice, it is one row."""
     job = job_queries.find(job_id)
     assert job is not None, "an attempt's job exists"
-    told = Checkpoint.objects.select_related("manifest").filter(job=job, attempt=attempt, step=step).first()
-    if told is not None:
-        return told
+    existing = (
+        Checkpoint.objects.select_related("manifest").filter(job=job, attempt=attempt, step=step).first()
+    )
+    if existing is not None:
+        return existing
     with transaction.atomic():
         manifest, replaced = _registered(manifest_json, job.team_id, source_url, etags)
         metrics = {name: value for name, value in storable(metrics).items() if _is_number(value)}

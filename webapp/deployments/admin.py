@@ -22,8 +22,8 @@ class TeamCapAdmin(Audited):
     def get_form(
         self, request: HttpRequest, obj: TeamCap | None = None, change: bool = False, **kwargs: Any
     ) -> Any:
-        told = "All its deployments together, in, and out, at each node. 100 MiB a second are 104857600."
-        return super().get_form(request, obj, change, help_texts={"bytes_per_second": told}, **kwargs)
+        help_text = "All its deployments together, in, and out, at each node. 100 MiB a second are 104857600."
+        return super().get_form(request, obj, change, help_texts={"bytes_per_second": help_text}, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: TeamCap, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)

@@ -26,11 +26,11 @@ from webapp.nodes import queries as clusters
 
 def visible(teams: Iterable[str] | None, model: str = "") -> QuerySet[Deployment]:
     """The newest first; of all models, or of this one (team/name)."""
-    found = Deployment.objects.select_related("model_version__model", "user", "rollout")
+    matching = Deployment.objects.select_related("model_version__model", "user", "rollout")
     if model:
         team, _, name = model.partition("/")
-        found = found.filter(model_version__model__team=team, model_version__model__name=name)
-    rows = found.order_by("-created_ms", "-id")
+        matching = matching.filter(model_version__model__team=team, model_version__model__name=name)
+    rows = matching.order_by("-created_ms", "-id")
     return rows if teams is None else rows.filter(team__in=list(teams))
 
 
@@ -58,8 +58,8 @@ def progress_of(row: Deployment) -> Progress:
 
 def progress_of_all(ids: Collection[str]) -> dict[str, Progress]:
     """As the core's `progress`, but the database counts: of a page of deployments to a thousand nodes each."""
-    found = Worker.objects.filter(deployment__in=ids).order_by().values("deployment")
-    rows: Any = found.annotate(
+    counts = Worker.objects.filter(deployment__in=ids).order_by().values("deployment")
+    rows: Any = counts.annotate(
         workers=Count("id"), done=Sum("bytes_done"), total=Sum("bytes_total"), complete=_in_state(WorkerState.COMPLETE),
         failed=_in_state(WorkerState.FAILED), evicted=_in_state(WorkerState.EVICTED),
     )  # fmt: skip
@@ -72,15 +72,15 @@ def _in_state(state: WorkerState) -> Count:
     return Count("id", filter=Q(state=state))
 
 
-def shown_state(row: Deployment, told: Progress) -> str:
+def shown_state(row: Deployment, reached: Progress) -> str:
     """Complete, and on no node any more, is told apart from complete: evicted."""
-    gone = row.state == DeploymentState.COMPLETE and told.workers_evicted and not told.workers_complete
+    gone = row.state == DeploymentState.COMPLETE and reached.workers_evicted and not reached.workers_complete
     return str(WorkerState.EVICTED) if gone else row.state
 
 
-def reason(row: Deployment, told: Progress) -> str:
+def reason(row: Deployment, names: Progress) -> str:
     """Why it is not, or not everywhere any more, what it was asked for."""
-    if row.reason or not told.workers_evicted:
+    if row.reason or not names.workers_evicted:
         return row.reason
     given_up = Worker.objects.filter(deployment=row, state=WorkerState.EVICTED).order_by("position")
     first = given_up.values_list("node__hostname", "error").first()

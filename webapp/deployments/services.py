@@ -63,17 +63,19 @@ def prepare(
 
     `source_url` is another place where the very same bytes lie; each piece is verified whatever it is.
     """
-    found, places = what_and_where(actor, model_id, version, target_workers)
-    assert found.manifest is not None, "a version that is ready has one"
+    model_version, places = what_and_where(actor, model_id, version, target_workers)
+    assert model_version.manifest is not None, "a version that is ready has one"
     if source_url:
         source_url = registry_services.check_source(source_url)
-    document = found.manifest.document
-    size, piece = found.manifest.total_bytes, document["piece_size"]
-    cap = sharing.least_cap(found.model.team_id, manner.rate_cap)
+    document = model_version.manifest.document
+    size, piece = model_version.manifest.total_bytes, document["piece_size"]
+    cap = sharing.least_cap(model_version.model.team_id, manner.rate_cap)
     planned = planning.plan(places, size, piece, manner.strategy, cap)
     seated = {seat.node for seat in planned.forest.seats}
     with_agent = tuple(place for place in places if place.node in seated)
-    return Prepared(found, planned, source_url or found.manifest.source_url, manner, with_agent)
+    return Prepared(
+        model_version, planned, source_url or model_version.manifest.source_url, manner, with_agent
+    )
 
 
 def begin(actor: Actor, prepared: Prepared) -> Deployment:
@@ -85,19 +87,19 @@ def what_and_where(
     actor: Actor, model_id: str, version: int, target_workers: Sequence[str]
 ) -> tuple[ModelVersion, Sequence[Place]]:
     """A version that can be deployed by this actor, and the nodes it would go to."""
-    found = registry.find_version(model_id, version, actor.sees)
-    if found is None:
+    model_version = registry.find_version(model_id, version, actor.sees)
+    if model_version is None:
         raise TrainmasterError("not_found", what=f"version {version} of model {model_id}")
-    permissions.require(actor, "deployment.create", found.model.team_id)
-    if found.state != "ready" or found.manifest is None:
-        why = found.error or f"it is {found.state}; wait until its manifest is made"
+    permissions.require(actor, "deployment.create", model_version.model.team_id)
+    if model_version.state != "ready" or model_version.manifest is None:
+        why = model_version.error or f"it is {model_version.state}; wait until its manifest is made"
         raise TrainmasterError("request_invalid", what=f"version {version} of {model_id}", why=why)
     places = cluster_queries.places(target_workers)
     if not places:
         raise TrainmasterError(
             "request_invalid", what="target_workers", why="no node is ready; see the nodes page"
         )
-    return found, places
+    return model_version, places
 
 
 def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, manner: Manner) -> Deployment:
@@ -145,15 +147,15 @@ def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, 
     return row
 
 
-def report(node_id: str, said: DeploymentObserved) -> None:
+def report(node_id: str, observed: DeploymentObserved) -> None:
     """An agent told how far its part is."""
-    report_all([(node_id, said)])
+    report_all([(node_id, observed)])
 
 
-def report_all(told: Sequence[tuple[str, DeploymentObserved]]) -> None:
+def report_all(reports: Sequence[tuple[str, DeploymentObserved]]) -> None:
     """What many agents told of their parts, in this order, in one transaction."""
-    if told:
-        reporting.report_all(told)
+    if reports:
+        reporting.report_all(reports)
 
 
 def cancel(actor: Actor, deployment_id: str) -> Deployment:

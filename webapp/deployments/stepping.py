@@ -57,9 +57,9 @@ def step(row: Deployment, events: Sequence[core.Event]) -> None:
     changed = [pair for turn in turns for pair in turn.workers()]
     if any(seating.GONE & {old.state, new.state} for old, new in changed):
         seating.reseat(row)
-    told = [line for turn in turns for line in _story(row, turn)]
-    _record(told)
-    if not told:
+    lines = [line for turn in turns for line in _story(row, turn)]
+    _record(lines)
+    if not lines:
         sockets.publish(f"progress:{row.id}")
     stand = dict.fromkeys(new.node for old, new in changed if _stands(old) != _stands(new))
     if stand or after.state is DeploymentState.CANCELLED:

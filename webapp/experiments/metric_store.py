@@ -76,10 +76,10 @@ def all_series(
         rows = rows.filter(key=key)
     if after_step is not None:
         rows = rows.filter(step__gt=after_step)
-    found: dict[str, list[tuple[int, float, int]]] = defaultdict(list)
+    points: dict[str, list[tuple[int, float, int]]] = defaultdict(list)
     for name, step, value, at_ms in rows.values_list("key", "step", "value", "at_ms").iterator():
-        found[name].append((step, value, at_ms))
-    return found
+        points[name].append((step, value, at_ms))
+    return points
 
 
 # The first and the last point are buckets of their own; between them each bucket gives its lowest and its highest

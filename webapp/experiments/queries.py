@@ -36,11 +36,11 @@ def runs(experiment_id: int) -> list[Run]:
 
 def outcomes(experiment_ids: Sequence[int]) -> dict[int, list[Run]]:
     """The runs of each, newest first, without what they were made of; an experiment without runs is left out."""
-    found: dict[int, list[Run]] = defaultdict(list)
+    by_experiment: dict[int, list[Run]] = defaultdict(list)
     rows = Run.objects.filter(experiment__in=experiment_ids).select_related("job").only(*_OUTCOME)
     for row in rows.order_by("-created_ms", "-id"):
-        found[row.experiment_id].append(row)
-    return found
+        by_experiment[row.experiment_id].append(row)
+    return by_experiment
 
 
 def chosen(run_ids: Sequence[str]) -> list[Run]:
@@ -59,8 +59,8 @@ def newest_runs(teams: Iterable[str] | None, username: str, limit: int) -> list[
 
 
 def run_for(request: Any, run_id: str) -> Run:
-    found = run(run_id)
-    if found is None:
+    known = run(run_id)
+    if known is None:
         raise TrainmasterError("not_found", what=f"run {run_id}")
-    require(actor_of(request), "experiment.view", found.experiment.team_id, what=f"run {run_id}")
-    return found
+    require(actor_of(request), "experiment.view", known.experiment.team_id, what=f"run {run_id}")
+    return known

@@ -55,13 +55,13 @@ def make_run(job: Job, spec: JobSpec) -> Run:
     )
 
 
-def describe_run(run_id: str, said: Mapping[str, Any]) -> None:
+def describe_run(run_id: str, description: Mapping[str, Any]) -> None:
     """What the script told at its start: parameters, package versions, seed, the hardware it found."""
     with transaction.atomic():
         run = Run.objects.select_for_update().filter(id=run_id).first()
         if run is None:
             return
-        parameters, reported, problems = lineage.reported(said)
+        parameters, reported, problems = lineage.reported(description)
         run.parameters = {**run.parameters, **parameters}
         run.lineage = {**run.lineage, **reported}
         run.save(update_fields=["parameters", "lineage"])

@@ -184,13 +184,15 @@ def _waits_outside(node: "Node") -> bool:
 
 
 def _sum(errors: Iterable[EccErrors | None]) -> EccErrors | None:
-    known = [each for each in errors if each is not None]
+    known = [errors_of_slot for errors_of_slot in errors if errors_of_slot is not None]
     if not known:
         return None
-    lifetimes = [each for each in known if each.uncorrected_lifetime is not None]
+    lifetimes = [
+        errors_of_slot for errors_of_slot in known if errors_of_slot.uncorrected_lifetime is not None
+    ]
     return EccErrors(
-        sum(each.corrected for each in known),
-        sum(each.uncorrected for each in known),
-        sum(each.corrected_lifetime or 0 for each in lifetimes) if lifetimes else None,
-        sum(each.uncorrected_lifetime or 0 for each in lifetimes) if lifetimes else None,
+        sum(errors_of_slot.corrected for errors_of_slot in known),
+        sum(errors_of_slot.uncorrected for errors_of_slot in known),
+        sum(errors_of_slot.corrected_lifetime or 0 for errors_of_slot in lifetimes) if lifetimes else None,
+        sum(errors_of_slot.uncorrected_lifetime or 0 for errors_of_slot in lifetimes) if lifetimes else None,
     )

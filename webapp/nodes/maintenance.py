@@ -35,8 +35,8 @@ def book(actor: Actor, nodes: Sequence[str], begin_ms: int, end_ms: int, reason:
     require(actor, "node.operate")
     now = now_ms()
     names = list(dict.fromkeys(nodes))
-    found = queries.find(names)
-    unknown = [name for name in names if name not in found]
+    nodes_found = queries.find(names)
+    unknown = [name for name in names if name not in nodes_found]
     if unknown or not names:
         why = f"there is no node {', '.join(unknown)}" if unknown else "name at least one"
         raise _refused("nodes", why)
@@ -46,14 +46,14 @@ def book(actor: Actor, nodes: Sequence[str], begin_ms: int, end_ms: int, reason:
         why = f"it must end after it begins, last {longest} at most and begin within {furthest}"
         raise _refused("this window", why)
     window = MaintenanceWindow.objects.create(
-        nodes=sorted({found[name].id for name in names}),
+        nodes=sorted({nodes_found[name].id for name in names}),
         begin_ms=begin_ms,
         end_ms=end_ms,
         reason=reason.strip()[:200],
         booked_by=actor.username,
     )
-    told = f"from {format_duration_ms(begin_ms - now)} on for {format_duration_ms(end_ms - begin_ms)}"
-    _record("MaintenanceBooked", window, actor, f"{told}{f': {window.reason}' if window.reason else ''}")
+    period = f"from {format_duration_ms(begin_ms - now)} on for {format_duration_ms(end_ms - begin_ms)}"
+    _record("MaintenanceBooked", window, actor, f"{period}{f': {window.reason}' if window.reason else ''}")
     return window
 
 

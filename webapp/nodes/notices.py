@@ -47,8 +47,8 @@ def _take(node_id: str, seconds: int, actor: str) -> None:
         notify=("cluster",),
     )  # fmt: skip
     health.step(node, DrainRequested(at_ms=now, actor="system", cause=cause))
-    told = f"{node.hostname} is taken away: {cause}"
-    leaving.send(Node, node_id=node_id, cause=told, by=actor, at_ms=now, leaves_ms=leaves_ms)
+    sentence = f"{node.hostname} is taken away: {cause}"
+    leaving.send(Node, node_id=node_id, cause=sentence, by=actor, at_ms=now, leaves_ms=leaves_ms)
 
 
 def is_back(node: Node, now: int) -> None:

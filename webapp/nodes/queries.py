@@ -199,12 +199,12 @@ def places(names: Iterable[str]) -> tuple[Place, ...]:
         ready = Node.objects.filter(state=NodeState.READY, revoked_ms=None, transfer_port__gt=0)
         rows = ready.order_by("id")
         return tuple(Place(*row) for row in rows.values_list("id", "rack", "block"))
-    found = find(wanted)
+    node = find(wanted)
     for name in wanted:
-        if name not in found:
+        if name not in node:
             raise TrainmasterError("node_unknown", node=name)
     where = {row[0]: Place(*row) for row in Node.objects.values_list("id", "rack", "block")}
-    return tuple(where[node_id] for node_id in dict.fromkeys(found[name].id for name in wanted))
+    return tuple(where[node_id] for node_id in dict.fromkeys(node[name].id for name in wanted))
 
 
 def transfer_caps(node_ids: Iterable[str]) -> dict[str, tuple[int, int]]:

@@ -49,14 +49,14 @@ class Traveller:
     def tell(self, sentence: str) -> None:
         self.say(f"{time.monotonic() - self.began:6.1f} s  {sentence}")
 
-    def wait(self, what: str, look: Callable[[], Any], done: Callable[[Any], bool]) -> Any:
+    def wait(self, purpose: str, look: Callable[[], Any], done: Callable[[Any], bool]) -> Any:
         """Look until it is done, a few times a second."""
         deadline = time.monotonic() + MINUTES * 60
         seen = look()
         while not done(seen):
             if time.monotonic() > deadline:
                 raise JourneyFailedError(
-                    f"{what} was not done after {MINUTES} minutes; the last look gave {seen}."
+                    f"{purpose} was not done after {MINUTES} minutes; the last look gave {seen}."
                 )
             time.sleep(0.2)
             seen = look()

@@ -10,13 +10,13 @@ from webapp.rollouts.models import Rollout, RolloutMember
 
 
 def wanted_on(node_ids: Collection[str]) -> dict[str, list[ActivationWanted]]:
-    """By node what of each model shall be active there."""
+    """Returns by node the version of each model that is to be active there."""
     newest = _newest_two(node_ids)
     return {node: [_wanted(*parts) for parts in newest[node]] for node in node_ids}
 
 
 def versions_in_use(node_ids: Collection[str]) -> dict[str, set[str]]:
-    """By node the ids of the versions that are active there, or would be after a rollback."""
+    """Returns by node the ids of the versions that are active there, or would be after a rollback."""
     newest = _newest_two(node_ids)
     return {
         node: {part.rollout.deployment.model_version_id for parts in newest[node] for part in parts}
@@ -25,7 +25,7 @@ def versions_in_use(node_ids: Collection[str]) -> dict[str, set[str]]:
 
 
 def replaced_by(rollout: Rollout) -> int | None:
-    """The newest version that all nodes were told to run since."""
+    """Returns the newest version that all nodes were told to run since."""
     if rollout.state == RolloutState.ROLLED_BACK:
         return None
     later = Rollout.objects.filter(
@@ -40,8 +40,8 @@ def replaced_by(rollout: Rollout) -> int | None:
 def _newest_two(node_ids: Collection[str]) -> dict[str, list[list[RolloutMember]]]:
     """Of each node and model its part in the rollout that it follows, and in the one that it would go back to."""
     history: dict[str, dict[int, list[tuple[str, MemberState]]]] = {node: {} for node in node_ids}
-    told = RolloutMember.objects.filter(node__in=node_ids, state__in=list(TOLD))
-    newest_first = told.order_by("-rollout__deployment__created_ms", "-rollout_id")
+    parts_told = RolloutMember.objects.filter(node__in=node_ids, state__in=list(TOLD))
+    newest_first = parts_told.order_by("-rollout__deployment__created_ms", "-rollout_id")
     for node, model, rollout, state in newest_first.values_list(
         "node_id", "rollout__model_id", "rollout_id", "state"
     ):
@@ -50,7 +50,7 @@ def _newest_two(node_ids: Collection[str]) -> dict[str, list[list[RolloutMember]
         node: [active_on(models[model])[:2] for model in sorted(models)] for node, models in history.items()
     }
     rollouts = {rollout for pairs in chosen.values() for pair in pairs for rollout in pair}
-    rows = told.filter(rollout__in=rollouts).select_related("rollout__deployment__model_version__model")
+    rows = parts_told.filter(rollout__in=rollouts).select_related("rollout__deployment__model_version__model")
     parts = {(row.node_id, row.rollout_id): row for row in rows}
     return {
         node: [[parts[node, rollout] for rollout in pair] for pair in pairs] for node, pairs in chosen.items()

@@ -12,7 +12,7 @@ from django.db.models import Q
 from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
 from platform_core.distribution.planning.routes import Place
 from platform_core.distribution.rollouts import rollout as core
-from platform_core.distribution.rollouts import states as said
+from platform_core.distribution.rollouts import states
 from platform_core.distribution.rollouts.canaries import RolloutPlan, canary_count, spread
 from platform_core.distribution.rollouts.checks import answer_due_ms, switch_due_ms, unanswered
 from platform_core.distribution.rollouts.states import Member, MemberState, RolloutState
@@ -79,7 +79,7 @@ def _plan(wish: RolloutWish, nodes: int) -> RolloutPlan:
 
 
 def _begin(actor: Actor, row: Deployment, plan: RolloutPlan, places: Sequence[Place]) -> None:
-    """Inside the transaction that makes the deployment. One rollout of a model at a time."""
+    """Creates the rollout, inside the transaction that makes the deployment. A model has one rollout at a time."""
     model = row.model_version.model
     other = Rollout.objects.filter(model=model, state__in=core.UNSETTLED).select_for_update().first()
     if other is not None:
@@ -109,13 +109,15 @@ def copies_have_changed(row: Deployment, nodes: Sequence[str], **_: Any) -> None
 
 
 def follow(row: Deployment, nodes: Sequence[str] | None = None) -> None:
-    """Inside the caller's transaction, which holds the row: what these nodes (none named: all) hold by now, and which
-    are lost."""
+    """Brings the rollout up to what these nodes (None: all) hold by now, and which of them are lost.
+
+    Inside the caller's transaction, which holds the row.
+    """
     known = Rollout.objects.filter(deployment=row).values_list("deployment__state", flat=True).first()
     if known is None:
         return
     if known == DeploymentState.CANCELLED:
-        _advance(row, [said.RollBackRequested(now_ms(), "system")])
+        _advance(row, [states.RollBackRequested(now_ms(), "system")])
         return
     members, workers = RolloutMember.objects.filter(rollout=row.id), Worker.objects.filter(deployment=row)
     if nodes is not None:
@@ -129,75 +131,79 @@ def follow(row: Deployment, nodes: Sequence[str] | None = None) -> None:
     _advance(row, [event for event in events if event is not None and not _comes_back(row, event)])
 
 
-def _comes_back(row: Deployment, event: said.NodeEvent) -> bool:
-    """A version that is fetched again behind the one in use, to be there for the next rollback."""
-    if not isinstance(event, said.NodeLacks) or event.why:
+def _comes_back(row: Deployment, event: states.NodeEvent) -> bool:
+    """Whether the node fetches this version again only to be able to roll back to it."""
+    if not isinstance(event, states.NodeLacks) or event.why:
         return False
     newer = RolloutMember.objects.filter(
-        node=event.node, state__in=list(said.TOLD), rollout__model=row.rollout.model_id
+        node=event.node, state__in=list(states.TOLD), rollout__model=row.rollout.model_id
     )
     return newer.filter(rollout__deployment__created_ms__gt=row.created_ms).exists()
 
 
-def _holding(worker: Worker, state: MemberState, why: str, now: int) -> said.NodeEvent | None:
+def _holding(worker: Worker, state: MemberState, why: str, now: int) -> states.NodeEvent | None:
     lost, node = worker.node.state == "lost", worker.node_id
     if worker.state == WorkerState.COMPLETE:
-        if lost:  # who runs the version already goes on doing so, who was just told may never hear of it
-            return said.NodeLacks(now, "system", node, LOST) if state is MemberState.SWITCHING else None
-        return said.NodeHolds(now, f"node:{node}", node) if state is MemberState.WAITING else None
+        if lost:  # a node that runs the version goes on; one that was just told may never hear of it
+            return states.NodeLacks(now, "system", node, LOST) if state is MemberState.SWITCHING else None
+        return states.NodeHolds(now, f"node:{node}", node) if state is MemberState.WAITING else None
     looks_again = worker.state == WorkerState.RECEIVING and worker.bytes_done >= worker.bytes_total
     if looks_again and state is not MemberState.WAITING:
         return None  # an agent that has just started looks at what it holds
     reason = worker.error if worker.state in (WorkerState.FAILED, WorkerState.EVICTED) else ""
     if state is MemberState.WAITING and why == reason:
         return None
-    return said.NodeLacks(now, f"node:{node}", node, reason)
+    return states.NodeLacks(now, f"node:{node}", node, reason)
 
 
-def observe(told: Mapping[str, Sequence[ActivationObserved]]) -> None:
-    """What agents have switched, by node, all of it: a model that is not named has no link."""
+def observe(activations: Mapping[str, Sequence[ActivationObserved]]) -> None:
+    """Takes all that is active, by node: a model that a node does not name has no link there."""
     on_the_way = Q(state__in=[MemberState.SWITCHING, MemberState.RETURNING])
     watched = Q(
         canary=True, state=MemberState.ACTIVE, rollout__state__in=[RolloutState.HOLDING, RolloutState.FAILED]
     )
-    parts = RolloutMember.objects.filter(on_the_way | watched, node__in=told).select_related("rollout__model")
+    parts = RolloutMember.objects.filter(on_the_way | watched, node__in=activations).select_related(
+        "rollout__model"
+    )
     now = now_ms()
-    events: dict[str, list[said.NodeEvent]] = defaultdict(list)
+    events: dict[str, list[states.NodeEvent]] = defaultdict(list)
     for part in parts:
-        of_this = (report for report in told[part.node_id] if report.model == str(part.rollout.model))
-        events[part.rollout_id] += _reported(part, next(of_this, None), now)
+        of_model = (report for report in activations[part.node_id] if report.model == str(part.rollout.model))
+        events[part.rollout_id] += _reported(part, next(of_model, None), now)
     for rollout_id, happened in sorted(events.items()):
         if happened:
             with transaction.atomic():
                 _advance(_locked(rollout_id), happened)
 
 
-def _reported(part: RolloutMember, report: ActivationObserved | None, now: int) -> Iterable[said.NodeEvent]:
+def _reported(part: RolloutMember, report: ActivationObserved | None, now: int) -> Iterable[states.NodeEvent]:
     node, actor = part.node_id, f"node:{part.node_id}"
     ours = report is not None and report.deployment_id == part.rollout_id
     if part.state == MemberState.RETURNING:
         if report is None:
-            yield said.NodeReturned(now, actor, node)
+            yield states.NodeReturned(now, actor, node)
         elif not ours and report.state is not ActivationState.SWITCHING:
-            yield said.NodeReturned(now, actor, node, report.exit_code, report.output)
+            yield states.NodeReturned(now, actor, node, report.exit_code, report.output)
     elif report is not None and ours:
         if part.state == MemberState.SWITCHING and report.state is ActivationState.ACTIVE:
-            yield said.NodeSwitched(now, actor, node, report.revision)
+            yield states.NodeSwitched(now, actor, node, report.revision)
         elif part.state == MemberState.SWITCHING and report.state is ActivationState.FAILED:
-            yield said.SwitchFailed(now, actor, node, report.revision, report.exit_code, report.output)
+            yield states.SwitchFailed(now, actor, node, report.revision, report.exit_code, report.output)
         if report.round > (part.check_round or 0):
-            yield said.CheckEnded(now, actor, node, report.round, report.check_exit_code, report.check_output)
+            yield states.CheckEnded(
+                now, actor, node, report.round, report.check_exit_code, report.check_output
+            )
 
 
 def promote(actor: Actor, deployment_id: str) -> None:
-    """The hold is over: the canaries are checked once more, and the other nodes follow if they pass."""
+    """Ends the hold: the canaries are checked once more, and the other nodes switch if they pass."""
     with transaction.atomic():
         row = _allowed(actor, deployment_id)
-        _advance(row, [said.PromoteRequested(now_ms(), actor.name)])
+        _advance(row, [states.PromoteRequested(now_ms(), actor.name)])
 
 
 def roll_back(actor: Actor, deployment_id: str) -> None:
-    """Every node goes back to what it ran before, whose files it still has."""
+    """Switches every node back to the version it ran before, whose files it still has."""
     with transaction.atomic():
         row = _allowed(actor, deployment_id)
         later = Rollout.objects.filter(
@@ -207,7 +213,7 @@ def roll_back(actor: Actor, deployment_id: str) -> None:
             version = newer.deployment.model_version.version
             sentence = f"Version {version} ({newer.pk}) came after {row.id}; roll that one back first"
             raise IllegalTransition(f"the rollout of {row.id}", row.rollout.state, "roll back", sentence)
-        _advance(row, [said.RollBackRequested(now_ms(), actor.name)])
+        _advance(row, [states.RollBackRequested(now_ms(), actor.name)])
 
 
 def retry(actor: Actor, deployment_id: str) -> None:
@@ -215,15 +221,15 @@ def retry(actor: Actor, deployment_id: str) -> None:
     with transaction.atomic():
         row = deployments.retry(actor, deployment_id)
         if Rollout.objects.filter(deployment=row).exclude(state=RolloutState.ROLLED_BACK).exists():
-            _advance(row, [said.RetryRequested(now_ms(), actor.name)])
+            _advance(row, [states.RetryRequested(now_ms(), actor.name)])
 
 
 def unsettled() -> list[str]:
     """Returns the rollouts in which something may happen that no node reports."""
     coming = Q(members__state__in=[MemberState.WAITING, MemberState.SWITCHING])
     late = Q(state=RolloutState.ACTIVE) & coming & ~Q(members__node__state="lost")
-    found = Rollout.objects.filter(Q(state__in=core.UNSETTLED) | late).order_by("pk").distinct()
-    return list(found.values_list("pk", flat=True))
+    rollouts = Rollout.objects.filter(Q(state__in=core.UNSETTLED) | late).order_by("pk").distinct()
+    return list(rollouts.values_list("pk", flat=True))
 
 
 def look_at_the_clock(rollout_id: str) -> None:
@@ -232,49 +238,52 @@ def look_at_the_clock(rollout_id: str) -> None:
     row = _locked(rollout_id)
     follow(row)
     _advance(row, _without_answer(row, now_ms()))
-    _advance(row, [said.TimePassed(now_ms(), "system")])
+    _advance(row, [states.TimePassed(now_ms(), "system")])
 
 
 # -- inside
 
 
-def _without_answer(row: Deployment, now: int) -> list[said.Event]:
-    """Nodes that should have told by now how their switch went, and canaries how their check: those that are lost, and
-    those that were heard since and said nothing of it. Of the others it is not known whether they, or only the
-    platform's ears, were away."""
+def _without_answer(row: Deployment, now: int) -> list[states.Event]:
+    """Returns failures of the nodes that have not answered a switch or a health check in time.
+
+    Only of nodes that are lost, or were heard since: of the others it is unknown whether they or the gateway were away.
+    """
     rollout = Rollout.objects.get(deployment=row)
     asked = rollout.members.filter(Q(canary=True) | Q(state=MemberState.SWITCHING)).order_by("position")
     members = list(asked.select_related("node"))
     value = mapping.rollout_value(rollout, members)
     nodes, due = {member.node_id: member.node for member in members}, answer_due_ms(value)
-    owed = [Owed(each.node, rollout.asked_ms or 0, due) for each in unanswered(value) if due is not None]
-    late = [one for one in (*owed, *switches(row, value)) if now >= one.due_ms]
-    heard = cluster_queries.last_seen({one.node: nodes[one.node].last_seen_ms for one in late})
-    events: list[said.Event] = []
-    for one in late:
-        node, why = nodes[one.node], f"no answer since {story.clock(one.since_ms)}"
+    owed = [Owed(canary.node, rollout.asked_ms or 0, due) for canary in unanswered(value) if due is not None]
+    late = [answer for answer in (*owed, *switches(row, value)) if now >= answer.due_ms]
+    heard = cluster_queries.last_seen({answer.node: nodes[answer.node].last_seen_ms for answer in late})
+    events: list[states.Event] = []
+    for answer in late:
+        node, why = nodes[answer.node], f"no answer since {story.clock(answer.since_ms)}"
         if node.state == "lost" or node.revoked_ms is not None:
-            why += f"; the node is gone, last heard {story.clock(heard[one.node])}"
-        elif heard[one.node] >= one.due_ms:
+            why += f"; the node is gone, last heard {story.clock(heard[answer.node])}"
+        elif heard[answer.node] >= answer.due_ms:
             why += ", though the node is there"
-            why += " and looks at its copy again; is its disk well?" if one.looks else ""
+            why += " and looks at its copy again; is its disk well?" if answer.looks else ""
         else:
             continue
-        if one.revision:
-            events.append(said.SwitchFailed(now, "system", one.node, one.revision, None, why))
+        if answer.revision:
+            events.append(states.SwitchFailed(now, "system", answer.node, answer.revision, None, why))
         else:
-            events.append(said.CheckEnded(now, "system", one.node, rollout.round, None, why))
+            events.append(states.CheckEnded(now, "system", answer.node, rollout.round, None, why))
     return events
 
 
-def switches(row: Deployment, value: said.Rollout) -> list[Owed]:
-    """Who was told to switch and has not told how that went. Whose copy is not complete looks at it again: else it
-    would not be told to switch any more."""
-    told = [member for member in value.members if member.state is MemberState.SWITCHING]
-    parts = Worker.objects.filter(deployment=row, node__in=[member.node for member in told])
+def switches(row: Deployment, value: states.Rollout) -> list[Owed]:
+    """Returns the nodes that owe an answer to a switch.
+
+    A node whose copy is not complete verifies it again: otherwise it would no longer be told to switch.
+    """
+    switching = [member for member in value.members if member.state is MemberState.SWITCHING]
+    parts = Worker.objects.filter(deployment=row, node__in=[member.node for member in switching])
     copies = {part.node_id: part for part in parts.only("node_id", "state", "finished_ms", "bytes_total")}
     owed = []
-    for member in told:
+    for member in switching:
         copy = copies[member.node]
         looks = copy.state != WorkerState.COMPLETE
         held_ms, bytes_left = (0, copy.bytes_total) if looks else (copy.finished_ms or 0, 0)
@@ -301,32 +310,32 @@ def _allowed(actor: Actor, deployment_id: str) -> Deployment:
     return row
 
 
-def _advance(row: Deployment, events: Sequence[said.Event]) -> None:
-    """One after the other, inside the caller's transaction, which holds the row; then the rows and the story."""
+def _advance(row: Deployment, events: Sequence[states.Event]) -> None:
+    """Applies the events in order, writes rows and events. Inside the caller's transaction, which holds the row."""
     if not events:
         return
     rollout = Rollout.objects.get(deployment=row)
     members = RolloutMember.objects.filter(rollout=rollout).order_by("position")
     rows: list[Any] = list(members.values_list(named=True))  # a thousand are read at each word of a node
     value = first = mapping.rollout_value(rollout, rows)
-    told: set[str] = set()
+    to_tell: set[str] = set()
     for event in events:
         try:
             step = core.advance(value, event)
         except IllegalTransition:
-            if isinstance(event, said.NodeEvent | said.TimePassed):
-                continue  # a late word
+            if isinstance(event, states.NodeEvent | states.TimePassed):
+                continue  # a late report
             raise
         story.tell(row, value, step.rollout, event)
         value = step.rollout
-        told |= set(step.tell)
+        to_tell |= set(step.tell)
     if value == first:
         return
     columns = mapping.rollout_columns(value)
     reason = cluster_queries.with_hostnames(value.reason)
     Rollout.objects.filter(pk=rollout.pk, version=first.version).update(**columns | {"reason": reason})
     _save([row.id for row in rows], first.members, value.members)
-    clusters.touch(sorted(told))
+    clusters.touch(sorted(to_tell))
     sockets.publish(f"deployment:{row.id}")
 
 

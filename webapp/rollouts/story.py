@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from platform_core.distribution.rollouts import states as said
+from platform_core.distribution.rollouts import states
 from platform_core.distribution.rollouts.canaries import RolloutPlan
 from platform_core.distribution.rollouts.checks import how_it_ended, how_the_switch_ended
 from platform_core.distribution.rollouts.states import DESCRIPTION, Member, MemberState, Rollout, RolloutState
@@ -33,25 +33,25 @@ def begun(row: Deployment, value: Rollout, actor: str) -> None:
 
 def watch(plan: RolloutPlan) -> str:
     """The health check in words."""
-    told = f"health check {plan.health_check}"
+    sentence = f"health check {plan.health_check}"
     if plan.check_every_ms and plan.hold_ms != 0:
-        told += f" every {format_duration_ms(plan.check_every_ms)}"
+        sentence += f" every {format_duration_ms(plan.check_every_ms)}"
     if plan.roll_back_after:
         failures = f"{plan.roll_back_after} failures in a row take"
-        told += f", {failures if plan.roll_back_after > 1 else 'the first failure takes'} every node back"
-    return told
+        sentence += f", {failures if plan.roll_back_after > 1 else 'the first failure takes'} every node back"
+    return sentence
 
 
-def tell(row: Deployment, before: Rollout, after: Rollout, event: said.Event) -> None:
+def tell(row: Deployment, before: Rollout, after: Rollout, event: states.Event) -> None:
     """What this event was, and what came of it."""
     match event:
-        case said.PromoteRequested() if after != before:
+        case states.PromoteRequested() if after != before:
             _record(row, "PromotionRequested", event.actor, "the canaries have been watched long enough")
-        case said.TimePassed() if after.released and not before.released:
+        case states.TimePassed() if after.released and not before.released:
             _record(row, "HoldOver", event.actor, "the canaries have been watched for the time that was set")
-        case said.RetryRequested() if after != before:
+        case states.RetryRequested() if after != before:
             _record(row, "RolloutRetryRequested", event.actor, "what failed is tried again")
-        case said.RollBackRequested() if after != before:
+        case states.RollBackRequested() if after != before:
             _record(row, "RollbackRequested", event.actor, "every node shall run what it ran before")
     changed = [(old, new) for old, new in zip(before.members, after.members, strict=True) if old != new]
     names = clusters.hostnames([new.node for _, new in changed])
@@ -68,30 +68,30 @@ def tell(row: Deployment, before: Rollout, after: Rollout, event: said.Event) ->
 
 
 def _member(row: Deployment, after: Rollout, old: Member, new: Member) -> list[tuple[str, str]]:
-    version, told = row.model_version.version, []
+    version, lines = row.model_version.version, []
     if old.state != new.state:
         if new.state is MemberState.ACTIVE:
-            told.append(("VersionActivated", f"runs version {version}"))
+            lines.append(("VersionActivated", f"runs version {version}"))
         elif new.state is MemberState.FAILED:
             silent = new.exit_code is None
             said_last = "" if silent else _last_line(new.output)
             what = f"{how_the_switch_ended(after.plan, new)}{said_last}"
-            told.append(("ActivationFailed", f"{'is to go' if silent else 'went'} back: {what}"))
+            lines.append(("ActivationFailed", f"{'is to go' if silent else 'went'} back: {what}"))
         elif new.state is MemberState.RETURNED:
             trouble = f", but its hook ended with {new.exit_code}{_last_line(new.output)}" * bool(
                 new.exit_code
             )
-            told.append(("VersionReturned", f"runs what it ran before version {version}{trouble}"))
+            lines.append(("VersionReturned", f"runs what it ran before version {version}{trouble}"))
     if new.check is not None and old.check != new.check:
         check, command, most = new.check, after.plan.health_check, after.plan.roll_back_after
         if check.exit_code == 0 and (after.released or old.check is None or old.check.exit_code != 0):
-            told.append(("HealthCheckSucceeded", f"passed {command}"))  # once, not every few seconds
+            lines.append(("HealthCheckSucceeded", f"passed {command}"))  # once, not every few seconds
         elif check.exit_code != 0:
             often = f"; {check.failures} of {most} in a row" if most > 1 else ""
             ended = how_it_ended(command, check.exit_code, check.output)
             said_last = _last_line(check.output) if check.exit_code is not None else ""
-            told.append(("HealthCheckFailed", f"is not well: {ended}{said_last}{often}"))
-    return told
+            lines.append(("HealthCheckFailed", f"is not well: {ended}{said_last}{often}"))
+    return lines
 
 
 def clock(ms: int) -> str:

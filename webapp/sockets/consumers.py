@@ -92,8 +92,8 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         shows = content.get("shows")
         for subject, names in shows.items() if isinstance(shows, dict) else ():
             if subject in self.joined and subjects.has_numbers(subject):
-                told = self.shown.get(subject, {})
-                self.shown[subject] = {name: told.get(name) for name in _names(names, NUMBERS_PER_SUBJECT)}
+                shown = self.shown.get(subject, {})
+                self.shown[subject] = {name: shown.get(name) for name in _names(names, NUMBERS_PER_SUBJECT)}
 
     async def _join(self, subject: str, since_ms: int | None) -> None:
         allowed = len(self.joined) < SUBJECTS_PER_SOCKET and await sync_to_async(subjects.may_watch)(
@@ -165,9 +165,9 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         if subject not in self.shown:
             return {}
         now = await sync_to_async(subjects.numbers)(subject)
-        told = self.shown[subject]
-        fresh = {name: now[name] for name, text in told.items() if name in now and now[name] != text}
-        told.update(fresh)
+        shown = self.shown[subject]
+        fresh = {name: now[name] for name, text in shown.items() if name in now and now[name] != text}
+        shown.update(fresh)
         return {"values": fresh} if fresh else {}
 
 

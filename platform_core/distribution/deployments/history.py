@@ -89,8 +89,8 @@ def summarise(name: str, records: Sequence[Record]) -> Summary:
 
 def by_model(records: Iterable[Record]) -> tuple[Summary, ...]:
     """Summaries by model, the most deployed first."""
-    found: dict[str, list[Record]] = {}
+    records_of: dict[str, list[Record]] = {}
     for record in records:
-        found.setdefault(record.model, []).append(record)
-    summaries = [summarise(model, of_it) for model, of_it in found.items()]
+        records_of.setdefault(record.model, []).append(record)
+    summaries = [summarise(model, of_it) for model, of_it in records_of.items()]
     return tuple(sorted(summaries, key=lambda one: (-one.deployments, one.name)))

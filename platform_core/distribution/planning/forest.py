@@ -66,10 +66,10 @@ class Tree:
 
     def above(self, node: str, lane: int) -> list[str]:
         """The ancestors in the lane, from the parent to the root."""
-        found: list[str] = []
-        while (node := self.seats[node].parents[lane]) in self.seats and len(found) <= len(self.seats):
-            found.append(node)
-        return found
+        ancestors: list[str] = []
+        while (node := self.seats[node].parents[lane]) in self.seats and len(ancestors) <= len(self.seats):
+            ancestors.append(node)
+        return ancestors
 
     def plan_for(self, node: str) -> NodePlan:
         seat = self.seats[node]

@@ -240,11 +240,11 @@ class _Work:
             for lane, parent in enumerate(seat.parents):
                 if parent in crowded:
                     self._set_parent(seat.node, lane, _UNPLACED)
-                    found = self._fit(seat.node, lane, (n for here in self.free.values() for n in here))
+                    best = self._fit(seat.node, lane, (n for here in self.free.values() for n in here))
                     self.feeding[parent, lane] -= 1
                     self.used[parent] -= 1
-                    self._set_parent(seat.node, lane, found[-1] if found else parent)
-                    if found:
+                    self._set_parent(seat.node, lane, best[-1] if best else parent)
+                    if best:
                         return True
         return False
 

@@ -112,8 +112,8 @@ def advance(rollout: Rollout, event: Event) -> Step:
     if after.state not in allowed:
         raise _illegal(rollout, event, f"it would lead to {after.state}")
     pairs = zip(rollout.members, after.members, strict=True)
-    told = tuple(new.node for old, new in pairs if order_for(rollout, old) != order_for(after, new))
-    return Step(replace(after, version=rollout.version + 1), told)
+    nodes_to_tell = tuple(new.node for old, new in pairs if order_for(rollout, old) != order_for(after, new))
+    return Step(replace(after, version=rollout.version + 1), nodes_to_tell)
 
 
 def hold_ends_ms(rollout: Rollout) -> int | None:

@@ -60,7 +60,7 @@ def weak(window: Window, seats: Mapping[str, Seat], usual: float) -> dict[str, i
             if seats[node].rack != seats[parent].rack:
                 crossing.append(late)
     uplinks_tell = sum(crossing) * 2 <= len(crossing)
-    found = {}
+    slow = {}
     for parent, every in fed.items():
         followers = [each for each in every if uplinks_tell or seats[each[0]].rack == seats[parent].rack]
         takes_less = sum(rates[parent]) * 100 < usual * _TAKES  # then it is slow, and its pace tells
@@ -70,8 +70,8 @@ def weak(window: Window, seats: Mapping[str, Seat], usual: float) -> dict[str, i
         each = max(_a_second(window, parent, lane, usual) for _, lane, _ in followers)
         percent = sent * 100 / (each * min(len(followers), len(rates[parent]))) if each else 100
         if percent < _BELOW:
-            found[parent] = int(percent) // _STEP * _STEP
-    return found
+            slow[parent] = int(percent) // _STEP * _STEP
+    return slow
 
 
 def _a_second(window: Window, parent: str, lane: int, usual: float) -> float:

@@ -43,15 +43,15 @@ def look(ending: Ending, view: View, now_ms: int) -> Ending:
         return ending
     held = tuple([count(runs) for runs in view.holds])
     still = [lane for lane in range(len(held)) if held[lane] < lane_length(view.pieces, lane, len(held))]
-    usual, found = ending.usual, set[str]()
+    usual, suspects = ending.usual, set[str]()
     if len(still) == len(held) or not usual:
         usual = max(map(sub, held, ending.had or (0,) * len(held))) / max(1, now_ms - ending.began_ms)
     if len(still) < len(held) == len(ending.held):
         least = usual / _HARDLY * (now_ms - ending.looked_ms)
         crawling = [lane for lane in still if held[lane] - ending.held[lane] < least]
-        found = {source for lane in crawling if (source := _left(ending, view, lane))}
+        suspects = {source for lane in crawling if (source := _left(ending, view, lane))}
     avoided = {name: until for name, until in ending.avoided.items() if until > now_ms}
-    avoided |= dict.fromkeys(found, now_ms + _AVOIDED_MS)
+    avoided |= dict.fromkeys(suspects, now_ms + _AVOIDED_MS)
     return replace(
         ending, usual=usual, looked_ms=now_ms, held=held, following=view.following, avoided=avoided
     )

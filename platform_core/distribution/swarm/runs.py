@@ -10,15 +10,15 @@ Runs = tuple[Run, ...]  # ascending, apart from each other, none empty
 
 def joined(runs: Iterable[Run]) -> Runs:
     """The same pieces as few runs as possible."""
-    found: list[Run] = []
+    merged: list[Run] = []
     for first, end in sorted(runs):
         if first >= end:
             continue
-        if found and first <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
-            found.append((first, end))
-    return tuple(found)
+            merged.append((first, end))
+    return tuple(merged)
 
 
 def missing(runs: Runs, length: int) -> Runs:

@@ -30,16 +30,16 @@ class Task:
     goes_on: bool
 
 
-def heard(node_id: str, said: Said) -> Task | None:
+def heard(node_id: str, report: Said) -> Task | None:
     """What it said is kept. The deployment that it works on, and whether it shall go on; None when there is nothing."""
-    worker = _worker(node_id, said.deployment_id)
+    worker = _worker(node_id, report.deployment_id)
     if worker is None:
         return None
     deployment = worker.deployment
     sizes = [chunk["size"] for chunk in _chunks(deployment)]
-    done = _known(said, sizes)
+    done = _known(report, sizes)
     if deployment.state != DeploymentState.CANCELLED:
-        services.report(node_id, _report(deployment, said, done, sizes))
+        services.report(node_id, _report(deployment, report, done, sizes))
         worker.refresh_from_db(fields=["state"])
     cancelled = deployment.state == DeploymentState.CANCELLED
     return Task(deployment, goes_on=not cancelled and worker.state != WorkerState.COMPLETE)
@@ -61,19 +61,19 @@ def _worker(node_id: str, deployment_id: str) -> Worker | None:
     return undone[-1] if undone else next(iter(newest_first), None)
 
 
-def _known(said: Said, sizes: Sequence[int]) -> frozenset[int]:
-    done = frozenset(said.chunks)
+def _known(report: Said, sizes: Sequence[int]) -> frozenset[int]:
+    done = frozenset(report.chunks)
     if strange := sorted(number for number in done if not 0 <= number < len(sizes)):
         why = f"there is no chunk {strange[0]}; the model has {len(sizes)}, counted from 0"
         raise TrainmasterError("request_invalid", what="chunks_received", why=why)
-    if said.status == "complete" and len(done) < len(sizes):
+    if report.status == "complete" and len(done) < len(sizes):
         why = f"complete, with {len(done)} of {len(sizes)} chunks received"
         raise TrainmasterError("request_invalid", what="status", why=why)
     return done
 
 
 def _report(
-    deployment: Deployment, said: Said, done: frozenset[int], sizes: Sequence[int]
+    deployment: Deployment, report: Said, done: frozenset[int], sizes: Sequence[int]
 ) -> DeploymentObserved:
     bits = bytearray((len(sizes) + 7) // 8)
     for number in done:
@@ -81,15 +81,15 @@ def _report(
     size = sum(sizes[number] for number in done)
     return DeploymentObserved(
         deployment_id=deployment.id,
-        state=TransferState(said.status),
+        state=TransferState(report.status),
         bytes_done=size,
         bytes_total=sum(sizes),
         chunks_done=bytes(bits),
-        rate_in=said.rate_in,
-        rate_out=said.rate_out,
+        rate_in=report.rate_in,
+        rate_out=report.rate_out,
         source=STORE,
-        error_code="internal" if said.status == "failed" else "",
-        error=(said.error or "The worker says that it failed.") if said.status == "failed" else "",
+        error_code="internal" if report.status == "failed" else "",
+        error=(report.error or "The worker says that it failed.") if report.status == "failed" else "",
         retries=0,
         store_bytes=size,
     )

@@ -21,7 +21,7 @@ def kept(newest_first: Iterable[Worker], in_use: Collection[str] = ()) -> list[W
     again by itself."""
     versions: dict[tuple[int, bool], set[str]] = {}
     given_up: set[str] = set()
-    found = []
+    stays = []
     for row in newest_first:
         version, preheat = row.deployment.model_version, row.deployment.preheat
         if row.state == WorkerState.EVICTED:
@@ -35,8 +35,8 @@ def kept(newest_first: Iterable[Worker], in_use: Collection[str] = ()) -> list[W
             of_model.add(version.id)
         elif not row.deployment.pinned and version.id not in in_use:
             continue
-        found.append(row)
-    return found
+        stays.append(row)
+    return stays
 
 
 @transaction.atomic

@@ -62,14 +62,18 @@ def plan(
 
 
 def _caps(places: Sequence[Place], link: int) -> dict[str, Rates]:
-    told = clusters.transfer_caps([place.node for place in places])
-    return {node: Rates(up=gives or link, down=takes or link) for node, (takes, gives) in told.items()}
+    by_node = clusters.transfer_caps([place.node for place in places])
+    return {node: Rates(up=gives or link, down=takes or link) for node, (takes, gives) in by_node.items()}
 
 
 def short_of_room(places: Sequence[Place], total_bytes: int) -> list[tuple[str, int]]:
     """Hostnames of those that last told of less free space, and how much; the shortest first. They may still make room
     for it, or hold part of it already: what counts is what a node finds before it begins."""
-    told = clusters.telemetry([place.node for place in places])
-    short = {node: said.disk_free_bytes for node, said in told.items() if said.disk_free_bytes < total_bytes}
+    telemetry = clusters.telemetry([place.node for place in places])
+    short = {
+        node: reading.disk_free_bytes
+        for node, reading in telemetry.items()
+        if reading.disk_free_bytes < total_bytes
+    }
     names = clusters.hostnames(short)
     return sorted(((names[node], free) for node, free in short.items()), key=lambda one: (one[1], one[0]))

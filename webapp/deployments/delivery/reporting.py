@@ -30,33 +30,33 @@ _SUMS = ("moved_bytes", "store_bytes", "refused_bytes", "retries")  # that a dep
 _AT_WORK = (TransferState.IDLE, TransferState.RECEIVING)
 
 
-def report_all(told: Sequence[tuple[str, DeploymentObserved]]) -> None:
+def report_all(reports: Sequence[tuple[str, DeploymentObserved]]) -> None:
     """In this order, in one transaction. A thousand nodes tell twice a second: those whose bytes alone have changed
     cost their own rows, not those of all the others."""
     now = now_ms()
     with transaction.atomic():
-        rows = _held({said.deployment_id for _, said in told})
-        parts = _parts(rows, {node for node, _ in told})
+        rows = _held({report.deployment_id for _, report in reports})
+        parts = _parts(rows, {node for node, _ in reports})
         heard: dict[int, Worker] = {}
         events: dict[str, list[core.WorkerReported]] = defaultdict(list)
         troubles: dict[int, str] = {}
         grown: dict[str, dict[str, int]] = {}
-        for node, said in told:
-            if (part := parts.get((said.deployment_id, node))) is None:
+        for node, report in reports:
+            if (part := parts.get((report.deployment_id, node))) is None:
                 continue
-            row, event = rows[said.deployment_id], _event(node, said, now)
-            sockets.publish(f"progress:{row.id}", _chunks(part, said))
-            if said.state in _AT_WORK and began_anew(part.held, said.held):
+            row, event = rows[report.deployment_id], _event(node, report, now)
+            sockets.publish(f"progress:{row.id}", _chunks(part, report))
+            if report.state in _AT_WORK and began_anew(part.held, report.held):
                 _unseat(row, part.node_id, f"{part.node_id} has lost most of what it held")
-            if said.retries > part.retries and said.error:
-                troubles[part.id] = said.error
-            _name_distrusted(row, part, said.distrusted)
+            if report.retries > part.retries and report.error:
+                troubles[part.id] = report.error
+            _name_distrusted(row, part, report.distrusted)
             numbers_only = part.id not in heard and row.state != DeploymentState.CANCELLED
             done = core.counted(mapping.worker_value(part), event) if numbers_only else None
             if done is None:
                 events[row.id].append(event)
             before = _sums(part)
-            heard[part.id] = _noted(part, said, now, done)
+            heard[part.id] = _noted(part, report, now, done)
             if (after := _sums(part)) != before:
                 grown[row.id] = {
                     name: grown.get(row.id, _sums(row))[name] + after[name] - before[name] for name in _SUMS
@@ -73,8 +73,8 @@ def report_all(told: Sequence[tuple[str, DeploymentObserved]]) -> None:
 
 def _held(ids: set[str]) -> dict[str, Deployment]:
     """Always in one order, so that two gateways do not wait for each other."""
-    found = Deployment.objects.select_for_update(of=("self",)).select_related("model_version__model")
-    return {row.id: row for row in found.filter(id__in=ids).order_by("id")}
+    rows = Deployment.objects.select_for_update(of=("self",)).select_related("model_version__model")
+    return {row.id: row for row in rows.filter(id__in=ids).order_by("id")}
 
 
 def _parts(rows: dict[str, Deployment], nodes: set[str]) -> dict[tuple[str, str], Worker]:
@@ -82,19 +82,19 @@ def _parts(rows: dict[str, Deployment], nodes: set[str]) -> dict[tuple[str, str]
     return {(part.deployment_id, part.node_id): part for part in found}
 
 
-def _event(node: str, said: DeploymentObserved, now: int) -> core.WorkerReported:
-    verifying = said.state is TransferState.VERIFYING
+def _event(node: str, report: DeploymentObserved, now: int) -> core.WorkerReported:
+    verifying = report.state is TransferState.VERIFYING
     return core.WorkerReported(
         node=node,
-        state=WorkerState.RECEIVING if verifying else WorkerState(said.state),
-        bytes_done=said.bytes_done,
+        state=WorkerState.RECEIVING if verifying else WorkerState(report.state),
+        bytes_done=report.bytes_done,
         at_ms=now,
         actor=f"node:{node}",
-        cause=said.error,
+        cause=report.error,
         verifying=verifying,
-        from_peer=said.source not in ("", STORE),
-        error_code=said.error_code,
-        error=said.error,
+        from_peer=report.source not in ("", STORE),
+        error_code=report.error_code,
+        error=report.error,
     )
 
 
@@ -104,17 +104,17 @@ def _unseat(row: Deployment, node: str, why: str) -> None:
     stepping.tell(row, "WorkerBeganAnew", f"node:{node}", f"{why}, and begins anew below the others")
 
 
-def _noted(part: Worker, said: DeploymentObserved, now: int, done: int | None) -> Worker:
-    part.moved_bytes += max(0, said.bytes_done - part.bytes_done)
+def _noted(part: Worker, report: DeploymentObserved, now: int, done: int | None) -> Worker:
+    part.moved_bytes += max(0, report.bytes_done - part.bytes_done)
     if done is not None:
         part.bytes_done = done
-    part.chunks_done = said.chunks_done
-    if said.held or said.state not in _AT_WORK:  # one that has yet to look tells none
-        part.held = list(said.held)
-    part.rate_in, part.rate_out, part.source = said.rate_in, said.rate_out, said.source
-    part.retries = max(part.retries, said.retries)
-    part.store_bytes = max(part.store_bytes, said.store_bytes)
-    part.refused_bytes = max(part.refused_bytes, said.refused_bytes)
+    part.chunks_done = report.chunks_done
+    if report.held or report.state not in _AT_WORK:  # one that has yet to look tells none
+        part.held = list(report.held)
+    part.rate_in, part.rate_out, part.source = report.rate_in, report.rate_out, report.source
+    part.retries = max(part.retries, report.retries)
+    part.store_bytes = max(part.store_bytes, report.store_bytes)
+    part.refused_bytes = max(part.refused_bytes, report.refused_bytes)
     part.seen_ms = now
     return part
 
@@ -123,15 +123,15 @@ def _sums(of: Worker | Deployment) -> dict[str, int]:
     return {name: getattr(of, name) for name in _SUMS}
 
 
-def _chunks(part: Worker, said: DeploymentObserved) -> dict[str, Any]:
+def _chunks(part: Worker, report: DeploymentObserved) -> dict[str, Any]:
     """What changed of the map of chunks, for those who look at it: a few numbers, not the map."""
-    before, after = (int.from_bytes(bits, "little") for bits in (part.chunks_done, said.chunks_done))
-    if before == after and part.state == said.state:
+    before, after = (int.from_bytes(bits, "little") for bits in (part.chunks_done, report.chunks_done))
+    if before == after and part.state == report.state:
         return {}
     if before & ~after:
         return {"map": "read again"}
     fresh = [number for number in range(after.bit_length()) if (after & ~before) >> number & 1]
-    return {"chunks": [[part.position, said.state, fresh]]}
+    return {"chunks": [[part.position, report.state, fresh]]}
 
 
 def _name_distrusted(row: Deployment, part: Worker, names: Sequence[str]) -> None:

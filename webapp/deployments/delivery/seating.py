@@ -43,7 +43,7 @@ def reseat(row: Deployment, changes: Changes = Changes()) -> None:
     after = mend(before, gone, [where[node] for node in sorted(back)], paces, sends)
     seats = {seat.node: seat for seat in after.seats}
     Worker.objects.filter(deployment=row, node__in=gone).update(seated=False)
-    told = []
+    changed = []
     for plan in forest.node_plans(after):
         worker, lanes, slower = workers[plan.node], [list(lane) for lane in plan.lanes], sorted(plan.slower)
         rates = {"pace": seats[plan.node].pace, "sends": seats[plan.node].sends}
@@ -51,8 +51,8 @@ def reseat(row: Deployment, changes: Changes = Changes()) -> None:
             Worker.objects.filter(id=worker.id).update(**rates)
         if plan.node in back or (worker.lanes, worker.slower) != (lanes, slower):
             Worker.objects.filter(id=worker.id).update(lanes=lanes, slower=slower, seated=True)
-            told.append(plan.node)
-    cluster_services.touch(told)
+            changed.append(plan.node)
+    cluster_services.touch(changed)
 
 
 def _absent(row: Deployment, workers: Mapping[str, Worker]) -> set[str]:

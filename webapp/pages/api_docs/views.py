@@ -43,10 +43,10 @@ def groups() -> list[dict[str, Any]]:
     return [{"name": name.replace("-", " "), "operations": found} for name, found in sorted(by_tag.items())]
 
 
-def _operation(path: str, method: str, told: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    description = told.get("description", "")
+def _operation(path: str, method: str, operation: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    description = operation.get("description", "")
     return {
-        "id": told["operationId"],
+        "id": operation["operationId"],
         "method": method.upper(),
         "path": path,
         "summary": description.split("\n")[0],
@@ -59,17 +59,17 @@ def _operation(path: str, method: str, told: dict[str, Any], schemas: dict[str, 
                 "required": each.get("required", False),
                 "description": each.get("description", ""),
             }
-            for each in told.get("parameters", ())
+            for each in operation.get("parameters", ())
         ],
-        "body": list(_fields(_content(told.get("requestBody", {})), schemas)),
-        "body_type": _type(_content(told.get("requestBody", {}))) if "requestBody" in told else "",
+        "body": list(_fields(_content(operation.get("requestBody", {})), schemas)),
+        "body_type": _type(_content(operation.get("requestBody", {}))) if "requestBody" in operation else "",
         "answers": [
             {
                 "code": code,
                 "type": _type(_content(answer)),
                 "fields": list(_fields(_content(answer), schemas)),
             }
-            for code, answer in sorted(told.get("responses", {}).items())
+            for code, answer in sorted(operation.get("responses", {}).items())
         ],
     }
 

@@ -36,8 +36,8 @@ def pin(request: HttpRequest, deployment_id: str) -> HttpResponse:
     queries.seen_by(actor_of(request), deployment_id)
     pinned = request.POST.get("pin") == "1"
     keeping.pin(actor_of(request), deployment_id, pinned)
-    told = "No node gives it up for room." if pinned else "It may go when a node needs room."
-    messages.success(request, told)
+    sentence = "No node gives it up for room." if pinned else "It may go when a node needs room."
+    messages.success(request, sentence)
     return redirect("deployments:detail", deployment_id=deployment_id)
 
 

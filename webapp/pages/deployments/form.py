@@ -91,22 +91,22 @@ def plan(request: HttpRequest) -> HttpResponse:
     version = _version(actor, given)
     try:
         targets, manner, _ = _entered(given)
-        found, places = services.what_and_where(actor, str(version.model), version.version, targets)
-        assert found.manifest is not None, "a version that is ready has one"
-        size, piece = found.manifest.total_bytes, found.manifest.document["piece_size"]
-        cap = sharing.least_cap(found.model.team_id, manner.rate_cap)
+        version_found, places = services.what_and_where(actor, str(version.model), version.version, targets)
+        assert version_found.manifest is not None, "a version that is ready has one"
+        size, piece = version_found.manifest.total_bytes, version_found.manifest.document["piece_size"]
+        cap = sharing.least_cap(version_found.model.team_id, manner.rate_cap)
         planned = planning.plan(places, size, piece, manner.strategy, cap)
     except Refusal as refusal:
         return render(request, "deployments/plan.html", {"why": " ".join(refusal.problems.values())})
     except TrainmasterError as error:
         return render(request, "deployments/plan.html", {"why": " ".join(_problem(error).values())})
-    told = {
+    estimate = {
         "plan": planned,
         "nodes": len(places),
         "needed": size,
         "short": planning.short_of_room(places, size),
     }
-    return render(request, "deployments/plan.html", told)
+    return render(request, "deployments/plan.html", estimate)
 
 
 def _version(actor: Actor, given: QueryDict) -> ModelVersion:
@@ -196,8 +196,8 @@ def _page(version: ModelVersion, given: QueryDict, problems: dict[str, str]) -> 
 def _racks(chosen: set[str] | None) -> list[dict[str, Any]]:
     """The nodes that a model can go to, by rack. None: nobody has chosen yet, so all that are ready are."""
     nodes = sorted(clusters.summaries(), key=lambda node: (node.rack, node.hostname))
-    told = clusters.telemetry([node.id for node in nodes])
-    free = {node_id: said.disk_free_bytes for node_id, said in told.items()}
+    telemetry = clusters.telemetry([node.id for node in nodes])
+    free = {node_id: reading.disk_free_bytes for node_id, reading in telemetry.items()}
     return [
         {"rack": rack, "nodes": [_node(node, free.get(node.id), chosen) for node in of_rack]}
         for rack, of_rack in groupby(nodes, lambda node: node.rack)

@@ -49,12 +49,12 @@ def records(teams: Iterable[str] | None, question: Question, now_ms: int) -> lis
     if question.model:
         team, _, name = question.model.partition("/")
         rows = rows.filter(model_version__model__team=team, model_version__model__name=name)
-    found = (
+    candidates = (
         rows.select_related("model_version__model", "model_version__manifest")
         .defer("model_version__manifest__document", "pacing")
         .order_by("-finished_ms")[:MOST]
     )
-    newest_first = list(found)
+    newest_first = list(candidates)
     failures = events.happened("WorkerFailed", "deployment", [row.id for row in newest_first])
     return [_record(row, failures.get(row.id, 0)) for row in reversed(newest_first)]
 
@@ -87,26 +87,26 @@ def _record(row: Deployment, failures: int) -> Record:
 
 
 def kpis(found: Sequence[Record]) -> list[dict[str, str]]:
-    told = summarise("", found)
-    refused = format_bytes(told.refused_bytes) if told.refused_bytes else "none"
+    summary = summarise("", found)
+    refused = format_bytes(summary.refused_bytes) if summary.refused_bytes else "none"
     return [
-        {"label": "Deployments", "value": str(told.deployments), "note": f"{told.complete} complete"},
+        {"label": "Deployments", "value": str(summary.deployments), "note": f"{summary.complete} complete"},
         {
             "label": "Slowdown",
-            "value": _times(told.median_ratio),
-            "note": f"median, in times of the theoretical minimum; the worst {_times(told.worst_ratio)}"
-            if told.worst_ratio is not None
+            "value": _times(summary.median_ratio),
+            "note": f"median, in times of the theoretical minimum; the worst {_times(summary.worst_ratio)}"
+            if summary.worst_ratio is not None
             else "none is complete and large enough to be judged",
         },
         {
             "label": "Read from the store",
-            "value": "–" if told.median_copies is None else f"{told.median_copies:.2f}",
+            "value": "–" if summary.median_copies is None else f"{summary.median_copies:.2f}",
             "note": "copies, median",
         },
         {
             "label": "Failures of nodes",
-            "value": str(told.failures),
-            "note": f"{plural(told.failed, 'deployment')} failed",
+            "value": str(summary.failures),
+            "note": f"{plural(summary.failed, 'deployment')} failed",
         },
         {"label": "Damaged bytes", "value": refused, "note": "refused, and fetched elsewhere"},
     ]

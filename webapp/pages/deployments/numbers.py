@@ -13,20 +13,25 @@ _WORKER = (
 
 
 def numbers(deployment_id: str) -> dict[str, str]:
-    found = Deployment.objects.filter(id=deployment_id).first()
-    if found is None:
+    deployment = Deployment.objects.filter(id=deployment_id).first()
+    if deployment is None:
         return {}
-    rows = Worker.objects.filter(deployment=found).select_related("node").only(*_WORKER).order_by("position")
+    rows = (
+        Worker.objects.filter(deployment=deployment)
+        .select_related("node")
+        .only(*_WORKER)
+        .order_by("position")
+    )
     workers, now = list(rows), now_ms()
-    told = {kpi["name"]: kpi["value"] for kpi in presentation.moving(found, workers)}
-    told["answer"] = presentation.answer(found, workers, now)["headline"]
-    now_at = [phase for phase in presentation.phases(found, workers) if phase["state"] == "now"]
+    values = {kpi["name"]: kpi["value"] for kpi in presentation.moving(deployment, workers)}
+    values["answer"] = presentation.answer(deployment, workers, now)["headline"]
+    now_at = [phase for phase in presentation.phases(deployment, workers) if phase["state"] == "now"]
     if now_at:
-        told["phase"] = f"{now_at[0]['percent']} %"
+        values["phase"] = f"{now_at[0]['percent']} %"
     for row in topology.rows(topology.groups(workers)):
-        told |= {f"r.{row['name']}.{part}": row[part] for part in ("ready", "percent", "rate")}
-    began = found.started_ms or found.created_ms
+        values |= {f"r.{row['name']}.{part}": row[part] for part in ("ready", "percent", "rate")}
+    began = deployment.started_ms or deployment.created_ms
     for worker in workers:
         counts = presentation.counts(worker, began, now)
-        told |= {f"w{worker.position}.{part}": text for part, text in counts.items()}
-    return told
+        values |= {f"w{worker.position}.{part}": text for part, text in counts.items()}
+    return values

@@ -34,15 +34,15 @@ def of_model(model: Model) -> dict[str, list[dict[str, Any]]]:
         .select_related("rollout")
         .order_by("-created_ms")
     )
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_version: dict[str, list[dict[str, Any]]] = {}
     newest = list(rows[:50])
     progress = queries.progress_of_all([row.id for row in newest])
     for row in newest:
-        told = progress[row.id]
+        state = progress[row.id]
         line = {
             "id": row.id,
-            "state": queries.shown_state(row, told),
-            "label": _label(told),
+            "state": queries.shown_state(row, state),
+            "label": _label(state),
         }
-        found.setdefault(row.model_version_id, []).append(line | {"rollout": rollout.badge(row)})
-    return found
+        by_version.setdefault(row.model_version_id, []).append(line | {"rollout": rollout.badge(row)})
+    return by_version

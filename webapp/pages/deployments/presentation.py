@@ -51,24 +51,24 @@ def head(row: Deployment, workers: Sequence[Worker]) -> dict[str, Any]:
 
 def _share(row: Deployment) -> list[str]:
     """What it may take of the nodes' links, where that is not as usual."""
-    told, share = [], share_of(row)
+    limits, share = [], share_of(row)
     if share.weight != USUAL_WEIGHT:
-        told.append(f"priority {share.weight} of the usual {USUAL_WEIGHT}")
+        limits.append(f"priority {share.weight} of the usual {USUAL_WEIGHT}")
     if share.cap < inf:
-        told.append(f"at most {format_bytes(int(share.cap))}/s on each node")
+        limits.append(f"at most {format_bytes(int(share.cap))}/s on each node")
     if share.team_cap < inf:
-        told.append(f"the team at most {format_bytes(int(share.team_cap))}/s")
-    return told
+        limits.append(f"the team at most {format_bytes(int(share.team_cap))}/s")
+    return limits
 
 
 def answer(row: Deployment, workers: Sequence[Worker], now_ms: int) -> dict[str, str]:
-    told = progress(deployment_value(row, workers))
+    reached = progress(deployment_value(row, workers))
     took = format_duration_ms((row.finished_ms or now_ms) - (row.started_ms or row.created_ms))
-    if row.state == DeploymentState.COMPLETE and told.workers_evicted:
-        return _given_up(told, workers)
+    if row.state == DeploymentState.COMPLETE and reached.workers_evicted:
+        return _given_up(reached, workers)
     if row.state == DeploymentState.COMPLETE:
-        tone = "wait" if told.workers_failed else "ok"
-        headline = f"Ready on {told.workers_complete} of {told.workers} nodes after {took}"
+        tone = "wait" if reached.workers_failed else "ok"
+        headline = f"Ready on {reached.workers_complete} of {reached.workers} nodes after {took}"
         return {
             "tone": tone,
             "headline": headline,
@@ -92,23 +92,25 @@ def answer(row: Deployment, workers: Sequence[Worker], now_ms: int) -> dict[str,
     }
 
 
-def _given_up(told: Progress, workers: Sequence[Worker]) -> dict[str, str]:
+def _given_up(reached: Progress, workers: Sequence[Worker]) -> dict[str, str]:
     why = next(worker.error for worker in workers if worker.state == WorkerState.EVICTED)
     left = (
-        f"Still on {told.workers_complete} of {told.workers} nodes" if told.workers_complete else "On no node"
+        f"Still on {reached.workers_complete} of {reached.workers} nodes"
+        if reached.workers_complete
+        else "On no node"
     )
-    gone = f"evicted from {told.workers_evicted} to free disk space"
-    if told.workers_failed:
-        gone += f", {told.workers_failed} failed"
+    gone = f"evicted from {reached.workers_evicted} to free disk space"
+    if reached.workers_failed:
+        gone += f", {reached.workers_failed} failed"
     return {
-        "tone": "wait" if told.workers_complete else "off",
+        "tone": "wait" if reached.workers_complete else "off",
         "headline": f"{left}: {gone}",
         "detail": f"{why}. Fetch it again; pin it to keep it.",
     }
 
 
 def phases(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
-    told = progress(deployment_value(row, workers))
+    reached_now = progress(deployment_value(row, workers))
     ended_badly = row.state in (DeploymentState.FAILED, DeploymentState.CANCELLED)
     reached = _PHASES.index(row.state if row.state in _PHASES else _ended_in(workers))
     lines = []
@@ -120,7 +122,7 @@ def phases(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
             {
                 "name": name,
                 "state": state,
-                "percent": told.percent if state == "now" else 100 * (state != "todo"),
+                "percent": reached_now.percent if state == "now" else 100 * (state != "todo"),
             }
         )
     return lines
@@ -152,18 +154,18 @@ def kpis(row: Deployment, workers: Sequence[Worker], now_ms: int) -> list[dict[s
 
 def moving(row: Deployment, workers: Sequence[Worker]) -> list[dict[str, Any]]:
     """Those that change every second; the socket brings their values by `name`."""
-    told = progress(deployment_value(row, workers))
+    reached = progress(deployment_value(row, workers))
     rate = sum(worker.rate_in for worker in workers if worker.state == "receiving")
     from_store = sum(worker.store_bytes for worker in workers)
     size = workers[0].bytes_total if workers else 0
-    gone = f"{told.workers_failed} failed"
-    if told.workers_evicted:
-        gone += f", {told.workers_evicted} evicted"
+    gone = f"{reached.workers_failed} failed"
+    if reached.workers_evicted:
+        gone += f", {reached.workers_evicted} evicted"
     moves = f"{format_bytes(int(rate))}/s" if rate or row.state in ACTIVE else "–"
     lines = (
         ("moving", "Throughput", moves, "into all nodes"),
         ("store", "Read from the store", f"{from_store / size:.2f}" if size else "–", "copies"),
-        ("ready", "Nodes ready", f"{told.workers_complete} of {told.workers}", gone),
+        ("ready", "Nodes ready", f"{reached.workers_complete} of {reached.workers}", gone),
         ("retries", "Retries", str(sum(worker.retries for worker in workers)), "of pieces"),
     )  # fmt: skip
     return [
@@ -262,12 +264,12 @@ def _sources(worker: Worker, names: dict[str, str]) -> dict[str, Any]:
             brought[lane[0] or "store"] = brought.get(lane[0] or "store", 0) + held
     if worker.source:
         brought.setdefault(worker.source, 0)
-    found = sorted(brought.items(), key=lambda each: -each[1])
-    told = [(names.get(source, "the store"), moved) for source, moved in found]
-    if len(told) < 2:
-        return {"words": told[0][0] if told else "–", "most": "", "each": []}
-    words = f"{len(told)} {'sources' if 'store' in brought else 'neighbours'}"
-    return {"words": words, "most": f"most from {told[0][0]}" if told[0][1] else "", "each": told}
+    largest_first = sorted(brought.items(), key=lambda each: -each[1])
+    named = [(names.get(source, "the store"), moved) for source, moved in largest_first]
+    if len(named) < 2:
+        return {"words": named[0][0] if named else "–", "most": "", "each": []}
+    words = f"{len(named)} {'sources' if 'store' in brought else 'neighbours'}"
+    return {"words": words, "most": f"most from {named[0][0]}" if named[0][1] else "", "each": named}
 
 
 def _retried(worker: Worker) -> str:
@@ -292,7 +294,7 @@ def runs_of(worker: Worker, chunks: int) -> list[tuple[int, int, str]]:
     return runs
 
 
-def line(row: Deployment, told: Progress) -> dict[str, Any]:
+def line(row: Deployment, reached: Progress) -> dict[str, Any]:
     """One line of the list."""
     return {
         "id": row.id,
@@ -300,15 +302,15 @@ def line(row: Deployment, told: Progress) -> dict[str, Any]:
         "version": row.model_version.version,
         "team": row.team_id,
         "user": row.user.username,
-        "state": shown_state(row, told),
+        "state": shown_state(row, reached),
         "marks": [mark for mark, there in (("preheat", row.preheat), ("pinned", row.pinned)) if there],
         "rollout": rollout.badge(row),
-        "percent": told.percent,
-        "workers": told.workers,
-        "workers_complete": told.workers_complete,
-        "workers_failed": told.workers_failed,
-        "workers_evicted": told.workers_evicted,
-        "bytes": told.bytes_total // told.workers if told.workers else 0,
+        "percent": reached.percent,
+        "workers": reached.workers,
+        "workers_complete": reached.workers_complete,
+        "workers_failed": reached.workers_failed,
+        "workers_evicted": reached.workers_evicted,
+        "bytes": reached.bytes_total // reached.workers if reached.workers else 0,
         "started_ms": row.started_ms or row.created_ms,
         "elapsed_ms": row.finished_ms - (row.started_ms or row.created_ms) if row.finished_ms else None,
         "note": row.reason,

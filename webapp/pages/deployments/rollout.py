@@ -283,8 +283,8 @@ def _before(row: Deployment, members: Sequence[RolloutMember]) -> dict[str, str]
     for node, rollout, state, version in earlier.values_list(*columns):
         parts[node].append((rollout, MemberState(state)))
         names[rollout] = f"v{version}"
-    told = {node: active_on(part) for node, part in parts.items()}
-    return {node: names[rollouts[0]] if rollouts else "nothing" for node, rollouts in told.items()}
+    active = {node: active_on(part) for node, part in parts.items()}
+    return {node: names[rollouts[0]] if rollouts else "nothing" for node, rollouts in active.items()}
 
 
 def _replaced(rollout: Rollout) -> str:
@@ -302,12 +302,12 @@ def _newer(row: Deployment) -> str:
 
 def _way_back(members: Sequence[RolloutMember], before: dict[str, str]) -> str:
     """What a rollback would do."""
-    told = Counter(before[m.node_id] for m in members if m.state in (_M.SWITCHING, _M.ACTIVE))
-    if not told:
+    versions = Counter(before[m.node_id] for m in members if m.state in (_M.SWITCHING, _M.ACTIVE))
+    if not versions:
         return "No node has switched yet, so none has to go back. The rollout ends."
     goes = [
         f"{count} node goes back to {version}" if count == 1 else f"{count} nodes go back to {version}"
-        for version, count in sorted(told.items())
+        for version, count in sorted(versions.items())
     ]
     return f"{', '.join(goes)}, at once; no bytes are moved."
 

@@ -40,10 +40,10 @@ def groups(workers: Sequence[Worker]) -> Groups:
 
 
 def _by(workers: Sequence[Worker], names: Sequence[str]) -> Groups:
-    found: dict[str, list[Worker]] = {name: [] for name in sorted(set(names))}
+    by_name: dict[str, list[Worker]] = {name: [] for name in sorted(set(names))}
     for name, worker in zip(names, workers, strict=True):
-        found[name].append(worker)
-    return found
+        by_name[name].append(worker)
+    return by_name
 
 
 def feeds(grouped: Groups) -> dict[tuple[str, str], int]:
@@ -176,8 +176,8 @@ def _in_words(order: Sequence[str], carried: Mapping[tuple[str, str], int]) -> s
     fed: dict[str, list[str]] = defaultdict(list)
     for source, to in sorted(carried):
         fed[source].append(to)
-    told = [
+    words = [
         f"{_named(source)} feeds {', '.join(fed[source][:6])}" for source in (_STORE, *order) if fed[source]
     ]
-    more = f"; and {len(told) - 12} more that feed others" if len(told) > 12 else ""
-    return f"{'; '.join(told[:12])}{more}. The table says how much."
+    more = f"; and {len(words) - 12} more that feed others" if len(words) > 12 else ""
+    return f"{'; '.join(words[:12])}{more}. The table says how much."

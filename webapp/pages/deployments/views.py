@@ -63,10 +63,10 @@ class DeploymentPage:
 @require_GET
 def deployment_list(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
-    found = queries.visible(actor.sees)
+    matching = queries.visible(actor.sees)
     if state := request.GET.get("state", ""):
-        found = found.filter(state__in=list(ACTIVE) if state == "active" else [state])
-    page = Paginator(found, PAGE).get_page(request.GET.get("after") or request.GET.get("before") or "1")
+        matching = matching.filter(state__in=list(ACTIVE) if state == "active" else [state])
+    page = Paginator(matching, PAGE).get_page(request.GET.get("after") or request.GET.get("before") or "1")
     progress = queries.progress_of_all([row.id for row in page])
     lines = sorted(
         (presentation.line(row, progress[row.id]) for row in page),
@@ -144,7 +144,7 @@ def past(request: HttpRequest) -> HttpResponse:
     question = Question(
         given.get("team", ""), given.get("model", ""), int(days) if known else Question().days
     )
-    found = history.records(actor.sees, question, now_ms())
+    ended = history.records(actor.sees, question, now_ms())
     models = history.models(actor.sees)
     context = {
         "filters": {"team": question.team, "model": question.model, "days": question.days},
@@ -152,11 +152,11 @@ def past(request: HttpRequest) -> HttpResponse:
         "models": models,
         "teams": [view.slug for view in team_views(actor.sees)],
         "periods": history.PERIODS,
-        "kpis": history.kpis(found),
-        "charts": history.charts(found),
-        "by_model": by_model(found),
-        "deployments": history.lines(found)[:PAST_SHOWN],
-        "total": len(found),
+        "kpis": history.kpis(ended),
+        "charts": history.charts(ended),
+        "by_model": by_model(ended),
+        "deployments": history.lines(ended)[:PAST_SHOWN],
+        "total": len(ended),
         "most": history.MOST,
     }
     return render(request, "deployments/history.html", context)

@@ -194,10 +194,10 @@ def _counted(words: Counter[str]) -> str:
 
 
 def _grouped(nodes: Sequence[NodeView], level: str) -> dict[str, list[NodeView]]:
-    found: dict[str, list[NodeView]] = defaultdict(list)
+    groups: dict[str, list[NodeView]] = defaultdict(list)
     for node in nodes:
-        found[getattr(node, level)].append(node)
-    return dict(sorted(found.items()))
+        groups[getattr(node, level)].append(node)
+    return dict(sorted(groups.items()))
 
 
 def _place(name: str, nodes: Sequence[NodeView], now: int) -> dict[str, Any]:
@@ -226,14 +226,14 @@ def _summaries(nodes: Sequence[NodeView], order: str, now: int) -> list[dict[str
 
 
 def _blocks(nodes: Sequence[NodeView], order: str, marks: _Marks) -> list[dict[str, Any]]:
-    found = []
+    blocks = []
     for block, members in _grouped(nodes, "block").items():
         racks = [
             {**_place(rack, of_rack, marks.now), "cells": [_cell(node, marks) for node in _by_name(of_rack)]}
             for rack, of_rack in _grouped(members, "rack").items()
         ]
-        found.append({**_place(block, members, marks.now), "racks": _ordered(racks, order)})
-    return _ordered(found, order)
+        blocks.append({**_place(block, members, marks.now), "racks": _ordered(racks, order)})
+    return _ordered(blocks, order)
 
 
 def _by_name(nodes: Sequence[NodeView]) -> list[NodeView]:

@@ -26,11 +26,11 @@ SILENT = Telemetry(disk_free_bytes=0, memory_used_bytes=0)
 
 
 def slot_rows(actor: Actor, seen: occupancy.Seen, node: Node) -> list[dict[str, Any]]:
-    said = {slot.index: slot for slot in seen.telemetry.get(node.id, SILENT).slots}
-    found = []
+    readings = {slot.index: slot for slot in seen.telemetry.get(node.id, SILENT).slots}
+    lines = []
     for slot in seen.slots.get(node.id, ()):
-        now = said.get(slot.index, SlotTelemetry(slot.index))
-        found.append(
+        now = readings.get(slot.index, SlotTelemetry(slot.index))
+        lines.append(
             {
                 "index": slot.index,
                 "name": slot.name,
@@ -43,7 +43,7 @@ def slot_rows(actor: Actor, seen: occupancy.Seen, node: Node) -> list[dict[str, 
                 "ecc": occupancy.ecc(now),
             }
         )
-    return found
+    return lines
 
 
 def headline(nodes: Sequence[Mapping[str, Any]]) -> str:
@@ -80,7 +80,7 @@ def figures(nodes: Sequence[Mapping[str, Any]]) -> list[Figure]:
 def node_figures(node: Mapping[str, Any]) -> list[Figure]:
     utilisation = node["utilisation"]
     noun = slot_noun([node["gpu_type"]])
-    found = [
+    figures = [
         Figure("In use", f"{node['busy']} of {plural(node['slots'], noun)}", node["gpu_type"]),
         Figure(
             "Utilisation",
@@ -99,10 +99,10 @@ def node_figures(node: Mapping[str, Any]) -> list[Figure]:
         ),
     ]
     if node["temperature"] is not None:
-        found.append(Figure("Temperature", f"{node['temperature']} °C", f"hottest {noun}"))
+        figures.append(Figure("Temperature", f"{node['temperature']} °C", f"hottest {noun}"))
     if node["ecc"] is not None:
         errors: occupancy.EccErrors = node["ecc"]
-        found.append(
+        figures.append(
             Figure(
                 "ECC errors",
                 f"{errors.uncorrected:,} uncorrected, {errors.corrected:,} corrected",
@@ -110,7 +110,7 @@ def node_figures(node: Mapping[str, Any]) -> list[Figure]:
                 "bad" if errors.uncorrected else "",
             )
         )
-    return found
+    return figures
 
 
 def facts(node: Node) -> list[tuple[str, str]]:

@@ -64,13 +64,13 @@ class NodePage:
 def nodes(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
     require(actor, "node.view")
-    found = Node.objects.all()
+    matching = Node.objects.all()
     state, search = request.GET.get("state", ""), request.GET.get("q", "").strip()
     if state:
-        found = found.filter(state=state)
+        matching = matching.filter(state=state)
     if search:
-        found = found.filter(Q(hostname__icontains=search) | Q(rack__icontains=search) | Q(id=search))
-    rows = occupancy.rows(actor, occupancy.look(list(found)))
+        matching = matching.filter(Q(hostname__icontains=search) | Q(rack__icontains=search) | Q(id=search))
+    rows = occupancy.rows(actor, occupancy.look(list(matching)))
     operator = may(actor, "node.operate")
     page = NodesPage(
         headline=pages.headline(rows),

@@ -201,8 +201,8 @@ def _pending(jobs: list[Job], actor: Actor) -> list[PendingLine]:
 def _news(actor: Actor) -> list[Event]:
     """Events worth telling: the single steps of ranks, checkpoints and workers stand on their own pages."""
     events = recent(actor.sees, limit=5 * EVENTS_SHOWN, without=SINGLE_STEPS)
-    told = [e for e in events if e.kind not in ENDS_OF_MEMBERS or e.data.get("state") not in ACTIVE]
-    return told[:EVENTS_SHOWN]
+    shown = [e for e in events if e.kind not in ENDS_OF_MEMBERS or e.data.get("state") not in ACTIVE]
+    return shown[:EVENTS_SHOWN]
 
 
 def busy(now: int) -> LineChart | None:

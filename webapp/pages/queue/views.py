@@ -158,10 +158,10 @@ def what_if(request: HttpRequest) -> HttpResponse:
         row = questions.ask(user_id, questions.read(request.POST.dict()))
         return redirect(f"{reverse('queue:what-if')}?asked={row.pk}")
     asked = request.GET.get("asked", "")
-    found = questions.of_user(user_id, int(asked) if asked.isdecimal() and len(asked) < 10 else None)
+    question = questions.of_user(user_id, int(asked) if asked.isdecimal() and len(asked) < 10 else None)
     types = quotas.gpu_types()
     policy = situation.policy()
-    given = found.question if found else {}
+    given = question.question if question else {}
     page = WhatIfPage(
         types=types,
         orders=sorted(ORDERS),
@@ -174,9 +174,9 @@ def what_if(request: HttpRequest) -> HttpResponse:
             for team in sorted({team for team, _ in quotas.guarantees()})
         ],
         given=given or {**asdict(policy), "preemption": policy.evicts, "more_nodes": 0},
-        asked=found,
-        lines=_compared(found) if found and found.answer else [],
-        charts=_courses(found) if found and found.answer else [],
+        asked=question,
+        lines=_compared(question) if question and question.answer else [],
+        charts=_courses(question) if question and question.answer else [],
     )
     return fragments.render(request, "queue/what_if.html", page)
 
@@ -192,10 +192,10 @@ _LINES = (
 )
 
 
-def _compared(found: WhatIf) -> list[dict[str, str]]:
-    told = found.answer or {}
+def _compared(question: WhatIf) -> list[dict[str, str]]:
+    answer = question.answer or {}
     return [
-        {"label": label, **{side: _shown(told[side][key], unit) for side in ("before", "after")}}
+        {"label": label, **{side: _shown(answer[side][key], unit) for side in ("before", "after")}}
         for label, key, unit in _LINES
     ]
 
@@ -208,18 +208,18 @@ def _shown(value: float | None, unit: str) -> str:
     return f"{100 * value:.0f} %" if unit == "share" else f"{value:,.0f}"
 
 
-def _courses(found: WhatIf) -> list[dict[str, Any]]:
-    told = found.answer or {}
+def _courses(question: WhatIf) -> list[dict[str, Any]]:
+    answer = question.answer or {}
     return [
-        {"id": f"chart-{key}", "title": title, "data": _chart(told, key, title)}
+        {"id": f"chart-{key}", "title": title, "data": _chart(answer, key, title)}
         for key, title in (("waiting", "Pending jobs"), ("held", "Slots in use"))
     ]
 
 
-def _chart(told: dict[str, Any], key: str, title: str) -> dict[str, Any]:
+def _chart(answer: dict[str, Any], key: str, title: str) -> dict[str, Any]:
     series = []
     for name, side in (("current settings", "before"), ("changed settings", "after")):
-        x, y = _steps(told[side]["course"]["at_ms"], told[side]["course"][key])
+        x, y = _steps(answer[side]["course"]["at_ms"], answer[side]["course"][key])
         series.append({"name": name, "key": side, "subject": "", "x": x, "y": y, "raw": y})
     return {
         "x": {"kind": "time", "title": "time"}, "y": {"title": title.lower(), "min": 0}, "smooth": 0,

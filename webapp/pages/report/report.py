@@ -93,19 +93,19 @@ def make(team_slugs: list[str] | None, to_ms: int, *, is_over: bool = False) -> 
 
 
 def _hardly_busy(from_ms: int, to_ms: int, seen: set[str] | None) -> list[dict[str, Any]]:
-    found = [
+    idle = [
         job
         for job in idle_policy.hardly_busy(from_ms, to_ms, HARDLY_BUSY_PERCENT / 100)
         if seen is None or job.team_id in seen
     ]
-    costs = quotas.costs_of_jobs([job.id for job in found], to_ms)
+    costs = quotas.costs_of_jobs([job.id for job in idle], to_ms)
     lines = [
         {
             "id": job.id, "name": job.name, "team": job.team_id, "user": job.user.username, "gpus": job.num_gpus,
             "percent": 100 * job.busy_sum / job.busy_samples,
             "unused_gpu_ms": round(costs[job.id].gpu_ms * (1 - job.busy_sum / job.busy_samples)),
         }
-        for job in found
+        for job in idle
         if job.id in costs
     ]  # fmt: skip
     return sorted(lines, key=lambda line: (-line["unused_gpu_ms"], line["id"]))

@@ -190,8 +190,8 @@ def hours(slot_milliseconds: int | None) -> str:
     """GPU-hours with one digit: 58.5; "<0.1" where that would look like none."""
     if slot_milliseconds is None:
         return "–"
-    told = f"{slot_milliseconds / units.HOUR_MS:,.1f}"
-    return "<0.1" if told == "0.0" and slot_milliseconds else told
+    text = f"{slot_milliseconds / units.HOUR_MS:,.1f}"
+    return "<0.1" if text == "0.0" and slot_milliseconds else text
 
 
 @register.filter

@@ -23,18 +23,20 @@ class Command(BaseCommand):
         row = rows.first()
         if row is None:
             kept = list(Round.objects.order_by("id").values_list("id", flat=True))
-            those = f"those kept go from {kept[0]} to {kept[-1]}" if kept else "none is kept"
-            raise CommandError(f"no round {'' if round is None else round} is recorded: {those}, for a day")
+            reservations = f"those kept go from {kept[0]} to {kept[-1]}" if kept else "none is kept"
+            raise CommandError(
+                f"no round {'' if round is None else round} is recorded: {reservations}, for a day"
+            )
         again = rounds.replay(row)
         if save is not None:
             save.write_bytes(rounds.as_json(again.known))
-        told = f"Round {row.id}: {row.pending} waited, {row.started} started, {row.preempted} preempted."
+        summary = f"Round {row.id}: {row.pending} waited, {row.started} started, {row.preempted} preempted."
         if again.same:
-            self.stdout.write(f"{told} Made again from what was known then, it is the same to the byte.")
+            self.stdout.write(f"{summary} Made again from what was known then, it is the same to the byte.")
             return
         lines = unified_diff(_lines(again.then), _lines(again.now), "then", "now", lineterm="", n=2)
         self.stdout.write("\n".join(lines))
-        raise CommandError(f"{told} Made again, it differs as shown: the engine or its version changed.")
+        raise CommandError(f"{summary} Made again, it differs as shown: the engine or its version changed.")
 
 
 def _lines(plan: bytes) -> list[str]:

@@ -27,7 +27,7 @@ def test_one_rank_killed_and_the_gang_goes_on_from_the_last_checkpoint(people: P
     assert steps_of(site, job.id) == list(range(1, 401))
     page = people.come("bob")
     page.goto(f"/jobs/{job.id}/")
-    expect(page.locator("#job-head")).to_contain_text("restarted 1 time")
+    expect(page.locator("#job-head")).to_contain_text("1 restart")
     expect(page.locator("#job-head .answer")).to_contain_text("That was attempt 2")
     page.get_by_role("link", name="Timeline", exact=True).click()
     told = page.locator("#timeline")

@@ -99,6 +99,6 @@ def test_a_canary_fails_is_mended_promoted_and_everything_goes_back(
 
 
 def confirm(page: Page, verb: str) -> None:
-    page.locator("#rollout").get_by_role("button", name=verb).click()
+    page.locator("#deployment-head, #rollout").get_by_role("button", name=verb).click()
     page.get_by_role("dialog").get_by_role("button", name=verb).click()
     page.wait_for_url(re.compile(r"/deployments/dep-\w+/"))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.probes.gpus import Gpu, Nvml
+from agent.probes.gpus import Nvml
+from platform_core.node.description import SlotDescription
 from tests.e2e.site import until
 from tests.support import surroundings
 from trainmaster.answers import Node
@@ -26,7 +27,7 @@ def nvml() -> Nvml:
 
 
 @pytest.fixture(scope="session")
-def gpus(nvml: Nvml) -> tuple[Gpu, ...]:
+def gpus(nvml: Nvml) -> tuple[SlotDescription, ...]:
     import torch
 
     if not torch.cuda.is_available():
@@ -37,7 +38,7 @@ def gpus(nvml: Nvml) -> tuple[Gpu, ...]:
 
 
 @pytest.fixture(scope="package")
-def platform(gpus: tuple[Gpu, ...]) -> Iterator[PlatformProcess]:
+def platform(gpus: tuple[SlotDescription, ...]) -> Iterator[PlatformProcess]:
     """As `trainmaster up` starts it where there are GPUs: one node that offers them."""
     folder = Path(tempfile.mkdtemp(prefix="trainmaster-gpu-"))
     folder.chmod(0o711)  # as root, PostgreSQL runs under another account and must pass
@@ -51,7 +52,7 @@ def platform(gpus: tuple[Gpu, ...]) -> Iterator[PlatformProcess]:
 
 
 @pytest.fixture(scope="package")
-def bob(platform: PlatformProcess, gpus: tuple[Gpu, ...]) -> Iterator[Client]:
+def bob(platform: PlatformProcess, gpus: tuple[SlotDescription, ...]) -> Iterator[Client]:
     platform.manage("seed_demo", "--slots", "0")
     token = platform.manage("token", "bob", "vision", "--name", "gpu").strip()
     with Client(platform.url, token) as client:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.probes.gpus import Gpu
+from platform_core.node.description import SlotDescription
 from trainmaster.environment import JobEnvironment
 from trainmaster.run import Run, setting_of
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.gpu
 
 
 def test_what_was_on_the_gpu_comes_back_as_it_was(
-    gpus: tuple[Gpu, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gpus: tuple[SlotDescription, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import torch
 

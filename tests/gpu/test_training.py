@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agent.probes.gpus import Gpu
+from platform_core.node.description import SlotDescription
 from tests.e2e.site import EXAMPLE, until
 from tests.gpu.conftest import ready
 from trainmaster import bundle
@@ -64,7 +64,7 @@ def node_page(url: str, node_id: str) -> str:
         return browser.get(f"/nodes/{node_id}/").raise_for_status().text
 
 
-def test_ranks_reduce_over_nccl(bob: Client, gpus: tuple[Gpu, ...], tmp_path: Path) -> None:
+def test_ranks_reduce_over_nccl(bob: Client, gpus: tuple[SlotDescription, ...], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(ALL_REDUCE)
     code = bob.upload("code", "vision", "nccl", bundle.code_files(tmp_path))
     node = until("a ready node", lambda: ready(bob))
@@ -76,7 +76,7 @@ def test_ranks_reduce_over_nccl(bob: Client, gpus: tuple[Gpu, ...], tmp_path: Pa
 
 
 def test_bytelm_learns_on_the_gpus_and_the_page_shows_them_at_work(
-    bob: Client, platform: PlatformProcess, gpus: tuple[Gpu, ...], tmp_path: Path
+    bob: Client, platform: PlatformProcess, gpus: tuple[SlotDescription, ...], tmp_path: Path
 ) -> None:
     code = bob.upload("code", "vision", "bytelm", bundle.code_files(EXAMPLE))
     collect = runpy.run_path(str(EXAMPLE / "prepare.py"))["collect"]

@@ -23,7 +23,7 @@ def test_only_a_job_that_ends_before_may_start_there() -> None:
     (wait,) = made.waits
     assert (wait.code, dict(wait.numbers)["begins_ms"]) == (WaitCode.MAINTENANCE, WINDOW[0])
     assert wait.sentence.startswith(
-        "needs 4 GPUs of a100; maintenance of a begins in 2 h, and its limit is 2 h"
+        "needs 4 GPUs of a100; maintenance of a begins in 2 h, and its time limit is 2 h"
     )
 
 

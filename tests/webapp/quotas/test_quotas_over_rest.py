@@ -54,7 +54,7 @@ def test_what_is_held_stands_beside_it(
         ("cpu", {"maximum": 8}, 400, "guaranteed"),
         ("cpu", {"guaranteed": 1, "maximum": 8, "max": 9}, 400, "The field 'max'"),
         ("CPU!", {"guaranteed": 1, "maximum": 8}, 400, "is written like a100-80gb"),
-        ("cpu", {"guaranteed": 1, "maximum": 8, "version": 7}, 409, "you saw version 7"),
+        ("cpu", {"guaranteed": 1, "maximum": 8, "version": 7}, 409, "version 7"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_numbers(

@@ -6,6 +6,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from tests.webapp.conftest import Cast
+from tests.webapp.world import job_mapping
 
 Api = Callable[..., APIClient]
 
@@ -81,5 +82,7 @@ def test_a_body_of_another_type_is_told_so(cast: Cast, api: Api) -> None:
 
 @pytest.mark.parametrize("key", ["", "k" * 201, "k\u00ff"])
 def test_an_idempotency_key_that_cannot_be_kept_is_refused(cast: Cast, api: Api, key: str) -> None:
-    answer = api(cast.owner).post("/api/v1/training-jobs", {}, format="json", HTTP_IDEMPOTENCY_KEY=key)
+    answer = api(cast.owner).post(
+        "/api/v1/training-jobs", job_mapping(), format="json", HTTP_IDEMPOTENCY_KEY=key
+    )
     assert (answer.status_code, "Idempotency-Key" in answer.json()["detail"]) == (400, True)

@@ -36,7 +36,7 @@ def pin(request: HttpRequest, deployment_id: str) -> HttpResponse:
     queries.seen_by(actor_of(request), deployment_id)
     pinned = request.POST.get("pin") == "1"
     keeping.pin(actor_of(request), deployment_id, pinned)
-    sentence = "No node gives it up for room." if pinned else "It may go when a node needs room."
+    sentence = "Nodes never evict it now." if pinned else "Nodes may evict it when they need disk space."
     messages.success(request, sentence)
     return redirect("deployments:detail", deployment_id=deployment_id)
 

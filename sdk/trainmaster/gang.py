@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 LOOK_EVERY_SECONDS = 0.2
+LOOKS_BEFORE_KILL = 25  # 5 s without a rank
 
 
 def main(arguments: list[str]) -> int:
@@ -32,18 +33,24 @@ def main(arguments: list[str]) -> int:
         [sys.executable, "-P", "-m", "torch.distributed.run", *arguments], process_group=0
     )
     signalled: set[int] = set()
+    looks_without_ranks = 0
     while True:
         try:
             code = torchrun.wait(LOOK_EVERY_SECONDS)
             return 128 - code if code < 0 else code
         except subprocess.TimeoutExpired:
-            if stopping:
-                _stop(torchrun, signalled)
+            if not stopping:
+                continue
+            looks_without_ranks = 0 if _signal_ranks(torchrun.pid, signalled) else looks_without_ranks + 1
+            if looks_without_ranks > LOOKS_BEFORE_KILL:
+                torchrun.kill()  # it waits in C++ for the torchrun of another node, where it hears no signal
+            elif looks_without_ranks:
+                torchrun.terminate()
 
 
-def _stop(torchrun: subprocess.Popen[bytes], signalled: set[int]) -> None:
-    """Each rank hears SIGTERM once, torchrun when none is left: it may wait for ranks of other nodes."""
-    ranks = _children(torchrun.pid)
+def _signal_ranks(torchrun: int, signalled: set[int]) -> set[int]:
+    """Sends SIGTERM to each rank once. Returns the ranks that are left."""
+    ranks = _children(torchrun)
     for rank in ranks - signalled:
         with contextlib.suppress(ProcessLookupError):
             if os.getpgid(rank) == rank:  # torchrun gives each rank a session, and signals it as a whole
@@ -51,8 +58,7 @@ def _stop(torchrun: subprocess.Popen[bytes], signalled: set[int]) -> None:
             else:
                 os.kill(rank, signal.SIGTERM)
     signalled |= ranks
-    if not ranks:
-        torchrun.terminate()
+    return ranks
 
 
 def _children(parent: int) -> set[int]:

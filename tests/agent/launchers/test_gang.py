@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 import uuid
 from dataclasses import replace
@@ -93,3 +94,24 @@ def test_torchrun_hears_of_a_stop_only_when_its_ranks_have_saved(tmp_path: Path,
     assert (verdict.exit_code, verdict.reason) == (0, "It was asked to stop, and did.")
     assert all("saved in peace" in folder.rank_log(rank).read_text() for rank in (0, 1))
     assert processes.marked(folder.attempt_id) == []
+
+
+def test_a_torchrun_without_ranks_that_hears_no_signal_is_killed(tmp_path: Path) -> None:
+    package = tmp_path / "torch" / "distributed"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    (package / "run.py").write_text(
+        "import signal\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})\n"
+        "print('waits', flush=True)\n"
+        "while True:\n"
+        "    signal.pause()\n"
+    )
+    environment = {**ENVIRONMENT, "PYTHONPATH": f"{tmp_path}:{ENVIRONMENT['PYTHONPATH']}"}
+    command = [sys.executable, "-m", "trainmaster.gang"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as gang:
+        assert gang.stdout is not None
+        assert gang.stdout.readline() == b"waits\n"
+        gang.terminate()
+        assert gang.wait(60) == 137

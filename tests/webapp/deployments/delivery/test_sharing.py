@@ -87,7 +87,7 @@ def test_a_node_s_own_caps_come_with_its_agent_and_count_in_what_is_told_before_
     assert all(each["time_seconds"] >= told["bound_seconds"] for each in told["strategies"])
     form = {"model_version": version.id, "targets": [node.id for node in nodes]}
     page = browser(owner).post("/deployments/plan/", form).content.decode()
-    assert "less at 1 node by their own caps" in page
+    assert "less at 1 node with limits of their own" in page
     made = api(owner).post("/api/v1/deployments", {"model_id": "vision/bytelm", "version": 1}, format="json")
     assert made.json()["estimated_time_seconds"] >= told["bound_seconds"]
     facts = browser(owner).get(f"/nodes/{nodes[3].id}/").content.decode()

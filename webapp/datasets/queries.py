@@ -6,10 +6,6 @@ from webapp.artifacts import queries as artifacts
 from webapp.datasets.models import DatasetSnapshot
 
 
-def snapshot_exists(snapshot_id: str, team: str) -> bool:
-    return DatasetSnapshot.objects.filter(id=snapshot_id, team=team).exists()
-
-
 def snapshot_reference(snapshot_id: str) -> ArtifactReference:
     snapshot = DatasetSnapshot.objects.filter(id=snapshot_id).first()
     if snapshot is None:

@@ -78,11 +78,6 @@ def prepare(
     )
 
 
-def begin(actor: Actor, prepared: Prepared) -> Deployment:
-    """Makes a planned deployment, inside the caller's transaction."""
-    return _begin(actor, prepared.version, prepared.plan, prepared.source_url, prepared.manner)
-
-
 def what_and_where(
     actor: Actor, model_id: str, version: int, target_workers: Sequence[str]
 ) -> tuple[ModelVersion, Sequence[Place]]:
@@ -102,9 +97,11 @@ def what_and_where(
     return model_version, places
 
 
-def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, manner: Manner) -> Deployment:
+def begin(actor: Actor, prepared: Prepared) -> Deployment:
+    """Makes a planned deployment, inside the caller's transaction."""
+    version, planned, manner = prepared.version, prepared.plan, prepared.manner
     manifest = version.manifest
-    assert manifest is not None, "checked by the caller"
+    assert manifest is not None, "a version that is ready has one"
     seats, lanes = planned.forest.seats, seating.lanes(planned.forest)
     priority = manner.priority or (PREHEAT_PRIORITY if manner.preheat else USUAL_WEIGHT)
     sharing.check(priority, manner.rate_cap)
@@ -113,12 +110,12 @@ def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, 
         team_id=version.model.team_id,
         user_id=accounts.user_key(actor.username),
         model_version=version,
-        source_url=source_url,
+        source_url=prepared.source_url,
         state=DeploymentState.INIT,
         strategy=planned.strategy,
         preheat=manner.preheat,
         pinned=manner.pin,
-        estimates=[mapping.estimate_document(each) for each in planned.estimates],
+        estimates=[mapping.estimate_document(estimate) for estimate in planned.estimates],
         estimated_ms=planned.chosen.time_ms,
         bound_ms=planned.bound_ms,
         created_ms=now_ms(),
@@ -148,7 +145,7 @@ def _begin(actor: Actor, version: ModelVersion, planned: Plan, source_url: str, 
 
 
 def report(node_id: str, observed: DeploymentObserved) -> None:
-    """An agent told how far its part is."""
+    """Takes how far one node is."""
     report_all([(node_id, observed)])
 
 

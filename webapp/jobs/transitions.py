@@ -34,10 +34,6 @@ _KEPT_APART = {"at_ms", "actor", "cause"}
 Step = tuple[ev.JobEvent, JobState, tuple[Effect, ...]]  # what happened, where it led, what follows
 
 
-def job_of(attempt_id: str) -> str | None:
-    return Attempt.objects.filter(id=attempt_id).values_list("job_id", flat=True).first()
-
-
 def jobs_on(node_id: str) -> list[str]:
     """Returns the jobs with a living member on the node, in a fixed order so that two sweeps lock alike."""
     living = Member.objects.filter(node_id=node_id, phase__in=["assigned", "preparing", "running"])

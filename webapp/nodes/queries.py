@@ -159,10 +159,6 @@ def count() -> int:
     return Node.objects.filter(revoked_ms=None).count()
 
 
-def lost_nodes() -> tuple[str, ...]:
-    return tuple(Node.objects.filter(state=NodeState.LOST).order_by("id").values_list("id", flat=True))
-
-
 def summaries(node_ids: Iterable[str] | None = None) -> tuple[NodeSummary, ...]:
     """These nodes, or all that were not revoked, by hostname."""
     rows = Node.objects.order_by("hostname", "id")

@@ -33,7 +33,9 @@ def test_two_teams_that_upload_the_same_dataset_each_have_their_snapshot(cast: C
     for user, team in ((cast.owner, "vision"), (cast.outsider, "nlp")):
         manifest = uploaded(actor_of(user), team, "dataset")
         snapshot = datasets.add_snapshot(actor_of(user), team, "stdlib", manifest, "train")
-        assert dataset_queries.snapshot_exists(snapshot.id, team)
+        kept = dataset_queries.snapshot(snapshot.id)
+        assert kept is not None
+        assert (kept.team_id, kept.manifest_id) == (team, manifest)
 
 
 def test_a_path_longer_than_any_disk_takes_is_refused(cast: Cast, api: Api) -> None:

@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -23,6 +22,7 @@ from webapp.events.queries import story
 from webapp.pages import fragments
 from webapp.pages.deployments import history, movement, presentation, rollout, topology
 from webapp.pages.deployments.history import Question
+from webapp.pages.paging import Pager, paged
 
 PAGE = 50
 WORKERS_SHOWN = 50
@@ -36,7 +36,7 @@ PAST_SHOWN = 50
 class DeploymentListPage:
     subjects: str  # of the live socket: "deployments:vision"
     deployments: list[dict[str, Any]]  # those that run first; see presentation.line
-    pager: dict[str, Any]
+    pager: Pager
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +66,16 @@ def deployment_list(request: HttpRequest) -> HttpResponse:
     matching = queries.visible(actor.sees)
     if state := request.GET.get("state", ""):
         matching = matching.filter(state__in=list(ACTIVE) if state == "active" else [state])
-    page = Paginator(matching, PAGE).get_page(request.GET.get("after") or request.GET.get("before") or "1")
-    progress = queries.progress_of_all([row.id for row in page])
+    shown, pager = paged(request, matching, PAGE)
+    progress = queries.progress_of_all([row.id for row in shown])
     lines = sorted(
-        (presentation.line(row, progress[row.id]) for row in page),
+        (presentation.line(row, progress[row.id]) for row in shown),
         key=lambda line: line["state"] not in ACTIVE,
     )
     listing = DeploymentListPage(
         subjects=" ".join(f"deployments:{view.slug}" for view in team_views(actor.sees)),
         deployments=lines,
-        pager={
-            "next": page.next_page_number() if page.has_next() else "",
-            "previous": page.previous_page_number() if page.has_previous() else "",
-        },
+        pager=pager,
     )
     return fragments.render(request, "deployments/list.html", listing)
 

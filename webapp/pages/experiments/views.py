@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.cache import get_conditional_response
 from django.views.decorators.gzip import gzip_page
@@ -24,6 +23,7 @@ from webapp.experiments.models import Experiment, Run
 from webapp.pages import fragments
 from webapp.pages.experiments import charts
 from webapp.pages.experiments import compare as comparing
+from webapp.pages.paging import Pager, paged
 from webapp.quotas import queries as quotas
 from webapp.quotas.queries import JobCost
 
@@ -38,7 +38,7 @@ class ExperimentListPage:
     filtered: bool
     teams: list[str]
     experiments: list[dict[str, Any]]  # see _line
-    pager: dict[str, Any]
+    pager: Pager
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +61,15 @@ def experiment_list(request: HttpRequest) -> HttpResponse:
         matching = matching.filter(name__icontains=filters["q"])
     if filters["team"]:
         matching = matching.filter(team=filters["team"])
-    page = Paginator(matching, PAGE).get_page(request.GET.get("after") or request.GET.get("before") or "1")
+    shown, pager = paged(request, matching, PAGE)
     teams = [view.slug for view in team_views(actor.sees)]
     listing = ExperimentListPage(
         subjects=" ".join(f"jobs:{slug}" for slug in teams),
         filters=filters,
         filtered=any(filters.values()),
         teams=teams,
-        experiments=_lines(list(page)),
-        pager={
-            "next": page.next_page_number() if page.has_next() else "",
-            "previous": page.previous_page_number() if page.has_previous() else "",
-        },
+        experiments=_lines(shown),
+        pager=pager,
     )
     return fragments.render(request, "experiments/list.html", listing)
 

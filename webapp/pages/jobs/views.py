@@ -7,7 +7,6 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_GET, require_POST
@@ -24,6 +23,7 @@ from webapp.jobs.models import Job
 from webapp.nodes import queries as cluster_queries
 from webapp.pages import fragments
 from webapp.pages.jobs import presentation
+from webapp.pages.paging import Pager, paged
 
 PAGE = 50
 _STATES = ("", "waiting", "active", "succeeded", "failed", "cancelled")
@@ -40,7 +40,7 @@ class JobListPage:
     teams: list[str]
     users: Callable[[], list[str]]
     jobs: list[dict[str, Any]]  # see row()
-    pager: dict[str, Any]
+    pager: Pager
 
 
 @login_required
@@ -54,8 +54,7 @@ def job_list(request: HttpRequest) -> HttpResponse:
     )
     if filters["project"]:
         matching = matching.filter(project=filters["project"])
-    number = request.GET.get("after") or request.GET.get("before") or "1"
-    page = Paginator(matching, PAGE).get_page(number)
+    shown, pager = paged(request, matching, PAGE)
     now = now_ms()
     counts = cache(lambda: queries.count_by_state(mine))
     teams = [view.slug for view in team_views(actor.sees)]
@@ -70,11 +69,8 @@ def job_list(request: HttpRequest) -> HttpResponse:
         ],
         teams=teams,
         users=lambda: queries.submitters(mine),
-        jobs=_named([row(job, now) for job in page], actor),
-        pager={
-            "next": page.next_page_number() if page.has_next() else "",
-            "previous": page.previous_page_number() if page.has_previous() else "",
-        },
+        jobs=_named([row(job, now) for job in shown], actor),
+        pager=pager,
     )
     return fragments.render(request, "jobs/list.html", listing)
 

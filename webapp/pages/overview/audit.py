@@ -15,6 +15,7 @@ from webapp.accounts.queries import actor_of
 from webapp.base.parsing import whole_number
 from webapp.events.queries import kinds, recent
 from webapp.pages import fragments
+from webapp.pages.paging import Pager
 
 if TYPE_CHECKING:
     from webapp.events.models import Event
@@ -30,7 +31,7 @@ class AuditPage:
     filters: dict[str, str]
     filtered: bool
     kinds: Callable[[], list[str]]
-    pager: dict[str, object]
+    pager: Pager
 
 
 @login_required
@@ -48,6 +49,6 @@ def audit(request: HttpRequest) -> HttpResponse:
         filters=filters,
         filtered=any(filters.values()),
         kinds=kinds,
-        pager={"next": events[EVENTS_A_PAGE - 1].id if more else "", "previous": ""},
+        pager=Pager(next=events[EVENTS_A_PAGE - 1].id if more else ""),
     )
     return fragments.render(request, "overview/audit.html", page)

@@ -54,7 +54,7 @@ def resolve(extras: str, *, upgrade: bool) -> list[dict[str, dict[str, str]]]:
 def main() -> None:
     pins = {
         item["metadata"]["name"]: item["metadata"]["version"].partition("+")[0]
-        for item in resolve("server,agent,train,embedded,dev", upgrade="--upgrade" in sys.argv[1:])
+        for item in resolve("server,agent,export,train,embedded,dev", upgrade="--upgrade" in sys.argv[1:])
         if item["metadata"]["name"] != "trainmaster"
     }
     python = ".".join(map(str, sys.version_info[:2]))

@@ -39,6 +39,8 @@ RULES: dict[str, Rule] = {
     "job.cancel": Rule("cancel another person's job", LEADS, own=MEMBERS),
     "job.prioritise": Rule("change the priority of jobs", LEADS),
     "experiment.view": Rule("see this experiment", VIEWERS),
+    "experiment.edit": Rule("log runs and change experiments of this team", MEMBERS),
+    "experiment.delete": Rule("delete another person's runs and experiments", LEADS, own=MEMBERS),
     "dataset.view": Rule("see this dataset", VIEWERS),
     "dataset.create": Rule("register datasets for this team", MEMBERS),
     "artifact.upload": Rule("upload files for this team", MEMBERS),

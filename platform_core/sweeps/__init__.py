@@ -1,0 +1,1 @@
+"""Sweeps: the search space, the samplers and the early stopping, seeded and pure."""

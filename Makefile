@@ -13,7 +13,7 @@ BIN := .venv/bin
 READY := .venv/.installed-from-lock
 CODE := platform_core agent sdk webapp tests tools benchmarks examples
 
-.PHONY: help demo run test check format docs lock proto wheel release-snapshot browser clean
+.PHONY: help demo run test check format docs lock proto wheel release-snapshot browser mlflow-peer clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ demo: $(READY)  ## the whole product at work on this machine; ONCE=1 stops after
 run: $(READY)  ## the platform without the demo journey, state kept in var/
 	@$(BIN)/trainmaster up
 
-test: $(READY) browser  ## every test; ARGS="tests/core -k quota" for some
+test: $(READY) browser mlflow-peer  ## every test; ARGS="tests/core -k quota" for some
 	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
 
 docs: $(READY)  ## makes the reference pages anew: states, errors, commands
@@ -73,6 +73,10 @@ $(READY): requirements.lock pyproject.toml
 	} > .venv/install.log 2>&1 || { tail -n 20 .venv/install.log; exit 1; }
 	@$(BIN)/python -c 'import torch.distributed.run'
 	@touch $@
+
+# The real MLflow, client and server, in an environment of its own: the tests drive one and compare with the other.
+mlflow-peer: $(READY)
+	@$(BIN)/python -m tools.mlflow_venv >/dev/null
 
 # Chromium for the end-to-end tests: on the PATH, else from Debian as root, else Playwright's own.
 browser: $(READY)

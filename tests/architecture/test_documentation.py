@@ -9,6 +9,7 @@ from platform_core.cluster.health import NodeState
 from platform_core.distribution.deployments.deployment import DeploymentState, WorkerState
 from platform_core.distribution.rollouts.states import RolloutState
 from platform_core.errors import CATALOGUE
+from platform_core.experiments.states import RunState
 from platform_core.jobs.states import JobState
 from tests.architecture.rules import documentation as rule
 from tests.architecture.rules.sources import ROOT, Source
@@ -30,6 +31,7 @@ def source(name: str) -> Source:
         ("deployments", DeploymentState),
         ("workers", WorkerState),
         ("rollouts", RolloutState),
+        ("runs", RunState),
     ],
 )
 def test_every_state_has_its_heading(page: str, enum: type[StrEnum]) -> None:

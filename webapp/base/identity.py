@@ -11,5 +11,10 @@ def new_id(prefix: str) -> str:
     return ids.encode(prefix, os.urandom(10))
 
 
+def new_run_id() -> str:
+    """A fresh id of a run without a job: 32 hexadecimal digits, as MLflow clients expect them."""
+    return os.urandom(16).hex()
+
+
 def now_ms() -> int:
     return time.time_ns() // 1_000_000

@@ -29,7 +29,11 @@ def config(run: Run) -> dict[str, Any]:
     lineage = {
         name.removeprefix("reported_"): run.lineage[name] for name in _LINEAGE if run.lineage.get(name)
     }
-    return {**run.parameters, **lineage, **{name: run.job.spec[name] for name in _RESOURCES}}
+    return {**run.parameters, **lineage, **_resources(run)}
+
+
+def _resources(run: Run) -> dict[str, Any]:
+    return {name: run.job.spec[name] for name in _RESOURCES} if run.job else {}
 
 
 def metric_names(runs: Iterable[Run]) -> list[str]:
@@ -80,6 +84,4 @@ def best_run(runs: Sequence[Run]) -> BestRun | None:
 
 def changed_ms(runs: Sequence[Run], created_ms: int) -> int:
     """When any of the runs last reported or ended; `created_ms` without runs."""
-    return max(
-        (run.job.finished_ms or run.job.progress_ms or run.created_ms for run in runs), default=created_ms
-    )
+    return max((run.ended_ms or run.reported_ms or run.created_ms for run in runs), default=created_ms)

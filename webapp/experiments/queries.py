@@ -1,66 +1,118 @@
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from platform_core.errors import TrainmasterError
-from platform_core.jobs.states import JobState
-from webapp.accounts.permissions import require
+from platform_core.experiments.states import RunState
+from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.experiments.models import Experiment, Run
 
 _OUTCOME = (
-    "experiment_id", "tags", "summary", "created_ms",
-    "job__name", "job__state", "job__finished_ms", "job__progress_ms",
+    "experiment_id", "tags", "summary", "created_ms", "name", "state", "ended_ms", "reported_ms",
 )  # fmt: skip
 
 
 def visible(teams: Iterable[str] | None) -> QuerySet[Experiment]:
-    rows = Experiment.objects.select_related("team").order_by("-created_ms", "-id")
+    """Experiments that are neither deleted nor archived, newest first; None means all teams."""
+    rows = Experiment.objects.filter(deleted_ms=None, archived_ms=None)
+    rows = rows.select_related("team").order_by("-created_ms", "-id")
     return rows if teams is None else rows.filter(team__in=list(teams))
 
 
 def find(experiment_id: int) -> Experiment | None:
-    return Experiment.objects.select_related("team").filter(id=experiment_id).first()
+    rows = Experiment.objects.select_related("team", "created_by")
+    return rows.filter(id=experiment_id, deleted_ms=None).first()
+
+
+def find_experiment(
+    actor: Actor, reference: int | str, *, team: str | None = None, deleted: bool = False
+) -> Experiment:
+    """Returns an experiment by its id, or by its name in a team, or in any team of the actor. Raises not_found.
+
+    With `deleted` it may be a deleted one; by name, one that is not deleted comes first.
+    """
+    rows = Experiment.objects.select_related("team", "created_by")
+    if not deleted:
+        rows = rows.filter(deleted_ms=None)
+    if isinstance(reference, int):
+        rows = rows.filter(id=reference) if 0 < reference < 1 << 63 else rows.none()
+    else:
+        rows = rows.filter(name=reference)
+        if actor.sees is not None:
+            rows = rows.filter(team__in=actor.sees)
+    if team is not None:
+        rows = rows.filter(team=team)
+    what = f"experiment {reference}"
+    experiment = rows.order_by(F("deleted_ms").desc(nulls_first=True), "id").first()
+    if experiment is None:
+        raise TrainmasterError("not_found", what=what)
+    require(actor, "experiment.view", experiment.team_id, what=what)
+    return experiment
+
+
+def find_run(actor: Actor, run_id: str, *, deleted: bool = False) -> Run:
+    """Returns a run; with `deleted` it may be a deleted one. Raises not_found."""
+    what = f"run {run_id[:60]}"
+    row = _runs().filter(id=run_id).first()
+    if row is None or (row.deleted_ms is not None and not deleted):
+        raise TrainmasterError("not_found", what=what)
+    require(actor, "experiment.view", row.experiment.team_id, what=what)
+    return row
+
+
+def _runs() -> QuerySet[Run]:
+    return Run.objects.select_related("experiment__team", "owner", "job__user")
 
 
 def run(run_id: str) -> Run | None:
-    return Run.objects.select_related("experiment__team", "job__user").filter(id=run_id).first()
+    return _runs().filter(id=run_id, deleted_ms=None).first()
 
 
 def runs(experiment_id: int) -> list[Run]:
-    rows = Run.objects.filter(experiment=experiment_id).select_related("job__user", "experiment")
+    rows = _runs().filter(experiment=experiment_id, deleted_ms=None, archived_ms=None)
     return list(rows.order_by("-created_ms", "-id"))
 
 
 def outcomes(experiment_ids: Sequence[int]) -> dict[int, list[Run]]:
     """The runs of each, newest first, without what they were made of; an experiment without runs is left out."""
     by_experiment: dict[int, list[Run]] = defaultdict(list)
-    rows = Run.objects.filter(experiment__in=experiment_ids).select_related("job").only(*_OUTCOME)
-    for row in rows.order_by("-created_ms", "-id"):
+    rows = Run.objects.filter(experiment__in=experiment_ids, deleted_ms=None, archived_ms=None)
+    for row in rows.only(*_OUTCOME).order_by("-created_ms", "-id"):
         by_experiment[row.experiment_id].append(row)
     return by_experiment
 
 
 def chosen(run_ids: Sequence[str]) -> list[Run]:
     """These runs, in the order asked for; unknown ids are left out."""
-    rows = Run.objects.filter(id__in=run_ids).select_related("job__user", "experiment__team")
-    found = {row.id: row for row in rows}
+    found = {row.id: row for row in _runs().filter(id__in=run_ids, deleted_ms=None)}
     return [found[run_id] for run_id in dict.fromkeys(run_ids) if run_id in found]
 
 
 def newest_runs(teams: Iterable[str] | None, username: str, limit: int) -> list[Run]:
-    """The newest runs of this person's jobs among these teams that have ended with success; None means all teams."""
-    rows = Run.objects.filter(job__user__username=username, job__state=JobState.SUCCEEDED)
+    """The newest runs of this person among these teams that have ended with success; None means all teams."""
+    rows = Run.objects.filter(
+        owner__username=username, state=RunState.SUCCEEDED, deleted_ms=None, archived_ms=None
+    )
     if teams is not None:
-        rows = rows.filter(job__team__in=list(teams))
-    return list(rows.select_related("job", "experiment").order_by("-job__finished_ms", "-id")[:limit])
+        rows = rows.filter(experiment__team__in=list(teams))
+    return list(rows.select_related("job", "experiment").order_by("-ended_ms", "-id")[:limit])
 
 
 def run_for(request: Any, run_id: str) -> Run:
-    known = run(run_id)
-    if known is None:
-        raise TrainmasterError("not_found", what=f"run {run_id}")
-    require(actor_of(request), "experiment.view", known.experiment.team_id, what=f"run {run_id}")
-    return known
+    return find_run(actor_of(request), run_id)
+
+
+def may_watch_run(user: Any, run_id: str) -> bool:
+    team = (
+        Run.objects.filter(id=run_id, deleted_ms=None).values_list("experiment__team_id", flat=True).first()
+    )
+    return team is not None and may(actor_of(user), "experiment.view", team)
+
+
+def may_watch_experiment(user: Any, experiment_id: str) -> bool:
+    experiment = find(int(experiment_id)) if re.fullmatch(r"[0-9]{1,18}", experiment_id, re.ASCII) else None
+    return experiment is not None and may(actor_of(user), "experiment.view", experiment.team_id)

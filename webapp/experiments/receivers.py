@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from platform_core.jobs.job import Job as JobValue
 from platform_core.jobs.spec import JobSpec
 from webapp.experiments import services
 
@@ -12,3 +14,8 @@ if TYPE_CHECKING:
 def make_run(sender: Any, job: Job, spec: JobSpec, **kwargs: Any) -> None:
     """Each job is a run from the moment it is submitted."""
     services.make_run(job, spec)
+
+
+def follow_jobs(sender: Any, jobs: Sequence[JobValue], **kwargs: Any) -> None:
+    """The state of a job's run is its job's."""
+    services.follow_jobs(jobs)

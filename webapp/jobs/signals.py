@@ -6,3 +6,5 @@ from django.dispatch import Signal
 submitted = Signal()
 # Sent inside the transaction that takes a running job's slots back, with `job` (the row), `preemption` and `at_ms`.
 preempted = Signal()
+# Sent inside the transaction that moves jobs, with `jobs`: the core values of those with a new state, start or end.
+changed = Signal()

@@ -22,6 +22,7 @@ from webapp.events.services import Happening
 from webapp.jobs import hints, mails
 from webapp.jobs.mapping import job_columns, job_value
 from webapp.jobs.models import Attempt, Job, Member
+from webapp.jobs.signals import changed
 from webapp.nodes import queries as cluster_queries
 from webapp.nodes import services as clusters
 from webapp.quotas import services as quotas
@@ -65,6 +66,12 @@ class Advancing:
     @property
     def changed(self) -> bool:
         return self.value != self.before
+
+    @property
+    def shows(self) -> bool:
+        """Whether its state, start or end is another than when it was read."""
+        old, new = self.before, self.value
+        return (old.state, old.started_ms, old.finished_ms) != (new.state, new.started_ms, new.finished_ms)
 
 
 class Batch:
@@ -111,6 +118,8 @@ class Batch:
         _write_members([job for job in moved if job.changed])
         _write_attempts(moved)
         keep([(job.row, event, state) for job in moved for event, state, _ in job.steps])
+        if showing := [job.value for job in moved if job.shows]:
+            changed.send(Job, jobs=showing)
         mails.failed([failure for job in moved if (failure := _failure(job))])
         _carry_out(moved)
 

@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from platform_core.errors import TrainmasterError
 from platform_core.experiments.comparison import MISSING, compared_metrics, differences
-from platform_core.jobs.states import ACTIVE
+from platform_core.experiments.states import RunState
 from webapp.accounts.queries import actor_of
 from webapp.base.parsing import whole_number
 from webapp.experiments import comparison, metric_store, queries
@@ -26,7 +26,7 @@ MOST_COMPARED = 20
 
 class BestOut(serializers.Serializer[Any]):
     job = serializers.CharField(source="run.id")
-    name = serializers.CharField(source="run.job.name")
+    name = serializers.CharField(source="run.name")
     metric = serializers.CharField(help_text="The metric that the runs are judged by.")
     rule = serializers.CharField(help_text="Which value of the metric counts: lowest, highest or last.")
     value = serializers.FloatField()
@@ -71,7 +71,7 @@ def _experiment(experiment: Experiment, runs: list[Run]) -> dict[str, Any]:
         "name": experiment.name,
         "team": experiment.team_id,
         "runs": len(runs),
-        "active": sum(run.job.state in ACTIVE for run in runs),
+        "active": sum(run.state == RunState.RUNNING for run in runs),
         "best": best,
         "created_ms": experiment.created_ms,
         "changed_ms": comparison.changed_ms(runs, experiment.created_ms),
@@ -130,8 +130,8 @@ class Comparison(APIView):
             "runs": [
                 {
                     "job": run.id,
-                    "name": run.job.name,
-                    "state": run.job.state,
+                    "name": run.name,
+                    "state": run.state,
                     "experiment": run.experiment.name,
                 }
                 for run in runs

@@ -14,7 +14,7 @@ from tests.webapp.world import job_mapping
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.events.queries import story
-from webapp.experiments import metric_store, services
+from webapp.experiments import metric_store, reports, services
 from webapp.experiments.metric_store import Point
 from webapp.experiments.models import Run
 from webapp.jobs import services as jobs
@@ -92,7 +92,7 @@ def test_a_report_that_does_not_fit_is_left_out_and_told(
 def test_a_run_has_so_many_metrics_and_says_once_that_more_are_left_out(
     cast: Cast, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(services, "METRIC_NAMES", 3)
+    monkeypatch.setattr(reports, "METRIC_NAMES", 3)
     for step in range(3):
         services.ingest(run.id, 1, [Point(f"m{n}", step, 1.0, 1) for n in range(6)])
     assert metric_store.keys([run.id]) == ["m0", "m1", "m2"]

@@ -57,9 +57,7 @@ def elsewhere(runs: Sequence[Run], keys: Sequence[str]) -> list[dict[str, str]]:
 
 def etag(runs: Sequence[Run], key: str, x: str) -> str:
     """Changes whenever `values` does, without a look at the points."""
-    state = [
-        (run.id, run.job.name, run.ingested, run.job.started_ms, bool(run.job.finished_ms)) for run in runs
-    ]
+    state = [(run.id, run.name, run.ingested, run.started_ms, bool(run.ended_ms)) for run in runs]
     return f'"{sha256(json.dumps([_FORMAT, key, x, state]).encode()).hexdigest()[:32]}"'
 
 
@@ -76,14 +74,14 @@ def values(runs: Sequence[Run], key: str, x: str) -> dict[str, Any]:
 
 
 def _series(run: Run, key: str, curve: Curve, by_step: bool) -> dict[str, Any]:
-    origin = run.job.started_ms or run.created_ms
+    origin = run.started_ms or run.created_ms
     thinned = (
         {"means": _short(curve.means), "counts": curve.counts} if max(curve.counts, default=1) > 1 else {}
     )
     return {
-        "name": run.job.name,
+        "name": run.name,
         "key": key,
-        "subject": f"job:{run.id}" if run.job.finished_ms is None else "",
+        "subject": f"{'job' if run.job_id else 'run'}:{run.id}" if run.ended_ms is None else "",
         "origin_ms": origin,
         "x": curve.x if by_step else [(at_ms - origin) / 1000 for at_ms in curve.x],
         "y": _short(curve.values),

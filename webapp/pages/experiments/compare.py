@@ -13,7 +13,7 @@ from platform_core.experiments.comparison import (
     headline,
     rule_of,
 )
-from platform_core.jobs.states import WAITING
+from platform_core.experiments.states import RunState
 from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars, format_number
 from webapp.experiments import queries
 from webapp.experiments.comparison import config, metric_names, ranked, reported, value_of
@@ -61,14 +61,14 @@ def run_lines(
 
 def _line(run: Run, params: Sequence[str], cost: JobCost | None) -> dict[str, Any]:
     flat = flatten(config(run))
-    ended = run.job.finished_ms
+    ended = run.ended_ms
     return {
         "id": run.id,
-        "name": run.job.name,
-        "state": run.job.state,
-        "user": run.job.user.username,
-        "started_ms": run.job.started_ms,
-        "elapsed_ms": ended - run.job.started_ms if ended and run.job.started_ms else None,
+        "name": run.name,
+        "state": run.state,
+        "user": run.owner_name,
+        "started_ms": run.started_ms,
+        "elapsed_ms": ended - run.started_ms if ended and run.started_ms else None,
         "params": [_text(flat.get(name, MISSING)) for name in params],
         "gpu_ms": cost.gpu_ms if cost else 0,
         "micro_dollars": cost.micro_dollars if cost else 0,
@@ -121,10 +121,10 @@ def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> CompareP
         runs=[
             {
                 "id": run.id,
-                "name": run.job.name,
+                "name": run.name,
                 "mark": f"c{index % 5 + 1}",
-                "state": run.job.state,
-                "user": run.job.user.username,
+                "state": run.state,
+                "user": run.owner_name,
             }
             for index, run in enumerate(runs)
         ],
@@ -189,7 +189,7 @@ def _choices(runs: Sequence[Run]) -> list[dict[str, str]]:
     others = [
         run for experiment in sorted({run.experiment_id for run in runs}) for run in queries.runs(experiment)
     ]
-    return [{"id": run.id, "name": run.job.name} for run in others if run.id not in chosen][:50]
+    return [{"id": run.id, "name": run.name} for run in others if run.id not in chosen][:50]
 
 
 def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
@@ -198,8 +198,8 @@ def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
         (costs[run.id].gpu_ms, costs[run.id].micro_dollars) if run.id in costs else (0, 0) for run in runs
     ]
     walls = [
-        (run.job.finished_ms or now_ms) - run.job.started_ms
-        if run.job.started_ms and run.job.state not in WAITING
+        (run.ended_ms or now_ms) - run.started_ms
+        if run.started_ms and run.state != RunState.PENDING
         else None
         for run in runs
     ]
@@ -223,5 +223,5 @@ def _ranking(runs: Sequence[Run], key: str, now_ms: int) -> list[dict[str, str]]
         if run.id in costs:
             cost = costs[run.id]
             result += f" · {cost.gpu_ms / HOUR_MS:.3g} GPU-h · {format_micro_dollars(cost.micro_dollars)}"
-        lines.append({"name": run.job.name, "value": result})
+        lines.append({"name": run.name, "value": result})
     return lines

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET
 
 from platform_core.errors import TrainmasterError
 from platform_core.experiments.comparison import rule_of
-from platform_core.jobs.states import ACTIVE, WAITING
+from platform_core.experiments.states import RunState
 from platform_core.units import plural
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
@@ -87,7 +87,7 @@ def _line(experiment: Experiment, runs: Sequence[Run], all_costs: Mapping[str, J
         "name": experiment.name,
         "team": experiment.team_id,
         "runs": len(runs),
-        "running": sum(run.job.state in ACTIVE for run in runs),
+        "running": sum(run.state == RunState.RUNNING for run in runs),
         "best": _best(runs),
         "micro_dollars": sum(cost.micro_dollars for cost in costs),
         "gpu_ms": sum(cost.gpu_ms for cost in costs),
@@ -100,8 +100,8 @@ def _best(runs: Sequence[Run]) -> dict[str, Any] | None:
     best = comparison.best_run(runs)
     if best is None:
         return None
-    job = best.run.job
-    return {"metric": best.metric, "rule": best.rule, "value": best.value, "run_id": job.id, "run": job.name}
+    run = best.run
+    return {"metric": best.metric, "rule": best.rule, "value": best.value, "run_id": run.id, "run": run.name}
 
 
 @login_required
@@ -122,7 +122,7 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
         place = metrics.index(sort)
         lines.sort(key=lambda line: comparison.sort_key(sort, line["metrics"][place]["value"]))
     best = _best(runs)
-    waiting = sum(run.job.state in WAITING for run in runs)
+    waiting = sum(run.state == RunState.PENDING for run in runs)
     headline = plural(len(runs), "run") + (f", {waiting} pending" if waiting else "")
     if best:
         metric = best["metric"].replace("_", " ")

@@ -202,18 +202,17 @@ def _jobs(mine: QuerySet[Job], actor: Actor, now: int) -> list[WorkLine]:
 
 def _run(run: Run) -> RunLine:
     metric = headline(sorted(run.summary))
-    job = run.job
-    ends = job.started_ms is not None and job.finished_ms is not None
+    ends = run.started_ms is not None and run.ended_ms is not None
     return RunLine(
         id=run.id,
-        name=job.name,
+        name=run.name,
         experiment_id=run.experiment_id,
         experiment=run.experiment.name,
         metric=metric,
         rule=rule_of(metric) if metric else "",
         value=value_of(run, metric) if metric else None,
-        took_ms=(job.finished_ms or 0) - (job.started_ms or 0) if ends else None,
-        finished_ms=job.finished_ms,
+        took_ms=(run.ended_ms or 0) - (run.started_ms or 0) if ends else None,
+        finished_ms=run.ended_ms,
     )
 
 

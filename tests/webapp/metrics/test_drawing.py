@@ -1,0 +1,85 @@
+"""Curves as columns of pixels, out of the store."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from webapp.metrics import queries, segments, services
+from webapp.metrics.models import Series
+from webapp.metrics.values import Points
+
+pytestmark = pytest.mark.django_db
+RUN = "run-of-the-tests"
+STEPS = 20_000
+
+
+@pytest.fixture
+def noisy() -> np.ndarray:
+    values = np.random.default_rng(3).normal(size=STEPS)
+    values[[500, 5_001]] = math.nan, math.inf
+    services.append(RUN, [Points("loss", np.arange(STEPS), values, np.arange(STEPS) * 10 + 1_000)])
+    return values
+
+
+@pytest.mark.parametrize("window", [None, (0, STEPS - 1), (300, 9_000), (500, 700), (777, 777), (-5, 10**9)])
+@pytest.mark.parametrize("axis", ["step", "wall"])
+def test_each_column_has_the_extremes_of_exactly_the_points_it_names(
+    noisy: np.ndarray, window: tuple[int, int] | None, axis: str
+) -> None:
+    wanted = window if window is None or axis == "step" else (window[0] * 10 + 1_000, window[1] * 10 + 1_000)
+    bands = queries.bands([RUN, "other"], "loss", columns=100, window=wanted, axis=axis)
+    assert list(bands) == [RUN]
+    drawn = bands[RUN]
+    assert len(drawn.count) <= 100
+    low, high = window or (0, STEPS - 1)
+    assert sum(drawn.count) == min(high, STEPS - 1) - max(low, 0) + 1
+    for index, (start, end) in enumerate(zip(drawn.x_from, drawn.x_to, strict=True)):
+        if axis == "wall":
+            start, end = (start - 1_000) // 10, (end - 1_000) // 10
+        part = noisy[int(start) : int(end) + 1]
+        finite = part[np.isfinite(part)]
+        assert (drawn.count[index], drawn.non_finite[index]) == (len(part), len(part) - len(finite))
+        assert (drawn.low[index], drawn.high[index]) == (finite.min(), finite.max())
+        assert drawn.mean[index] == pytest.approx(finite.mean())
+
+
+def test_a_curve_over_another_metric_takes_the_steps_that_both_have() -> None:
+    services.append(RUN, [Points("loss", [1, 2, 3], [3.0, 2.0, 1.0], [1, 2, 3])])
+    services.append(RUN, [Points("epoch", [1, 3, 4], [0.5, 1.5, 2.0], [1, 3, 4])])
+    drawn = queries.bands([RUN], "loss", columns=10, axis="metric:epoch")[RUN]
+    assert (drawn.x_from, drawn.last) == ([0.5, 1.5], [3.0, 1.0])
+
+
+def test_a_window_zoomed_out_reads_no_points(noisy: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    monkeypatch.setattr(segments, "decoded", lambda ids: read.extend(ids) or {})
+    queries.bands([RUN], "loss", columns=20)
+    assert read == []
+
+
+def test_a_page_asks_for_what_is_new_and_gets_it_whatever_compaction_did(noisy: np.ndarray) -> None:
+    before = queries.latest(RUN).version
+    assert queries.latest(RUN, before).points == {}
+    services.append(RUN, [Points("loss", [STEPS, STEPS + 1], [1.0, 2.0], [5, 6])])
+    services.compact(RUN)
+    latest = queries.latest(RUN, before)
+    assert list(latest.points["loss"].steps)[-2:] == [STEPS, STEPS + 1]
+    assert queries.version([RUN, "unknown"]) == (latest.version, 0)
+    assert latest.version == before + 1
+
+
+def test_many_small_batches_ask_for_compaction_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(services.current_app, "send_task", lambda name, args, **options: sent.append(args[0]))
+    with django_capture_on_commit_callbacks(execute=True):
+        for step in range(300):
+            services.append(RUN, [Points("loss", [step], [1.0], [step])])
+    assert sent == [RUN, RUN]
+    services.compact(RUN)
+    [segment] = segments.extents(Series.objects.get().pk)
+    assert (segment.count, segment.compacted) == (300, True)

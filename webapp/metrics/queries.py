@@ -1,0 +1,110 @@
+"""Reads of the metric store. Each takes a fixed number of statements, however many subjects it is asked for."""
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from django.db.models import F, OuterRef, QuerySet, Subquery
+
+from platform_core.metrics.points import NONE, merged, place
+from webapp.metrics import codec
+from webapp.metrics.database import rows
+from webapp.metrics.drawing import bands
+from webapp.metrics.models import Series, Subject
+from webapp.metrics.values import Latest, Points, Summary
+
+__all__ = ["bands", "history", "keys", "latest", "order_by_metric", "summaries", "version", "with_metric"]
+
+_SUMMARY = (
+    "count", "finite", "first", "first_step", "last", "last_step", "last_ms", "min", "min_step", "max", "max_step",
+)  # fmt: skip
+
+
+def summaries(subjects: Iterable[str], keys: Collection[str] | None = None) -> dict[str, dict[str, Summary]]:
+    """Subject → metric → summary. Every subject is there; the metrics are in the order of their names."""
+    result: dict[str, dict[str, Summary]] = {subject: {} for subject in subjects}
+    found = Series.objects.filter(subject__in=list(result))
+    if keys is not None:
+        found = found.filter(key__in=list(keys))
+    for subject, key, count, finite, *others in found.values_list("subject", "key", *_SUMMARY).iterator():
+        result[subject][key] = Summary(count, count - finite, *others)
+    return {subject: dict(sorted(of_subject.items())) for subject, of_subject in result.items()}
+
+
+def keys(subjects: Iterable[str]) -> list[str]:
+    """The metrics that any of the subjects has reported, in the order of their names."""
+    found = Series.objects.filter(subject__in=list(subjects))
+    return sorted(found.values_list("key", flat=True).distinct())
+
+
+def version(subjects: Iterable[str]) -> tuple[int, ...]:
+    """For an ETag: a number for each subject, in their order, that grows with each change of its points."""
+    ids = list(subjects)
+    known: dict[str, int] = dict(Subject.objects.filter(id__in=ids).values_list("id", "version"))
+    return tuple(known.get(subject, 0) for subject in ids)
+
+
+def with_metric(rows: QuerySet[Any], key: str, *, field: str = "last", name: str = "metric") -> QuerySet[Any]:
+    """Rows of a table whose primary key is the subject, with `last`, `min`, `max` … of one metric as `name`."""
+    series = Series.objects.filter(subject=OuterRef("pk"), key=key)
+    return rows.annotate(**{name: Subquery(series.values(field)[:1])})
+
+
+def order_by_metric(
+    rows: QuerySet[Any], key: str, *, field: str = "last", descending: bool = False
+) -> QuerySet[Any]:
+    """Rows without the metric come last in both directions; equal values in the order of the primary key."""
+    value = F("metric")
+    order = value.desc(nulls_last=True) if descending else value.asc(nulls_last=True)
+    return with_metric(rows, key, field=field).order_by(order, "pk")
+
+
+_FROM = """
+SELECT s.compacted, s.payload FROM metrics_segment s JOIN metrics_series m ON m.id = s.series_id
+WHERE m.subject_id = %(subject)s AND m.key = %(key)s AND (s.last_step, s.last_ms) >= (%(step)s, %(ms)s)
+ORDER BY s.first_step, s.first_ms, s.id LIMIT %(most)s
+"""
+_SINCE = """
+SELECT m.key, s.compacted, s.payload FROM metrics_segment s JOIN metrics_series m ON m.id = s.series_id
+WHERE m.subject_id = %(subject)s AND m.version > %(version)s AND s.version > %(version)s
+"""
+
+
+def history(
+    subject: str, key: str, *, after: str | None = None, limit: int = 10_000
+) -> tuple[Points, str | None]:
+    """Up to `limit` points in the order of step, time and value, and the cursor to go on with, None at the end.
+
+    A cursor stays good while points are added: it names the last point, and how many it stood beside.
+    """
+    step, ms, beside = (int(part) for part in after.split(".")) if after else (-(2**63), -(2**63), 0)
+    wanted = {"subject": subject, "key": key, "step": step, "ms": ms}
+    points, first, most = NONE, 0, 4
+    while True:
+        found = rows(_FROM, {**wanted, "most": most})
+        points = merged([codec.decode(payload, compacted) for compacted, payload in found])
+        first = place(points, step, ms) + beside
+        if len(points) - first > limit or len(found) < most:
+            break
+        most *= 8
+    chosen = points[first : first + limit]
+    page = Points(key, chosen["step"].tolist(), chosen["value"].tolist(), chosen["at_ms"].tolist())
+    if len(points) - first <= limit:
+        return page, None
+    step, ms = int(chosen["step"][-1]), int(chosen["at_ms"][-1])
+    return page, f"{step}.{ms}.{first + len(chosen) - place(points, step, ms)}"
+
+
+def latest(subject: str, after: int = 0) -> Latest:
+    """What was reported after this version, with earlier points where they share a segment."""
+    [now] = version([subject])
+    parts: dict[str, list[Any]] = {}
+    for key, compacted, payload in rows(_SINCE, {"subject": subject, "version": after}):
+        parts.setdefault(key, []).append(codec.decode(payload, compacted))
+    points = {key: merged(part) for key, part in sorted(parts.items())}
+    return Latest(
+        {
+            key: Points(key, p["step"].tolist(), p["value"].tolist(), p["at_ms"].tolist())
+            for key, p in points.items()
+        },
+        now,
+    )

@@ -73,6 +73,7 @@ class AgentConfig:
     upload_limit_seconds: int  # how long the last uploads of an ended attempt may take
     notice_url: str  # where the cloud says that it takes this machine away; '' means nobody says so
     notice_seconds: int  # how long it then has
+    system_interval_seconds: int  # between two samples of the system series of an attempt; 0 takes none
     rejoin: bool
     stop_jobs_on_leave: bool  # SIGTERM to the agent ends its jobs too; otherwise they go on without it
 
@@ -141,6 +142,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         upload_limit_seconds=source.number("upload_limit_seconds", 300, 1, 86_400),
         notice_url=source.text("notice_url"),
         notice_seconds=source.number("notice_seconds", 120, 1, 86_400),
+        system_interval_seconds=source.number("system_interval_seconds", 10, 0, 3600),
         rejoin=source.switch("rejoin"),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),
     )

@@ -109,6 +109,22 @@ class JobPath:
                     raise OSError(errno.EFBIG, f"it has more than {MOST_ENTRIES:,} files")
         return sorted(names, key=lambda name: name.split("/")), special
 
+    def named(self, prefix: str, most: int) -> list[str]:
+        """The regular files below this folder whose name begins so, in order, among so many entries; none when it is
+        no folder."""
+        names: list[str] = []
+        with contextlib.suppress(OSError), self._opened_folder() as descriptor:
+            for root, folders, files, inside in os.fwalk(".", dir_fd=descriptor):
+                names += [
+                    (PurePosixPath(root) / name).as_posix()
+                    for name in files
+                    if name.startswith(prefix) and _is_regular(name, inside)
+                ]
+                most -= len(folders) + len(files)
+                if most <= 0:
+                    break
+        return sorted(names)
+
     def remove(self) -> None:
         """With everything below. What cannot be removed stays."""
         with contextlib.suppress(OSError), self._parent() as (parent, name):
@@ -138,6 +154,13 @@ class JobPath:
             yield descriptor, name
         finally:
             os.close(descriptor)
+
+
+def _is_regular(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:  # it was removed meanwhile
+        return False
 
 
 def _check_regular(status: os.stat_result, name: str) -> None:

@@ -11,11 +11,12 @@ from typing import Protocol
 import psutil
 
 from agent import reconcile as actions
-from agent.attempts.supervisor import Supervisor
+from agent.attempts.supervisor import RunningAttempt, Supervisor
 from agent.config import AgentConfig
 from agent.lease import LEASE_SHARE, Lease
 from agent.probes import notice
 from agent.probes.slots import Slots, usable_cpus
+from agent.probes.system import Sampled, SystemSampler
 from agent.probes.telemetry import Occupant, Probe
 from agent.reconcile import reconcile
 from agent.transfer.peers.credentials import NodeCredentials
@@ -186,9 +187,24 @@ class Node:
         """For ever. Apart from the heartbeat, which must not wait for a driver that hangs."""
         while True:
             running = self._supervisor.running() if self._supervisor is not None else ()
-            occupants = [Occupant(attempt.slots, attempt.pid) for attempt in running]
+            occupants = [Occupant(attempt.launch.slots, attempt.pid) for attempt in running]
             try:
                 self._sample = await asyncio.to_thread(self._probe.read, occupants)
             except Exception:
                 log.exception("the telemetry could not be read")
             await asyncio.sleep(SAMPLE_EVERY_SECONDS)
+
+    async def sample_system(self, sampler: SystemSampler) -> None:
+        """For ever: the system series of the running attempts."""
+        while True:
+            await asyncio.sleep(self._config.system_interval_seconds)
+            running = self._supervisor.running() if self._supervisor is not None else ()
+            try:
+                await asyncio.to_thread(sampler.sample, [_sampled(attempt) for attempt in running])
+            except Exception:
+                log.exception("the system series could not be sampled")
+
+
+def _sampled(attempt: RunningAttempt) -> Sampled:
+    launch = attempt.launch
+    return Sampled(attempt.folder, launch.slots, attempt.pid, launch.node_rank, launch.nodes)

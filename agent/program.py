@@ -31,6 +31,7 @@ from agent.node import Node
 from agent.probes.gpus import Nvml
 from agent.probes.network import interface_of
 from agent.probes.slots import Slots, find_slots
+from agent.probes.system import SystemSampler
 from agent.probes.telemetry import Probe
 from agent.probes.toolchain import Toolchain, ask
 from agent.session import Session
@@ -130,6 +131,9 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
         log.error("%s", fault)
     duties = (session.run(), pusher.run(), node.sample(), lease.keep())
     tasks = [asyncio.create_task(work) for work in duties]
+    if config.system_interval_seconds:
+        sampler = SystemSampler(slots, nvml, config.data, config.log_cap_bytes)
+        tasks.append(asyncio.create_task(node.sample_system(sampler)))
     if config.notice_url:
         tasks.append(asyncio.create_task(node.watch_notice()))
     leave, stop_jobs = asyncio.create_task(_asked_to_leave()), False

@@ -14,6 +14,9 @@ process.json   who runs it: pid, pgid, create_time
 exit.json      how the command ended; written last
 verdict.json   how it ended, as the server knows it
 uplink.json    how far the server has acknowledged
+system.jsonl   spool of its system series
+events.jsonl   spool of what its event files hold
+events.json    how far they have been read
 """
 
 from __future__ import annotations
@@ -72,6 +75,18 @@ class WorkFolder:
     @property
     def uplink_file(self) -> Path:
         return self.records / "uplink.json"
+
+    @property
+    def system_spool(self) -> Path:
+        return self.records / "system.jsonl"
+
+    @property
+    def events_spool(self) -> Path:
+        return self.records / "events.jsonl"
+
+    @property
+    def events_file(self) -> Path:
+        return self.records / "events.json"
 
     @property
     def code(self) -> Path:

@@ -15,14 +15,15 @@ from agent.uplink.mask import Mask
 from agent.work_folder import WorkFolder, WorkFolders
 from platform_core.jobs.job import EndKind, MemberPhase
 from platform_core.node.observed import AttemptObserved
-from platform_core.node.wanted import Wanted
+from platform_core.node.wanted import Launch, Wanted
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class RunningAttempt:
-    slots: tuple[int, ...]
+    folder: WorkFolder
+    launch: Launch
     pid: int
 
 
@@ -41,7 +42,9 @@ class Supervisor:
         return (*(life.observed for life in self._lives.values()), *self._tombstones.values())
 
     def running(self) -> tuple[RunningAttempt, ...]:
-        return tuple(RunningAttempt(life.launch.slots, life.pid) for life in self._lives.values() if life.pid)
+        return tuple(
+            RunningAttempt(life.folder, life.launch, life.pid) for life in self._lives.values() if life.pid
+        )
 
     async def adopt_all(self) -> None:
         """Takes over what an earlier agent of this node left. Once, before the first session."""

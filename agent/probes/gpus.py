@@ -101,6 +101,22 @@ class Nvml:
             ecc_uncorrected_lifetime=self._ecc(handle, uncorrected, nvml.NVML_AGGREGATE_ECC),
         )
 
+    def system_values(self, index: int) -> dict[str, float]:
+        """By the names of system series; what this GPU does not measure is absent."""
+        telemetry = self.read(index)
+        values = {
+            "utilisation": telemetry.utilisation,
+            "memory_bytes": telemetry.memory_used_bytes,
+            "power_watts": self._power_watts(index),
+            "temperature_celsius": telemetry.temperature_celsius,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+    def _power_watts(self, index: int) -> float | None:
+        handle = self._ask(self._library.nvmlDeviceGetHandleByIndex, index)
+        milliwatts = None if handle is None else self._ask(self._library.nvmlDeviceGetPowerUsage, handle)
+        return None if milliwatts is None else milliwatts / 1000
+
     def _ecc(self, handle: Any, kind: int, counter: int) -> int | None:
         count = self._ask(self._library.nvmlDeviceGetTotalEccErrors, handle, kind, counter)
         return None if count is None else int(count)

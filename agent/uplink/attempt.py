@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from agent.job_files import JobPath
-from agent.uplink.batch import LAUNCHER_RANK_BASE, Ack, Batch
+from agent.uplink.batch import EVENT_FILES_RANK_BASE, LAUNCHER_RANK_BASE, SYSTEM_RANK_BASE, Ack, Batch
 from agent.uplink.bounds import gap_for, punch
 from agent.uplink.cursors import Cursors, Gap, Source
+from agent.uplink.event_files import EventFiles
 from agent.uplink.mask import Mask
 from agent.uplink.tail import (
     IDLE_SECONDS,
@@ -59,6 +60,7 @@ class AttemptUplink:
         self._punched: dict[int, int] = {}
         self._growth: dict[JobPath, tuple[int, float]] = {}
         self._sentences = 0
+        self._event_files = EventFiles(plan.folder, self._say, plan.log_cap_bytes)
         self._ended_at: float | None = None
         self._bounds_at = 0.0
         self._drained = False
@@ -90,9 +92,11 @@ class AttemptUplink:
     def step(self, now: float) -> list[Batch]:
         """The batches to send now. Also moves uploads on and keeps the logs within their bounds."""
         ended = self._ended_at is not None
+        self._event_files.step(now, ended)
         logs, spools = self._logs(), self._ranked("spool")
         batches = [self._uploads.step(now, spools, self._mask, ended, give_up=self.is_overdue(now))]
-        for rank, path in spools.items():
+        own_spools = self._own_spools()
+        for rank, path in (spools | own_spools).items():
             batches.append(self._next(Source.SPOOL, rank, path, ended))
         for rank, path in logs.items():
             batches.append(self._next(Source.LOG, rank, path, ended))
@@ -100,11 +104,13 @@ class AttemptUplink:
             self._bounds_at = now + _BOUNDS_EVERY_SECONDS
             for rank, path in logs.items():
                 self._hold_bounds(rank, path)
+            for rank, path in own_spools.items():
+                self._punch(rank, path, self._cursors.offset(Source.SPOOL, rank))
         self._flush(ended)  # first: a batch whose end is not on disk must not go
         fresh = [batch for batch in batches if batch is not None and self._is_fresh(batch)]
         for batch in fresh:
             self._under_way[batch.source, batch.rank] = batch
-        self._drained = ended and not self._under_way and self._uploads.idle
+        self._drained = ended and not self._under_way and self._uploads.idle and self._event_files.idle
         return fresh
 
     def is_overdue(self, now: float) -> bool:
@@ -206,7 +212,9 @@ class AttemptUplink:
         if gap is not None and gap != known:
             self._cursors.set_gap(rank, gap)
             punch(file, gap.start, gap.end)
-        excess = min(acknowledged, file.size() - cap)
+        self._punch(rank, file, min(acknowledged, file.size() - cap))
+
+    def _punch(self, rank: int, file: JobPath, excess: int) -> None:
         if excess > self._punched.get(rank, 0) and punch(file, 0, excess):
             self._punched[rank] = excess
 
@@ -214,6 +222,17 @@ class AttemptUplink:
         logs = self._ranked("logs")
         logs[LAUNCHER_RANK_BASE + self._plan.node_rank] = self._launcher_log
         return logs
+
+    def _own_spools(self) -> dict[int, JobPath]:
+        """What the agent itself reports of the attempt, where no job writes."""
+        folder, node_rank = self._plan.folder, self._plan.node_rank
+        return {
+            base + node_rank: JobPath(folder.records, file.name)
+            for base, file in (
+                (SYSTEM_RANK_BASE, folder.system_spool),
+                (EVENT_FILES_RANK_BASE, folder.events_spool),
+            )
+        }
 
     @property
     def _launcher_log(self) -> JobPath:

@@ -9,6 +9,8 @@ from agent.uplink.cursors import Source
 # The launcher's own output has no rank. It goes up as a log of rank 1,000,000 + the node's rank in the gang:
 # one for each node, out of the way of real ranks, and within a signed 32-bit column.
 LAUNCHER_RANK_BASE = 1_000_000
+# The spools that the agent itself writes beside those of the ranks: one of each kind for each node of the gang.
+SYSTEM_RANK_BASE, EVENT_FILES_RANK_BASE = 2_000_000, 3_000_000
 
 
 @dataclass(frozen=True, slots=True)

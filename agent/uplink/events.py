@@ -63,7 +63,7 @@ def parse(line: bytes) -> Event | None:
     if not isinstance(event, dict):
         raise Misfit("it is not a JSON object")
     match event.get("kind"):
-        case "metrics":
+        case "metrics" | "system":
             return _report(event, at_ms=_time(event), step=_step(event), values=_numbers(event, "values"))
         case "checkpoint_started":
             return _report(event, at_ms=_time(event), step=_step(event))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from platform_core.experiments.comparison import Reported, direction, headline, judged, rule_of
+from platform_core.experiments.names import is_metric
 from webapp.experiments.models import Run
 
 # lineage that says how a run was made; what only tells runs apart by accident stays out
@@ -37,8 +38,9 @@ def _resources(run: Run) -> dict[str, Any]:
 
 
 def metric_names(runs: Iterable[Run]) -> list[str]:
-    """The metrics that any of the runs has reported, what people look at first before the others."""
-    return in_order({key for run in runs for key in run.summary})
+    """The metrics that any of the runs has reported, what people look at first before the others; without those that
+    the platform samples."""
+    return in_order({key for run in runs for key in run.summary if is_metric(key)})
 
 
 def in_order(keys: Iterable[str]) -> list[str]:

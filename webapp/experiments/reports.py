@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from platform_core.experiments import lineage
+from platform_core.experiments.names import is_metric, is_system
 from platform_core.experiments.states import ENDED, RunState, of_job
 from platform_core.jobs.job import Job as JobValue
 from webapp.artifacts import services as artifacts
@@ -21,6 +22,7 @@ from webapp.experiments.models import Run, RunArtifact
 from webapp.sockets import services as sockets
 
 METRIC_NAMES = 1_000  # of a run: each is a curve on its page
+SYSTEM_NAMES = 10_000  # of what agents sample: 50 of a node with 8 GPUs
 
 
 def describe_run(run_id: str, description: Mapping[str, Any]) -> None:
@@ -66,8 +68,12 @@ def ingest(run_id: str, attempt: int, points: Sequence[Point]) -> None:
 
 
 def _names_beyond_the_limit(run: Run, points: Sequence[Point]) -> set[str]:
-    new = sorted({point.key for point in points} - run.summary.keys())
-    return set(new[max(0, METRIC_NAMES - len(run.summary)) :])
+    beyond: set[str] = set()
+    for limit, of_kind in ((METRIC_NAMES, is_metric), (SYSTEM_NAMES, is_system)):
+        known = set(filter(of_kind, run.summary))
+        new = sorted({point.key for point in points if of_kind(point.key)} - known)
+        beyond.update(new[max(0, limit - len(known)) :])
+    return beyond
 
 
 def _tell_once_of_names(run: Run, names: Collection[str]) -> None:

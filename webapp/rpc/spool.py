@@ -34,6 +34,8 @@ def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
             if kind == "metrics":
                 points += _points(event)
                 progress |= {key: value for key, value in _progress(event).items() if value is not None}
+            elif kind == "system":  # sampled by the agent: no progress of the script
+                points += _points(event)
             elif kind == "init":
                 experiments.describe_run(attempt.job_id, event)
                 progress["total_steps"] = whole(int(event["step_total"])) if event.get("step_total") else None

@@ -57,7 +57,9 @@ class Batch(_message.Message):
     AT_MS_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
     rank: _builtins.int
-    """Global rank. The launcher's own output is a LOG of rank 1000000 + the node's rank in the gang."""
+    """Global rank. The launcher's own output is a LOG of rank 1000000 + the node's rank in the gang. What the agent itself
+    reports of the attempt is a SPOOL of rank 2000000 (system series) or 3000000 (event files) + the node's rank.
+    """
     source: Global___Batch.Source.ValueType
     offset: _builtins.int
     """of the first byte of data"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from importlib import metadata
 from typing import Protocol
 
@@ -167,6 +167,15 @@ class Node:
         if self._leaves_at is None:
             return None
         return max(0, round(self._leaves_at - asyncio.get_running_loop().time()))
+
+    def duties(self, sampler: SystemSampler) -> list[Coroutine[None, None, None]]:
+        """What the node does for ever beside its session."""
+        duties = [self.sample()]
+        if self._config.system_interval_seconds:
+            duties.append(self.sample_system(sampler))
+        if self._config.notice_url:
+            duties.append(self.watch_notice())
+        return duties
 
     async def watch_notice(self) -> None:
         """For ever. A notice is never taken back."""

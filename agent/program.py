@@ -129,13 +129,9 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
     for fault in slots.faults:
         log.error("%s", fault)
-    duties = (session.run(), pusher.run(), node.sample(), lease.keep())
+    sampler = SystemSampler(slots, nvml, config.data, config.log_cap_bytes)
+    duties = (session.run(), pusher.run(), lease.keep(), *node.duties(sampler))
     tasks = [asyncio.create_task(work) for work in duties]
-    if config.system_interval_seconds:
-        sampler = SystemSampler(slots, nvml, config.data, config.log_cap_bytes)
-        tasks.append(asyncio.create_task(node.sample_system(sampler)))
-    if config.notice_url:
-        tasks.append(asyncio.create_task(node.watch_notice()))
     leave, stop_jobs = asyncio.create_task(_asked_to_leave()), False
     try:
         await asyncio.wait([leave, *tasks], return_when=asyncio.FIRST_COMPLETED)

@@ -164,7 +164,7 @@ def _counters() -> dict[str, int]:
     """Bytes since the start of the host; what it does not count is absent."""
     disk: Any = psutil.disk_io_counters()
     network: Any = psutil.net_io_counters()
-    counted = {}
+    counted: dict[str, int] = {}
     if disk is not None:
         counted |= {"disk_read": disk.read_bytes, "disk_write": disk.write_bytes}
     if network is not None:

@@ -30,7 +30,8 @@ def _checksum() -> Any:
 def whole_records(data: bytes) -> Records:
     """The records at the beginning of these bytes. The last may still be half written, so it is left for later; one
     whose data is damaged is left out."""
-    records, position = [], 0
+    records: list[bytes] = []
+    position = 0
     while position + _HEAD.size <= len(data):
         length, checksum = _HEAD.unpack_from(data, position)
         if _checksum()(data[position : position + 8]) != checksum or length > LARGEST_RECORD:

@@ -87,6 +87,7 @@ def api_rows() -> Iterator[Row]:
     file = "uploads/{upload}/files/train.py"
     yield row("put", "uploads/<str:upload_id>/files/<path:path>", "L N N N Y N N", file)
     yield row("post", "uploads/<str:upload_id>/complete", "L N N N Y N N", "uploads/{upload}/complete")
+    yield from run_file_rows()
     snapshot = {"team": "vision", "manifest": "{dataset_manifest}", "purpose": "training"}
     yield row("post", "datasets/<str:name>/snapshots", MEMBERS, "datasets/stdlib/snapshots", snapshot)
     yield row("get", "models", SIGNED_IN)
@@ -112,3 +113,17 @@ def api_rows() -> Iterator[Row]:
     yield row("post", f"{one}/retry", MEMBERS, f"{address}/retry")
     for verb in ("promote", "rollback"):
         yield row("post", f"{one}/{verb}", OWN_OR_LEAD, f"{address}/{verb}")
+
+
+def run_file_rows() -> Iterator[Row]:
+    row = api_row
+    yield row("get", "runs/<str:run_id>/files", OF_TEAM, "runs/{job}/files")
+    one = "runs/<str:run_id>/files/<path:path>"
+    yield row("get", one, OF_TEAM, "runs/{job}/files/code/code.bin")
+    yield row("put", one, MEMBERS, "runs/{job}/files/notes.txt")
+    yield row("delete", one, MEMBERS, "runs/{job}/files/notes.txt")
+    yield row("post", "runs/<str:run_id>/uploads", MEMBERS, "runs/{job}/uploads", {"path": "a", "parts": 1})
+    one, address = "runs/<str:run_id>/uploads/<str:upload_id>", "runs/{job}/uploads/{run_upload}"
+    yield row("put", f"{one}/parts/<int:number>", "L N N N Y N N", f"{address}/parts/1")
+    yield row("post", one, "L N N N Y N N", address)
+    yield row("delete", one, "L N N N Y N N", address)

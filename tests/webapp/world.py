@@ -37,6 +37,7 @@ class World:
     model_version: str
     deployment: str
     upload: str
+    run_upload: str
     dataset: str  # its name
     dataset_manifest: str
     model_manifest: str
@@ -101,6 +102,7 @@ def build(cast: Cast) -> World:
         model_version=version.id,
         deployment=deployment.id,
         upload=_upload(alice, "code"),
+        run_upload=_run_upload(alice, job.id),
         dataset="stdlib",
         dataset_manifest=dataset,
         model_manifest=model_manifest,
@@ -118,6 +120,15 @@ def build(cast: Cast) -> World:
 def _upload(actor: Any, kind: str) -> str:
     upload = artifacts.start_upload(actor, "vision", kind, "bytes")
     artifacts.receive_file(actor, upload.id, f"{kind}.bin", io.BytesIO(kind.encode()))
+    return upload.id
+
+
+def _run_upload(actor: Any, run_id: str) -> str:
+    """Of a large file of the run, beside a small one."""
+    run = Run.objects.get(id=run_id)
+    experiments.put_file(actor, run, "notes.txt", io.BytesIO(b"notes"))
+    upload = experiments.start_upload(actor, run, "large.bin", 1)
+    experiments.receive_part(upload.id, 1, io.BytesIO(b"large"))
     return upload.id
 
 

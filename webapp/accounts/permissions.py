@@ -46,6 +46,7 @@ RULES: dict[str, Rule] = {
     "artifact.upload": Rule("upload files for this team", MEMBERS),
     "model.view": Rule("see this model", VIEWERS),
     "model.register": Rule("register models for this team", MEMBERS),
+    "model.delete": Rule("delete another person's models", LEADS, own=MEMBERS),
     "deployment.view": Rule("see this deployment", VIEWERS),
     "deployment.create": Rule("deploy models of this team", MEMBERS),
     "deployment.cancel": Rule("cancel another person's deployment", LEADS, own=MEMBERS),

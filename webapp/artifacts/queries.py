@@ -2,7 +2,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from django.conf import settings
-from django.db.models import TextField
+from django.db.models import Q, TextField
 from django.db.models.functions import Cast
 
 from platform_core.distribution.content.manifest import Manifest, from_document
@@ -55,6 +55,12 @@ def references(manifest_ids: Iterable[str]) -> dict[str, ArtifactReference]:
     """By id, of those that there are."""
     rows = models.Manifest.objects.filter(id__in=set(manifest_ids)).values_list("id", "source_url", "etags")
     return {key: ArtifactReference(key, url, tuple(etags)) for key, url, etags in rows}
+
+
+def is_source(url: str) -> bool:
+    """Whether files of a manifest lie at this URL or below it."""
+    rows = models.Manifest.objects.filter(Q(source_url=url) | Q(source_url__startswith=f"{url}/"))
+    return rows.exists()
 
 
 def path_in_store(url: str) -> str:

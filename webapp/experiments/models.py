@@ -100,3 +100,85 @@ class RunArtifact(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "name"], name="one_artifact_a_name")]
+
+
+class LoggedModel(models.Model):
+    """A model that a process saved while it trained, with its files, parameters and the metrics measured on it."""
+
+    id = models.CharField(primary_key=True, max_length=40, help_text="m- and 32 hexadecimal digits")
+    experiment = models.ForeignKey(Experiment, models.CASCADE, related_name="logged_models")
+    run = models.ForeignKey(Run, models.SET_NULL, null=True, related_name="logged_models")
+    name = models.CharField(max_length=500)
+    kind = models.CharField(max_length=500, blank=True)
+    state = models.CharField(
+        max_length=10, choices=[(state, state) for state in ("pending", "ready", "failed")], default="pending"
+    )
+    tags = models.JSONField(default=dict, help_text="name → value, both text")
+    parameters = models.JSONField(default=dict, help_text="name → value, both text")
+    metrics = models.JSONField(default=list, help_text="newest value of each key, run and dataset")
+    created_ms = models.BigIntegerField()
+    changed_ms = models.BigIntegerField()
+    deleted_ms = models.BigIntegerField(null=True)
+
+
+class RunModel(models.Model):
+    """A logged model that a run read or made."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="models")
+    model_id = models.CharField(max_length=64)
+    role = models.CharField(max_length=6, choices=[("input", "input"), ("output", "output")])
+    step = models.BigIntegerField(default=0)
+
+    class Meta:
+        indexes = [models.Index(fields=["run", "role"], name="models_of_a_run")]
+
+
+class RunDataset(models.Model):
+    """A dataset that a run read."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="datasets")
+    name = models.CharField(max_length=500)
+    digest = models.CharField(max_length=36)
+    source_type = models.TextField(blank=True)
+    source = models.TextField(blank=True)
+    schema = models.TextField(blank=True)
+    profile = models.TextField(blank=True)
+    tags = models.JSONField(default=dict, help_text="such as mlflow.data.context → training")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "name", "digest"], name="one_dataset_a_name_and_digest")
+        ]
+
+
+class RunFile(models.Model):
+    """A file of a run or of a logged model. Each writing has a place of its own, so that kept bytes never change."""
+
+    run = models.ForeignKey(Run, models.CASCADE, null=True, related_name="files")
+    model = models.ForeignKey(LoggedModel, models.CASCADE, null=True, related_name="files")
+    path = models.CharField(max_length=1000)
+    size = models.BigIntegerField(null=True, help_text="null until its first writing is complete")
+    sha256 = models.CharField(max_length=64, blank=True)
+    generation = models.PositiveIntegerField(default=0, help_text="the writing that counts")
+    begun = models.PositiveIntegerField(default=1, help_text="writings begun so far")
+    part = models.JSONField(default=dict, help_text="its part of a manifest, computed while it came in")
+    created_ms = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "path"], name="one_file_of_a_run_a_path"),
+            models.UniqueConstraint(fields=["model", "path"], name="one_file_of_a_model_a_path"),
+            models.CheckConstraint(condition=Q(run=None) ^ Q(model=None), name="a_file_has_one_owner"),
+        ]
+
+
+class FileUpload(models.Model):
+    """A large file on its way in, in numbered parts."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    run = models.ForeignKey(Run, models.CASCADE, null=True, related_name="+")
+    model = models.ForeignKey(LoggedModel, models.CASCADE, null=True, related_name="+")
+    user = models.ForeignKey("accounts.User", models.CASCADE, related_name="+")
+    path = models.CharField(max_length=1000)
+    parts = models.PositiveIntegerField(help_text="how many were announced")
+    created_ms = models.BigIntegerField()

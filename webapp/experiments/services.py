@@ -9,6 +9,16 @@ from webapp.experiments.experiments import (
     restore_experiment,
     update_experiment,
 )
+from webapp.experiments.file_uploads import abort as abort_upload
+from webapp.experiments.file_uploads import check as check_upload
+from webapp.experiments.file_uploads import complete as complete_upload
+from webapp.experiments.file_uploads import receive as receive_part
+from webapp.experiments.file_uploads import start as start_upload
+from webapp.experiments.files import as_model as model_of_files
+from webapp.experiments.files import delete as delete_files
+from webapp.experiments.files import listing as list_files
+from webapp.experiments.files import put as put_file
+from webapp.experiments.files import read as read_file
 from webapp.experiments.metric_store import Point
 from webapp.experiments.reports import add_artifact, describe_run, follow_jobs, ingest
 from webapp.experiments.runs import (
@@ -27,12 +37,16 @@ from webapp.experiments.runs import (
 __all__ = [
     "DEFAULT_EXPERIMENT",
     "Point",
+    "abort_upload",
     "add_artifact",
     "archive_experiment",
     "archive_runs",
+    "check_upload",
+    "complete_upload",
     "create_experiment",
     "create_run",
     "delete_experiment",
+    "delete_files",
     "delete_runs",
     "delete_tags",
     "describe_run",
@@ -40,11 +54,17 @@ __all__ = [
     "finish_run",
     "follow_jobs",
     "ingest",
+    "list_files",
     "log_parameters",
     "make_run",
+    "model_of_files",
+    "put_file",
+    "read_file",
+    "receive_part",
     "restore_experiment",
     "restore_runs",
     "set_tags",
+    "start_upload",
     "update_experiment",
     "update_run",
 ]

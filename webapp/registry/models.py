@@ -1,14 +1,27 @@
 from django.db import models
+from django.db.models import Q
+
+STATES = ("registering", "ready", "failed", "external")
+STAGES = ("none", "staging", "production", "archived")
 
 
 class Model(models.Model):
     team = models.ForeignKey("accounts.Team", models.CASCADE)
-    name = models.SlugField(max_length=120)
+    name = models.CharField(max_length=250)
     description = models.TextField(blank=True)
+    tags = models.JSONField(default=dict, help_text="name → value, both text")
     created_ms = models.BigIntegerField()
+    changed_ms = models.BigIntegerField(default=0, help_text="when it or one of its versions was last edited")
+    deleted_ms = models.BigIntegerField(
+        null=True, help_text="its versions stay for the deployments that used them"
+    )
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["team", "name"], name="one_model_a_name")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["team", "name"], condition=Q(deleted_ms=None), name="one_living_model_a_name"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.team_id}/{self.name}"
@@ -19,18 +32,47 @@ class ModelVersion(models.Model):
     model = models.ForeignKey(Model, models.CASCADE, related_name="versions")
     version = models.PositiveIntegerField()
     state = models.CharField(
-        max_length=12, choices=[(s, s) for s in ("registering", "ready", "failed")], default="registering"
+        max_length=12,
+        choices=[(state, state) for state in STATES],
+        default="registering",
+        help_text="external: registered by MLflow from a place that the platform does not read",
     )
+    stage = models.CharField(max_length=12, choices=[(stage, stage) for stage in STAGES], default="none")
     error = models.TextField(blank=True)
     manifest = models.ForeignKey("artifacts.Manifest", models.PROTECT, null=True)
     source = models.TextField(help_text="checkpoint id or URL")
-    job = models.ForeignKey("jobs.Job", models.SET_NULL, null=True, help_text="the run it came from")
+    location = models.TextField(
+        blank=True, help_text="where MLflow clients download its files, when it came from one"
+    )
+    description = models.TextField(blank=True)
+    tags = models.JSONField(default=dict, help_text="name → value, both text")
+    job = models.ForeignKey("jobs.Job", models.SET_NULL, null=True, help_text="the job it came from")
+    run = models.ForeignKey(
+        "experiments.Run", models.SET_NULL, null=True, related_name="+", help_text="the run it came from"
+    )
+    run_link = models.TextField(blank=True, help_text="the run it came from, on another server")
+    logged_model = models.CharField(
+        max_length=40, blank=True, help_text="id of the logged model it came from"
+    )
     metrics = models.JSONField(default=dict)
     created_ms = models.BigIntegerField()
     created_by = models.ForeignKey("accounts.User", models.PROTECT)
+    changed_ms = models.BigIntegerField(default=0)
+    deleted_ms = models.BigIntegerField(null=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["model", "version"], name="one_version_a_number")]
 
     def __str__(self) -> str:
         return f"{self.model.name} v{self.version}"
+
+
+class ModelAlias(models.Model):
+    """A name for one version of a model that can be moved to another: champion, candidate."""
+
+    model = models.ForeignKey(Model, models.CASCADE, related_name="aliases")
+    name = models.CharField(max_length=255)
+    version = models.ForeignKey(ModelVersion, models.CASCADE, related_name="aliases")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["model", "name"], name="one_version_an_alias")]

@@ -1,39 +1,54 @@
 from collections.abc import Iterable
 
-from django.db.models import Prefetch
+from django.db.models import Prefetch, QuerySet
 
 from webapp.registry.models import Model, ModelVersion
 
 
 def models(teams: Iterable[str] | None) -> list[Model]:
     """With their versions and whose they are. A manifest's document may have megabytes and is not read."""
-    versions = ModelVersion.objects.select_related("manifest", "created_by").defer("manifest__document")
-    prefetched = Prefetch("versions", queryset=versions)
-    rows = Model.objects.select_related("team").prefetch_related(prefetched).order_by("team_id", "name")
-    return list(rows if teams is None else rows.filter(team__in=list(teams)))
+    versions = ModelVersion.objects.filter(deleted_ms=None).select_related("manifest", "created_by")
+    prefetched = Prefetch("versions", queryset=versions.defer("manifest__document"))
+    rows = living(teams).select_related("team").prefetch_related(prefetched).order_by("team_id", "name")
+    return list(rows)
+
+
+def living(teams: Iterable[str] | None) -> QuerySet[Model]:
+    """Models that are not deleted; of every team for None."""
+    rows = Model.objects.filter(deleted_ms=None)
+    return rows if teams is None else rows.filter(team__in=list(teams))
 
 
 def names(team: str) -> list[str]:
-    return list(Model.objects.filter(team=team).order_by("name").values_list("name", flat=True))
+    return list(living([team]).order_by("name").values_list("name", flat=True))
 
 
 def model(team: str, name: str) -> Model | None:
-    return Model.objects.filter(team=team, name=name).first()
+    return living([team]).filter(name=name).first()
 
 
 def versions(model: Model) -> list[ModelVersion]:
-    return list(model.versions.select_related("manifest", "created_by", "job").order_by("-version"))
+    rows = model.versions.filter(deleted_ms=None).select_related("manifest", "created_by", "job")
+    return list(rows.prefetch_related("aliases").order_by("-version"))
 
 
 def version(version_id: str) -> ModelVersion | None:
-    return ModelVersion.objects.select_related("model__team", "manifest").filter(id=version_id).first()
+    rows = ModelVersion.objects.select_related("model__team", "manifest")
+    return rows.filter(id=version_id, deleted_ms=None).first()
+
+
+def living_versions(teams: Iterable[str]) -> QuerySet[ModelVersion]:
+    """Versions that are not deleted, with their model, their aliases and who made them."""
+    rows = ModelVersion.objects.filter(deleted_ms=None, model__deleted_ms=None, model__team__in=list(teams))
+    rows = rows.select_related("model", "created_by", "manifest").defer("manifest__document")
+    return rows.prefetch_related("aliases")
 
 
 def find_version(model_id: str, number: int, teams: Iterable[str] | None) -> ModelVersion | None:
     """`model_id` is "team/name", or a name that only one of these teams has."""
     team, _, name = model_id.rpartition("/")
     rows = ModelVersion.objects.select_related("model__team", "manifest").filter(
-        model__name=name, version=number
+        model__name=name, model__deleted_ms=None, version=number, deleted_ms=None
     )
     if team:
         rows = rows.filter(model__team=team)

@@ -1,7 +1,10 @@
 """Models and their versions. A version is a manifest: of a checkpoint, an upload, or a source that is read once."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import transaction
@@ -10,7 +13,7 @@ from platform_core.distribution.content import address
 from platform_core.distribution.planning.sizes import Sizes, advise, keep, sizes_of
 from platform_core.errors import TrainmasterError
 from trainmaster.store.address import located, url_of
-from trainmaster.store.copying import describe
+from trainmaster.store.copying import describe as describe_source
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
@@ -19,10 +22,45 @@ from webapp.artifacts import services as artifacts
 from webapp.base.identity import new_id, now_ms
 from webapp.checkpoints import queries as checkpoints
 from webapp.events import services as events
+from webapp.experiments import queries as runs
+from webapp.experiments import services as experiments
 from webapp.nodes import queries as clusters
-from webapp.registry import hints
+from webapp.registry import hints, queries
+from webapp.registry.catalogue import (
+    create_model,
+    delete_alias,
+    delete_model,
+    delete_tags,
+    delete_version,
+    describe,
+    rename_model,
+    set_alias,
+    set_stage,
+    set_tags,
+)
 from webapp.registry.models import Model, ModelVersion
 from webapp.sockets import services as sockets
+
+if TYPE_CHECKING:
+    from webapp.experiments.files import Owner
+    from webapp.experiments.models import Run
+
+__all__ = [
+    "check_source",
+    "create_model",
+    "delete_alias",
+    "delete_model",
+    "delete_tags",
+    "delete_version",
+    "describe",
+    "read_source",
+    "register",
+    "register_logged",
+    "rename_model",
+    "set_alias",
+    "set_stage",
+    "set_tags",
+]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,119}")
 
@@ -35,7 +73,7 @@ def register(
     A source URL is read and hashed in the background: the version is `registering` until then.
     """
     permissions.require(actor, "model.register", team)
-    if not NAME.fullmatch(name):
+    if not NAME.fullmatch(name) and queries.model(team, name) is None:
         why = f"{name!r} must be small letters, digits, '.', '_' or '-', at most 120"
         raise TrainmasterError("request_invalid", what="name", why=why)
     if sum(map(bool, (checkpoint, manifest, source_url))) != 1:
@@ -45,29 +83,76 @@ def register(
     if source_url:
         source_url = check_source(source_url)
     with transaction.atomic():
-        model, _ = Model.objects.get_or_create(team_id=team, name=name, defaults={"created_ms": now_ms()})
-        Model.objects.select_for_update().get(id=model.id)  # two registrations at once get two numbers
-        newest = ModelVersion.objects.filter(model=model).order_by("-version").first()
-        version = ModelVersion(
-            id=new_id("mv"),
-            model=model,
-            version=newest.version + 1 if newest else 1,
-            source=checkpoint or manifest or source_url,
-            created_ms=now_ms(),
-            created_by_id=accounts.user_key(actor.username),
-        )
+        now = now_ms()
+        defaults = {"created_ms": now, "changed_ms": now}
+        model, _ = Model.objects.get_or_create(team_id=team, name=name, deleted_ms=None, defaults=defaults)
+        version = _next_version(actor, model, checkpoint or manifest or source_url)
         if checkpoint:
             _from_checkpoint(version, team, checkpoint)
         elif manifest:
             _from_manifest(version, team, manifest)
-        version.save()
-        events.record(
-            "VersionRegistered", f"model:{team}/{name}", actor=actor.name, team=team,
-            cause=f"{name} version {version.version} from {version.source}", notify=(f"models:{team}",),
-        )  # fmt: skip
+        _save(actor, version)
         if source_url:
             hints.read_source(version.id)
     return version
+
+
+def register_logged(
+    actor: Actor,
+    model: Model,
+    source: str,
+    *,
+    files: tuple[Owner, str] | None = None,
+    like: ModelVersion | None = None,
+    run: Run | None = None,
+    **fields: Any,
+) -> ModelVersion:
+    """The next version from a folder of files of a run or a logged model, from another version, or from elsewhere.
+
+    `files` is the owner and the folder. What lies elsewhere is recorded as `external` and cannot be deployed.
+    """
+    permissions.require(actor, "model.register", model.team_id)
+    with transaction.atomic():
+        version = _next_version(actor, model, source)
+        for name, value in fields.items():
+            setattr(version, name, value)
+        version.run, version.job_id = run, run.job_id if run else None
+        version.manifest = like.manifest if like else experiments.model_of_files(*files) if files else None
+        version.state = "ready" if version.manifest_id else "external"
+        _save(actor, version)
+    return version
+
+
+def _next_version(actor: Actor, model: Model, source: str) -> ModelVersion:
+    """Locks the model: two registrations at once get two numbers. A deleted version keeps its number."""
+    model = Model.objects.select_for_update().get(id=model.id)
+    if model.deleted_ms is not None:
+        raise TrainmasterError("not_found", what=f"model {model.name}")
+    newest = ModelVersion.objects.filter(model=model).order_by("-version").first()
+    now = now_ms()
+    Model.objects.filter(id=model.id).update(changed_ms=now)
+    return ModelVersion(
+        id=new_id("mv"),
+        model=model,
+        version=newest.version + 1 if newest else 1,
+        source=source,
+        created_ms=now,
+        changed_ms=now,
+        created_by_id=accounts.user_key(actor.username),
+    )
+
+
+def _save(actor: Actor, version: ModelVersion) -> None:
+    version.save()
+    model = version.model
+    events.record(
+        "VersionRegistered",
+        f"model:{model}"[:140],
+        actor=actor.name,
+        team=model.team_id,
+        cause=f"{model.name} version {version.version} from {version.source}",
+        notify=(f"models:{model.team_id}",),
+    )
 
 
 def check_source(source_url: str) -> str:
@@ -91,6 +176,7 @@ def _from_checkpoint(version: ModelVersion, team: str, checkpoint_id: str) -> No
         why = f"it is damaged: {checkpoint.damaged.rstrip('.')}; register another one"
         raise TrainmasterError("request_invalid", what=f"checkpoint {checkpoint_id}", why=why)
     version.manifest, version.job, version.metrics = checkpoint.manifest, checkpoint.job, checkpoint.metrics
+    version.run = runs.run(checkpoint.job_id)
     version.state = "ready"
 
 
@@ -107,7 +193,7 @@ def read_source(version_id: str) -> None:
     if version.state != "registering":
         return
     try:
-        found = describe(check_source(version.source), "model", _sizes(version), check=check_source)
+        found = describe_source(check_source(version.source), "model", _sizes(version), check=check_source)
     except TrainmasterError as error:
         ModelVersion.objects.filter(id=version_id).update(state="failed", error=error.sentence)
     else:

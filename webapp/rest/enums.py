@@ -10,7 +10,7 @@ from webapp.deployments.delivery.planning import STRATEGIES
 
 JobState = list(states.JobState)
 NodeState = [*health.NodeState, "revoked"]
-ModelVersionState = ["registering", "ready", "failed"]
+ModelVersionState = ["registering", "ready", "failed", "external"]
 DeploymentState = [*deployment.DeploymentState, deployment.WorkerState.EVICTED]
 RolloutState = list(rollout_states.RolloutState)
 WorkerState = ["idle", "receiving", "verifying", "complete", "failed"]

@@ -13,6 +13,7 @@ from webapp.rest import (
     queue,
     quotas,
     registry,
+    run_files,
 )
 from webapp.rest.deployments import deployments, plans, workers
 
@@ -52,6 +53,17 @@ urlpatterns = [
     path("training-jobs/<str:job_id>/metrics", experiments.Metrics.as_view(), name="api-metrics"),
     path("experiments", experiments.Experiments.as_view(), name="api-experiments"),
     path("experiments/compare", experiments.Comparison.as_view(), name="api-compare"),
+    path("runs/<str:run_id>/files", run_files.RunFiles.as_view(), name="api-run-files"),
+    path("runs/<str:run_id>/files/<path:path>", run_files.RunFile.as_view(), name="api-run-file"),
+    path("runs/<str:run_id>/uploads", run_files.RunFileUploads.as_view(), name="api-run-uploads"),
+    path(
+        "runs/<str:run_id>/uploads/<str:upload_id>", run_files.RunFileUpload.as_view(), name="api-run-upload"
+    ),
+    path(
+        "runs/<str:run_id>/uploads/<str:upload_id>/parts/<int:number>",
+        run_files.RunFilePart.as_view(),
+        name="api-run-upload-part",
+    ),
     path("queue", queue.Queue.as_view(), name="api-queue"),
     path("models", registry.Models.as_view(), name="api-models"),
     path("models/<str:name>/versions", registry.Versions.as_view(), name="api-model-versions"),

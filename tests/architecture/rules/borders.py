@@ -28,7 +28,14 @@ ALSO_PUBLIC = {
     "webapp.accounts.admin": "what an operator changes in the admin of any app is audited",
 }
 # The top of the house may look into all of it: what puts the apps together, and the programs that bring them up.
-COMPOSES = {"webapp.config", "webapp.operations", "webapp.pages", "webapp.rest", "webapp.rpc"}
+COMPOSES = {
+    "webapp.config",
+    "webapp.operations",
+    "webapp.pages",
+    "webapp.rest",
+    "webapp.mlflow",
+    "webapp.rpc",
+}
 HIDDEN = {
     "sdk/trainmaster/store/__init__.py": "each kind of store brings a library that an installation may lack",
 }

@@ -1,6 +1,8 @@
 """From the form to two runs side by side, in one browser."""
 
+import io
 import re
+import zipfile
 from typing import Any
 
 from playwright.sync_api import APIResponse, Locator, Page, Route, expect
@@ -33,6 +35,24 @@ def test_a_member_submits_watches_it_live_and_compares_it_with_a_second_run(
     expect(page.get_by_role("heading", name="slow")).to_be_visible()
     expect(state_of(page)).to_have_text("succeeded")
     compare(page)
+
+
+def test_a_member_runs_a_script_of_their_own_that_the_form_uploads(people: People, site: Site) -> None:
+    """The form is filled in without waiting for the upload: the checks of other fields do not replace it."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as files:
+        files.writestr("mine.py", "import trainmaster\n\ntrainmaster.log(1, loss=0.5)\n")
+    page = people.come("bob")
+    page.goto("/jobs/submit/")
+    page.get_by_label("Name", exact=True).fill("my-script")
+    page.get_by_label("Upload code").set_input_files(
+        {"name": "mine.zip", "mimeType": "application/zip", "buffer": archive.getvalue()}
+    )
+    page.get_by_label("Command", exact=True).fill("python mine.py")
+    expect(page.locator("#check")).to_contain_text("It would start at once")
+    page.get_by_role("button", name="Submit job").click()
+    page.wait_for_url(re.compile(r"/jobs/job-\w+/"))
+    expect(state_of(page)).to_have_text("succeeded")
 
 
 def fill_in(page: Page) -> None:

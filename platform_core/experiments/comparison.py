@@ -97,8 +97,10 @@ def rule_of(name: str) -> str:
     return {-1: "lowest", 1: "highest", 0: "last"}[direction(name)]
 
 
-def judged(name: str, reported: Reported) -> float:
-    return {"lowest": reported.lowest, "highest": reported.highest, "last": reported.last}[rule_of(name)]
+def judged(name: str, reported: Reported) -> float | None:
+    """None where the value is the last one, and that is not finite."""
+    value = {"lowest": reported.lowest, "highest": reported.highest, "last": reported.last}[rule_of(name)]
+    return value if math.isfinite(value) else None
 
 
 def direction(name: str) -> int:

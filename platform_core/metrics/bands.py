@@ -1,6 +1,7 @@
 """A curve as columns of pixels: each column says which points it stands for, and their least and greatest value."""
 
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +9,7 @@ import numpy.typing as npt
 from platform_core.metrics.blocks import BLOCK_POINTS, Blocks, merge, summarise
 from platform_core.metrics.points import Places, Points
 
-X = npt.NDArray[np.float64] | npt.NDArray[np.int64]
+X: TypeAlias = npt.NDArray[Any]  # of whole numbers or floats
 Window = tuple[float, float]  # both ends belong to it
 Stretches = tuple[Blocks, X, X]  # with the least and the greatest x of each
 

@@ -40,7 +40,7 @@ def _resources(run: Run) -> dict[str, Any]:
 def metric_names(runs: Iterable[Run]) -> list[str]:
     """The metrics that any of the runs has reported, what people look at first before the others; without those that
     the platform samples."""
-    return in_order({key for run in runs for key in run.summary if is_metric(key)})
+    return in_order({key for run in runs for key in run.summaries if is_metric(key)})
 
 
 def in_order(keys: Iterable[str]) -> list[str]:
@@ -57,7 +57,12 @@ def _last_part(key: str) -> str:
 
 
 def reported(run: Run) -> dict[str, Reported]:
-    return {key: Reported(value["value"], value["min"], value["max"]) for key, value in run.summary.items()}
+    """The metrics that have had a finite value."""
+    return {
+        key: Reported(summary.last, summary.min, summary.max)
+        for key, summary in run.summaries.items()
+        if summary.min is not None and summary.max is not None
+    }
 
 
 def value_of(run: Run, key: str) -> float | None:

@@ -1,7 +1,12 @@
+from collections.abc import Mapping
+
 from django.db import models
 from django.db.models import Q
+from django.utils.functional import cached_property
 
 from platform_core.experiments.states import RunState
+from webapp.metrics import queries as metrics
+from webapp.metrics.values import Summary
 
 
 class Experiment(models.Model):
@@ -50,8 +55,6 @@ class Run(models.Model):
         default=dict, help_text="code, git, dataset, packages, seed, command, hardware"
     )
     source = models.CharField(max_length=20, help_text="job, sdk, mlflow, tensorboard, wandb or api")
-    summary = models.JSONField(default=dict, help_text="metric → its newest value, step and least value")
-    ingested = models.BigIntegerField(default=0, help_text="batches of metric values kept so far")
     started_ms = models.BigIntegerField(null=True)
     ended_ms = models.BigIntegerField(null=True)
     reported_ms = models.BigIntegerField(null=True, help_text="when its process last reported anything")
@@ -77,19 +80,10 @@ class Run(models.Model):
         """The username of the owner; "" for a run of a deleted account or of the platform."""
         return self.owner.username if self.owner else ""
 
-
-class MetricPoint(models.Model):
-    """One value of one metric at one step. A step repeated by a later attempt replaces the earlier one."""
-
-    run = models.ForeignKey(Run, models.CASCADE)
-    key = models.CharField(max_length=120)
-    step = models.BigIntegerField()
-    value = models.FloatField()
-    at_ms = models.BigIntegerField()
-    attempt = models.PositiveIntegerField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["run", "key", "step"], name="one_point_a_step")]
+    @cached_property
+    def summaries(self) -> Mapping[str, Summary]:
+        """Metric → summary. `queries.with_summaries` reads those of many runs at once."""
+        return metrics.summaries([self.id])[self.id]
 
 
 class RunArtifact(models.Model):

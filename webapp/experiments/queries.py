@@ -10,9 +10,10 @@ from platform_core.experiments.states import RunState
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.experiments.models import Experiment, Run
+from webapp.metrics import queries as metrics
 
 _OUTCOME = (
-    "experiment_id", "tags", "summary", "created_ms", "name", "state", "ended_ms", "reported_ms",
+    "experiment_id", "tags", "created_ms", "name", "state", "ended_ms", "reported_ms",
 )  # fmt: skip
 
 
@@ -74,21 +75,30 @@ def run(run_id: str) -> Run | None:
 
 def runs(experiment_id: int) -> list[Run]:
     rows = _runs().filter(experiment=experiment_id, deleted_ms=None, archived_ms=None)
-    return list(rows.order_by("-created_ms", "-id"))
+    return with_summaries(rows.order_by("-created_ms", "-id"))
+
+
+def with_summaries(rows: Iterable[Run]) -> list[Run]:
+    """The runs with the summaries of their metrics, read in one query."""
+    runs = list(rows)
+    found = metrics.summaries(run.id for run in runs)
+    for run in runs:
+        run.summaries = found[run.id]
+    return runs
 
 
 def outcomes(experiment_ids: Sequence[int]) -> dict[int, list[Run]]:
     """The runs of each, newest first, without what they were made of; an experiment without runs is left out."""
     by_experiment: dict[int, list[Run]] = defaultdict(list)
     rows = Run.objects.filter(experiment__in=experiment_ids, deleted_ms=None, archived_ms=None)
-    for row in rows.only(*_OUTCOME).order_by("-created_ms", "-id"):
+    for row in with_summaries(rows.only(*_OUTCOME).order_by("-created_ms", "-id")):
         by_experiment[row.experiment_id].append(row)
     return by_experiment
 
 
 def chosen(run_ids: Sequence[str]) -> list[Run]:
     """These runs, in the order asked for; unknown ids are left out."""
-    found = {row.id: row for row in _runs().filter(id__in=run_ids, deleted_ms=None)}
+    found = {row.id: row for row in with_summaries(_runs().filter(id__in=run_ids, deleted_ms=None))}
     return [found[run_id] for run_id in dict.fromkeys(run_ids) if run_id in found]
 
 
@@ -99,7 +109,8 @@ def newest_runs(teams: Iterable[str] | None, username: str, limit: int) -> list[
     )
     if teams is not None:
         rows = rows.filter(experiment__team__in=list(teams))
-    return list(rows.select_related("job", "experiment").order_by("-ended_ms", "-id")[:limit])
+    rows = rows.select_related("job", "experiment").order_by("-ended_ms", "-id")
+    return with_summaries(rows[:limit])
 
 
 def run_for(request: Any, run_id: str) -> Run:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
@@ -12,17 +13,28 @@ from platform_core.experiments import lineage
 from platform_core.experiments.names import is_metric, is_system
 from platform_core.experiments.states import ENDED, RunState, of_job
 from platform_core.jobs.job import Job as JobValue
+from webapp.accounts.permissions import Actor
 from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
 from webapp.base.rows import update_each
 from webapp.events import services as events
-from webapp.experiments import metric_store
-from webapp.experiments.metric_store import Point
 from webapp.experiments.models import Run, RunArtifact
+from webapp.experiments.runs import locked
+from webapp.metrics import queries as metric_queries
+from webapp.metrics import services as metrics
+from webapp.metrics.values import Points
 from webapp.sockets import services as sockets
 
 METRIC_NAMES = 1_000  # of a run: each is a curve on its page
 SYSTEM_NAMES = 10_000  # of what agents sample: 50 of a node with 8 GPUs
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    key: str
+    step: int
+    value: float
+    at_ms: int
 
 
 def describe_run(run_id: str, description: Mapping[str, Any]) -> None:
@@ -47,30 +59,53 @@ def _tell_left_out(run: Run, problems: Sequence[str]) -> None:
     )
 
 
-def ingest(run_id: str, attempt: int, points: Sequence[Point]) -> None:
-    """Keep metric values and tell the page; the same points again change nothing."""
-    # JSON and charts have no NaN; the log has it.
-    finite = [point for point in points if math.isfinite(point.value)]
+def ingest(
+    run_id: str, attempt: int, points: Sequence[Point], *, source: str = "", sequence: int | None = None
+) -> None:
+    """Keeps what an attempt of a job reported, and tells the page; the same points again change nothing."""
     with transaction.atomic():
         run = Run.objects.select_for_update().filter(id=run_id).first()
-        if run is None or not finite:
+        if run is None or not points:
             return
-        if beyond := _names_beyond_the_limit(run, finite):
-            finite = [point for point in finite if point.key not in beyond]
+        if beyond := _names_beyond_the_limit(run, points):
+            points = [point for point in points if point.key not in beyond]
             _tell_once_of_names(run, beyond)
-        metric_store.append(run_id, attempt, finite)
-        run.summary = _summary(run.summary, finite)
-        run.ingested += 1
-        run.reported_ms = now_ms()
-        run.save(update_fields=["summary", "ingested", "reported_ms"])
-        for subject in ("run", "job") if run.job_id else ("run",):
-            sockets.publish(f"{subject}:{run_id}", {"points": _by_step(finite)})
+        _keep(run, columns(points), attempt, source, sequence)
+
+
+def log_points(
+    actor: Actor, run: Run, points: Sequence[Points], *, source: str = "", sequence: int | None = None
+) -> bool:
+    """Keeps points of a run; False, and nothing changes, if this batch of the source was kept before."""
+    with transaction.atomic():
+        return _keep(locked(actor, run), points, 0, source, sequence)
+
+
+def _keep(run: Run, points: Sequence[Points], attempt: int, source: str, sequence: int | None) -> bool:
+    if not metrics.append(run.id, points, attempt=attempt, source=source, sequence=sequence):
+        return False
+    Run.objects.filter(id=run.id).update(reported_ms=now_ms())
+    for subject in ("run", "job") if run.job_id else ("run",):
+        sockets.publish(f"{subject}:{run.id}", {"points": _by_step(points)})
+    return True
+
+
+def columns(points: Iterable[Point]) -> list[Points]:
+    """Single points as one series a metric."""
+    series: dict[str, Points] = {}
+    for point in points:
+        of_metric = series.get(point.key) or series.setdefault(point.key, Points(point.key, [], [], []))
+        of_metric.steps.append(point.step)
+        of_metric.values.append(point.value)
+        of_metric.times_ms.append(point.at_ms)
+    return list(series.values())
 
 
 def _names_beyond_the_limit(run: Run, points: Sequence[Point]) -> set[str]:
+    reported = metric_queries.keys([run.id])
     beyond: set[str] = set()
     for limit, of_kind in ((METRIC_NAMES, is_metric), (SYSTEM_NAMES, is_system)):
-        known = set(filter(of_kind, run.summary))
+        known = set(filter(of_kind, reported))
         new = sorted({point.key for point in points if of_kind(point.key)} - known)
         beyond.update(new[max(0, limit - len(known)) :])
     return beyond
@@ -87,26 +122,15 @@ def _tell_once_of_names(run: Run, names: Collection[str]) -> None:
     _tell_left_out(run, [sentence])
 
 
-def _by_step(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """As the charts take them: one object a step, with the values of all its metrics."""
+def _by_step(points: Sequence[Points]) -> list[dict[str, Any]]:
+    """As the charts take them: one object a step, with the finite values of all its metrics."""
     steps: dict[int, dict[str, Any]] = {}
-    for point in points:
-        steps.setdefault(point.step, {"step": point.step, "at_ms": point.at_ms, "values": {}})["values"][
-            point.key
-        ] = point.value
+    for series in points:
+        for step, value, at_ms in zip(series.steps, series.values, series.times_ms, strict=True):
+            if math.isfinite(value):
+                of_step = steps.setdefault(int(step), {"step": int(step), "at_ms": int(at_ms), "values": {}})
+                of_step["values"][series.key] = float(value)
     return [steps[step] for step in sorted(steps)]
-
-
-def _summary(summary: Mapping[str, Any], points: Sequence[Point]) -> dict[str, Any]:
-    """Metric → newest value with its step, and the least and greatest ever seen."""
-    result = dict(summary)
-    for point in points:
-        old = result.get(point.key)
-        low = min(old["min"], point.value) if old else point.value
-        high = max(old["max"], point.value) if old else point.value
-        newest = old if old and old["step"] > point.step else {"value": point.value, "step": point.step}
-        result[point.key] = {"value": newest["value"], "step": newest["step"], "min": low, "max": high}
-    return result
 
 
 def add_artifact(

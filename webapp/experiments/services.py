@@ -19,8 +19,7 @@ from webapp.experiments.files import delete as delete_files
 from webapp.experiments.files import listing as list_files
 from webapp.experiments.files import put as put_file
 from webapp.experiments.files import read as read_file
-from webapp.experiments.metric_store import Point
-from webapp.experiments.reports import add_artifact, describe_run, follow_jobs, ingest
+from webapp.experiments.reports import Point, add_artifact, describe_run, follow_jobs, ingest, log_points
 from webapp.experiments.runs import (
     archive_runs,
     create_run,
@@ -56,6 +55,7 @@ __all__ = [
     "ingest",
     "list_files",
     "log_parameters",
+    "log_points",
     "make_run",
     "model_of_files",
     "put_file",

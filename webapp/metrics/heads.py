@@ -80,7 +80,7 @@ RETURNING key, id
 
 def load(subject: str, keys: Sequence[str]) -> dict[str, Head]:
     found = rows(_LOAD, {"subject": subject, "keys": list(keys)})
-    return {row[1]: Head(*row[:6], summary=row[6:]) for row in found}
+    return {row[1]: Head(row[0], row[1], row[2], row[3], row[4], row[5], row[6:]) for row in found}
 
 
 def fresh(key: str, attempt: int) -> Head:

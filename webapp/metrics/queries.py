@@ -6,13 +6,24 @@ from typing import Any
 from django.db.models import F, OuterRef, QuerySet, Subquery
 
 from platform_core.metrics.points import NONE, merged, place
+from platform_core.metrics.points import Points as Batch
 from webapp.metrics import codec
 from webapp.metrics.database import rows
 from webapp.metrics.drawing import bands
 from webapp.metrics.models import Series, Subject
 from webapp.metrics.values import Latest, Points, Summary
 
-__all__ = ["bands", "history", "keys", "latest", "order_by_metric", "summaries", "version", "with_metric"]
+__all__ = [
+    "bands",
+    "history",
+    "keys",
+    "latest",
+    "order_by_metric",
+    "points",
+    "summaries",
+    "version",
+    "with_metric",
+]
 
 _SUMMARY = (
     "count", "finite", "first", "first_step", "last", "last_step", "last_ms", "min", "min_step", "max", "max_step",
@@ -63,6 +74,11 @@ SELECT s.compacted, s.payload FROM metrics_segment s JOIN metrics_series m ON m.
 WHERE m.subject_id = %(subject)s AND m.key = %(key)s AND (s.last_step, s.last_ms) >= (%(step)s, %(ms)s)
 ORDER BY s.first_step, s.first_ms, s.id LIMIT %(most)s
 """
+_POINTS = """
+SELECT m.key, s.compacted, s.payload FROM metrics_segment s JOIN metrics_series m ON m.id = s.series_id
+WHERE m.subject_id = %(subject)s AND (%(keys)s::text[] IS NULL OR m.key = ANY(%(keys)s::text[]))
+  AND s.last_step >= %(step)s
+"""
 _SINCE = """
 SELECT m.key, s.compacted, s.payload FROM metrics_segment s JOIN metrics_series m ON m.id = s.series_id
 WHERE m.subject_id = %(subject)s AND m.version > %(version)s AND s.version > %(version)s
@@ -87,24 +103,36 @@ def history(
             break
         most *= 8
     chosen = points[first : first + limit]
-    page = Points(key, chosen["step"].tolist(), chosen["value"].tolist(), chosen["at_ms"].tolist())
+    page = _columns(key, chosen)
     if len(points) - first <= limit:
         return page, None
     step, ms = int(chosen["step"][-1]), int(chosen["at_ms"][-1])
     return page, f"{step}.{ms}.{first + len(chosen) - place(points, step, ms)}"
 
 
+def points(
+    subject: str, keys: Collection[str] | None = None, *, after_step: int | None = None
+) -> dict[str, Points]:
+    """Every point of these metrics, or of all, in order."""
+    step = -(2**63) if after_step is None else after_step + 1
+    names = None if keys is None else list(keys)
+    found = _collected(rows(_POINTS, {"subject": subject, "keys": names, "step": step}))
+    return {key: _columns(key, batch[place(batch, step, -(2**63)) :]) for key, batch in found.items()}
+
+
+def _collected(found: Iterable[tuple[Any, ...]]) -> dict[str, Batch]:
+    parts: dict[str, list[Batch]] = {}
+    for key, compacted, payload in found:
+        parts.setdefault(key, []).append(codec.decode(payload, compacted))
+    return {key: merged(part) for key, part in sorted(parts.items())}
+
+
+def _columns(key: str, batch: Batch) -> Points:
+    return Points(key, batch["step"].tolist(), batch["value"].tolist(), batch["at_ms"].tolist())
+
+
 def latest(subject: str, after: int = 0) -> Latest:
     """What was reported after this version, with earlier points where they share a segment."""
     [now] = version([subject])
-    parts: dict[str, list[Any]] = {}
-    for key, compacted, payload in rows(_SINCE, {"subject": subject, "version": after}):
-        parts.setdefault(key, []).append(codec.decode(payload, compacted))
-    points = {key: merged(part) for key, part in sorted(parts.items())}
-    return Latest(
-        {
-            key: Points(key, p["step"].tolist(), p["value"].tolist(), p["at_ms"].tolist())
-            for key, p in points.items()
-        },
-        now,
-    )
+    found = _collected(rows(_SINCE, {"subject": subject, "version": after}))
+    return Latest({key: _columns(key, batch) for key, batch in found.items()}, now)

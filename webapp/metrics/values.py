@@ -1,16 +1,13 @@
 """What goes into the metric store, and what comes out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
-
-import numpy.typing as npt
 
 from platform_core.metrics.bands import Bands
 
 __all__ = ["Axis", "Bands", "Latest", "Points", "Summary"]
 
-Column: TypeAlias = Sequence[Any] | npt.NDArray[Any]
 Axis: TypeAlias = (
     Literal["step", "wall"] | str
 )  # or "metric:<key>": the value of that metric at the same step
@@ -21,9 +18,9 @@ class Points:
     """Columns of one series: whole steps and milliseconds, and values with NaN and infinities as they are."""
 
     key: str
-    steps: Column
-    values: Column
-    times_ms: Column
+    steps: Any  # sequences or arrays of one length
+    values: Any
+    times_ms: Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Experiments, the metrics of their runs, and runs side by side, over REST."""
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -15,8 +16,10 @@ from platform_core.experiments.comparison import MISSING, compared_metrics, diff
 from platform_core.experiments.states import RunState
 from webapp.accounts.queries import actor_of
 from webapp.base.parsing import whole_number
-from webapp.experiments import comparison, metric_store, queries
+from webapp.experiments import comparison, queries
 from webapp.experiments.models import Experiment, Run
+from webapp.metrics import queries as metrics
+from webapp.metrics.values import Points, Summary
 from webapp.rest.enums import JobState
 from webapp.rest.openapi import listed
 
@@ -146,17 +149,18 @@ class Comparison(APIView):
 
 
 class MetricSummary(serializers.Serializer[Any]):
-    value = serializers.FloatField(help_text="The newest value.")
+    value = serializers.FloatField(allow_null=True, help_text="The newest value; null if it is not finite.")
     step = serializers.IntegerField(help_text="Step of the newest value.")
-    min = serializers.FloatField()
-    max = serializers.FloatField()
+    min = serializers.FloatField(allow_null=True, help_text="Of the finite values; null without any.")
+    max = serializers.FloatField(allow_null=True)
 
 
 class MetricsOut(serializers.Serializer[Any]):
     series = serializers.DictField(
         child=serializers.ListField(
             child=serializers.ListField(
-                child=serializers.FloatField(allow_null=True), help_text="step, value, at_ms"
+                child=serializers.FloatField(allow_null=True),
+                help_text="step, value (null if it is not finite), at_ms",
             )
         ),
         help_text="Values of each metric, in the order of their steps.",
@@ -178,7 +182,32 @@ class Metrics(APIView):
         run = queries.run_for(request, job_id)
         key = request.query_params.get("key")
         after = request.query_params.get("after_step", "")
-        names = [key] if key else sorted(run.summary)
-        values = metric_store.all_series(run.id, key, whole_number(after, "after_step") if after else None)
-        series = {name: values.get(name, []) for name in {**dict.fromkeys(names), **values}}
-        return Response({"series": series, "summary": run.summary, "parameters": run.parameters})
+        found = metrics.points(
+            run.id, [key] if key else None, after_step=whole_number(after, "after_step") if after else None
+        )
+        series = {
+            name: _rows(found[name]) if name in found else [] for name in ([key] if key else run.summaries)
+        }
+        summary = {name: _summary(of_metric) for name, of_metric in run.summaries.items()}
+        return Response({"series": series, "summary": summary, "parameters": run.parameters})
+
+
+def _rows(points: Points) -> list[tuple[int, float | None, int]]:
+    return [
+        (step, _finite(value), at_ms)
+        for step, value, at_ms in zip(points.steps, points.values, points.times_ms, strict=True)
+    ]
+
+
+def _summary(summary: Summary) -> dict[str, Any]:
+    return {
+        "value": _finite(summary.last),
+        "step": summary.last_step,
+        "min": summary.min,
+        "max": summary.max,
+    }
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return value if math.isfinite(value) else None

@@ -8,8 +8,8 @@ import pytest
 from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import after_its_pause, say, tick
+from tests.webapp.metrics.reading import rows
 from webapp.accounts.models import User
-from webapp.experiments import metric_store
 from webapp.experiments.models import Run
 from webapp.jobs.models import Attempt, Job
 from webapp.rpc import spool
@@ -36,7 +36,7 @@ def test_steps_repeated_after_a_restart_are_those_of_the_later_attempt(submit: C
     say(job, MemberPhase.RUNNING)
     spool.ingest(Attempt.objects.get(number=2), "node-x", lines(3, 4, 5, loss=1.0))
     spool.ingest(first, "node-x", lines(4, loss=9.0))
-    assert [(step, value) for step, value, _ in metric_store.series(job.id, "loss")] == [
+    assert [(step, value) for step, value, _ in rows(job.id, "loss")] == [
         (1, 2.0), (2, 2.0), (3, 1.0), (4, 1.0), (5, 1.0)
     ]  # fmt: skip
 
@@ -46,7 +46,7 @@ def test_a_broken_line_costs_only_itself(submit: Callable[..., Job]) -> None:
     tick()
     say(job, MemberPhase.RUNNING)
     spool.ingest(Attempt.objects.get(), "node-x", b'{"kind": "metrics"\n[]\n7\n' + lines(1))
-    assert len(metric_store.series(job.id, "loss")) == 1
+    assert len(rows(job.id, "loss")) == 1
     assert Job.objects.get(id=job.id).step == 1
 
 

@@ -14,10 +14,11 @@ from tests.webapp.world import job_mapping
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
 from webapp.events.queries import story
-from webapp.experiments import metric_store, reports, services
-from webapp.experiments.metric_store import Point
+from webapp.experiments import reports, services
 from webapp.experiments.models import Run
+from webapp.experiments.services import Point
 from webapp.jobs import services as jobs
+from webapp.metrics import queries as metrics
 
 Api = Callable[..., APIClient]
 Browser = Callable[[User], Client]
@@ -95,7 +96,7 @@ def test_a_run_has_so_many_metrics_and_says_once_that_more_are_left_out(
     monkeypatch.setattr(reports, "METRIC_NAMES", 3)
     for step in range(3):
         services.ingest(run.id, 1, [Point(f"m{n}", step, 1.0, 1) for n in range(6)])
-    assert metric_store.keys([run.id]) == ["m0", "m1", "m2"]
+    assert metrics.keys([run.id]) == ["m0", "m1", "m2"]
     (event,) = [event for event in story(f"job:{run.id}") if event.kind == "ReportLeftOut"]
     assert "3 metrics" in event.cause
     assert "m3" in event.cause

@@ -8,9 +8,10 @@ import pytest
 from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import say, tick
-from webapp.experiments import comparison, metric_store, reports
+from webapp.experiments import comparison, reports
 from webapp.experiments.models import Run
 from webapp.jobs.models import Attempt, Job
+from webapp.metrics import queries as metrics
 from webapp.rpc import spool
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -33,7 +34,7 @@ def test_a_sample_is_no_progress_of_the_script(job: Job) -> None:
     report("metrics", 3, loss=1.0)
     report("system", 1_795_464_905, **{"system/gpu0/utilisation": 0.5})
     assert Job.objects.get(id=job.id).step == 3
-    assert "system/gpu0/utilisation" in metric_store.keys([job.id])
+    assert "system/gpu0/utilisation" in metrics.keys([job.id])
 
 
 def test_system_series_do_not_count_against_the_names_of_a_script(
@@ -44,7 +45,7 @@ def test_system_series_do_not_count_against_the_names_of_a_script(
     report("system", 1, **{f"system/gpu{number}/utilisation": 0.5 for number in range(5)})
     report("metrics", 1, loss=1.0, lr=0.1, third=1.0)
     system = [f"system/gpu{number}/utilisation" for number in range(3)]
-    assert sorted(metric_store.keys([job.id])) == ["loss", "lr", *system]
+    assert sorted(metrics.keys([job.id])) == ["loss", "lr", *system]
 
 
 def test_system_series_are_not_among_the_metrics_that_are_compared(job: Job) -> None:

@@ -12,6 +12,7 @@ from django.test import Client
 from platform_core.jobs.job import MemberPhase
 from tests.webapp.conftest import BOOTSTRAP, credential_of
 from tests.webapp.jobs.conftest import say, submit, tick
+from tests.webapp.metrics.reading import rows
 from tests.webapp.rpc.agents import (
     authorised,
     called,
@@ -36,7 +37,6 @@ from webapp.accounts.models import Team, User
 from webapp.accounts.permissions import SYSTEM
 from webapp.base.identity import now_ms
 from webapp.events.models import Event
-from webapp.experiments import metric_store
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Attempt, Job, LogChunk, Member
 from webapp.nodes import liveness
@@ -192,7 +192,7 @@ def test_what_a_lost_attempt_still_sends_is_refused(
         assert [ack.next_offset for ack in acks] == [len(metrics(attempt, 5, 1.0).data), 5]
 
     over_grpc(talk)
-    assert metric_store.series(job.id, "loss") == []
+    assert rows(job.id, "loss") == []
     assert not LogChunk.objects.exists()
 
 
@@ -217,7 +217,7 @@ def test_history_is_closed_once_the_node_has_said_that_all_of_it_has_arrived(
         assert all(ack.error for ack in await pushed(channel, credential, *forged))
 
     over_grpc(talk)
-    assert [value for _, value, _ in metric_store.series(job.id, "loss")] == [1.5]
+    assert [value for _, value, _ in rows(job.id, "loss")] == [1.5]
     assert not LogChunk.objects.exists()
 
 

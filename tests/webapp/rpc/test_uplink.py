@@ -10,9 +10,9 @@ from platform_core.distribution.content.manifest import ManifestBuilder, to_json
 from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import say, tick
+from tests.webapp.metrics.reading import rows
 from trainmaster_wire.agent.v1 import uplink_pb2
 from webapp.checkpoints.models import Checkpoint
-from webapp.experiments import metric_store
 from webapp.experiments.models import Run
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.rpc.uplink import _take
@@ -61,7 +61,7 @@ def test_an_odd_line_does_not_stop_the_lines_after_it(job: Job, odd: dict[str, o
     good = {"kind": "metrics", "at_ms": 3, "step": 3, "values": {"loss": 2.0}}
     lines = "\n".join(json.dumps(line) for line in (odd, good)).encode()
     assert batch(job, uplink_pb2.Batch.SPOOL, lines).error == ""
-    assert (3, 2.0) in [(step, value) for step, value, _ in metric_store.series(job.id, "loss")]
+    assert (3, 2.0) in [(step, value) for step, value, _ in rows(job.id, "loss")]
 
 
 def test_parameters_that_no_column_takes_are_kept_as_far_as_they_can_be(job: Job) -> None:

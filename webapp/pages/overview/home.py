@@ -201,7 +201,7 @@ def _jobs(mine: QuerySet[Job], actor: Actor, now: int) -> list[WorkLine]:
 
 
 def _run(run: Run) -> RunLine:
-    metric = headline(sorted(run.summary))
+    metric = headline(sorted(run.summaries))
     ends = run.started_ms is not None and run.ended_ms is not None
     return RunLine(
         id=run.id,

@@ -29,6 +29,8 @@ WHERE name = 'default' AND NOT EXISTS (
     SELECT FROM experiments_experiment AS other WHERE other.team_id = old.team_id AND other.name = 'Default'
 )
 """
+# An index cannot be made while checks of foreign keys are pending, and Django makes some after the last operation.
+CHECK_NOW = "SET CONSTRAINTS ALL IMMEDIATE"
 
 
 class Migration(migrations.Migration):
@@ -227,5 +229,5 @@ class Migration(migrations.Migration):
                 name="one_living_experiment_a_name",
             ),
         ),
-        migrations.RunSQL([FROM_JOBS, CHANGED, DEFAULT], migrations.RunSQL.noop),
+        migrations.RunSQL([FROM_JOBS, CHANGED, DEFAULT, CHECK_NOW], migrations.RunSQL.noop),
     ]

@@ -1,30 +1,11 @@
 // What Plotly is given for a chart: its traces and its layout, in the page's colours, light and dark.
 import { extent, number } from "./chart-data.js";
+import { DASHES, MARKERS, colour, styleOf } from "./chart-style.js";
 
-const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
-const MARKERS = ["circle", "square", "diamond", "triangle-up", "x"];
-
-// Plotly understands neither light-dark() nor oklch(): let the browser paint the colour and read the pixel.
-const brush = Object.assign(document.createElement("canvas"), { width: 1, height: 1 })
-  .getContext("2d", { willReadFrequently: true });
-
-function colour(name, alpha = 1) {
-  const probe = document.createElement("i");
-  probe.hidden = true;
-  probe.style.color = `var(--${name})`;
-  document.body.append(probe);
-  brush.clearRect(0, 0, 1, 1);
-  brush.fillStyle = getComputedStyle(probe).color;
-  brush.fillRect(0, 0, 1, 1);
-  probe.remove();
-  const [red, green, blue] = brush.getImageData(0, 0, 1, 1).data;
-  return `rgba(${red}, ${green}, ${blue}, ${alpha})`;
-}
-
-export function style(chart, index) {
-  if (chart.points) return { colour: chart.series[index].came ? "c1" : "c5", variant: 0 };
-  return { colour: `c${(index % 5) + 1}`, variant: (index + Math.floor(index / 5)) % 5 };
-}
+const MOST_BANDS = 8; // runs with a band each: more of them hide each other
+const MOST_MARKED = 16;
+const MOST_LETTERED = 26;
+const MOST_GAPS = 40; // of a series
 
 export function unitOf(chart) {
   chart.unit ??= (() => {
@@ -35,7 +16,7 @@ export function unitOf(chart) {
   return chart.unit;
 }
 
-// A copy always: Plotly appends to the arrays it is given.
+// A copy always: Plotly keeps the arrays it is given.
 export function places(chart, xs) {
   return chart.x.kind === "elapsed" ? xs.map((x) => x / unitOf(chart).seconds) : [...xs];
 }
@@ -65,41 +46,85 @@ function points(chart) {
   });
 }
 
-// The raw values stand behind a smoothed line; without smoothing they are the line.
-export function hasRawLines(chart) {
-  return chart.smooth > 0;
-}
+const QUIET = { type: "scatter", hoverinfo: "skip", showlegend: false, connectgaps: true };
 
-function line(chart, series, index) {
-  const { colour: name, variant } = style(chart, index);
+// The uid lets the list of runs find the lines of a run, see charts.js.
+function line(chart, index, marked) {
+  const series = chart.series[index];
+  const { name, dash, marker } = styleOf(chart, index);
   return {
-    x: places(chart, series.x), y: [...series.y], name: series.name, mode: "lines+markers", type: "scatter",
-    line: { color: colour(name), width: 1.8, dash: DASHES[variant] },
-    marker: {
-      color: colour(name), size: 5, symbol: MARKERS[variant], maxdisplayed: series.x.length > 1 ? 7 : 0,
-    },
+    ...QUIET, x: places(chart, series.x), y: series.y, mode: marked || series.x.length < 2 ? "lines+markers" : "lines",
+    uid: `line-${index}`, line: { color: colour(name), width: 1.8, dash: DASHES[dash] },
+    marker: { color: colour(name), size: 6, symbol: MARKERS[marker], maxdisplayed: series.x.length > 1 ? 7 : 0 },
   };
 }
 
-function rawLine(chart, series, index) {
+function rawLine(chart, index) {
+  const series = chart.series[index];
   return {
-    x: places(chart, series.x), y: [...series.raw], mode: "lines", type: "scatter",
-    line: { color: colour(style(chart, index).colour, 0.28), width: 1 },
+    ...QUIET, x: places(chart, series.x), y: series.raw, mode: "lines", uid: `raw-${index}`,
+    line: { color: colour(styleOf(chart, index).name, 0.28), width: 1 },
+  };
+}
+
+// One closed outline: two traces a band would double what Plotly carries.
+function band(chart, index) {
+  const { x, low, high } = chart.series[index];
+  const known = x.map((_, at) => at).filter((at) => Number.isFinite(low[at]) && Number.isFinite(high[at]));
+  const back = [...known].reverse();
+  return {
+    ...QUIET, mode: "none", fill: "toself", uid: `band-${index}`,
+    x: places(chart, [...known, ...back].map((at) => x[at])),
+    y: [...known.map((at) => high[at]), ...back.map((at) => low[at])],
+    fillcolor: colour(styleOf(chart, index).name, 0.16),
+  };
+}
+
+function hasBand({ low, high, band: always }) {
+  return low && high && (always || low.some((value, at) => value !== high[at]));
+}
+
+function gaps(chart, index) {
+  const { gaps: xs } = chart.series[index];
+  const shown = places(chart, xs.slice(0, MOST_GAPS));
+  return {
+    ...QUIET, x: shown, y: shown.map(() => 0.03), yaxis: "y2", mode: "markers", uid: `gap-${index}`,
+    marker: { color: colour(styleOf(chart, index).name), symbol: "x-thin-open", size: 9, line: { width: 2 } },
+  };
+}
+
+function letters(chart, shown) {
+  const ends = shown.filter((index) => chart.series[index].letter && chart.series[index].y.length);
+  return {
+    ...QUIET, mode: "text", textposition: "middle right", cliponaxis: false, uid: "letters",
+    x: ends.flatMap((index) => places(chart, chart.series[index].x.slice(-1))),
+    y: ends.map((index) => chart.series[index].y.at(-1)), text: ends.map((index) => chart.series[index].letter),
+    textfont: { size: 10, color: ends.map((index) => colour(styleOf(chart, index).name)) },
   };
 }
 
 export function traces(chart) {
   if (chart.points) return points(chart);
-  const raw = hasRawLines(chart) ? chart.series.map((series, index) => rawLine(chart, series, index)) : [];
-  return [...raw, ...chart.series.map((series, index) => line(chart, series, index))];
+  const shown = chart.series.map((_, index) => index).filter((index) => !chart.series[index].hidden);
+  const banded = shown.filter((index) => hasBand(chart.series[index])
+    && (shown.length <= MOST_BANDS || chart.series[index].band));
+  const many = shown.length > MOST_LETTERED || shown.length < 2;
+  return [
+    ...banded.map((index) => band(chart, index)),
+    ...(chart.drawing.strength > 0 ? shown.map((index) => rawLine(chart, index)) : []),
+    ...shown.map((index) => line(chart, index, shown.length <= MOST_MARKED)),
+    ...shown.filter((index) => chart.series[index].gaps?.length).map((index) => gaps(chart, index)),
+    ...(many ? [] : [letters(chart, shown)]),
+  ];
 }
 
-// Where the axes begin and end. A zoom is of x alone: y follows what is then seen.
-export function ranges(chart, zoomed) {
+// Where the axes begin and end. y follows what x shows, unless the reader has zoomed it in this chart.
+export function ranges(chart, zoomed, ownY = null) {
   const whole = chart.x.min === undefined ? null : [chart.x.min, chart.x.max];
   const fixed = chart.y.max === undefined || chart.y.max === null ? null : [chart.y.min ?? 0, chart.y.max];
   const x = zoomed ?? whole;
-  return { x: x && places(chart, x), y: fixed ?? (zoomed ? padded(chart, extent(chart, ...zoomed)) : null) };
+  const follows = zoomed || chart.drawing?.clip ? padded(chart, extent(chart, ...(zoomed ?? []))) : null;
+  return { x: x && places(chart, x), y: ownY ?? fixed ?? follows };
 }
 
 function padded(chart, ends) {
@@ -110,24 +135,27 @@ function padded(chart, ends) {
 }
 
 function xAxis(chart, range, muted) {
-  const title = { elapsed: () => unitOf(chart).name, time: () => "" }[chart.x.kind]?.() ?? chart.x.title;
+  const seconds = chart.x.kind === "elapsed" && unitOf(chart);
+  const title = seconds ? `${seconds.name} since the start` : chart.x.kind === "time" ? "" : chart.x.title;
+  const log = chart.x.log && chart.x.kind !== "time";
   return {
-    ...(range ? { range } : { autorange: true }),
-    type: chart.x.kind === "time" ? "date" : "linear", nticks: chart.x.kind === "time" ? 4 : 7,
-    showgrid: false, showticklabels: !chart.points, tickangle: 0, exponentformat: "SI",
+    ...(range ? { range: log ? range.map((end) => Math.log10(Math.max(end, 1e-9))) : range } : { autorange: true }),
+    type: chart.x.kind === "time" ? "date" : log ? "log" : "linear", exponentformat: "SI",
     title: { text: title, font: { size: 11, color: muted }, standoff: 6 },
   };
 }
 
 function yAxis(chart, range) {
-  const small = chart.series.every((series) => series.y.every((y) => Math.abs(y ?? 0) < 0.01));
+  const all = chart.series.flatMap((series) => series.y);
+  const small = all.every((y) => Math.abs(y ?? 0) < 0.01);
   const waits = { tickvals: WAITS, ticktext: WAITS.map((seconds) => number(seconds, "wait")) };
-  const values = chart.y.log ? chart.series.flatMap((series) => series.y) : [];
-  const narrow = values.length && Math.max(...values) < 30 * Math.min(...values);
+  const [low, high] = chart.y.log && all.length
+    ? all.reduce(([a, b], y) => [Math.min(a, y ?? a), Math.max(b, y ?? b)], [Infinity, -Infinity]) : [0, 0];
+  const narrow = chart.y.log && high < 30 * low;
   return {
     ...(range ? { range } : { autorange: true }),
     type: chart.y.log ? "log" : "linear", rangemode: chart.y.min === 0 ? "nonnegative" : "normal",
-    fixedrange: true, ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI",
+    fixedrange: Boolean(chart.points), ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI",
     ...(narrow ? { dtick: "D2" } : {}), // 1, 2 and 5 are labelled, not each digit
     ...(chart.y.unit === "wait" ? waits : { nticks: 6 }),
   };
@@ -144,20 +172,23 @@ function markText(chart, mark, text) {
   return { ...at, showarrow: false, text: mark.text, font: { size: 11, color: text } };
 }
 
-export function layout(chart, zoomed) {
+export function layout(chart, zoomed, ownY) {
   const [muted, rule, text] = [colour("muted"), colour("line"), colour("text")];
   const axis = {
     gridcolor: rule, linecolor: rule, zeroline: false, ticks: "",
     tickfont: { size: 11, color: muted }, automargin: true,
   };
-  const { x, y } = ranges(chart, zoomed);
+  const { x, y } = ranges(chart, zoomed, ownY);
   const marks = chart.marks ?? [];
+  const lettered = chart.series.some((series) => series.letter);
   return {
-    margin: { l: 44, r: 12, t: 10, b: 30 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    margin: { l: 44, r: lettered ? 20 : 12, t: 10, b: 30 },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, size: 11, color: muted },
     showlegend: false, hovermode: false, dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
     xaxis: { ...axis, ...xAxis(chart, x, muted) },
     yaxis: { ...axis, ...yAxis(chart, y) },
+    yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true },
     shapes: marks.map((mark) => markLine(chart, mark, muted)),
     annotations: marks.map((mark) => markText(chart, mark, text)),
   };

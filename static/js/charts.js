@@ -1,20 +1,21 @@
 // Charts by Plotly: live growth, one cursor and one zoom for the charts of a page. Plotly is large: it is loaded when
-// the first chart comes into view. Legend and table do not need it.
-import { gapped, grow, nearest, number, position, smooth, summary, table, tooLong } from "./chart-data.js";
-import { hasRawLines, layout, places, ranges, style, traces, unitOf } from "./chart-layout.js";
+// the first chart comes into view. Legend and table do not need it. chart-data.js says what a chart is.
+import { axisOf, csv, gapped, grow, prepare, summary, table, tooLong } from "./chart-data.js";
+import { fetchChart } from "./chart-fetch.js";
+import { layout, traces } from "./chart-layout.js";
+import { forgetColours } from "./chart-style.js";
+import { leave, legend, pointAt, valueOf } from "./chart-cursor.js";
 
-const SVG_DASHES = ["", "6 3", "2 3", "6 3 2 3", "10 4"];
 const REFETCH_GAP_MS = 5000;
+const REFINE_AFTER_MS = 200;
 const RECENT_MS = 60000; // longer than a block is on its way
 const PAINT_GAP_MS = 500;
 const PATIENCE = 4; // times what drawing took
 
-const known = new Map(); // figure → {chart, source, plot, painted}
-const zooms = new Map(); // kind of x → [from, to] that the reader has zoomed to
-const pending = new Map(); // figure → number of a series → points that are not drawn yet
+const known = new Map(); // figure → {chart, source, address, plot, painted, near, ownY}
+const zooms = new Map(); // axis → [from, to] that the reader has zoomed to
+const pending = new Set(); // figures with points that are not drawn yet
 const recent = new Map(); // subject → its last points: a block asked for before they came does not have them
-// Plotly takes times as they are and shows them in the reader's zone; its axes then count from there.
-const ZONE_MS = new Date().getTimezoneOffset() * 60000;
 
 let loading = null;
 
@@ -26,46 +27,43 @@ function library() {
 
 let [refetching, refetchedAt] = [0, -Infinity];
 let [painting, paintedAt, paintTook] = [0, -Infinity, 0];
+let refining = 0;
 
-function legend(figure, chart, x = null) {
-  const list = figure.querySelector(".series-list");
-  const hasValue = x !== null || !chart.points; // points follow no course: the last is no newer than the others
-  const items = chart.series.map((series, index) => {
-    const { colour: name, variant } = style(chart, index);
-    const at = x === null ? series.x.length - 1 : nearest(series.x, x);
-    const item = document.createElement("li");
-    const line = `<line class="${name}" x1="0" x2="26" y1="5" y2="5" stroke-dasharray="${SVG_DASHES[variant]}"/>`;
-    item.innerHTML = `<svg viewBox="0 0 26 10" aria-hidden="true">${line}</svg>`;
-    const value = document.createElement("b");
-    value.textContent = number(series.y[at], chart.y.unit);
-    item.append(series.label ?? series.name, ...(hasValue ? [value] : []));
-    return series.label === "" ? null : item;
-  }).filter(Boolean);
-  const where = document.createElement("li");
-  where.className = "muted";
-  where.textContent = x === null ? "latest" : `at ${position(chart, x)}`;
-  list.replaceChildren(...items, ...(chart.series.length && hasValue ? [where] : []));
+function addressOf(figure) {
+  const { url, metric } = figure.dataset;
+  const base = figure.closest("[data-curves]")?.dataset.curves;
+  return url ?? (base && `${base}&key=${encodeURIComponent(metric)}`);
+}
+
+function drawingOf(figure) {
+  const around = figure.closest("[data-drawing]");
+  const { weight, scale } = figure.dataset;
+  return around ? JSON.parse(around.dataset.drawing) : { strength: Number(weight ?? 0), ...(scale ? { scale } : {}) };
 }
 
 // Values in the page are read at once; those behind an address when the figure comes into view. How they are smoothed
 // is no reason to fetch them again.
 function draw(figure) {
   const text = figure.querySelector("script[type='application/json']")?.textContent;
-  const { url, weight, scale } = figure.dataset;
   const entry = known.get(figure);
   if (text !== undefined) return entry?.source === text ? undefined : show(figure, JSON.parse(text), text);
-  if (entry?.source !== url) return near.observe(figure);
-  const same = entry.chart.smooth === Number(weight) && entry.chart.y.log === (scale === "log");
-  return same ? undefined : show(figure, entry.chart, url);
+  if (entry?.address !== addressOf(figure)) watch(figure);
+}
+
+function watch(figure) {
+  near.unobserve(figure);
+  near.observe(figure);
 }
 
 async function load(figure) {
-  const { url } = figure.dataset;
+  const address = addressOf(figure);
   try {
-    const answer = await fetch(url, { headers: { Accept: "application/json" } });
-    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-    const chart = await answer.json();
-    if (figure.isConnected && figure.dataset.url === url) show(figure, chart, url);
+    const { chart, tag } = await fetchChart(address);
+    if (!figure.isConnected || addressOf(figure) !== address) return;
+    const entry = known.get(figure);
+    if (entry?.source === tag && !entry.grown) return;
+    show(figure, chart, tag, address);
+    if (zooms.has(axisOf(chart))) refineSoon();
   } catch (error) {
     if (known.has(figure)) return; // what is drawn stays; the next change asks again
     explain(figure, `The values could not be loaded: ${error.message}. Reload the page to try again.`);
@@ -78,37 +76,53 @@ function explain(figure, sentence) {
   empty.hidden = false;
 }
 
+// What came into view is loaded and drawn; what left it is drawn no further until it comes back.
 const near = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
+    const entry = known.get(target);
+    if (entry) entry.near = isIntersecting;
     if (!isIntersecting) continue;
-    near.unobserve(target);
-    if (target.dataset.url) {
-      library(); // on its way beside the values
-      load(target);
-    } else paint(target);
+    if (entry?.stale) repaint(target);
+    if (!addressOf(target)) {
+      if (!entry.painted) paint(target);
+      continue;
+    }
+    library(); // on its way beside the values
+    load(target);
   }
-}, { rootMargin: "100px" });
+}, { rootMargin: "200px" });
 
-function show(figure, chart, source) {
+function show(figure, chart, source, address) {
+  const before = known.get(figure);
   chart.series ??= [];
-  if (figure.dataset.scale) chart.y.log = figure.dataset.scale === "log";
-  smooth(chart, Number(figure.dataset.weight ?? 0));
-  for (const [subject, messages] of recent) messages.forEach(({ points }) => grow(chart, subject, points));
   const plot = figure.querySelector(".plot");
-  const empty = chart.series.every((series) => series.x.length === 0);
+  known.set(figure, { ...before, chart, source, address, plot, grown: false, near: before?.near ?? Boolean(address) });
+  arrange(figure);
+  for (const [subject, messages] of recent) messages.forEach(({ points }) => grow(chart, subject, points));
+  if (recent.size) prepare(chart, chart.drawing);
+  const empty = chart.series.every((series) => series.x.length === 0 && !series.gaps?.length);
   figure.querySelector(".chart-empty").hidden = !empty;
   plot.hidden = empty;
   const details = figure.querySelector("details");
   details.hidden = empty;
-  const before = known.get(figure);
-  known.set(figure, { chart, source, plot, painted: before?.painted ?? false });
   pending.delete(figure);
   legend(figure, chart);
   if (!before) details.addEventListener("toggle", () => fillTable(figure));
   if (empty) return;
   fillTable(figure);
-  if (before?.painted || figure.dataset.url) paint(figure);
+  if (before?.painted || address) paint(figure);
   else near.observe(figure);
+}
+
+// What the page around the figure says about its drawing.
+function arrange(figure) {
+  const { chart } = known.get(figure);
+  const drawing = drawingOf(figure);
+  const hidden = new Set((figure.closest("[data-hidden]")?.dataset.hidden ?? "").split(" "));
+  for (const series of chart.series) series.hidden = hidden.has(series.run);
+  if (drawing.scale) chart.y.log = drawing.scale === "log";
+  if (drawing.xscale) chart.x.log = drawing.xscale === "log";
+  prepare(chart, drawing);
 }
 
 async function paint(figure) {
@@ -122,16 +136,17 @@ async function paint(figure) {
   }
   const options = { displayModeBar: false, responsive: false, doubleClick: "autosize" };
   pending.delete(figure);
-  entry.painted = true;
-  plotly.react(plot, traces(chart), layout(chart, zooms.get(chart.x.kind)), options);
+  Object.assign(entry, { painted: true, stale: false });
+  plotly.react(plot, traces(chart), layout(chart, zooms.get(axisOf(chart)), entry.ownY), options);
   plot.setAttribute("aria-label", summary(chart, figure.dataset.title));
   if (!plot.dataset.wired) wire(figure, plot);
+  figure.dispatchEvent(new CustomEvent("trainmaster:painted", { bubbles: true }));
 }
 
 function wire(figure, plot) {
   plot.dataset.wired = "1";
-  plot.addEventListener("pointermove", (event) => point(figure, event));
-  plot.addEventListener("pointerleave", () => cursor(figure, null));
+  plot.addEventListener("pointermove", (event) => pointAt(known, figure, event));
+  plot.addEventListener("pointerleave", () => leave(known, figure));
   plot.on("plotly_relayout", (change) => zoom(figure, change));
   new ResizeObserver(() => plot.offsetParent && window.Plotly.Plots.resize(plot)).observe(plot);
 }
@@ -141,59 +156,76 @@ function fillTable(figure) {
   if (details.open) details.querySelector("[data-table]").replaceChildren(table(known.get(figure).chart));
 }
 
-// One cursor: whatever chart the pointer is over, every chart with the same kind of x shows that place.
-
-function point(figure, event) {
-  const { plot, chart } = known.get(figure);
-  const axis = plot._fullLayout?.xaxis;
-  if (!axis) return;
-  const pixel = event.clientX - plot.getBoundingClientRect().left - axis._offset;
-  if (pixel < 0 || pixel > axis._length) return cursor(figure, null);
-  const place = axis.p2c(pixel);
-  cursor(figure, valueOf(chart, place));
-}
-
-function cursor(from, x) {
-  const kind = known.get(from).chart.x.kind;
-  for (const [figure, { chart, plot, painted }] of known) {
-    if (chart.x.kind !== kind || plot.hidden || !painted || !figure.isConnected) continue;
-    const axis = plot._fullLayout.xaxis;
-    let line = figure.querySelector(".cursor");
-    if (!line) plot.append((line = Object.assign(document.createElement("div"), { className: "cursor" })));
-    const left = x === null ? -1 : axis.c2p(places(chart, [x])[0] - (kind === "time" ? ZONE_MS : 0));
-    legend(figure, chart, x);
-    line.hidden = left < 0 || left > axis._length;
-    if (line.hidden) continue;
-    line.style.height = `${plot._fullLayout.yaxis._length}px`;
-    line.style.transform = `translate(${axis._offset + left}px, ${plot._fullLayout.yaxis._offset}px)`;
+// A chart out of view is only marked: it is drawn when it comes back.
+function repaint(figure) {
+  const entry = known.get(figure);
+  if (entry.address && !entry.near) {
+    entry.stale = true;
+    return;
   }
+  arrange(figure);
+  legend(figure, entry.chart);
+  fillTable(figure);
+  if (entry.painted) paint(figure);
 }
 
 function zoom(from, change) {
-  const { chart: source, plot: origin } = known.get(from);
-  if (origin.dataset.following) return;
+  const source = known.get(from);
+  if (!source || source.plot.dataset.following) return;
   const ends = [change["xaxis.range[0]"], change["xaxis.range[1]"]];
-  if (ends[0] === undefined && !change["xaxis.autorange"]) return;
-  if (ends[0] === undefined) zooms.delete(source.x.kind);
-  else zooms.set(source.x.kind, ends.map((end) => valueOf(source, origin._fullLayout.xaxis.r2l(end))));
-  for (const [figure, { chart, plot, painted }] of known) {
-    if (chart.x.kind === source.x.kind && painted && !plot.hidden && figure.isConnected) follow(chart, plot);
+  const [low, high] = [change["yaxis.range[0]"], change["yaxis.range[1]"]];
+  const reset = change["xaxis.autorange"] || change["yaxis.autorange"];
+  if (low !== undefined) source.ownY = [low, high];
+  if (reset) source.ownY = null;
+  const axis = axisOf(source.chart);
+  if (ends[0] === undefined && !reset) return;
+  const { xaxis } = source.plot._fullLayout;
+  if (reset) zooms.delete(axis);
+  else zooms.set(axis, ends.map((end) => valueOf(source.chart, xaxis.l2c(xaxis.r2l(end)))));
+  for (const entry of known.values()) {
+    if (axisOf(entry.chart) !== axis || !entry.painted || entry.plot.hidden) continue;
+    if (entry.near || !entry.address) follow(entry);
+    else entry.stale = true;
   }
+  refineSoon();
 }
 
-// Of a place on Plotly's axis.
-function valueOf(chart, place) {
-  if (chart.x.kind === "time") return place + ZONE_MS;
-  return chart.x.kind === "elapsed" ? place * unitOf(chart).seconds : place;
-}
-
-function follow(chart, plot) {
-  const { x, y } = ranges(chart, zooms.get(chart.x.kind));
+function follow({ chart, plot, ownY }) {
+  const { xaxis, yaxis } = layout(chart, zooms.get(axisOf(chart)), ownY);
   plot.dataset.following = "1";
-  const axes = { "xaxis.autorange": !x, "yaxis.autorange": !y };
-  if (x) axes["xaxis.range"] = x;
-  if (y) axes["yaxis.range"] = y;
+  const axes = { "xaxis.autorange": !xaxis.range, "yaxis.autorange": !yaxis.range };
+  if (xaxis.range) axes["xaxis.range"] = xaxis.range;
+  if (yaxis.range) axes["yaxis.range"] = yaxis.range;
   window.Plotly.relayout(plot, axes).finally(() => delete plot.dataset.following);
+}
+
+// A zoomed chart asks for finer columns of its window; what lies outside stays as coarse as it was.
+function refineSoon() {
+  clearTimeout(refining);
+  refining = setTimeout(() => {
+    for (const [figure, entry] of known) if (entry.near && entry.address && entry.painted) refine(figure, entry);
+  }, REFINE_AFTER_MS);
+}
+
+async function refine(figure, entry) {
+  const window = zooms.get(axisOf(entry.chart));
+  const { chart } = entry;
+  if (!window) {
+    if (!chart.series.some(({ fine }) => fine)) return;
+    for (const series of chart.series) delete series.fine;
+  } else {
+    const coarse = chart.series.some(({ base, band }) => band || base.counts?.some((count, at) =>
+      count > 1 && base.x[at] >= window[0] && base.x[at] <= window[1]));
+    if (!coarse) return;
+    const [from, to] = window;
+    const answer = await fetchChart(`${entry.address}&from=${from}&to=${to}`).catch(() => null);
+    if (!answer || known.get(figure)?.chart !== chart || zooms.get(axisOf(chart)) !== window) return;
+    answer.chart.series.forEach((fine) => {
+      const series = chart.series.find(({ run }) => run === fine.run);
+      if (series) series.fine = fine;
+    });
+  }
+  repaint(figure);
 }
 
 // Live growth
@@ -202,16 +234,17 @@ function heard({ detail: { subject, data } }) {
   if (!data.points?.length) return;
   remember(subject, data.points);
   const metrics = new Set([...document.querySelectorAll("[data-metric]")].map((element) => element.dataset.metric));
-  for (const [figure, { chart, plot, painted }] of known) {
+  for (const [figure, entry] of known) {
+    const { chart } = entry;
     chart.series.filter((series) => series.subject === subject).forEach((series) => metrics.add(series.key));
     if (gapped(chart, subject, data.points)) {
       refetch();
       continue;
     }
-    const grown = grow(chart, subject, data.points);
-    if (!grown.size) continue;
-    if (tooLong(chart) || plot.hidden) refetch();
-    else if (painted) append(figure, grown);
+    if (!grow(chart, subject, data.points)) continue;
+    entry.grown = true;
+    if (tooLong(chart) || entry.plot.hidden) refetch();
+    else append(figure);
   }
   const keys = data.points.flatMap((point) => Object.keys(point.values ?? {}));
   if (keys.some((key) => !metrics.has(key))) refetch();
@@ -225,10 +258,8 @@ function remember(subject, points) {
 
 // Nothing else that a living page does costs as much as drawing. So what came meanwhile is drawn together, and a
 // page that draws slowly draws less often: it must answer its reader between two points.
-function append(figure, grown) {
-  const counts = pending.get(figure) ?? new Map();
-  for (const [index, count] of grown) counts.set(index, (counts.get(index) ?? 0) + count);
-  pending.set(figure, counts);
+function append(figure) {
+  pending.add(figure);
   const due = paintedAt + Math.max(PAINT_GAP_MS, PATIENCE * paintTook);
   painting ||= setTimeout(paintPending, Math.max(0, due - performance.now()));
 }
@@ -236,25 +267,10 @@ function append(figure, grown) {
 function paintPending() {
   painting = 0;
   const begun = performance.now();
-  for (const [figure, grown] of pending) if (figure.isConnected) extend(figure, known.get(figure), grown);
+  for (const figure of [...pending]) if (figure.isConnected) repaint(figure);
   pending.clear();
   paintedAt = performance.now();
   paintTook = paintedAt - begun;
-}
-
-function extend(figure, { chart, plot }, grown) {
-  const raw = hasRawLines(chart); // they come before the smoothed ones
-  const update = { x: [], y: [], at: [] };
-  for (const [index, count] of grown) {
-    const series = chart.series[index];
-    const x = places(chart, series.x.slice(-count));
-    update.x.push(x), update.y.push(series.y.slice(-count)), update.at.push(raw ? chart.series.length + index : index);
-    if (raw) update.x.push(x), update.y.push(series.raw.slice(-count)), update.at.push(index);
-  }
-  window.Plotly.extendTraces(plot, { x: update.x, y: update.y }, update.at);
-  plot.setAttribute("aria-label", summary(chart, figure.dataset.title));
-  legend(figure, chart);
-  fillTable(figure);
 }
 
 // Put off, never left out: what asks for it may have been a run's last values.
@@ -268,25 +284,52 @@ function refetch() {
 
 // A server that has nothing new says so in a few bytes.
 function reload() {
-  document.querySelectorAll("figure[data-url]").forEach((figure) => {
-    near.unobserve(figure);
-    near.observe(figure);
+  document.querySelectorAll("figure[data-chart]").forEach((figure) => {
+    if (addressOf(figure)) watch(figure);
   });
 }
 
 function restyle() {
+  forgetColours();
   for (const [figure, { painted }] of known) if (painted) paint(figure);
 }
 
 function look() {
-  for (const figure of [...known.keys()]) {
-    if (!figure.isConnected) {
-      near.unobserve(figure);
-      if (known.get(figure).painted) window.Plotly.purge(known.get(figure).plot);
-      known.delete(figure);
-    }
+  for (const [figure, { painted, plot }] of [...known]) {
+    if (figure.isConnected) continue;
+    near.unobserve(figure);
+    if (painted) window.Plotly.purge(plot);
+    known.delete(figure);
   }
   document.querySelectorAll("figure[data-chart]").forEach(draw);
+}
+
+function redraw() {
+  look();
+  for (const figure of known.keys()) repaint(figure);
+}
+
+// The lines of one run stand out of the others; "" lets all stand equal.
+export function highlight(run) {
+  for (const { chart, plot, painted, near: inView } of known.values()) {
+    if (!painted || !inView) continue;
+    plot.classList.toggle("dimmed", Boolean(run));
+    chart.series.forEach((series, index) => {
+      for (const part of ["line", "raw", "band"]) {
+        plot.querySelector(`.trace${part}-${index}`)?.classList.toggle("lit", series.run === run);
+      }
+    });
+  }
+}
+
+export function csvOf(figure) {
+  return csv(known.get(figure)?.chart ?? { x: {}, y: {}, series: [] });
+}
+
+export function imageOf(figure) {
+  const { plot } = known.get(figure);
+  const size = { width: Math.max(900, plot.clientWidth), height: Math.max(500, plot.clientHeight) };
+  return window.Plotly.toImage(plot, { format: "png", scale: 2, ...size });
 }
 
 export function startCharts() {
@@ -295,4 +338,5 @@ export function startCharts() {
   document.addEventListener("trainmaster:live", heard);
   document.addEventListener("trainmaster:catch-up", reload);
   document.addEventListener("trainmaster:theme", restyle);
+  document.addEventListener("trainmaster:redraw", redraw);
 }

@@ -6,7 +6,13 @@ from typing import Any
 
 from platform_core.experiments.comparison import Reported, direction, headline, judged, rule_of
 from platform_core.experiments.names import is_metric
+from platform_core.experiments.sections import in_order
 from webapp.experiments.models import Run
+
+__all__ = [
+    "BestRun", "best_run", "changed_ms", "config", "in_order", "metric_names", "ranked", "reported", "sort_key",
+    "value_of",
+]  # fmt: skip
 
 # lineage that says how a run was made; what only tells runs apart by accident stays out
 _LINEAGE = (
@@ -14,7 +20,6 @@ _LINEAGE = (
     "reported_hardware", "reported_python",
 )  # fmt: skip
 _RESOURCES = ("gpu_type", "priority", "preemptible", "environment")
-_FIRST = ("loss", "train_loss", "heldout_bits_per_byte", "heldout_loss", "val_loss", "accuracy", "lr")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +46,6 @@ def metric_names(runs: Iterable[Run]) -> list[str]:
     """The metrics that any of the runs has reported, what people look at first before the others; without those that
     the platform samples."""
     return in_order({key for run in runs for key in run.summaries if is_metric(key)})
-
-
-def in_order(keys: Iterable[str]) -> list[str]:
-    """`train/loss` and `val.loss` stand where `loss` does."""
-    return sorted(keys, key=lambda key: (min(_place(key), _place(_last_part(key))), key))
-
-
-def _place(name: str) -> int:
-    return _FIRST.index(name) if name in _FIRST else len(_FIRST)
-
-
-def _last_part(key: str) -> str:
-    return key.replace(".", "/").rpartition("/")[2]
 
 
 def reported(run: Run) -> dict[str, Reported]:

@@ -30,6 +30,11 @@ def job(submit: Callable[..., Job]) -> Job:
     return job
 
 
+def series_of(client: Client, **query: Any) -> list[dict[str, Any]]:
+    [chart] = client.get("/experiments/curves/", query).json()["charts"]
+    return list(chart["series"])
+
+
 def report(job: Job, key: str, values: list[float]) -> None:
     points = [Point(key, step, value, 1_000_000 + 100 * step) for step, value in enumerate(values)]
     services.ingest(job.id, 1, points)
@@ -37,19 +42,27 @@ def report(job: Job, key: str, values: list[float]) -> None:
 
 def test_a_single_spike_survives_among_thousands(job: Job, owner: User, browser: Browse) -> None:
     report(job, "loss", [99.0 if step == 7_777 else 1.0 for step in range(10_000)])
-    [series] = browser(owner).get("/experiments/curves/", {"runs": job.id, "key": "loss"}).json()["series"]
-    [place] = [place for place, value in enumerate(series["y"]) if value == 99.0]
-    assert abs(series["x"][place] - 7_777) < 10_000 / charts.MOST_COLUMNS
-    assert sum(series["counts"]) == 10_000
-    assert max(series["means"]) < 10
+    [series] = series_of(browser(owner), runs=job.id, key="loss")
+    [place] = [place for place, value in enumerate(series["high"]) if value == 99.0]
+    assert abs(series["x"][place] - 7_777) < 10_000 / 600
+    assert (series["low"][place], sum(series["counts"])) == (1.0, 10_000)
+    assert max(series["y"]) < 10
+
+
+def test_a_window_shows_each_point_that_the_whole_curve_hides(job: Job, owner: User, browser: Browse) -> None:
+    report(job, "loss", [float(step) for step in range(10_000)])
+    asked = {"runs": job.id, "key": "loss", "columns": "100", "from": "5000", "to": "5049.5"}
+    [series] = series_of(browser(owner), **asked)
+    assert (series["x"][0], series["x"][-1], len(series["x"])) == (5_000, 5_050, 51)
+    assert series["y"] == [float(step) for step in range(5_000, 5_051)]
 
 
 def test_values_that_are_not_finite_are_kept_and_break_no_chart(
     job: Job, owner: User, browser: Browse
 ) -> None:
     report(job, "loss", [math.nan, 1.0, math.inf])
-    [series] = browser(owner).get("/experiments/curves/", {"runs": job.id, "key": "loss"}).json()["series"]
-    assert (series["x"], series["y"]) == ([1], [1.0])
+    [series] = series_of(browser(owner), runs=job.id, key="loss")
+    assert (series["x"], series["y"], series["gaps"]) == ([1], [1.0], [0, 2])
     summary = Run.objects.get(id=job.id).summaries["loss"]
     assert (summary.count, summary.non_finite, summary.min) == (3, 2, 1.0)
     for page in (f"/jobs/{job.id}/", f"/experiments/compare/?runs={job.id}"):
@@ -68,18 +81,18 @@ def test_the_compare_page_stays_small_and_names_the_address_of_its_curves(
     page = browser(owner).get("/experiments/compare/", {"runs": job.id, "smooth": "0.9"})
     assert len(page.content) < 30_000
     address = page.context["charts"][0]["url"]
-    values = browser(owner).get(address).json()
-    assert len(values["series"][0]["x"]) <= 2 * charts.MOST_COLUMNS
+    [values] = browser(owner).get(address).json()["charts"]
+    assert len(values["series"][0]["x"]) <= 600
     assert values["series"][0]["x"][-1] == 4_999
 
 
-def test_raw_and_smoothed_values_have_one_x(
+def test_the_columns_of_a_curve_have_one_x_each(
     owner: User, browser: Browse, loss_of_5000_steps: dict[str, Any]
 ) -> None:
-    [series] = browser(owner).get("/experiments/curves/", loss_of_5000_steps).json()["series"]
+    [series] = series_of(browser(owner), **loss_of_5000_steps)
     assert series["x"] == sorted(set(series["x"]))
-    assert (min(series["y"]), max(series["y"])) == (0.0, 6.0)
-    assert len(series["means"]) == len(series["counts"]) == len(series["x"])
+    assert (min(series["low"]), max(series["high"])) == (0.0, 6.0)
+    assert {len(series[name]) for name in ("y", "low", "high", "counts")} == {len(series["x"])}
 
 
 def test_a_browser_that_has_the_values_is_told_so_until_more_are_reported(
@@ -101,8 +114,7 @@ def test_time_since_the_start_orders_the_points_by_their_time(job: Job, owner: U
         Point("loss", step, float(step), origin + ms) for step, ms in ((1, 3_000), (2, 1_500), (3, 9_000))
     ]
     services.ingest(job.id, 1, points)
-    asked = {"runs": job.id, "key": "loss", "x": "time"}
-    [series] = browser(owner).get("/experiments/curves/", asked).json()["series"]
+    [series] = series_of(browser(owner), runs=job.id, key="loss", x="time")
     assert (series["x"], series["y"]) == ([1.5, 3.0, 9.0], [2.0, 1.0, 3.0])
 
 

@@ -1,51 +1,80 @@
-"""Curves as the pages take them: a chart names the address of its values, and fetches them when it comes into view."""
+"""Charts of runs for the pages: a chart names its metric, and its values are fetched when it comes into view."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from hashlib import sha256
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 from zlib import crc32
 
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
+from django.utils.cache import get_conditional_response
 
+from platform_core.errors import TrainmasterError
 from platform_core.experiments.comparison import direction, headline
+from platform_core.experiments.run_names import Named, distinct_names
+from platform_core.experiments.sections import in_sections
+from platform_core.experiments.styles import letters, styles
+from webapp.experiments import curves
 from webapp.experiments.comparison import metric_names
+from webapp.experiments.curves import Axis, Curve
 from webapp.experiments.models import Run
 from webapp.metrics import queries as metrics
-from webapp.metrics.values import Bands
 
-MOST_COLUMNS = 600
 MOST_CHARTS = 24
-_FORMAT = 2  # of the values; a browser may keep those of an older release
+MOST_KEYS = 12  # of one request
+_TITLES = {"step": "step", "elapsed": "time", "time": "time"}
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """How the charts of a page are drawn. `x` is "step" or "time" (since each run began)."""
+    """How the charts of a page are drawn. `x` is what `curves.axis_of` reads."""
 
     x: str = "step"
     weight: float = 0.0
     scale: str = "linear"
 
 
+@dataclass(frozen=True, slots=True)
+class ChartSection:
+    name: str
+    charts: list[dict[str, Any]]
+
+
 def of_runs(runs: Sequence[Run], keys: Sequence[str], drawing: Drawing | None = None) -> list[dict[str, Any]]:
-    """One chart for each metric."""
-    return [_chart(runs, key, drawing or Drawing()) for key in keys]
+    """One chart for each metric, with the address of its values."""
+    chosen = drawing or Drawing()
+    address = address_of(runs, chosen.x)
+    return [
+        {
+            **chart(key),
+            "url": f"{address}&{urlencode({'key': key})}",
+            "weight": chosen.weight,
+            "scale": chosen.scale,
+        }
+        for key in keys
+    ]
 
 
-def _chart(runs: Sequence[Run], key: str, drawing: Drawing) -> dict[str, Any]:
-    query = urlencode({"runs": ",".join(run.id for run in runs), "key": key, "x": drawing.x})
+def sections(keys: Sequence[str]) -> list[ChartSection]:
+    """Every metric, in sections by prefix; the charts take their address from the data-curves around them."""
+    return [ChartSection(section.name, [chart(key) for key in section.keys]) for section in in_sections(keys)]
+
+
+def chart(key: str) -> dict[str, Any]:
+    better = direction(key)
     return {
         "id": f"chart-{crc32(key.encode()):08x}",
         "key": key,
         "title": key.replace("_", " "),
-        "note": "lower is better" if direction(key) < 0 else "",
-        "url": f"{reverse('experiments:curves')}?{query}",
-        "weight": drawing.weight,
-        "scale": drawing.scale,
+        "note": "lower is better" if better < 0 else "higher is better" if better > 0 else "",
     }
+
+
+def address_of(runs: Sequence[Run], x: str = "step", **more: str) -> str:
+    """Of the values of these runs; a chart adds its key."""
+    query = urlencode({"runs": ",".join(run.id for run in runs), "x": x, **more})
+    return f"{reverse('experiments:curves')}?{query}"
 
 
 def elsewhere(runs: Sequence[Run], keys: Sequence[str]) -> list[dict[str, str]]:
@@ -55,68 +84,111 @@ def elsewhere(runs: Sequence[Run], keys: Sequence[str]) -> list[dict[str, str]]:
     return [{"name": key, "url": f"{page}?{urlencode({'runs': chosen, 'metric': key})}"} for key in keys]
 
 
-def etag(runs: Sequence[Run], key: str, x: str) -> str:
-    """Changes whenever `values` does, without a look at the points."""
-    state = [(run.id, run.name, run.started_ms, bool(run.ended_ms)) for run in runs]
-    versions = metrics.version(run.id for run in runs)
-    return f'"{sha256(json.dumps([_FORMAT, key, x, state, versions]).encode()).hexdigest()[:32]}"'
+def answer(request: HttpRequest, runs: Sequence[Run]) -> HttpResponse:
+    """The values of the charts asked for. A browser that has them already learns so before a point is read."""
+    query = request.GET
+    keys, axis = list(dict.fromkeys(query.getlist("key"))), curves.axis_of(query.get("x", ""))
+    window = curves.window_of(query)
+    columns = curves.columns_of(query.get("columns", ""), len(runs))
+    together = query.get("group") == "seeds"
+    known = set(metrics.keys(run.id for run in runs))
+    unknown = [key for key in keys if key not in known]
+    if unknown or not keys:
+        raise TrainmasterError("not_found", what=f"metric {next(iter(unknown), '')[:100]} of these runs")
+    if len(keys) > MOST_KEYS:
+        why = f"{len(keys)} metrics in one request; the limit is {MOST_KEYS}"
+        raise TrainmasterError("request_invalid", what="key", why=why)
+    tag = curves.etag(runs, [keys, axis.kind, axis.key, columns, window, together])
+    response = get_conditional_response(request, etag=tag)
+    if response is None:
+        groups = curves.seed_groups(runs) if together else None
+        response = JsonResponse(
+            {"charts": [_values(runs, key, axis, columns, window, groups) for key in keys]}
+        )
+    response["ETag"] = tag
+    response["Cache-Control"] = "private, no-cache"
+    return response
 
 
 def values(runs: Sequence[Run], key: str, x: str) -> dict[str, Any]:
-    """The chart of static/js/chart-data.js."""
-    by_step = x == "step"
-    curves = metrics.bands(
-        [run.id for run in runs], key, columns=MOST_COLUMNS, axis="step" if by_step else "wall"
-    )
+    """One chart of static/js/chart-data.js."""
+    return _values(runs, key, curves.axis_of(x), curves.columns_of("", len(runs)))
+
+
+def _values(
+    runs: Sequence[Run],
+    key: str,
+    axis: Axis,
+    columns: int,
+    window: curves.Window | None = None,
+    groups: Sequence[tuple[Run, ...]] | None = None,
+) -> dict[str, Any]:
+    lines = curves.curves(runs, key, axis, columns, window)
+    if groups is not None:
+        lines = curves.grouped(lines, groups, columns)
+    labels = labels_of(runs)
     return {
-        "x": {"kind": "step" if by_step else "elapsed", "title": "step" if by_step else "time"},
+        "key": key,
+        "x": {"kind": axis.kind, "title": axis.key or _TITLES[axis.kind], "key": axis.key},
         "y": {"title": key},
-        "series": [_series(run, key, curves.get(run.id, Bands()), by_step) for run in runs],
+        "series": [_series(line, key, labels) for line in lines],
         "marks": [],
     }
 
 
-def _series(run: Run, key: str, bands: Bands, by_step: bool) -> dict[str, Any]:
-    origin = run.started_ms or run.created_ms
-    curve = _points(bands)
-    thinned = {"means": curve["means"], "counts": curve["counts"]} if max(bands.count, default=1) > 1 else {}
+@dataclass(frozen=True, slots=True)
+class Label:
+    """How a run is named and drawn among the others: on its lines, in the list of runs and in tables."""
+
+    name: str
+    letter: str
+    style: dict[str, int]
+
+
+def labels_of(runs: Sequence[Run]) -> dict[str, Label]:
+    names = distinct_names([Named(run.id, run.name, run.parameters) for run in runs])
+    looks = styles([run.id for run in runs])
+    ends = letters(len(runs)) if len(runs) > 1 else [""]
     return {
-        "name": run.name,
-        "key": key,
-        "subject": f"{'job' if run.job_id else 'run'}:{run.id}" if run.ended_ms is None else "",
-        "origin_ms": origin,
-        "x": curve["x"] if by_step else [(at_ms - origin) / 1000 for at_ms in curve["x"]],
-        "y": curve["y"],
-        **thinned,
+        run.id: Label(
+            names[run.id],
+            letter,
+            {"colour": looks[run.id].colour, "dash": looks[run.id].dash, "marker": looks[run.id].marker},
+        )
+        for run, letter in zip(runs, ends, strict=True)
     }
 
 
-def _points(bands: Bands) -> dict[str, list[Any]]:
-    """A point for each column with finite values, or two where its values differ: none is lost between them."""
-    curve: dict[str, list[Any]] = {"x": [], "y": [], "means": [], "counts": []}
-    columns = zip(
-        bands.x_from, bands.x_to, bands.low, bands.high, bands.mean, bands.last, bands.count, strict=True
-    )
-    for x_from, x_to, low, high, mean, last, count in columns:
-        if low is None or high is None or mean is None:
-            continue
-        pair = [(x_from, low), (x_to, high)] if x_from < x_to else [(x_to, mean if last is None else last)]
-        for number, (x, y) in enumerate(pair):
-            curve["x"].append(x)
-            curve["y"].append(_short(y))
-            curve["means"].append(_short(mean))
-            curve["counts"].append((count + number) // len(pair))
-    return curve
+def group_label(group: Sequence[Run], labels: dict[str, Label]) -> Label:
+    """Of runs that are drawn as one: the look of the first."""
+    first = labels[group[0].id]
+    if len(group) == 1:
+        return first
+    return replace(first, name=f"{group[0].name} · {len(group)} seeds")
 
 
-def _short(value: float) -> float:
-    """As exact as a screen can show."""
-    return float(f"{value:.7g}")
+def _series(curve: Curve, key: str, labels: dict[str, Label]) -> dict[str, Any]:
+    run = curve.runs[0]
+    label = group_label(curve.runs, labels)
+    thinned = len(curve.runs) > 1 or any(count > 1 for count in curve.counts)
+    return {
+        "name": label.name,
+        "letter": label.letter,
+        "style": label.style,
+        "key": key,
+        "run": run.id,
+        "band": len(curve.runs) > 1,
+        "subject": f"{'job' if run.job_id else 'run'}:{run.id}" if run.ended_ms is None else "",
+        "origin_ms": curves.origin_ms(run),
+        "x": curve.x,
+        "y": curve.y,
+        **({"low": curve.low, "high": curve.high, "counts": curve.counts} if thinned else {}),
+        **({"gaps": curve.gaps} if curve.gaps else {}),
+    }
 
 
 def sparks(runs: Sequence[Run], most: int = 40) -> dict[str, list[float]]:
     """The course of each run in a few values of the metric that the runs are judged by."""
     keys = metric_names(runs)
     key = headline(keys) or next(iter(keys), "")
-    curves = metrics.bands([run.id for run in runs], key, columns=most // 2)
-    return {run_id: _points(bands)["y"] for run_id, bands in curves.items()}
+    return {line.runs[0].id: line.y for line in curves.curves(runs, key, Axis(), most) if line.y}

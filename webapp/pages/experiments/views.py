@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.utils.cache import get_conditional_response
+from django.http import HttpRequest, HttpResponse
 from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
@@ -19,6 +18,7 @@ from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
 from webapp.experiments import comparison, queries
+from webapp.experiments.curves import MOST_RUNS
 from webapp.experiments.models import Experiment, Run
 from webapp.pages import fragments
 from webapp.pages.experiments import charts
@@ -28,7 +28,6 @@ from webapp.quotas import queries as quotas
 from webapp.quotas.queries import JobCost
 
 PAGE = 30
-MOST_RUNS = 20  # compared at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +148,8 @@ def compare(request: HttpRequest) -> HttpResponse:
 @require_GET
 @gzip_page
 def curves(request: HttpRequest) -> HttpResponse:
-    """The values of one chart. A browser that has them already is told so before a point is read."""
-    runs, key = _runs_asked_for(request), request.GET.get("key", "")
-    x = "time" if request.GET.get("x") == "time" else "step"
-    if key not in comparison.metric_names(runs):
-        raise TrainmasterError("not_found", what=f"metric {key} of these runs")
-    etag = charts.etag(runs, key, x)
-    response = get_conditional_response(request, etag=etag) or JsonResponse(charts.values(runs, key, x))
-    response["ETag"] = etag
-    response["Cache-Control"] = "private, no-cache"
-    return response
+    """The values of charts, see static/js/chart-data.js."""
+    return charts.answer(request, _runs_asked_for(request))
 
 
 def _runs_asked_for(request: HttpRequest) -> list[Run]:

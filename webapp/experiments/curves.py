@@ -1,0 +1,203 @@
+"""Curves of one metric of several runs, as charts and REST take them: columns of a window, and seeds as one band."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from platform_core.errors import TrainmasterError
+from platform_core.experiments import seeds
+from platform_core.experiments.series import smooth
+from webapp.experiments.comparison import config
+from webapp.experiments.models import Run
+from webapp.metrics import queries as metrics
+from webapp.metrics.values import Bands
+
+MOST_RUNS = 100  # compared at once
+MOST_COLUMNS, LEAST_COLUMNS = 2_000, 60
+COLUMNS_OF_ALL = 7_000  # of the runs of a chart together, unless the caller asks for a number
+_SMOOTHED_COLUMNS = 400
+_AXES = {"step": "step", "": "step", "relative": "elapsed", "time": "elapsed", "wall": "time"}
+_FORMAT = 3  # of the values; a browser may keep those of an older release
+
+Window = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """`kind` is step, elapsed (seconds since a run began), time (ms since 1970) or value (of the metric `key`)."""
+
+    kind: str = "step"
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One entry a column: the mean of `counts` points between `low` and `high`; `gaps` are the x of values that are
+    not finite. A curve of several runs is their median."""
+
+    runs: tuple[Run, ...]
+    x: list[float] = field(default_factory=list)
+    y: list[float] = field(default_factory=list)
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
+
+
+def axis_of(text: str) -> Axis:
+    """Reads step, relative, wall or metric:KEY. Raises request_invalid."""
+    kind, _, key = text.partition(":")
+    if kind == "metric" and key:
+        return Axis("value", key)
+    if text in _AXES:
+        return Axis(_AXES[text])
+    why = f"{text[:60]!r} is none of step, relative, wall and metric:KEY"
+    raise TrainmasterError("request_invalid", what="x", why=why)
+
+
+def window_of(query: Mapping[str, Any]) -> Window | None:
+    """Reads from= and to=. Raises request_invalid."""
+    ends = [str(query.get(name, "") or "") for name in ("from", "to")]
+    if ends == ["", ""]:
+        return None
+    try:
+        low, high = (float(end) for end in ends)
+    except ValueError:
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        why = f"{ends[0][:20]!r} to {ends[1][:20]!r} is no window; give two numbers, the smaller first"
+        raise TrainmasterError("request_invalid", what="from and to", why=why)
+    return low, high
+
+
+def columns_of(text: str, runs: int) -> int:
+    """Reads columns=, or chooses so many that the runs of a chart stay light. Raises request_invalid."""
+    if not text:
+        return max(LEAST_COLUMNS, min(600, COLUMNS_OF_ALL // max(1, runs)))
+    if not re.fullmatch(r"[0-9]{1,6}", text, re.ASCII) or not 1 <= int(text) <= MOST_COLUMNS:
+        why = f"{text[:20]!r} is no number from 1 to {MOST_COLUMNS}"
+        raise TrainmasterError("request_invalid", what="columns", why=why)
+    return int(text)
+
+
+def etag(runs: Sequence[Run], asked: Sequence[Any]) -> str:
+    """Changes whenever a curve of these runs may, without a look at the points."""
+    state = [(run.id, run.name, run.started_ms, run.ended_ms, run.changed_ms) for run in runs]
+    versions = metrics.version(run.id for run in runs)
+    return f'"{sha256(json.dumps([_FORMAT, list(asked), state, versions]).encode()).hexdigest()[:32]}"'
+
+
+def curves(
+    runs: Sequence[Run], key: str, axis: Axis, columns: int, window: Window | None = None
+) -> list[Curve]:
+    """One curve a run, in the order of the runs; a run without the metric has an empty one."""
+    origins = {run.id: origin_ms(run) for run in runs}
+    found = metrics.bands(
+        [run.id for run in runs],
+        key,
+        columns=columns,
+        window=_windows(origins, axis, window),
+        axis={"step": "step", "value": f"metric:{axis.key}"}.get(axis.kind, "wall"),
+    )
+    return [
+        _curve(run, found.get(run.id, Bands()), origins[run.id] if axis.kind == "elapsed" else None)
+        for run in runs
+    ]
+
+
+def origin_ms(run: Run) -> int:
+    return run.started_ms or run.created_ms
+
+
+def _windows(origins: Mapping[str, int], axis: Axis, window: Window | None) -> Any:
+    if window is None or axis.kind == "value":
+        return window
+    low, high = window
+    if axis.kind != "elapsed":
+        return _whole(low, high)
+    return {run: _whole(origin + low * 1000, origin + high * 1000) for run, origin in origins.items()}
+
+
+def _whole(low: float, high: float) -> tuple[int, int]:
+    bounds = (max(-(2**62), min(2**62, end)) for end in (math.floor(low), math.ceil(high)))
+    return next(bounds), next(bounds)
+
+
+def _curve(run: Run, bands: Bands, origin: int | None) -> Curve:
+    curve = Curve((run,))
+    columns = zip(
+        bands.x_from,
+        bands.x_to,
+        bands.low,
+        bands.high,
+        bands.mean,
+        bands.count,
+        bands.non_finite,
+        strict=True,
+    )
+    end = len(bands.x_to) - 1
+    for number, (x_from, x_to, low, high, mean, count, non_finite) in enumerate(columns):
+        # A curve begins at its first point and ends at its last.
+        place = (
+            x_from if number == 0 < end else x_to if number == end or x_from == x_to else (x_from + x_to) / 2
+        )
+        x = place if origin is None else (place - origin) / 1000
+        if non_finite:
+            curve.gaps.append(x)
+        if low is None or high is None or mean is None:
+            continue
+        curve.x.append(x)
+        curve.y.append(_short(mean))
+        curve.low.append(_short(low))
+        curve.high.append(_short(high))
+        curve.counts.append(count - non_finite)
+    return curve
+
+
+def _short(value: float) -> float:
+    """As exact as a screen can show."""
+    return float(f"{value:.6g}")
+
+
+def seed_groups(runs: Sequence[Run]) -> list[tuple[Run, ...]]:
+    """Runs whose settings are equal in all but seed and name."""
+    return [
+        tuple(runs[place] for place in group) for group in seeds.seed_groups([_settings(run) for run in runs])
+    ]
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """Where a run came to lie and from which state it went on says nothing about what was tried."""
+    left_out = ("hardware", "resume_from", "git_commit")
+    return {name: value for name, value in config(run).items() if name not in left_out}
+
+
+def grouped(all_curves: Iterable[Curve], groups: Sequence[tuple[Run, ...]], columns: int) -> list[Curve]:
+    """One curve a group: the median of its runs, between the least and the greatest of them."""
+    by_run = {curve.runs[0].id: curve for curve in all_curves}
+    return [
+        by_run[group[0].id] if len(group) == 1 else _band(group, [by_run[run.id] for run in group], columns)
+        for group in groups
+    ]
+
+
+def _band(group: tuple[Run, ...], of_group: Sequence[Curve], columns: int) -> Curve:
+    band = seeds.seed_band(
+        [seeds.Curve(curve.x, curve.y) for curve in of_group], max(columns, 10 + len(group))
+    )
+    gaps = sorted({x for curve in of_group for x in curve.gaps})
+    y, low, high = ([_short(value) for value in values] for values in (band.median, band.low, band.high))
+    return Curve(group, band.x, y, low, high, band.runs, gaps)
+
+
+def smoothed_last(runs: Sequence[Run], key: str, weight: float) -> dict[str, float]:
+    """Run id → the last value of its curve, smoothed by the exponential rule; runs without the metric are left out."""
+    return {
+        curve.runs[0].id: smooth(curve.y, weight, curve.counts)[-1]
+        for curve in curves(runs, key, Axis(), _SMOOTHED_COLUMNS)
+        if curve.y
+    }

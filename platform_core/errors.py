@@ -27,6 +27,10 @@ _KINDS = (
         "{what} is not valid: {why}",
     ),
     ErrorKind(
+        "filter_invalid", 400, "INVALID_ARGUMENT", "The filter is not valid",
+        "not valid at character {position}: {reason}",
+    ),
+    ErrorKind(
         "quota_exceeded", 409, "RESOURCE_EXHAUSTED", "The quota is too small",
         "would exceed quota: {wanted}/{maximum} GPUs of {gpu_type}",
     ),

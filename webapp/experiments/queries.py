@@ -1,14 +1,17 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from platform_core.errors import TrainmasterError
+from platform_core.experiments.search import Field, FieldKind, fields_of, parse_filter, parse_order
 from platform_core.experiments.states import RunState
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
+from webapp.experiments import search
 from webapp.experiments.models import Experiment, Run
 from webapp.metrics import queries as metrics
 
@@ -127,3 +130,70 @@ def may_watch_run(user: Any, run_id: str) -> bool:
 def may_watch_experiment(user: Any, experiment_id: str) -> bool:
     experiment = find(int(experiment_id)) if re.fullmatch(r"[0-9]{1,18}", experiment_id, re.ASCII) else None
     return experiment is not None and may(actor_of(user), "experiment.view", experiment.team_id)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    runs: list[Run]  # with experiment, owner and job
+    next_cursor: str | None  # None at the end
+
+
+VIEWS = {
+    "active": Q(deleted_ms=None, archived_ms=None),
+    "archived": Q(deleted_ms=None, archived_ms__isnull=False),
+    "deleted": Q(deleted_ms__isnull=False),
+    "all": Q(),
+}
+MOST_RUNS = 1_000  # of a page; MLflow clients ask for up to 50,000 and take fewer
+_ARCHIVED = Field(FieldKind.ATTRIBUTE, "archived")
+
+
+def matching_runs(
+    actor: Actor,
+    *,
+    experiments: Iterable[int] | None = None,
+    teams: Iterable[str] | None = None,
+    filter: str = "",
+    view: str = "active",
+) -> QuerySet[Run]:
+    """The runs that the actor may see and that match, in no order.
+
+    `experiments` and `teams` narrow; those that the actor may not see have no runs. A filter that names `archived`
+    decides itself about archived runs. Raises filter_invalid, request_invalid.
+    """
+    parsed = parse_filter(filter)
+    if view not in VIEWS:
+        raise TrainmasterError(
+            "request_invalid", what="view", why=f"{view[:40]!r} is none of {', '.join(VIEWS)}"
+        )
+    shown = VIEWS[view]
+    if view == "active" and _ARCHIVED in fields_of(parsed):
+        shown = Q(deleted_ms=None)
+    of_experiments = Experiment.objects.all()
+    if actor.sees is not None:
+        of_experiments = of_experiments.filter(team__in=actor.sees)
+    if teams is not None:
+        of_experiments = of_experiments.filter(team__in=list(teams))
+    if experiments is not None:
+        of_experiments = of_experiments.filter(id__in=[id for id in experiments if 0 < id < 1 << 63])
+    ids = list(of_experiments.values_list("id", flat=True))
+    return search.matching(Run.objects.filter(shown, experiment__in=ids), parsed)
+
+
+def search_runs(
+    actor: Actor,
+    *,
+    experiments: Iterable[int] | None = None,
+    teams: Iterable[str] | None = None,
+    filter: str = "",
+    order_by: Sequence[str] = (),
+    limit: int = 100,
+    cursor: str = "",
+    view: str = "active",
+) -> RunPage:
+    """One page of `matching_runs`, by default the newest first."""
+    order = parse_order(", ".join(order_by))
+    rows = matching_runs(actor, experiments=experiments, teams=teams, filter=filter, view=view)
+    ids, next_cursor = search.page(rows, order, max(1, min(limit, MOST_RUNS)), cursor)
+    found = {row.id: row for row in _runs().filter(id__in=ids)}
+    return RunPage([found[run_id] for run_id in ids if run_id in found], next_cursor)

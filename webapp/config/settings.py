@@ -141,6 +141,8 @@ IDLE_RECLAIM = flag("TRAINMASTER_IDLE_RECLAIM", False)
 STOP_GRACE_SECONDS = integer("TRAINMASTER_STOP_GRACE_SECONDS", PRODUCTION.stop_grace_ms // 1000, 0, 3600)
 # Of each rank of a running attempt, kept in the database.
 LOG_LIMIT_BYTES = integer("TRAINMASTER_LOG_LIMIT_BYTES", 64 * 2**20, 2**16, 2**40)
+# The points of runs that have reported nothing for so many days are deleted; 0: never.
+METRIC_RETENTION_DAYS = integer("TRAINMASTER_METRIC_RETENTION_DAYS", 0, 0, 36_500)
 # Where models may be registered from, apart from uploads and checkpoints; the platform's own credentials read them.
 SOURCE_PREFIXES = words("TRAINMASTER_SOURCE_PREFIXES", "")
 NETWORK_BYTES_PER_SECOND = integer(
@@ -303,6 +305,8 @@ CELERY_BEAT_SCHEDULE = {
     "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},
     "retain-checkpoints": {"task": "checkpoints.retain", "schedule": 60.0, "options": {"expires": 60}},
     "sample-shares": {"task": "quotas.sample_shares", "schedule": 60.0, "options": {"expires": 60}},
+    "compact-metrics": {"task": "metrics.sweep", "schedule": 60.0, "options": {"expires": 60}},
+    "retain-metrics": {"task": "metrics.retain", "schedule": 600.0, "options": {"expires": 600}},
     "sample-utilisation": {"task": "jobs.sample_utilisation", "schedule": 15.0, "options": {"expires": 15}},
 }
 

@@ -14,7 +14,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from celery import current_app
+from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 
 from platform_core.metrics.blocks import Blocks, joined, merge, total
 from platform_core.metrics.points import Places, merged, visible
@@ -29,6 +31,8 @@ from webapp.metrics.segments import SEGMENT_POINTS, Piece
 from webapp.metrics.values import Points
 
 MOST_PENDING = 128  # small segments of a series: a page that draws it reads each
+SILENT_MS = 600_000
+SWEPT_AT_ONCE = 200
 
 _ADVANCE = """
 INSERT INTO metrics_source AS known (subject, source, sequence) VALUES (%(subject)s, %(source)s, %(sequence)s)
@@ -155,6 +159,22 @@ def _runs_of_small_ones(all_segments: Iterable[segments.Extent]) -> list[list[se
         else:
             runs.append([])
     return [run for run in runs if len(run) > 1 or any(not segment.compacted for segment in run)]
+
+
+def sweep() -> None:
+    """Compacts subjects that have been silent for a while: runs that ended, and those whose hint was lost."""
+    silent = Subject.objects.filter(version__gt=F("compacted_version"), changed_ms__lt=now_ms() - SILENT_MS)
+    for subject in silent.order_by("changed_ms").values_list("id", flat=True)[:SWEPT_AT_ONCE]:
+        compact(subject)
+
+
+def retain() -> None:
+    """Deletes the points of subjects that have reported nothing for so many days as the setting says."""
+    if settings.METRIC_RETENTION_DAYS:
+        before = now_ms() - settings.METRIC_RETENTION_DAYS * 86_400_000
+        old = Subject.objects.filter(changed_ms__lt=before).order_by("changed_ms")
+        for subject in old.values_list("id", flat=True)[:SWEPT_AT_ONCE]:
+            delete([subject])
 
 
 def delete(subjects: Iterable[str]) -> None:

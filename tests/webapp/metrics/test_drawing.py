@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from webapp.base.identity import now_ms
 from webapp.metrics import queries, segments, services
-from webapp.metrics.models import Series
+from webapp.metrics.models import Segment, Series, Subject
 from webapp.metrics.values import Points
 
 pytestmark = pytest.mark.django_db
@@ -83,3 +84,18 @@ def test_many_small_batches_ask_for_compaction_now_and_then(
     services.compact(RUN)
     [segment] = segments.extents(Series.objects.get().pk)
     assert (segment.count, segment.compacted) == (300, True)
+
+
+def test_a_clock_compacts_what_fell_silent_and_deletes_what_is_old(settings: Any) -> None:
+    for subject in ("silent", "reporting"):
+        services.append(subject, [Points("loss", [1], [1.0], [1])])
+        services.append(subject, [Points("loss", [2], [1.0], [2])])
+    Subject.objects.filter(id="silent").update(changed_ms=now_ms() - 2 * 86_400_000)
+    services.sweep()
+    assert dict(Subject.objects.values_list("id", "compacted_version")) == {"silent": 2, "reporting": 0}
+    assert Segment.objects.filter(series__subject="silent").get().count == 2
+    services.retain()
+    assert queries.keys(["silent"]) == ["loss"]
+    settings.METRIC_RETENTION_DAYS = 1
+    services.retain()
+    assert (queries.keys(["silent"]), queries.keys(["reporting"])) == ([], ["loss"])

@@ -1,52 +1,25 @@
-"""The rows of series: the summary of each, and what waits for compaction."""
+"""The rows of series as columns: the summary of each, and what waits for compaction."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from platform_core.metrics.blocks import BLOCK, Blocks
-from platform_core.metrics.points import Points
+from platform_core.metrics.blocks import BLOCK
+from platform_core.metrics.points import Places, Points
 from webapp.metrics.database import rows
-from webapp.metrics.segments import SEGMENT_POINTS, Piece
+from webapp.metrics.segments import SEGMENT_POINTS, Pieces
 
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    id: int
-    key: str
-    least_attempt: int
-    greatest_attempt: int
-    pending_segments: int
-    pending_points: int
-    summary: tuple[Any, ...]  # of BLOCK
-
-    def is_followed_by(self, batch: Points) -> bool:
-        """Whether an ordered batch stands behind all points, and neither replaces nor repeats one of them."""
-        last_step, last_ms = self.summary[_LAST_STEP], self.summary[_LAST_MS]
-        first_step, first_ms, attempt = (int(batch[name][0]) for name in ("step", "at_ms", "attempt"))
-        same_attempt = self.least_attempt == self.greatest_attempt == attempt
-        return first_step > last_step or (same_attempt and (first_step, first_ms) > (last_step, last_ms))
-
-    def with_pieces(self, pieces: Sequence[Piece], attempt: int) -> "Head":
-        small = [len(piece.points) for piece in pieces if len(piece.points) < SEGMENT_POINTS]
-        return replace(
-            self,
-            least_attempt=min(self.least_attempt, attempt),
-            greatest_attempt=max(self.greatest_attempt, attempt),
-            pending_segments=self.pending_segments + len(small),
-            pending_points=self.pending_points + sum(small),
-        )
-
-
-_FIELDS = BLOCK.names or ()
-_LAST_STEP, _LAST_MS = _FIELDS.index("last_step"), _FIELDS.index("last_ms")
-_EXTREMES = ("min", "min_step", "max", "max_step")
-_INTEGERS = ("id", "least_attempt", "greatest_attempt", "pending_segments", "pending_points")
+_STATE = [
+    ("id", "<i8"), ("least_attempt", "<i4"), ("greatest_attempt", "<i4"), ("pending_segments", "<i8"),
+    ("pending_points", "<i8"),
+]  # fmt: skip
+HEAD = np.dtype([*_STATE, ("summary", BLOCK)])
+Heads: TypeAlias = npt.NDArray[np.void]  # of HEAD
 
 _LOAD = """
-SELECT id, key, least_attempt, greatest_attempt, pending_segments, pending_points,
+SELECT key, id, least_attempt, greatest_attempt, pending_segments, pending_points,
        first_step, last_step, first_ms, last_ms, low_ms, high_ms, count, finite, first, last,
        coalesce(min, 'infinity'), coalesce(max, '-infinity'), coalesce(min_step, 0), coalesce(max_step, 0), sum
 FROM metrics_series WHERE subject_id = %(subject)s AND key = ANY(%(keys)s::text[])
@@ -57,12 +30,19 @@ INSERT INTO metrics_series (
     first_step, last_step, first_ms, last_ms, low_ms, high_ms, count, finite, first, last, min, max, min_step,
     max_step, sum
 )
-SELECT %(subject)s, %(version)s, * FROM unnest(
-    %(key)s::text[], %(least_attempt)s::int[], %(greatest_attempt)s::int[], %(pending_segments)s::int[],
-    %(pending_points)s::int[], %(first_step)s::bigint[], %(last_step)s::bigint[], %(first_ms)s::bigint[],
+SELECT %(subject)s, %(version)s, key, least_attempt, greatest_attempt, pending_segments, pending_points,
+       first_step, last_step, first_ms, last_ms, low_ms, high_ms, count, finite, first, last,
+       CASE WHEN finite > 0 THEN min END, CASE WHEN finite > 0 THEN max END, CASE WHEN finite > 0 THEN min_step END,
+       CASE WHEN finite > 0 THEN max_step END, sum
+FROM unnest(
+    %(key)s::text[], %(least_attempt)s::int[], %(greatest_attempt)s::int[], %(pending_segments)s::bigint[],
+    %(pending_points)s::bigint[], %(first_step)s::bigint[], %(last_step)s::bigint[], %(first_ms)s::bigint[],
     %(last_ms)s::bigint[], %(low_ms)s::bigint[], %(high_ms)s::bigint[], %(count)s::bigint[], %(finite)s::bigint[],
     %(first)s::float8[], %(last)s::float8[], %(min)s::float8[], %(max)s::float8[], %(min_step)s::bigint[],
     %(max_step)s::bigint[], %(sum)s::float8[]
+) AS head (
+    key, least_attempt, greatest_attempt, pending_segments, pending_points, first_step, last_step, first_ms, last_ms,
+    low_ms, high_ms, count, finite, first, last, min, max, min_step, max_step, sum
 )
 ON CONFLICT (subject_id, key) DO UPDATE SET (
     version, least_attempt, greatest_attempt, pending_segments, pending_points,
@@ -78,27 +58,47 @@ RETURNING key, id
 """
 
 
-def load(subject: str, keys: Sequence[str]) -> dict[str, Head]:
-    found = rows(_LOAD, {"subject": subject, "keys": list(keys)})
-    return {row[1]: Head(row[0], row[1], row[2], row[3], row[4], row[5], row[6:]) for row in found}
+def load(subject: str, keys: Sequence[str], attempt: int) -> Heads:
+    """One for each key; those of new series have the id 0."""
+    found = {row[0]: row for row in rows(_LOAD, {"subject": subject, "keys": list(keys)})}
+    fresh = (0, attempt, attempt, 0, 0, np.zeros((), BLOCK))
+    return np.array([(*row[1:6], row[6:]) if (row := found.get(key)) else fresh for key in keys], HEAD)
 
 
-def fresh(key: str, attempt: int) -> Head:
-    return Head(0, key, attempt, attempt, 0, 0, ())
+def followed(heads: Heads, firsts: Points) -> npt.NDArray[np.bool_]:
+    """Which known series the batch goes on with: it neither replaces, repeats nor precedes a point. `firsts` are the
+    first points of the batch, one for each series."""
+    last_step, last_ms = heads["summary"]["last_step"], heads["summary"]["last_ms"]
+    same_attempt = (heads["least_attempt"] == firsts["attempt"]) & (
+        heads["greatest_attempt"] == firsts["attempt"]
+    )
+    beside = same_attempt & (firsts["step"] == last_step) & (firsts["at_ms"] > last_ms)
+    result: npt.NDArray[np.bool_] = (heads["id"] > 0) & ((firsts["step"] > last_step) | beside)
+    return result
 
 
-def summaries(heads: Sequence[Head]) -> Blocks:
-    return np.array([tuple(head.summary) for head in heads], BLOCK)
+def grown(heads: Heads, attempt: int, new: Pieces) -> Heads:
+    """With the attempt and the segments that the batch adds; their summaries are as before."""
+    sizes = new.sizes
+    small = sizes < SEGMENT_POINTS
+    result = heads.copy()
+    result["least_attempt"] = np.minimum(heads["least_attempt"], attempt)
+    result["greatest_attempt"] = np.maximum(heads["greatest_attempt"], attempt)
+    result["pending_segments"] += _sums(new.stretches, small, len(heads))
+    result["pending_points"] += _sums(new.stretches, sizes * small, len(heads))
+    return result
 
 
-def write(subject: str, version: int, heads: Sequence[Head], summaries: Blocks) -> dict[str, int]:
-    """Inserts or updates the rows; returns the id of each key."""
-    parameters: dict[str, Any] = {
-        name: [getattr(head, name) for head in heads] for name in ("key", *_INTEGERS)
+def _sums(groups: Places, values: npt.NDArray[Any], count: int) -> Places:
+    return np.bincount(groups, values, count).astype(np.int64)
+
+
+def write(subject: str, version: int, keys: Sequence[str], heads: Heads) -> Places:
+    """Inserts or updates the rows; returns the id of each."""
+    parameters = {name: heads[name] for name, _ in _STATE[1:]} | {
+        name: heads["summary"][name] for name in BLOCK.names or ()
     }
-    parameters |= {name: cast(Any, summaries[name]).tolist() for name in _FIELDS}
-    for index in np.flatnonzero(summaries["finite"] == 0).tolist():
-        for name in _EXTREMES:
-            parameters[name][index] = None
-    parameters |= {"subject": subject, "version": version}
-    return dict(rows(_WRITE, parameters))
+    ids: dict[str, int] = dict(
+        rows(_WRITE, {**parameters, "key": list(keys), "subject": subject, "version": version})
+    )
+    return np.array([ids[key] for key in keys], np.int64)

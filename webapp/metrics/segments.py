@@ -1,12 +1,11 @@
-"""Where points of a series go: which segments a batch meets, and what is written in their place."""
+"""Segments of series: how points are cut into them, which of them a batch meets, and their rows."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from platform_core.metrics.blocks import BLOCK, BLOCK_POINTS, NONE, Blocks, summarise
+from platform_core.metrics.blocks import BLOCK, BLOCK_POINTS, NONE, Blocks, merge, summarise
 from platform_core.metrics.points import Places, Points, merged, place
 from webapp.metrics import codec
 from webapp.metrics.database import rows
@@ -24,44 +23,66 @@ class Extent:
     first_ms: int
     last_step: int
     last_ms: int
-    count: int
     least_attempt: int
     greatest_attempt: int
     compacted: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A segment that is to be written."""
+class Pieces:
+    """Segments that are to be written. `starts` are their first points, `block_starts` their first blocks, and
+    `stretches` the number of the stretch (of the series) that each is of."""
 
     points: Points
+    starts: Places
     blocks: Blocks
-    compacted: bool
+    block_starts: Places
+    stretches: Places
+    compacted: bool = False
+
+    @property
+    def sizes(self) -> Places:
+        return np.diff(self.starts, append=len(self.points))
 
 
+@dataclass(slots=True)
+class Run:
+    """Neighbours of one series that are small: each with its payload, and whether that is compacted."""
+
+    series: int
+    version: int = 0
+    ids: list[int] = field(default_factory=list)
+    payloads: list[tuple[bytes, bool]] = field(default_factory=list)
+
+
+_SMALL = """
+SELECT series_id, id, version, compacted, CASE WHEN count < %(full)s THEN payload END
+FROM metrics_segment WHERE series_id = ANY(%(series)s::bigint[]) ORDER BY series_id, first_step, first_ms, id
+"""
 _EXTENTS = """
-SELECT id, first_step, first_ms, last_step, last_ms, count, least_attempt, greatest_attempt, compacted
+SELECT id, first_step, first_ms, last_step, last_ms, least_attempt, greatest_attempt, compacted
 FROM metrics_segment
 WHERE series_id = %(series)s AND last_step >= %(first)s AND first_step <= %(last)s
 ORDER BY first_step, first_ms, id
 """
 _PAYLOADS = "SELECT id, compacted, payload FROM metrics_segment WHERE id = ANY(%(ids)s::bigint[])"
 _BLOCKS = """
-SELECT blocks FROM metrics_segment WHERE series_id = %(series)s AND id <> ALL(%(except)s::bigint[])
+SELECT blocks FROM metrics_segment WHERE series_id = %(series)s AND id <> ALL(%(without)s::bigint[])
 ORDER BY first_step, first_ms, id
 """
 _DELETE = "DELETE FROM metrics_segment WHERE id = ANY(%(ids)s::bigint[])"
 _INSERT = """
 INSERT INTO metrics_segment (
-    version, series_id, least_attempt, greatest_attempt, compacted, count, first_step, first_ms, last_step, last_ms,
+    series_id, version, least_attempt, greatest_attempt, compacted, count, first_step, first_ms, last_step, last_ms,
     low_ms, high_ms, blocks, payload
 )
-SELECT %(version)s, * FROM unnest(
-    %(series)s::bigint[], %(least)s::int[], %(greatest)s::int[], %(compacted)s::bool[], %(count)s::int[],
-    %(first_step)s::bigint[], %(first_ms)s::bigint[], %(last_step)s::bigint[], %(last_ms)s::bigint[],
-    %(low_ms)s::bigint[], %(high_ms)s::bigint[], %(blocks)s::bytea[], %(payload)s::bytea[]
+SELECT * FROM unnest(
+    %(series)s::bigint[], %(version)s::bigint[], %(least)s::int[], %(greatest)s::int[], %(compacted)s::bool[],
+    %(count)s::bigint[], %(first_step)s::bigint[], %(first_ms)s::bigint[], %(last_step)s::bigint[],
+    %(last_ms)s::bigint[], %(low_ms)s::bigint[], %(high_ms)s::bigint[], %(blocks)s::bytea[], %(payload)s::bytea[]
 )
 """
+_EXTENT = ("count", "first_step", "first_ms", "last_step", "last_ms", "low_ms", "high_ms")
 
 
 def extents(series: int, first_step: int = -(2**63), last_step: int = 2**63 - 1) -> list[Extent]:
@@ -76,7 +97,7 @@ def decoded(ids: Sequence[int]) -> dict[int, Points]:
 
 def blocks(series: int, without: Sequence[int] = ()) -> Blocks:
     """The summaries of all segments but these, in order."""
-    found = rows(_BLOCKS, {"series": series, "except": list(without)})
+    found = rows(_BLOCKS, {"series": series, "without": list(without)})
     return np.frombuffer(b"".join(row[0] for row in found), BLOCK) if found else NONE
 
 
@@ -90,7 +111,7 @@ def meets(segment: Extent, batch: Points) -> bool:
     return low < high
 
 
-def replaced(series: int, batch: Points) -> tuple[list[Extent], list[Piece]]:
+def replaced(series: int, batch: Points) -> tuple[list[int], Pieces]:
     """The segments that an ordered batch meets, and what takes their place, so that none overlap."""
     near = extents(series, int(batch["step"][0]), int(batch["step"][-1]))
     met = [segment for segment in near if meets(segment, batch)]
@@ -98,53 +119,81 @@ def replaced(series: int, batch: Points) -> tuple[list[Extent], list[Piece]]:
     apart = [segment for segment in near if segment not in met]
     cuts = {0} | {place(together, segment.first_step, segment.first_ms) for segment in apart}
     starts = np.array(sorted(cuts - {len(together)}), np.int64)
-    compacted = any(segment.compacted for segment in met)
-    return met, [piece for stretch in pieces(together, starts, compacted) for piece in stretch]
+    return [segment.id for segment in met], pieces(
+        together, starts, any(segment.compacted for segment in met)
+    )
 
 
-def pieces(points: Points, starts: Places, compacted: bool = False) -> Iterator[list[Piece]]:
-    """For each stretch of ordered points that begins at one of `starts`: segments of at most 4,096."""
-    ends = [*starts[1:].tolist(), len(points)]
-    bounds = [
-        [(first, min(first + SEGMENT_POINTS, end)) for first in range(start, end, SEGMENT_POINTS)]
-        for start, end in zip(starts.tolist(), ends, strict=True)
-    ]
-    block_starts = [
-        index for stretch in bounds for first, end in stretch for index in range(first, end, BLOCK_POINTS)
-    ]
-    summaries = summarise(points, np.array(block_starts, np.int64))
-    done = 0
-    for stretch in bounds:
-        result = []
-        for first, end in stretch:
-            following = done + -(-(end - first) // BLOCK_POINTS)
-            part = points[first:end]
-            result.append(Piece(part, summaries[done:following], compacted or len(part) > RAW_POINTS))
-            done = following
-        yield result
+def pieces(points: Points, starts: Places, compacted: bool = False) -> Pieces:
+    """Ordered points, in stretches that begin at `starts`, as segments of at most 4,096."""
+    ends = np.append(starts[1:], len(points))
+    first, stretches = _spread(starts, ends, SEGMENT_POINTS)
+    block_first, owners = _spread(first, np.append(first[1:], len(points)), BLOCK_POINTS)
+    block_starts = np.searchsorted(owners, np.arange(len(first)))
+    return Pieces(points, first, summarise(points, block_first), block_starts, stretches, compacted)
 
 
-def write(version: int, written: Sequence[tuple[int, Piece]]) -> None:
-    """Inserts segments, each with the id of its series."""
-    if not written:
-        return
-    firsts = np.array([piece.blocks[0] for _, piece in written], BLOCK)
-    lasts = np.array([piece.blocks[-1] for _, piece in written], BLOCK)
-    parameters: dict[str, Any] = {
-        "version": version,
-        "series": [series for series, _ in written],
-        "least": [int(piece.points["attempt"].min()) for _, piece in written],
-        "greatest": [int(piece.points["attempt"].max()) for _, piece in written],
-        "compacted": [piece.compacted for _, piece in written],
-        "count": [len(piece.points) for _, piece in written],
-        "first_step": firsts["first_step"].tolist(),
-        "first_ms": firsts["first_ms"].tolist(),
-        "last_step": lasts["last_step"].tolist(),
-        "last_ms": lasts["last_ms"].tolist(),
-        "low_ms": [int(piece.blocks["low_ms"].min()) for _, piece in written],
-        "high_ms": [int(piece.blocks["high_ms"].max()) for _, piece in written],
-        "blocks": [piece.blocks.tobytes() for _, piece in written],
-        "payload": [codec.encode(piece.points, piece.compacted) for _, piece in written],
+def _spread(starts: Places, ends: Places, size: int) -> tuple[Places, Places]:
+    """The starts of parts of at most `size` in each stretch, and the number of the stretch of each."""
+    parts = -((starts - ends) // size)
+    owners = np.repeat(np.arange(len(starts)), parts)
+    within = np.arange(len(owners)) - np.repeat(np.cumsum(parts) - parts, parts)
+    return starts[owners] + within * size, owners
+
+
+def without(new: Pieces, stretches: Places) -> Pieces:
+    """The pieces of all stretches but these."""
+    if len(stretches) == 0:
+        return new
+    kept = ~np.isin(new.stretches, stretches)
+    points = np.repeat(kept, new.sizes)
+    block_sizes = np.diff(new.block_starts, append=len(new.blocks))
+    return Pieces(
+        new.points[points],
+        np.cumsum(new.sizes[kept]) - new.sizes[kept],
+        new.blocks[np.repeat(kept, block_sizes)],
+        np.cumsum(block_sizes[kept]) - block_sizes[kept],
+        new.stretches[kept],
+        new.compacted,
+    )
+
+
+def runs_of_small_ones(series: Sequence[int]) -> list[Run]:
+    """What is worth one segment; a small compacted one among full ones stays as it is."""
+    runs: list[Run] = []
+    full = True
+    for owner, id, version, compacted, payload in rows(
+        _SMALL, {"series": list(series), "full": SEGMENT_POINTS}
+    ):
+        if payload is not None:
+            if full or runs[-1].series != owner:
+                runs.append(Run(owner))
+            runs[-1].version = max(version, runs[-1].version)
+            runs[-1].ids.append(id)
+            runs[-1].payloads.append((payload, compacted))
+        full = payload is None
+    return [run for run in runs if len(run.ids) > 1 or not run.payloads[0][1]]
+
+
+def write(series: Places, versions: Places | int, new: Pieces) -> None:
+    """Inserts segments; `series` has the id of the series of each stretch."""
+    ends = np.append(new.starts[1:], len(new.points))
+    block_ends = np.append(new.block_starts[1:], len(new.blocks))
+    compacted = new.compacted | (new.sizes > RAW_POINTS)
+    bounds = zip(new.starts.tolist(), ends.tolist(), compacted.tolist(), strict=True)
+    summaries = merge(new.blocks, new.block_starts)
+    parameters = {
+        "series": series[new.stretches],
+        "version": np.broadcast_to(np.asarray(versions, np.int64), len(new.starts)),
+        "least": np.minimum.reduceat(new.points["attempt"], new.starts),
+        "greatest": np.maximum.reduceat(new.points["attempt"], new.starts),
+        "compacted": compacted,
+        **{name: summaries[name] for name in _EXTENT},
+        "blocks": [
+            new.blocks[first:end].tobytes()
+            for first, end in zip(new.block_starts.tolist(), block_ends.tolist(), strict=True)
+        ],
+        "payload": [codec.encode(new.points[first:end], packed) for first, end, packed in bounds],
     }
     rows(_INSERT, parameters)
 

@@ -6,8 +6,8 @@ append   keeps points of a subject. Idempotent by (subject, source, sequence): a
 compact  makes segments of 4,096 points out of small ones; readers see no difference.
 delete   forgets subjects, `delete_keys` single metrics of one.
 
-Each is one transaction (compaction: one a series), and changes of one subject happen one after the other. Limits of
-names and sizes are the caller's. Any thread and process may call.
+Each is one transaction (compaction: one for a few series), and changes of one subject happen one after the other.
+Limits of names and sizes are the caller's. Any thread and process may call.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,20 +18,21 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F
 
-from platform_core.metrics.blocks import Blocks, joined, merge, total
+from platform_core.metrics.blocks import joined, merge, total
 from platform_core.metrics.points import Places, merged, visible
 from platform_core.metrics.points import Points as Batch
 from platform_core.metrics.points import points as columns
 from webapp.base.identity import now_ms
-from webapp.metrics import heads, segments
+from webapp.metrics import codec, heads, segments
 from webapp.metrics.database import rows
-from webapp.metrics.heads import Head
+from webapp.metrics.heads import Heads
 from webapp.metrics.models import Segment, Series, Source, Subject
-from webapp.metrics.segments import SEGMENT_POINTS, Piece
+from webapp.metrics.segments import SEGMENT_POINTS
 from webapp.metrics.values import Points
 
 MOST_PENDING = 128  # small segments of a series: a page that draws it reads each
 SILENT_MS = 600_000
+SERIES_AT_ONCE = 50
 SWEPT_AT_ONCE = 200
 
 _ADVANCE = """
@@ -83,82 +84,66 @@ def _keep(subject: str, keys: Sequence[str], batch: Batch, numbers: Places) -> N
     [(version,)] = rows(_NEXT_VERSION, {"id": subject, "now": now_ms()})
     attempt = int(batch["attempt"][0])
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-    parts = np.split(batch, starts[1:])
-    known = heads.load(subject, keys)
-    before = [known.get(key) or heads.fresh(key, attempt) for key in keys]
-    pieces = list(segments.pieces(batch, starts))
-    totals = merge(np.concatenate([piece.blocks for part in pieces for piece in part]), _first_blocks(pieces))
-    following = [place for place, head in enumerate(before) if head.id and head.is_followed_by(parts[place])]
-    _add_known(totals, before, following)
-    for place, head in enumerate(before):
-        if head.id and place not in following:
-            met, pieces[place] = segments.replaced(head.id, parts[place])
-            ids = [segment.id for segment in met]
-            segments.drop(ids)
-            others = segments.blocks(head.id, ids)
-            totals[place] = total(joined([others, *(piece.blocks for piece in pieces[place])]))[0]
-    after = [head.with_pieces(pieces[place], attempt) for place, head in enumerate(before)]
-    ids_of = heads.write(subject, version, after, totals)
-    segments.write(
-        version, [(ids_of[key], piece) for key, part in zip(keys, pieces, strict=True) for piece in part]
-    )
-    if any(_grew_full(old, new) for old, new in zip(before, after, strict=True)):
+    before = heads.load(subject, keys, attempt)
+    followed = heads.followed(before, batch[starts])
+    in_between = np.flatnonzero((before["id"] > 0) & ~followed)
+    new = segments.pieces(batch, starts)
+    after = heads.grown(before, attempt, new)
+    of_batch = merge(new.blocks, new.block_starts[np.searchsorted(new.stretches, np.arange(len(keys)))])
+    after["summary"] = of_batch
+    pairs = np.stack([before["summary"][followed], of_batch[followed]], axis=1)
+    after["summary"][followed] = merge(pairs.reshape(-1), np.arange(0, pairs.size, 2))
+    parts = np.split(batch, starts[1:]) if len(in_between) else []
+    for series in in_between.tolist():
+        after["summary"][series] = _put_in_between(int(before["id"][series]), parts[series], version)
+    ids = heads.write(subject, version, keys, after)
+    if len(in_between) < len(keys):
+        segments.write(ids, version, segments.without(new, in_between))
+    if _grew_full(before, after):
         transaction.on_commit(lambda: current_app.send_task("metrics.compact", args=[subject], retry=False))
 
 
-def _first_blocks(pieces: Sequence[Sequence[Piece]]) -> Places:
-    sizes = [sum(len(piece.blocks) for piece in part) for part in pieces]
-    return np.cumsum([0, *sizes[:-1]])
+def _put_in_between(series: int, batch: Batch, version: int) -> np.void:
+    """Writes points among those of a series, and returns its summary."""
+    met, new = segments.replaced(series, batch)
+    summary: np.void = total(joined([segments.blocks(series, met), new.blocks]))[0]
+    segments.drop(met)
+    segments.write(np.full(len(new.starts), series), version, new)
+    return summary
 
 
-def _add_known(totals: Blocks, before: Sequence[Head], following: Sequence[int]) -> None:
-    """Adds to the totals of the batch what was known of the series that it follows."""
-    if following:
-        pairs = np.stack([heads.summaries([before[place] for place in following]), totals[following]], axis=1)
-        totals[following] = merge(pairs.reshape(-1), np.arange(0, 2 * len(following), 2))
-
-
-def _grew_full(old: Head, new: Head) -> bool:
+def _grew_full(old: Heads, new: Heads) -> bool:
     """True once for each 4,096 points and each 128 segments that wait, not with each batch while no worker is there."""
-    return (
-        old.pending_points // SEGMENT_POINTS < new.pending_points // SEGMENT_POINTS
-        or old.pending_segments // MOST_PENDING < new.pending_segments // MOST_PENDING
+    return any(
+        bool((old[name] // full < new[name] // full).any())
+        for name, full in (("pending_points", SEGMENT_POINTS), ("pending_segments", MOST_PENDING))
     )
 
 
 def compact(subject: str) -> None:
-    """Makes segments of 4,096 points out of small ones. Idempotent; killed at any moment it has changed nothing or all
-    of a series."""
+    """Makes segments of 4,096 points out of small ones. Idempotent; a transaction for a few series at a time, so that
+    killed at any moment it has changed nothing or all of them."""
     version = Subject.objects.filter(id=subject).values_list("version", flat=True).first()
-    pending = Series.objects.filter(subject=subject, pending_segments__gt=0)
-    for series in pending.order_by("id").values_list("id", flat=True):
-        _compact_series(subject, series)
+    pending = Series.objects.filter(subject=subject, pending_segments__gt=0).order_by("id")
+    ids = list(pending.values_list("id", flat=True))
+    for first in range(0, len(ids), SERIES_AT_ONCE):
+        _compact_series(subject, ids[first : first + SERIES_AT_ONCE])
     Subject.objects.filter(id=subject).update(compacted_version=version or 0)
 
 
-def _compact_series(subject: str, series: int) -> None:
+def _compact_series(subject: str, series: Sequence[int]) -> None:
     with transaction.atomic():
         if not Subject.objects.select_for_update().filter(id=subject).exists():
             return
-        for run in _runs_of_small_ones(segments.extents(series)):
-            ids = [segment.id for segment in run]
-            version = max(Segment.objects.filter(id__in=ids).values_list("version", flat=True))
-            together = merged(list(segments.decoded(ids).values()))
-            [pieces] = segments.pieces(together, np.zeros(1, np.int64), compacted=True)
-            segments.drop(ids)
-            segments.write(version, [(series, piece) for piece in pieces])
-        Series.objects.filter(id=series).update(pending_segments=0, pending_points=0)
-
-
-def _runs_of_small_ones(all_segments: Iterable[segments.Extent]) -> list[list[segments.Extent]]:
-    """Neighbours that are worth one segment; a compacted one among full ones stays as it is."""
-    runs: list[list[segments.Extent]] = [[]]
-    for segment in all_segments:
-        if segment.count < SEGMENT_POINTS:
-            runs[-1].append(segment)
-        else:
-            runs.append([])
-    return [run for run in runs if len(run) > 1 or any(not segment.compacted for segment in run)]
+        runs = segments.runs_of_small_ones(series)
+        segments.drop([id for run in runs for id in run.ids])
+        if runs:
+            points = [merged([codec.decode(*payload) for payload in run.payloads]) for run in runs]
+            starts = np.cumsum([0, *(len(part) for part in points[:-1])])
+            new = segments.pieces(np.concatenate(points), starts, compacted=True)
+            versions = np.array([run.version for run in runs], np.int64)[new.stretches]
+            segments.write(np.array([run.series for run in runs], np.int64), versions, new)
+        Series.objects.filter(id__in=series).update(pending_segments=0, pending_points=0)
 
 
 def sweep() -> None:

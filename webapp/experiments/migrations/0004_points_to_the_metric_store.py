@@ -3,7 +3,7 @@ from django.db import connection, migrations
 
 from platform_core.metrics.blocks import BLOCK, total
 from platform_core.metrics.points import points
-from webapp.metrics import codec, segments
+from webapp.metrics import segments
 
 # 0.1.0 kept a row for each point, and of each step those of the last attempt only.
 SERIES = """
@@ -28,29 +28,13 @@ def move(apps, schema_editor):
 
 def move_series(apps, run, key, steps, values, times_ms, attempts):
     batch = points(steps, values, times_ms, np.array(attempts))
-    [pieces] = segments.pieces(batch, np.zeros(1, np.int64), compacted=True)
-    [summary] = total(np.concatenate([piece.blocks for piece in pieces]))
+    new = segments.pieces(batch, np.zeros(1, np.int64), compacted=True)
     series = apps.get_model("metrics", "Series").objects.create(
         subject_id=run, key=key, version=1, pending_segments=0, pending_points=0,
-        least_attempt=min(attempts), greatest_attempt=max(attempts), **fields(summary),
+        least_attempt=min(attempts), greatest_attempt=max(attempts),
+        **{name: total(new.blocks)[0][name].item() for name in BLOCK.names},
     )  # fmt: skip
-    Segment = apps.get_model("metrics", "Segment")
-    Segment.objects.bulk_create([segment(Segment, series, piece) for piece in pieces])
-
-
-def segment(Segment, series, piece):
-    [summary] = total(piece.blocks)
-    extent = ("first_step", "first_ms", "last_step", "last_ms", "low_ms", "high_ms", "count")
-    attempts = piece.points["attempt"]
-    return Segment(
-        series=series, version=1, least_attempt=int(attempts.min()), greatest_attempt=int(attempts.max()),
-        compacted=True, blocks=piece.blocks.tobytes(), payload=codec.encode(piece.points, compacted=True),
-        **{name: value for name, value in fields(summary).items() if name in extent},
-    )  # fmt: skip
-
-
-def fields(summary):
-    return {name: summary[name].item() for name in BLOCK.names}
+    segments.write(np.array([series.pk]), 1, new)
 
 
 class Migration(migrations.Migration):

@@ -1,4 +1,4 @@
-"""Trainmaster in a training script: metrics, checkpoints and a clean stop, on the platform and on a laptop.
+"""Trainmaster in a training script: metrics, checkpoints and a clean stop, on the platform and elsewhere.
 
     import trainmaster
 
@@ -13,27 +13,44 @@ docs/reference/sdk.md describes every call.
 from trainmaster.api import (
     checkpoint_due,
     data_dir,
+    finish,
     hyperparameters,
     init,
     load_checkpoint,
     log,
     log_artifact,
+    runs,
     save_checkpoint,
+    set_tags,
     should_stop,
+    use_dataset,
 )
 from trainmaster.checkpoints.folder import CheckpointCorrupt
 from trainmaster.checkpoints.saving import CheckpointNotSaved
+from trainmaster.run import Run
+from trainmaster.values import Audio, Histogram, Html, Image, Table, Text
 
 __all__ = [
+    "Audio",
     "CheckpointCorrupt",
     "CheckpointNotSaved",
+    "Histogram",
+    "Html",
+    "Image",
+    "Run",
+    "Table",
+    "Text",
     "checkpoint_due",
     "data_dir",
+    "finish",
     "hyperparameters",
     "init",
     "load_checkpoint",
     "log",
     "log_artifact",
+    "runs",
     "save_checkpoint",
+    "set_tags",
     "should_stop",
+    "use_dataset",
 ]

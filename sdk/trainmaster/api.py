@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trainmaster.environment import Scalar, job_environment
+from trainmaster.checkpoints import collective
+from trainmaster.environment import JobEnvironment, Scalar, client_environment, job_environment
 from trainmaster.run import Run, setting_of
+from trainmaster.tracking.live import ExitWatch, Tracking
+
+if TYPE_CHECKING:
+    from trainmaster.query import RunRecord
 
 _lock = threading.Lock()
 _current: Run | None = None
+_exit: ExitWatch | None = None
 
 
 def init(
@@ -23,22 +31,39 @@ def init(
     *,
     resume: str | bool = "",
     name: str = "",
-) -> None:
+    project: str = "",
+    experiment: str = "",
+    team: str = "",
+    tags: Mapping[str, object] | None = None,
+    group: str = "",
+    parent: str = "",
+) -> Run:
     """Describe the run. Call it once, on every rank, before the first step.
 
     `total_steps` gives the pages their estimate of what remains, `params` are kept beside the job's
     hyperparameters, `seed` (or the job's) seeds Python, numpy and torch, the same on every rank.
 
-    On a laptop `resume=True` continues the newest run of this script and a path resumes from a checkpoint or run;
-    `name` replaces the script's name in ./trainmaster-runs/. Under the platform the platform decides both.
+    Outside the platform the run is kept in ./trainmaster-runs/, and sent to the platform of TRAINMASTER_URL and
+    TRAINMASTER_TOKEN, or of `trainmaster login`, while it runs. `experiment` (or `project`), `team`, `name`, `group`
+    and `parent`, the id of another run, say where it belongs there. `resume=True` continues the newest run of this
+    script, and a path resumes from a checkpoint or run. Under the platform the platform decides all of these.
+
+    In a notebook a second call ends the run before and begins another.
     """
-    run = _run("auto" if resume is True else resume or "", name)
-    run.begin(total_steps, params, seed)
+    if _in_notebook() and _current is not None and _current.begun:
+        _current.finish()
+    run = _run("auto" if resume is True else resume or "", name, begin=True)
+    run.begin(
+        total_steps, params, seed, tags,
+        name=name, experiment=experiment or project, team=team, group=group, parent=parent,
+    )  # fmt: skip
+    return run
 
 
 def log(step: int, **values: Any) -> None:
     """Metrics of one step: numbers, or tensors and arrays of one element. Never blocks, never raises for a value.
 
+    Images, tables, histograms, texts and sounds too: `log(step, sample=trainmaster.Image(array))`, or a list of them.
     Only rank 0 reports. Pass a name that is not a Python name as `log(step, **{"eval/loss": 1.5})`.
     """
     _run().log(step, values)
@@ -78,7 +103,38 @@ def should_stop() -> bool:
 
 def log_artifact(path: str | Path) -> Path | None:
     """Keep a copy of a file or folder with the run."""
-    return _run().log_artifact(Path(path))
+    return _run().log_artifact(path)
+
+
+def set_tags(tags: Mapping[str, object]) -> None:
+    """Set tags of the run, name and value."""
+    _run().set_tags(tags)
+
+
+def use_dataset(name: str) -> None:
+    """Note in the lineage of a run outside the platform what it was trained on."""
+    _run().use_dataset(name)
+
+
+def finish(state: str = "succeeded") -> None:
+    """End a run outside the platform and send what waits: succeeded, failed or cancelled. Else done at exit."""
+    if _current is not None:
+        _current.finish(state)
+
+
+def runs(
+    filter: str = "",
+    order_by: str | Sequence[str] = (),
+    *,
+    experiment: str = "",
+    team: str = "",
+    limit: int = 100,
+) -> list[RunRecord]:
+    """The runs on the platform that a filter such as `metrics.loss < 0.5 and params.lr = "0.001"` finds."""
+    # httpx takes a tenth of a second to import, which a training script does not need.
+    from trainmaster import query
+
+    return query.runs(filter, order_by, experiment=experiment, team=team, limit=limit)
 
 
 def hyperparameters() -> dict[str, Scalar]:
@@ -91,16 +147,48 @@ def data_dir(default: str | Path = "data") -> Path:
     return job_environment().data or Path(default)
 
 
-def _run(resume: str = "", name: str = "") -> Run:
-    global _current
+def _run(resume: str = "", name: str = "", *, begin: bool = False) -> Run:
+    """The run of this process; `begin`: another one after it has ended."""
+    global _current, _exit
     with _lock:
+        if _current is not None and begin and _current.finished:
+            _current = None
         if _current is not None and (resume or name):
             raise RuntimeError("trainmaster.init() with resume or name must be the first call of the run.")
         if _current is None:
-            environment = job_environment()
+            environment = _environment()
             script = name or Path(sys.argv[0] or "run").stem
-            _current = Run(environment, setting_of(environment, script, resume), _now_ms)
+            setting = setting_of(environment, script, resume)
+            tracking = None
+            if setting.alone and setting.home is not None:
+                tracking = Tracking(setting.home, client_environment())
+            _current = Run(environment, setting, _now_ms, tracking)
+            if tracking is not None and _exit is None:
+                _exit = ExitWatch()
+                atexit.register(_finish_at_exit, _exit)
         return _current
+
+
+def _finish_at_exit(exit: ExitWatch) -> None:
+    if _current is not None:
+        _current.finish(exit.state, exit.error)
+
+
+def _environment() -> JobEnvironment:
+    """With the rank of a process group that was begun without RANK; a data loader's worker is not the run's process."""
+    known = job_environment()
+    if known.folder is not None:
+        return known
+    if known.world_size == 1 and collective.active():
+        known = replace(known, rank=collective.rank(), world_size=collective.world_size())
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None and processes.current_process().daemon:
+        return replace(known, rank=known.rank + known.world_size)
+    return known
+
+
+def _in_notebook() -> bool:
+    return "ipykernel" in sys.modules
 
 
 def _now_ms() -> int:

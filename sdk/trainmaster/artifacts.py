@@ -25,6 +25,21 @@ def keep(source: Path, run_folder: Path) -> Path:
     return copy
 
 
+def keep_text(text: str, name: str, run_folder: Path) -> Path:
+    """Keep a text as an artifact of this name."""
+    return run_folder / keep_bytes(text.encode(errors="replace"), f"{FOLDER}/{name}", run_folder)
+
+
+def keep_bytes(data: bytes, path: str, run_folder: Path) -> str:
+    """Write them at this path of the run's folder, as a whole. Returns the path."""
+    file = run_folder / path
+    temporary = file.with_name(f".writing-{file.name}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary.write_bytes(data)
+    temporary.rename(file)
+    return path
+
+
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path)

@@ -60,7 +60,7 @@ class ApiError(ClientError):
 class Client:
     """Methods raise ClientError, or UnexpectedAnswer when what answers is not the platform. Safe in threads."""
 
-    def __init__(self, url: str, token: str, timeout: httpx.Timeout = TIMEOUT) -> None:
+    def __init__(self, url: str, token: str, timeout: httpx.Timeout = TIMEOUT, retries: int = 2) -> None:
         self.url = url.rstrip("/")
         if not (token.isascii() and token.isprintable()):
             raise ClientError("The token has characters that no token has; copy it again from Settings.")
@@ -70,7 +70,7 @@ class Client:
                 base_url=f"{self.url}/api/v1/",
                 headers={"Authorization": f"Bearer {token}", "Accept": "application/json"},
                 timeout=timeout,
-                transport=httpx.HTTPTransport(retries=2),
+                transport=httpx.HTTPTransport(retries=retries),
             )
         except httpx.InvalidURL as error:
             raise Unreachable(f"{self.url} is not an address of a platform: {error}.") from error
@@ -87,15 +87,29 @@ class Client:
         self.close()
 
     def me(self) -> Me:
-        return Me.of(self._call("GET", "me"))
+        return Me.of(self.call("GET", "me"))
 
     def teams(self) -> list[Team]:
         """Your teams; for platform admins all teams."""
-        return [Team.of(body) for body in _results(self._call("GET", "teams"))]
+        return [Team.of(body) for body in _results(self.call("GET", "teams"))]
+
+    def only_team(self, team: str = "") -> str:
+        """This team; if it is empty, the only one it can be. Raises ClientError."""
+        if team:
+            return team
+        me = self.me()
+        if me.token_team:
+            return me.token_team
+        if len(me.teams) == 1:
+            return next(iter(me.teams))
+        teams = ", ".join(sorted(me.teams)) or "none"
+        raise ClientError(
+            f"Which team? You are in {teams}. Name it with --team, in the job file as `team`, or with init(team=…)."
+        )
 
     def quotas(self, team: str) -> list[Quota]:
         """One for each GPU type."""
-        return [Quota.of(body) for body in _results(self._call("GET", f"teams/{_part(team)}/quotas"))]
+        return [Quota.of(body) for body in _results(self.call("GET", f"teams/{_part(team)}/quotas"))]
 
     # Jobs
 
@@ -105,24 +119,24 @@ class Client:
         """`spec` has the fields of a job file, its `code` a manifest id. The same key again gives the same job."""
         body = {**spec, "lineage": dict(lineage)} if lineage else dict(spec)
         return Job.of(
-            self._call("POST", "training-jobs", json=body, headers={"Idempotency-Key": idempotency_key})
+            self.call("POST", "training-jobs", json=body, headers={"Idempotency-Key": idempotency_key})
         )
 
     def dry_run(self, spec: Mapping[str, Any]) -> DryRun:
         """When the job would start if it were submitted now, and why not at once."""
-        return DryRun.of(self._call("POST", "training-jobs/dry-run", json=dict(spec)))
+        return DryRun.of(self.call("POST", "training-jobs/dry-run", json=dict(spec)))
 
     def job(self, job_id: str) -> Job:
-        return Job.of(self._call("GET", f"training-jobs/{_part(job_id)}"))
+        return Job.of(self.call("GET", f"training-jobs/{_part(job_id)}"))
 
     def find_job(self, reference: str) -> Job:
         """By id, NAME, TEAM/NAME or the beginning of an id; without `lineage`. Of several with the name the newest."""
-        return Job.of(self._call("GET", "training-jobs/resolve", params={"job": reference}))
+        return Job.of(self.call("GET", "training-jobs/resolve", params={"job": reference}))
 
     def queue(self, limit: int = 100) -> list[QueueEntry]:
         """The waiting jobs of all teams, next to start first."""
         return [
-            QueueEntry.of(body) for body in _results(self._call("GET", "queue", params={"limit": str(limit)}))
+            QueueEntry.of(body) for body in _results(self.call("GET", "queue", params={"limit": str(limit)}))
         ]
 
     def jobs(self, *, limit: int = 50, **filters: str) -> Iterator[Job]:
@@ -131,7 +145,7 @@ class Client:
         cursor = ""
         while limit > 0:
             page = {"limit": str(min(limit, 100)), **({"cursor": cursor} if cursor else {})}
-            body = self._call("GET", "training-jobs", params=given | page)
+            body = self.call("GET", "training-jobs", params=given | page)
             bodies = _results(body)[:limit]
             yield from map(Job.of, bodies)
             limit -= len(bodies)
@@ -140,13 +154,13 @@ class Client:
                 return
 
     def cancel(self, job_id: str) -> Job:
-        return Job.of(self._call("POST", f"training-jobs/{_part(job_id)}/cancel"))
+        return Job.of(self.call("POST", f"training-jobs/{_part(job_id)}/cancel"))
 
     def logs(self, job_id: str, *, after: int = 0, rank: int | None = None, search: str = "") -> LogPage:
         params = {"after": str(after)}
         params |= {"rank": str(rank)} if rank is not None else {}
         params |= {"search": search} if search else {}
-        body = self._call("GET", f"training-jobs/{_part(job_id)}/logs", params=params)
+        body = self.call("GET", f"training-jobs/{_part(job_id)}/logs", params=params)
         if not isinstance(body, dict):
             raise UnexpectedAnswer("The server's answer has no lines; is it Trainmaster, and as new as this?")
         lines = tuple(LogLine.of(line) for line in body.get("lines") or ())
@@ -154,26 +168,26 @@ class Client:
 
     def events(self, job_id: str) -> list[dict[str, Any]]:
         """All events of the job, oldest first."""
-        return _results(self._call("GET", f"training-jobs/{_part(job_id)}/events"))
+        return _results(self.call("GET", f"training-jobs/{_part(job_id)}/events"))
 
     def checkpoints(self, job_id: str) -> list[dict[str, Any]]:
-        return _results(self._call("GET", f"training-jobs/{_part(job_id)}/checkpoints"))
+        return _results(self.call("GET", f"training-jobs/{_part(job_id)}/checkpoints"))
 
     def metrics(self, job_id: str, *, key: str = "", after_step: int | None = None) -> dict[str, Any]:
         """`series` by metric as [[step, value, at_ms], …], `summary`, `parameters`."""
         params = {"key": key} if key else {}
         params |= {"after_step": str(after_step)} if after_step is not None else {}
-        body = self._call("GET", f"training-jobs/{_part(job_id)}/metrics", params=params)
+        body = self.call("GET", f"training-jobs/{_part(job_id)}/metrics", params=params)
         return dict(body) if isinstance(body, dict) else {}
 
     def experiments(self, *, team: str = "", search: str = "") -> list[Experiment]:
         """The newest 200, or those of one team or with this text in the name."""
         filters = {name: value for name, value in {"team": team, "search": search}.items() if value}
-        return [Experiment.of(body) for body in _results(self._call("GET", "experiments", params=filters))]
+        return [Experiment.of(body) for body in _results(self.call("GET", "experiments", params=filters))]
 
     def compare(self, job_ids: Sequence[str]) -> Comparison:
         """The settings in which up to 20 runs differ, and their metrics."""
-        return Comparison.of(self._call("GET", "experiments/compare", params={"jobs": ",".join(job_ids)}))
+        return Comparison.of(self.call("GET", "experiments/compare", params={"jobs": ",".join(job_ids)}))
 
     # Files
 
@@ -189,30 +203,30 @@ class Client:
 
         `kind`: code, dataset or model. `sent` is called with the number of bytes of each part that was sent.
         """
-        begun = self._call("POST", "uploads", json={"kind": kind, "team": team, "name": name})
+        begun = self.call("POST", "uploads", json={"kind": kind, "team": team, "name": name})
         upload_id = Snapshot.of(begun).id
         count = 0
         for path, source in files:
-            self._send(f"uploads/{_part(upload_id)}/files/{quote(path)}", source, sent)
+            self.send_file(f"uploads/{_part(upload_id)}/files/{quote(path)}", source, sent)
             count += 1
-        made = self._call("POST", f"uploads/{_part(upload_id)}/complete", json={"files": count})
+        made = self.call("POST", f"uploads/{_part(upload_id)}/complete", json={"files": count})
         if not isinstance(made, dict) or not made.get("manifest"):
             raise UnexpectedAnswer("The server completed the upload without naming its manifest.")
         return str(made["manifest"])
 
     def add_snapshot(self, name: str, *, team: str, manifest: str, purpose: str) -> Snapshot:
         body = {"team": team, "manifest": manifest, "purpose": purpose}
-        return Snapshot.of(self._call("POST", f"datasets/{_part(name)}/snapshots", json=body))
+        return Snapshot.of(self.call("POST", f"datasets/{_part(name)}/snapshots", json=body))
 
     def datasets(self, *, team: str = "", name: str = "") -> list[Snapshot]:
         """Snapshots of the datasets of your teams, newest first."""
         filters = {key: value for key, value in {"team": team, "name": name}.items() if value}
-        return [Snapshot.of(body) for body in _results(self._call("GET", "datasets", params=filters))]
+        return [Snapshot.of(body) for body in _results(self.call("GET", "datasets", params=filters))]
 
     # Models and deployments
 
     def models(self) -> list[ModelVersion]:
-        return [ModelVersion.of(body) for body in _results(self._call("GET", "models"))]
+        return [ModelVersion.of(body) for body in _results(self.call("GET", "models"))]
 
     def register_version(
         self, name: str, *, team: str, checkpoint: str = "", source_url: str = "", manifest: str = ""
@@ -220,7 +234,7 @@ class Client:
         """From exactly one of checkpoint, source_url and manifest."""
         given = {"checkpoint": checkpoint, "source_url": source_url, "manifest": manifest}
         body = {"team": team} | {field: value for field, value in given.items() if value}
-        return ModelVersion.of(self._call("POST", f"models/{_part(name)}/versions", json=body))
+        return ModelVersion.of(self.call("POST", f"models/{_part(name)}/versions", json=body))
 
     def deploy(
         self, model: str, version: int, *, nodes: Sequence[str] = (), source_url: str = "", strategy: str = "",
@@ -241,19 +255,19 @@ class Client:
         more["rate_cap"] = rate_cap
         body |= {name: value for name, value in more.items() if value}
         body |= {} if rollout is None else {"rollout": dict(rollout)}
-        return Deployment.of(self._call("POST", "deployments", json=body))
+        return Deployment.of(self.call("POST", "deployments", json=body))
 
     def promote(self, deployment_id: str) -> Deployment:
         """The canaries are checked once more, then the other nodes follow."""
-        return Deployment.of(self._call("POST", f"deployments/{_part(deployment_id)}/promote"))
+        return Deployment.of(self.call("POST", f"deployments/{_part(deployment_id)}/promote"))
 
     def roll_back(self, deployment_id: str) -> Deployment:
         """Every node switches to the version it ran before."""
-        return Deployment.of(self._call("POST", f"deployments/{_part(deployment_id)}/rollback"))
+        return Deployment.of(self.call("POST", f"deployments/{_part(deployment_id)}/rollback"))
 
     def retry_deployment(self, deployment_id: str) -> Deployment:
         """Failed nodes fetch again; failed hooks and health checks run again."""
-        return Deployment.of(self._call("POST", f"deployments/{_part(deployment_id)}/retry"))
+        return Deployment.of(self.call("POST", f"deployments/{_part(deployment_id)}/retry"))
 
     def plan(
         self,
@@ -267,44 +281,46 @@ class Client:
         """The predicted time of each strategy; nothing is sent."""
         body = {"model_id": model, "version": version, "target_workers": list(nodes), "strategy": strategy}
         body |= {"rate_cap": rate_cap} if rate_cap else {}
-        return Plan.of(self._call("POST", "deployments/plan", json=body))
+        return Plan.of(self.call("POST", "deployments/plan", json=body))
 
     def pin_deployment(self, deployment_id: str, pinned: bool) -> Deployment:
         """Whether nodes may evict it when they need disk space."""
-        return Deployment.of(self._call("PATCH", f"deployments/{_part(deployment_id)}", json={"pin": pinned}))
+        return Deployment.of(self.call("PATCH", f"deployments/{_part(deployment_id)}", json={"pin": pinned}))
 
     def deployment(self, deployment_id: str) -> Deployment:
-        return Deployment.of(self._call("GET", f"deployments/{_part(deployment_id)}"))
+        return Deployment.of(self.call("GET", f"deployments/{_part(deployment_id)}"))
 
     def deployments(self, model: str = "") -> list[Deployment]:
         """The newest 100, or those of one model, TEAM/NAME."""
         filters = {"model_id": model} if model else {}
-        return [Deployment.of(body) for body in _results(self._call("GET", "deployments", params=filters))]
+        return [Deployment.of(body) for body in _results(self.call("GET", "deployments", params=filters))]
 
     def cancel_deployment(self, deployment_id: str) -> Deployment:
-        return Deployment.of(self._call("DELETE", f"deployments/{_part(deployment_id)}"))
+        return Deployment.of(self.call("DELETE", f"deployments/{_part(deployment_id)}"))
 
     def nodes(self) -> list[Node]:
-        return [Node.of(body) for body in _results(self._call("GET", "nodes"))]
+        return [Node.of(body) for body in _results(self.call("GET", "nodes"))]
 
     def drain_node(self, node: str, *, reason: str = "", seconds: int | None = None) -> Node:
         """It takes no new jobs; with `seconds` it is under maintenance for so long and then takes jobs again."""
         body = {"reason": reason} | ({} if seconds is None else {"seconds": seconds})
-        return Node.of(self._call("POST", f"nodes/{_part(node)}/drain", json=body))
+        return Node.of(self.call("POST", f"nodes/{_part(node)}/drain", json=body))
 
     def resume_node(self, node: str) -> Node:
-        return Node.of(self._call("POST", f"nodes/{_part(node)}/resume"))
+        return Node.of(self.call("POST", f"nodes/{_part(node)}/resume"))
 
-    def _send(self, path: str, source: Path, sent: Sent) -> None:
+    def send_file(self, path: str, source: Path, sent: Sent = lambda count: None) -> None:
+        """PUT one file to this address of the API."""
         try:
             with source.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
-                self._call("PUT", path, content=_parts(file, sent), headers=headers, timeout=UPLOAD_TIMEOUT)
+                self.call("PUT", path, content=_parts(file, sent), headers=headers, timeout=UPLOAD_TIMEOUT)
         except OSError as error:
             raise ClientError(f"{source} cannot be read: {error.strerror or error}.") from error
 
-    def _call(self, method: str, path: str, **options: Any) -> Any:
+    def call(self, method: str, path: str, **options: Any) -> Any:
+        """The JSON of one answer, None for an empty one; the methods above are easier to use."""
         try:
             response = self._http.request(method, path, **options)
         except httpx.TimeoutException as error:

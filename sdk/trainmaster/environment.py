@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from platform_core.errors import TrainmasterError
 Scalar = str | int | float | bool
 
 DEFAULT_KEEP = 3
+_SECRET = re.compile(r"(?i)TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|(?:^|_)KEY(?:_|$)|API_?KEY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,14 @@ class JobEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class ClientEnvironment:
-    """How the CLI finds the platform, and whether it may use colours."""
+    """How the CLI and the SDK find the platform, and what they may show."""
 
     url: str
     token: str
     config_file: Path
     no_color: bool = False
+    offline: bool = False  # runs outside the platform stay in their folders
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)  # variables that are named like one
 
 
 def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment:
@@ -69,10 +73,13 @@ def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment
 
 def client_environment(variables: Mapping[str, str] = os.environ) -> ClientEnvironment:
     base = variables.get("XDG_CONFIG_HOME", "")
+    secrets = {name: value for name, value in variables.items() if _SECRET.search(name) and len(value) >= 6}
     return ClientEnvironment(
         url=variables.get("TRAINMASTER_URL", ""),
         token=variables.get("TRAINMASTER_TOKEN", ""),
         no_color=bool(variables.get("NO_COLOR")),  # no-color.org: any value but the empty one
+        offline=bool(variables.get("TRAINMASTER_OFFLINE")),
+        secrets=secrets,
         config_file=(Path(base) if base else Path.home() / ".config") / "trainmaster" / "config.toml",
     )
 

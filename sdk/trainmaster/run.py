@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from trainmaster import artifacts, laptop, lineage
 from trainmaster.checkpoints import collective, folder, loading, random_state, saving
@@ -13,6 +14,10 @@ from trainmaster.console import Console
 from trainmaster.environment import JobEnvironment
 from trainmaster.spool import Spool
 from trainmaster.stopping import Stopping
+from trainmaster.tracking import origin
+from trainmaster.tracking.folder import EVENTS
+from trainmaster.tracking.live import Tracking, outcome
+from trainmaster.values import MOST_IN_A_STEP, Encoded, RichValue, ValueRefused
 
 # Under the platform the agent deletes what it has uploaded. This is only for when the agent is away for long.
 SPARE_CHECKPOINTS = 10
@@ -63,60 +68,192 @@ def _alone(environment: JobEnvironment, script: str, resume: str) -> Setting:
     if environment.rank != 0:  # rank 0 keeps the run, and the others ask it
         return Setting(None, None, (), None, None, keep, alone=True)
     place = laptop.choose(Path(laptop.RUNS), script, resume)
-    spool = place.folder / "events.jsonl"
+    spool = place.folder / EVENTS
     return Setting(place.folder, place.checkpoints, place.candidates, spool, None, keep, alone=True)
 
 
-class Run:
-    """What the functions of `trainmaster` speak to. Made once a process; safe from several threads for `log`."""
+class Summary(dict[str, float]):
+    """The newest value of each metric that this process logged. A value that is set is logged at the newest step."""
 
-    def __init__(self, environment: JobEnvironment, setting: Setting, now_ms: Callable[[], int]) -> None:
+    def __init__(self, log: Callable[[int, Mapping[str, Any]], None]) -> None:
+        super().__init__()
+        self.step = 0
+        self._log = log
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._log(self.step, {name: value})
+
+    def keep(self, step: int, values: Mapping[str, float]) -> None:
+        self.step = step
+        super().update(values)
+
+
+class Run:
+    """What the functions of `trainmaster` speak to. Made once a process; safe from several threads for `log`.
+
+    As a context manager it ends with the block, and fails with its exception.
+    """
+
+    def __init__(
+        self,
+        environment: JobEnvironment,
+        setting: Setting,
+        now_ms: Callable[[], int],
+        tracking: Tracking | None = None,
+    ) -> None:
         self.environment = environment
         self.setting = setting
         self.console = Console()
+        self.summary = Summary(self.log)
+        self.begun = self.finished = False
         self._now_ms = now_ms
+        self._tracking = tracking
         self._spool = Spool(setting.spool)
         self._stopping = Stopping(setting.stop_file)
         self._saved_at_ms = now_ms()
         self._refused: set[str] = set()
         self._watches_stop = False
+        self._values = 0
+
+    @property
+    def id(self) -> str:
+        """Of the run; under the platform the job's. Empty on ranks that keep nothing."""
+        return self._tracking.identity.id if self._tracking is not None else self.environment.job
+
+    @property
+    def url(self) -> str:
+        """Where the run can be watched; empty while no platform knows it."""
+        return self._tracking.url if self._tracking is not None else ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.finish(*outcome(error))
 
     @property
     def is_first(self) -> bool:
         return self.environment.rank == 0
 
-    def begin(self, total_steps: int | None, params: Mapping[str, Any] | None, seed: int | None) -> None:
+    def begin(
+        self,
+        total_steps: int | None,
+        params: Mapping[str, Any] | None,
+        seed: int | None,
+        tags: Mapping[str, object] | None = None,
+        **names: str,
+    ) -> None:
+        """`names`: what the platform shall call a run outside it: name, experiment, team, group, parent."""
+        self.begun = True
         chosen = seed if seed is not None else self.environment.seed
         if chosen is not None:
             random_state.seed(chosen)
         self.console.expect(total_steps)
         if not self.is_first:
             return
-        self._tell(
-            "init",
-            step_total=total_steps,
-            params={**self.environment.hyperparameters, **(params or {})},
-            packages=lineage.packages(),
-            hardware=lineage.hardware(),
-            seed=chosen,
-        )
+        description: dict[str, Any] = {
+            "step_total": total_steps,
+            "params": {**self.environment.hyperparameters, **(params or {})},
+            "packages": lineage.packages(),
+            "hardware": lineage.hardware(),
+            "seed": chosen,
+        }
+        if self._tracking is None:
+            self._tell("init", **description)
+        else:
+            self._describe_origin(description, self._tracking)
+        if tags:
+            self.set_tags(tags)
         if self.setting.alone:
             self.console.say(f"trainmaster: this run is kept in {self.setting.home}")
+        if self._tracking is not None:
+            self._tracking.describe(**names)
+            self._tracking.start(self.console.say)
 
-    def log(self, step: int, values: Mapping[str, Any]) -> None:
+    def _describe_origin(self, description: dict[str, Any], tracking: Tracking) -> None:
+        """Alone nobody else knows the code: its commit and command, and as a file what is in no commit."""
+        facts = origin.facts(Path.cwd(), tracking.mask)
+        description["params"] = tracking.mask_values(description["params"])
+        self._tell("init", **description, lineage=facts)
+        if (diff := facts.get("git_diff")) and self.setting.home is not None:
+            try:
+                kept = artifacts.keep_text(str(diff), "uncommitted.diff", self.setting.home)
+            except OSError:
+                return  # the disk is full, as the spool says
+            self._tell("artifact", name=kept.name, path=kept.relative_to(self.setting.home).as_posix())
+
+    def log(self, step: int, values: Mapping[str, Any] | None = None, **more: Any) -> None:
         """Only rank 0 reports metrics: all ranks usually log the same names, and one value is kept for each."""
+        if values is not None:
+            more = {**values, **more} if isinstance(values, Mapping) else {"values": values, **more}
         if not self.is_first:
             return
-        numbers = {
-            name: number
-            for name, value in values.items()
-            if (number := self._number(name, value)) is not None
-        }
+        if self.finished:
+            self._warn_once(
+                "", "the run has ended, so nothing more is logged; trainmaster.init() begins another"
+            )
+            return
+        numbers: dict[str, float] = {}
+        for name, value in more.items():
+            if isinstance(value, RichValue) or (isinstance(value, list | tuple) and _are_rich(value)):
+                self._log_rich(int(step), name, [value] if isinstance(value, RichValue) else value)
+            elif (number := self._number(name, value)) is not None:
+                numbers[name] = number
         if not numbers:
             return
         now_ms = self._now_ms()
         self._tell("metrics", now_ms, step=int(step), values=numbers)
+        self.summary.keep(int(step), numbers)
         self.console.metrics(int(step), numbers, now_ms)
+
+    def _log_rich(self, step: int, name: str, values: Sequence[RichValue]) -> None:
+        if len(values) > MOST_IN_A_STEP:
+            self._warn_once(
+                name, f"{name} has {len(values)} values at step {step}; {MOST_IN_A_STEP} are logged"
+            )
+        for index, value in enumerate(values[:MOST_IN_A_STEP]):
+            try:
+                encoded = value.encode()
+                content = self._content(encoded)
+            except (ValueRefused, OSError) as error:
+                self._warn_once(name, f"{name} is not logged: {error}")
+                continue
+            except Exception as error:  # of the caller's array or image; training goes on
+                self._warn_once(name, f"{name} is not logged: {type(error).__name__}: {error}")
+                continue
+            content |= {"caption": encoded.caption} if encoded.caption else {}
+            self._tell("value", key=name, step=step, index=index, type=encoded.kind, **content)
+
+    def _content(self, encoded: Encoded) -> dict[str, Any]:
+        """What is small stands in the line, a file lies in the run's folder."""
+        if encoded.document is not None:
+            return {"document": encoded.document}
+        if self.setting.home is None:
+            raise ValueRefused("this rank keeps nothing")
+        self._values += 1
+        name = f"{self._saved_at_ms}-{self._values:06d}{encoded.suffix}"
+        return {"path": artifacts.keep_bytes(encoded.data, f"values/{name}", self.setting.home)}
+
+    def set_tags(self, tags: Mapping[str, object]) -> None:
+        """Name and value, both text; an empty value is a mere label."""
+        if self.is_first:
+            self._tell("tags", tags={str(name): str(value) for name, value in tags.items()})
+
+    def use_dataset(self, name: str) -> None:
+        """Note in the lineage what the run was trained on, as TEAM/NAME or any other name."""
+        if self.is_first:
+            self._tell("lineage", lineage={"dataset": str(name)})
+
+    def finish(self, state: str = "succeeded", error: str = "") -> None:
+        """End the run and send what waits. Called at exit where the script does not; the second time does nothing."""
+        if self.finished or not self.is_first or (self._tracking is not None and not self._tracking.is_ours):
+            return
+        self.finished = True
+        if self._tracking is not None:
+            self._tell("finish", state=state, error=error)
+            self._tracking.close(self.console.say)
 
     def save_checkpoint(self, state: Mapping[str, Any], step: int, metrics: Mapping[str, Any]) -> Path | None:
         if not collective.active() and not self.is_first:
@@ -171,10 +308,10 @@ class Run:
             self._tell("watches_stop")
         return collective.any_true(self._stopping.asked())
 
-    def log_artifact(self, path: Path) -> Path | None:
+    def log_artifact(self, path: str | Path) -> Path | None:
         if self.setting.home is None:
             return None
-        kept = artifacts.keep(path, self.setting.home)
+        kept = artifacts.keep(Path(path), self.setting.home)
         self._tell("artifact", name=kept.name, path=kept.relative_to(self.setting.home).as_posix())
         return kept
 
@@ -189,7 +326,14 @@ class Run:
         try:
             return float(detach() if callable(detach) else value)
         except (TypeError, ValueError, RuntimeError):
-            if name not in self._refused:
-                self._refused.add(name)
-                self.console.warn(f"{name} is {type(value).__name__}, not one number; it is not logged")
+            self._warn_once(name, f"{name} is {type(value).__name__}, not one number; it is not logged")
             return None
+
+    def _warn_once(self, name: str, sentence: str) -> None:
+        if name not in self._refused:
+            self._refused.add(name)
+            self.console.warn(sentence)
+
+
+def _are_rich(values: Sequence[Any]) -> bool:
+    return bool(values) and all(isinstance(value, RichValue) for value in values)

@@ -14,7 +14,9 @@ INHERITED = ("PATH", "HOME", "LANG", "PYTHONPATH")
 
 def environment(**variables: object) -> dict[str, str]:
     """Nothing of the caller's that could change a run."""
-    kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    kept = {name: os.environ[name] for name in INHERITED if name in os.environ} | {
+        "XDG_CONFIG_HOME": "/nowhere"
+    }
     return kept | {"OMP_NUM_THREADS": "1"} | {name: str(value) for name, value in variables.items()}
 
 

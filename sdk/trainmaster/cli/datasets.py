@@ -10,7 +10,7 @@ from platform_core.units import format_bytes
 from trainmaster import bundle
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
-from trainmaster.cli.session import connect, team_of
+from trainmaster.cli.session import connect
 from trainmaster.cli.upload import upload
 
 
@@ -63,7 +63,7 @@ def push(folder: Path, name: str, team: str, purpose: str, as_json: bool) -> Non
     if not files:
         raise Failure(f"{folder} has no files.")
     with connect() as client:
-        team = team_of(client, team)
+        team = client.only_team(team)
         manifest = upload(client, "dataset", team, name, files, f" from {folder}")
         snapshot = client.add_snapshot(name, team=team, manifest=manifest, purpose=purpose)
     if as_json:

@@ -14,7 +14,7 @@ from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
 from trainmaster.cli.progress import watch, watch_all
 from trainmaster.cli.rollouts import rollout_options
-from trainmaster.cli.session import connect, team_of
+from trainmaster.cli.session import connect
 from trainmaster.client import Client
 
 _NODES = click.option(
@@ -243,7 +243,7 @@ def _rollout(deployment: Deployment) -> str:
 
 
 def _full_name(client: Client, model: str) -> str:
-    return model if "/" in model else f"{team_of(client, '')}/{model}"
+    return model if "/" in model else f"{client.only_team('')}/{model}"
 
 
 def _targets(nodes: str) -> list[str]:

@@ -18,10 +18,11 @@ from trainmaster.cli.project import init
 from trainmaster.cli.queue import queue
 from trainmaster.cli.rollouts import promote, rollback
 from trainmaster.cli.submit import submit
+from trainmaster.cli.sync import sync
 
 SECTIONS = {
     "Jobs": [init, submit, jobs, queue, show, logs, cancel],
-    "Experiments": [experiments, compare],
+    "Experiments": [experiments, compare, sync],
     "Data and models": [
         dataset, models, register, deploy, deployments, promote, rollback, retry, preheat, pin,
     ],

@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from trainmaster.cli.session import Login, read_login, write_login
 from trainmaster.client import Client
 from trainmaster.environment import client_environment
+from trainmaster.login import Login, read_login, write_login
 
 
 @click.command()

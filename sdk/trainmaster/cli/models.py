@@ -6,7 +6,7 @@ import click
 
 from platform_core.units import format_bytes
 from trainmaster.cli import output
-from trainmaster.cli.session import connect, team_of
+from trainmaster.cli.session import connect
 
 
 @click.command()
@@ -49,7 +49,7 @@ def register(name: str, checkpoint: str, url: str, team: str, as_json: bool) -> 
         raise click.UsageError("Give one of --checkpoint and --url.")
     with connect() as client:
         version = client.register_version(
-            name, team=team_of(client, team), checkpoint=checkpoint, source_url=url
+            name, team=client.only_team(team), checkpoint=checkpoint, source_url=url
         )
     if as_json:
         output.dump(version)

@@ -12,7 +12,7 @@ from trainmaster.answers import Deployment
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
 from trainmaster.cli.progress import watch
-from trainmaster.cli.session import connect, team_of
+from trainmaster.cli.session import connect
 from trainmaster.client import Client
 
 _OPTIONS = (
@@ -119,7 +119,7 @@ def _which(client: Client, name: str) -> str:
     """The deployment's id; for a model that of its newest rollout that was not rolled back."""
     if name.startswith("dep-") and "/" not in name:
         return name
-    model = name if "/" in name else f"{team_of(client, '')}/{name}"
+    model = name if "/" in name else f"{client.only_team('')}/{name}"
     for deployment in client.deployments(model):
         rollout = deployment.rollout
         if deployment.model == model and rollout is not None and rollout.get("state") != "rolled_back":

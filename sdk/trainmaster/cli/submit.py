@@ -14,7 +14,7 @@ from trainmaster.answers import DryRun, Job
 from trainmaster.cli import job_file, output
 from trainmaster.cli.commands import Failure
 from trainmaster.cli.logs import follow
-from trainmaster.cli.session import connect, team_of
+from trainmaster.cli.session import connect
 from trainmaster.cli.upload import upload
 from trainmaster.client import Client
 
@@ -60,7 +60,7 @@ def submit(
     spec = job_file.change(job_file.read(file), settings)
     folder = code or _folder(file, spec)
     with connect() as client:
-        spec["team"] = team_of(client, str(spec.get("team") or ""))
+        spec["team"] = client.only_team(str(spec.get("team") or ""))
         # All problems at once, before anything is sent.
         job_spec.parse({**spec, "code": ""} if folder else spec)
         if dry_run:

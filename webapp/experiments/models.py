@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils.functional import cached_property
 
+from platform_core.experiments.rich_values import Kind
 from platform_core.experiments.states import RunState
 from webapp.metrics import queries as metrics
 from webapp.metrics.values import Summary
@@ -176,3 +177,25 @@ class FileUpload(models.Model):
     path = models.CharField(max_length=1000)
     parts = models.PositiveIntegerField(help_text="how many were announced")
     created_ms = models.BigIntegerField()
+
+
+class RichValue(models.Model):
+    """An image, table, histogram, text or sound of a run. What is small stands here, bytes lie in the store."""
+
+    run = models.ForeignKey(Run, models.CASCADE, related_name="rich_values")
+    key = models.CharField(max_length=250)
+    step = models.BigIntegerField()
+    index = models.PositiveSmallIntegerField(help_text="among the values that were logged together")
+    kind = models.CharField(max_length=12, choices=[(kind.value, kind.value) for kind in Kind])
+    at_ms = models.BigIntegerField()
+    attempt = models.PositiveIntegerField(default=0)
+    caption = models.CharField(max_length=1000, blank=True)
+    document = models.JSONField(null=True)
+    size = models.PositiveIntegerField(default=0, help_text="bytes in the store")
+    media_type = models.CharField(max_length=40, blank=True)
+    place = models.CharField(max_length=200, blank=True, help_text="its path in the platform's store")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "key", "step", "index"], name="one_value_a_step_and_index")
+        ]

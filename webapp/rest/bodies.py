@@ -1,9 +1,12 @@
 """Bodies of the REST API are JSON and nothing else, and have no field that nobody reads."""
 
+import io
 import json
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
@@ -38,10 +41,28 @@ def _has_lone_surrogate(value: Any) -> bool:
     return False
 
 
+def _decompressed(stream: Any) -> io.BytesIO:
+    """The JSON of a body with Content-Encoding: gzip, up to the limit of any body."""
+    limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    decoder = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        data = decoder.decompress(stream.read(limit), limit + 1)
+    except zlib.error as error:
+        raise ParseError(f"The body is not gzip, as its Content-Encoding says: {error}.") from error
+    if len(data) > limit:
+        raise TrainmasterError("too_large", what="the body", size=f"over {limit:,} bytes", limit=f"{limit:,}")
+    if not decoder.eof:
+        raise ParseError("The compressed body is torn: its end is missing.")
+    return io.BytesIO(data)
+
+
 class JsonParser(JSONParser):
     def parse(
         self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> Any:
+        request = (parser_context or {}).get("request")
+        if request is not None and request.headers.get("Content-Encoding", "").lower() == "gzip":
+            stream = _decompressed(stream)
         try:
             body = super().parse(stream, media_type, parser_context)
         except RecursionError:

@@ -13,6 +13,7 @@ from webapp.rest import (
     queue,
     quotas,
     registry,
+    rich_values,
     run_files,
 )
 from webapp.rest.deployments import deployments, plans, workers
@@ -63,6 +64,12 @@ urlpatterns = [
         "runs/<str:run_id>/uploads/<str:upload_id>/parts/<int:number>",
         run_files.RunFilePart.as_view(),
         name="api-run-upload-part",
+    ),
+    path("runs/<str:run_id>/values", rich_values.RunValues.as_view(), name="api-run-values"),
+    path(
+        "runs/<str:run_id>/values/<int:value_id>/file",
+        rich_values.RunValueFile.as_view(),
+        name="api-run-value-file",
     ),
     path("queue", queue.Queue.as_view(), name="api-queue"),
     path("models", registry.Models.as_view(), name="api-models"),

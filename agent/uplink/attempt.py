@@ -24,7 +24,7 @@ from agent.uplink.tail import (
     same_log_piece,
     spool_piece,
 )
-from agent.uplink.uploads import Uploader, Uploads
+from agent.uplink.uploads import UPLOADED, Uploader, Uploads
 from agent.work_folder import WorkFolder
 
 _RANK_FILE = re.compile(r"rank-(\d{1,9})\.(?:log|jsonl)")
@@ -132,7 +132,7 @@ class AttemptUplink:
             return
         if ack.error:
             self._say(f"{_title(batch)} was refused by the server and is left out: {ack.error}")
-        if ack.source in (Source.CHECKPOINT, Source.ARTIFACT):
+        if ack.source in UPLOADED:
             self._uploads.acknowledge(ack)
             return
         # A batch that is refused for good would block all that follow it.

@@ -34,8 +34,20 @@ class ArtifactUploaded:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueFile:
+    """An image or a sound that a script logged; its bytes are the data of the batch."""
+
+    key: str
+    step: int
+    index: int
+    kind: str
+    at_ms: int
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
-    """For checkpoints and artifacts the offsets are those of their line in the rank's spool."""
+    """For checkpoints, artifacts and values the offsets are those of their line in the rank's spool."""
 
     attempt_id: str
     rank: int
@@ -45,6 +57,7 @@ class Batch:
     data: bytes = b""
     checkpoint: CheckpointUploaded | None = None
     artifact: ArtifactUploaded | None = None
+    value: ValueFile | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ class Source(StrEnum):
     SPOOL = "spool"
     CHECKPOINT = "checkpoint"
     ARTIFACT = "artifact"
+    VALUE = "value"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,13 +41,26 @@ class ArtifactKept:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueKept:
+    """An image or a sound that lies in a file of the attempt."""
+
+    key: str
+    step: int
+    index: int
+    kind: str
+    path: str
+    at_ms: int
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Goes up to the server: the fields that it reads, and no others."""
 
     fields: Mapping[str, Any]
 
 
-Event = CheckpointSaved | ArtifactKept | Report
+Event = CheckpointSaved | ArtifactKept | ValueKept | Report
 
 
 def parse(line: bytes) -> Event | None:
@@ -76,11 +89,32 @@ def parse(line: bytes) -> Event | None:
             return CheckpointSaved(_step(event), _path(event), tuple(metrics.items()), _time(event))
         case "artifact":
             return ArtifactKept(_text(event, "name", LONGEST_NAME), _path(event))
+        case "value":
+            return _value(event)
+        case "tags":
+            tags = {_name(name): str(value) for name, value in _object(event, "tags").items()}
+            return _report(event, tags=tags)
     return None
 
 
 def _report(event: Mapping[str, Any], **fields: Any) -> Report:
     return Report({"kind": event["kind"], **fields})
+
+
+def _value(event: Mapping[str, Any]) -> ValueKept | Report:
+    """What is small stands in the line, as `document` or, in base64, as `data`; `path` leads to a file."""
+    key, kind = _text(event, "key", LONGEST_NAME), _text(event, "type", LONGEST_NAME)
+    step, at_ms = _step(event), _time(event)
+    index = _whole(event, "index") if event.get("index") is not None else 0
+    caption = _text(event, "caption", 10 * LONGEST_NAME) if event.get("caption") else ""
+    if event.get("path") is not None:
+        if not 0 <= index < 1 << 32:
+            raise Misfit("its index is not from 0 to 4,294,967,295")
+        return ValueKept(key, step, index, kind, _path(event), at_ms, caption)
+    fields = {"key": key, "step": step, "index": index, "type": kind, "at_ms": at_ms, "caption": caption}
+    if event.get("data") is not None:
+        return _report(event, **fields, data=_text(event, "data", LONGEST_LINE))
+    return _report(event, **fields, document=_object(event, "document"))
 
 
 def _init(event: Mapping[str, Any]) -> Report:

@@ -30,6 +30,7 @@ _SOURCES = {
     Source.SPOOL: pb.Batch.SPOOL,
     Source.CHECKPOINT: pb.Batch.CHECKPOINT,
     Source.ARTIFACT: pb.Batch.ARTIFACT,
+    Source.VALUE: pb.Batch.VALUE,
 }
 _FROM_WIRE = {value: key for key, value in _SOURCES.items()}
 _LARGEST_MESSAGE = 60 << 20  # the gateway takes 64 MiB, and cuts the stream of all attempts for a larger one
@@ -236,6 +237,18 @@ def _message(batch: Batch) -> pb.Batch:
                 manifest_json=stored.manifest_json,
                 source_url=stored.source_url,
                 etags=stored.etags,
+            )
+        )
+    if batch.value is not None:
+        value = batch.value
+        message.value.CopyFrom(
+            pb.ValueFile(
+                key=value.key,
+                step=value.step,
+                index=value.index,
+                kind=value.kind,
+                at_ms=value.at_ms,
+                caption=value.caption,
             )
         )
     return message

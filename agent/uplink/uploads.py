@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.job_files import JobPath
-from agent.uplink.batch import Ack, ArtifactUploaded, Batch, CheckpointUploaded
+from agent.uplink.batch import Ack, ArtifactUploaded, Batch, CheckpointUploaded, ValueFile
 from agent.uplink.cursors import Cursors, Source
-from agent.uplink.events import ArtifactKept, CheckpointSaved, Misfit, parse
+from agent.uplink.events import ArtifactKept, CheckpointSaved, Misfit, ValueKept, parse
 from agent.uplink.mask import Mask
 from agent.uplink.tail import spool_lines
 from agent.work_folder import WorkFolder
 from platform_core.errors import TrainmasterError
 
-_UPLOADED = (Source.CHECKPOINT, Source.ARTIFACT)
+UPLOADED = (Source.CHECKPOINT, Source.ARTIFACT, Source.VALUE)
+LARGEST_VALUE = 10 << 20  # it goes up in one message
 RETRY_SECONDS = (1.0, 2.0, 5.0, 15.0, 30.0)
 _HOPELESS = frozenset({"manifest_invalid", "request_invalid"})  # the same files would be refused again
 _MOST_WAITING = 1000  # events in memory; the others stay in the spool
@@ -47,7 +48,7 @@ class Reported:
     source: Source
     offset: int
     next_offset: int
-    event: CheckpointSaved | ArtifactKept
+    event: CheckpointSaved | ArtifactKept | ValueKept
 
 
 class Uploads:
@@ -110,7 +111,7 @@ class Uploads:
 
     def _scan(self, rank: int, file: JobPath) -> bool:
         """Towards the end of the last whole line; whether more is left to look at."""
-        acknowledged = {source: self._cursors.offset(source, rank) for source in _UPLOADED}
+        acknowledged = {source: self._cursors.offset(source, rank) for source in UPLOADED}
         position = self._scanned.get(rank, min(acknowledged.values()))
         for _ in range(_PIECES_A_STEP):
             if len(self._queue) >= _MOST_WAITING:
@@ -132,6 +133,9 @@ class Uploads:
                 "its path leads to no file or folder of the attempt (any more); links are not followed"
             )
             return
+        if isinstance(reported.event, ValueKept):
+            self._read_value(reported, place)
+            return
         if not self._upload_url:
             self._drop("the server named no store for it")
             return
@@ -142,6 +146,25 @@ class Uploads:
         url = f"{self._upload_url}/{self._folder.attempt_id}/{reported.source}-{reported.rank}-{name}"
         kind = "checkpoint" if reported.source is Source.CHECKPOINT else "artifact"
         self._running = self._executor.submit(self._uploader, place, kind, url)
+
+    def _read_value(self, reported: Reported, place: JobPath) -> None:
+        """It is small, so it goes up as it is and not by way of the store."""
+        assert isinstance(reported.event, ValueKept)
+        data = place.read(0, LARGEST_VALUE + 1)
+        if len(data) > LARGEST_VALUE:
+            self._drop(f"it has more than {LARGEST_VALUE:,} bytes")
+            return
+        event, mask = reported.event, self._mask
+        key, caption = (
+            mask.sentence(text) if mask is not None else "" for text in (event.key, event.caption)
+        )
+        if not key:
+            self._drop("the secrets to mask in its name are not known")
+            return
+        self._ready = Batch(
+            self._folder.attempt_id, reported.rank, Source.VALUE, reported.offset, reported.next_offset, data,
+            value=ValueFile(key, event.step, event.index, event.kind, event.at_ms, caption),
+        )  # fmt: skip
 
     def _shows_secret(self, paths: tuple[str, ...]) -> bool:
         """Whether the page of artifacts would show a secret, as far as this node knows them."""
@@ -200,16 +223,22 @@ class Uploads:
 
 def _reported(rank: int, offset: int, line: bytes) -> Reported | None:
     """What does not fit is passed over: the log says so when the spool goes up."""
-    if b'"checkpoint"' not in line and b'"artifact"' not in line:  # nearly all lines are metrics
+    if not any(
+        kind in line for kind in (b'"checkpoint"', b'"artifact"', b'"value"')
+    ):  # nearly all lines are metrics
         return None
     try:
         event = parse(line)
     except Misfit:
         return None
-    if not isinstance(event, CheckpointSaved | ArtifactKept):
-        return None
-    source = Source.CHECKPOINT if isinstance(event, CheckpointSaved) else Source.ARTIFACT
-    return Reported(rank, source, offset, offset + len(line) + 1, event)
+    if isinstance(event, CheckpointSaved | ArtifactKept | ValueKept):
+        return Reported(rank, _SOURCES[type(event)], offset, offset + len(line) + 1, event)
+    return None
+
+
+_SOURCES = {
+    CheckpointSaved: Source.CHECKPOINT, ArtifactKept: Source.ARTIFACT, ValueKept: Source.VALUE,
+}  # fmt: skip
 
 
 def _announce(attempt_id: str, reported: Reported, uploaded: Uploaded, mask: Mask | None) -> Batch:
@@ -227,7 +256,7 @@ def _announce(attempt_id: str, reported: Reported, uploaded: Uploaded, mask: Mas
             saved_at_ms=event.at_ms,
             etags=uploaded.etags,
         )
-    else:
+    elif isinstance(event, ArtifactKept):
         artifact = ArtifactUploaded(
             mask.sentence(event.name) if mask is not None else f"withheld-{reported.rank}-{reported.offset}",
             uploaded.manifest_id,
@@ -249,4 +278,6 @@ def _announce(attempt_id: str, reported: Reported, uploaded: Uploaded, mask: Mas
 def _title(reported: Reported) -> str:
     if isinstance(reported.event, CheckpointSaved):
         return f"The checkpoint of step {reported.event.step}"
+    if isinstance(reported.event, ValueKept):
+        return f'The {reported.event.kind} "{reported.event.key}" of step {reported.event.step}'
     return f'The artifact "{reported.event.name}"'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -129,8 +128,8 @@ def _table(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _histogram(document: Mapping[str, Any]) -> dict[str, Any]:
-    counts, edges = document.get("counts"), document.get("edges")
-    if not _are_numbers(counts) or not _are_numbers(edges) or not 1 <= len(counts) <= MAX_BINS:
+    counts, edges = _finite(document.get("counts")), _finite(document.get("edges"))
+    if not 1 <= len(counts) <= MAX_BINS:
         raise _invalid(
             "histogram", f"counts and edges are lists of finite numbers, for 1 to {MAX_BINS:,} bins"
         )
@@ -144,14 +143,13 @@ def _text(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"text": fields.text(document.get("text"), "text", MAX_TEXT)}
 
 
-def _are_numbers(values: Any) -> bool:
-    return isinstance(values, list) and all(
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and abs(value) < 1e308
-        and math.isfinite(value)
+def _finite(values: Any) -> list[float]:
+    """The values where all are finite numbers, else none."""
+    numbers = isinstance(values, list) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e308
         for value in values
     )
+    return values if numbers else []
 
 
 def _invalid(what: str, why: str) -> TrainmasterError:

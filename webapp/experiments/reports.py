@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import transaction
 
-from platform_core.experiments import lineage
+from platform_core.experiments import fields, lineage
 from platform_core.experiments.names import is_metric, is_system
 from platform_core.experiments.states import ENDED, RunState, of_job
 from platform_core.jobs.job import Job as JobValue
@@ -50,6 +50,18 @@ def describe_run(run_id: str, description: Mapping[str, Any]) -> None:
         run.save(update_fields=["parameters", "lineage", "reported_ms", "changed_ms"])
         if problems:
             _tell_left_out(run, problems)
+
+
+@transaction.atomic
+def add_reported_tags(run_id: str, given: Mapping[str, Any]) -> None:
+    """Adds the tags that a script of a job sets. Raises request_invalid, too_large."""
+    run = Run.objects.select_for_update().filter(id=run_id).first()
+    if run is None:
+        return
+    merged = {**run.tags, **fields.tags(given)}
+    fields.within("tags", len(merged), fields.MAX_TAGS)
+    run.tags, run.changed_ms = merged, now_ms()
+    run.save(update_fields=["tags", "changed_ms"])
 
 
 def _tell_left_out(run: Run, problems: Sequence[str]) -> None:

@@ -19,7 +19,17 @@ from webapp.experiments.files import delete as delete_files
 from webapp.experiments.files import listing as list_files
 from webapp.experiments.files import put as put_file
 from webapp.experiments.files import read as read_file
-from webapp.experiments.reports import Point, add_artifact, describe_run, follow_jobs, ingest, log_points
+from webapp.experiments.reports import (
+    Point,
+    add_artifact,
+    add_reported_tags,
+    describe_run,
+    follow_jobs,
+    ingest,
+    log_points,
+)
+from webapp.experiments.rich_values import ingest as ingest_value
+from webapp.experiments.rich_values import log_value
 from webapp.experiments.runs import (
     archive_runs,
     create_run,
@@ -38,6 +48,7 @@ __all__ = [
     "Point",
     "abort_upload",
     "add_artifact",
+    "add_reported_tags",
     "archive_experiment",
     "archive_runs",
     "check_upload",
@@ -53,9 +64,11 @@ __all__ = [
     "finish_run",
     "follow_jobs",
     "ingest",
+    "ingest_value",
     "list_files",
     "log_parameters",
     "log_points",
+    "log_value",
     "make_run",
     "model_of_files",
     "put_file",

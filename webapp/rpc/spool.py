@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import math
+from base64 import b64decode
 from typing import TYPE_CHECKING, Any
 
+from platform_core.experiments import rich_values
 from platform_core.jobs.events import CheckpointStarted
 from platform_core.json_values import storable
 from webapp.experiments import services as experiments
@@ -39,6 +41,10 @@ def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
             elif kind == "init":
                 experiments.describe_run(attempt.job_id, event)
                 progress["total_steps"] = whole(int(event["step_total"])) if event.get("step_total") else None
+            elif kind == "value":
+                experiments.ingest_value(attempt.job_id, attempt.number, _value(event))
+            elif kind == "tags":
+                experiments.add_reported_tags(attempt.job_id, event["tags"])
             elif kind == "watches_stop":
                 progress["watches_stop"] = True
             elif kind == "checkpoint_started":
@@ -62,6 +68,15 @@ def _points(event: dict[str, Any]) -> list[experiments.Point]:
     return [
         experiments.Point(str(key)[:120], step, float(value), at_ms) for key, value in event["values"].items()
     ]
+
+
+def _value(event: dict[str, Any]) -> rich_values.RichValue:
+    """A small image or sound may stand in the line itself, as `data` in base64."""
+    return rich_values.checked(
+        key=event["key"], step=whole(int(event["step"])), index=int(event.get("index", 0)), kind=event["type"],
+        at_ms=moment(int(event["at_ms"])), caption=event.get("caption", ""), document=event.get("document"),
+        data=b64decode(event.get("data", ""), validate=True),
+    )  # fmt: skip
 
 
 def _progress(event: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import DataError
 
 from platform_core.errors import TrainmasterError
+from platform_core.experiments import rich_values
 from trainmaster.store import shown
 from trainmaster.store.address import parse, url_of
 from trainmaster_wire.agent.v1 import uplink_pb2, uplink_pb2_grpc
@@ -105,6 +106,13 @@ def _keep(attempt: Attempt, node_id: str, batch: uplink_pb2.Batch) -> None:
                 source_url=_own_place(attempt, artifact.source_url),
                 etags=artifact.etags,
             )
+        case uplink_pb2.Batch.VALUE:
+            logged = batch.value
+            value = rich_values.checked(
+                key=logged.key, step=whole(logged.step), index=logged.index, kind=logged.kind,
+                at_ms=moment(logged.at_ms), caption=logged.caption, data=batch.data,
+            )  # fmt: skip
+            experiments.ingest_value(attempt.job_id, attempt.number, value)
         case source:
             raise TrainmasterError("request_invalid", what="the batch", why=f"source {source} is not known")
 

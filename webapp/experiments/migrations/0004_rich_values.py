@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("experiments", "0002_runs_without_jobs"),
+        ("experiments", "0003_run_files_and_logged_models"),
     ]
 
     operations = [

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&trainmaster_wire/agent/v1/uplink.proto\x12\x19trainmaster_wire.agent.v1\"\xfa\x02\n\x05\x42\x61tch\x12\x12\n\nattempt_id\x18\x01 \x01(\t\x12\x0c\n\x04rank\x18\x02 \x01(\r\x12\x37\n\x06source\x18\x03 \x01(\x0e\x32\'.trainmaster_wire.agent.v1.Batch.Source\x12\x0e\n\x06offset\x18\x04 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x13\n\x0bnext_offset\x18\x06 \x01(\x04\x12\x41\n\ncheckpoint\x18\x07 \x01(\x0b\x32-.trainmaster_wire.agent.v1.CheckpointUploaded\x12=\n\x08\x61rtifact\x18\x08 \x01(\x0b\x32+.trainmaster_wire.agent.v1.ArtifactUploaded\x12\r\n\x05\x61t_ms\x18\t \x01(\x03\"R\n\x06Source\x12\x16\n\x12SOURCE_UNSPECIFIED\x10\x00\x12\x07\n\x03LOG\x10\x01\x12\t\n\x05SPOOL\x10\x02\x12\x0e\n\nCHECKPOINT\x10\x03\x12\x0c\n\x08\x41RTIFACT\x10\x04\"\x9c\x01\n\x12\x43heckpointUploaded\x12\x0c\n\x04step\x18\x01 \x01(\x03\x12\x13\n\x0bmanifest_id\x18\x02 \x01(\t\x12\x15\n\rmanifest_json\x18\x03 \x01(\t\x12\x12\n\nsource_url\x18\x04 \x01(\t\x12\x14\n\x0cmetrics_json\x18\x05 \x01(\t\x12\x13\n\x0bsaved_at_ms\x18\x06 \x01(\x03\x12\r\n\x05\x65tags\x18\x07 \x03(\t\"o\n\x10\x41rtifactUploaded\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bmanifest_id\x18\x02 \x01(\t\x12\x15\n\rmanifest_json\x18\x03 \x01(\t\x12\x12\n\nsource_url\x18\x04 \x01(\t\x12\r\n\x05\x65tags\x18\x05 \x03(\t\"\x84\x01\n\x03\x41\x63k\x12\x12\n\nattempt_id\x18\x01 \x01(\t\x12\x0c\n\x04rank\x18\x02 \x01(\r\x12\x37\n\x06source\x18\x03 \x01(\x0e\x32\'.trainmaster_wire.agent.v1.Batch.Source\x12\x13\n\x0bnext_offset\x18\x04 \x01(\x04\x12\r\n\x05\x65rror\x18\x05 \x01(\t2V\n\x06Uplink\x12L\n\x04Push\x12 .trainmaster_wire.agent.v1.Batch\x1a\x1e.trainmaster_wire.agent.v1.Ack(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&trainmaster_wire/agent/v1/uplink.proto\x12\x19trainmaster_wire.agent.v1\"\xba\x03\n\x05\x42\x61tch\x12\x12\n\nattempt_id\x18\x01 \x01(\t\x12\x0c\n\x04rank\x18\x02 \x01(\r\x12\x37\n\x06source\x18\x03 \x01(\x0e\x32\'.trainmaster_wire.agent.v1.Batch.Source\x12\x0e\n\x06offset\x18\x04 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x05 \x01(\x0c\x12\x13\n\x0bnext_offset\x18\x06 \x01(\x04\x12\x41\n\ncheckpoint\x18\x07 \x01(\x0b\x32-.trainmaster_wire.agent.v1.CheckpointUploaded\x12=\n\x08\x61rtifact\x18\x08 \x01(\x0b\x32+.trainmaster_wire.agent.v1.ArtifactUploaded\x12\r\n\x05\x61t_ms\x18\t \x01(\x03\x12\x33\n\x05value\x18\n \x01(\x0b\x32$.trainmaster_wire.agent.v1.ValueFile\"]\n\x06Source\x12\x16\n\x12SOURCE_UNSPECIFIED\x10\x00\x12\x07\n\x03LOG\x10\x01\x12\t\n\x05SPOOL\x10\x02\x12\x0e\n\nCHECKPOINT\x10\x03\x12\x0c\n\x08\x41RTIFACT\x10\x04\x12\t\n\x05VALUE\x10\x05\"\x9c\x01\n\x12\x43heckpointUploaded\x12\x0c\n\x04step\x18\x01 \x01(\x03\x12\x13\n\x0bmanifest_id\x18\x02 \x01(\t\x12\x15\n\rmanifest_json\x18\x03 \x01(\t\x12\x12\n\nsource_url\x18\x04 \x01(\t\x12\x14\n\x0cmetrics_json\x18\x05 \x01(\t\x12\x13\n\x0bsaved_at_ms\x18\x06 \x01(\x03\x12\r\n\x05\x65tags\x18\x07 \x03(\t\"c\n\tValueFile\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0c\n\x04step\x18\x02 \x01(\x03\x12\r\n\x05index\x18\x03 \x01(\r\x12\x0c\n\x04kind\x18\x04 \x01(\t\x12\r\n\x05\x61t_ms\x18\x05 \x01(\x03\x12\x0f\n\x07\x63\x61ption\x18\x06 \x01(\t\"o\n\x10\x41rtifactUploaded\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0bmanifest_id\x18\x02 \x01(\t\x12\x15\n\rmanifest_json\x18\x03 \x01(\t\x12\x12\n\nsource_url\x18\x04 \x01(\t\x12\r\n\x05\x65tags\x18\x05 \x03(\t\"\x84\x01\n\x03\x41\x63k\x12\x12\n\nattempt_id\x18\x01 \x01(\t\x12\x0c\n\x04rank\x18\x02 \x01(\r\x12\x37\n\x06source\x18\x03 \x01(\x0e\x32\'.trainmaster_wire.agent.v1.Batch.Source\x12\x13\n\x0bnext_offset\x18\x04 \x01(\x04\x12\r\n\x05\x65rror\x18\x05 \x01(\t2V\n\x06Uplink\x12L\n\x04Push\x12 .trainmaster_wire.agent.v1.Batch\x1a\x1e.trainmaster_wire.agent.v1.Ack(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,15 +32,17 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'trainmaster_wire.agent.v1.u
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_BATCH']._serialized_start=70
-  _globals['_BATCH']._serialized_end=448
-  _globals['_BATCH_SOURCE']._serialized_start=366
-  _globals['_BATCH_SOURCE']._serialized_end=448
-  _globals['_CHECKPOINTUPLOADED']._serialized_start=451
-  _globals['_CHECKPOINTUPLOADED']._serialized_end=607
-  _globals['_ARTIFACTUPLOADED']._serialized_start=609
-  _globals['_ARTIFACTUPLOADED']._serialized_end=720
-  _globals['_ACK']._serialized_start=723
-  _globals['_ACK']._serialized_end=855
-  _globals['_UPLINK']._serialized_start=857
-  _globals['_UPLINK']._serialized_end=943
+  _globals['_BATCH']._serialized_end=512
+  _globals['_BATCH_SOURCE']._serialized_start=419
+  _globals['_BATCH_SOURCE']._serialized_end=512
+  _globals['_CHECKPOINTUPLOADED']._serialized_start=515
+  _globals['_CHECKPOINTUPLOADED']._serialized_end=671
+  _globals['_VALUEFILE']._serialized_start=673
+  _globals['_VALUEFILE']._serialized_end=772
+  _globals['_ARTIFACTUPLOADED']._serialized_start=774
+  _globals['_ARTIFACTUPLOADED']._serialized_end=885
+  _globals['_ACK']._serialized_start=888
+  _globals['_ACK']._serialized_end=1020
+  _globals['_UPLINK']._serialized_start=1022
+  _globals['_UPLINK']._serialized_end=1108
 # @@protoc_insertion_point(module_scope)

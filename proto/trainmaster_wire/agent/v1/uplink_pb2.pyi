@@ -38,6 +38,7 @@ class Batch(_message.Message):
         SPOOL: Batch._Source.ValueType  # 2
         CHECKPOINT: Batch._Source.ValueType  # 3
         ARTIFACT: Batch._Source.ValueType  # 4
+        VALUE: Batch._Source.ValueType  # 5
 
     class Source(_Source, metaclass=_SourceEnumTypeWrapper): ...
     SOURCE_UNSPECIFIED: Batch.Source.ValueType  # 0
@@ -45,6 +46,7 @@ class Batch(_message.Message):
     SPOOL: Batch.Source.ValueType  # 2
     CHECKPOINT: Batch.Source.ValueType  # 3
     ARTIFACT: Batch.Source.ValueType  # 4
+    VALUE: Batch.Source.ValueType  # 5
 
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     RANK_FIELD_NUMBER: _builtins.int
@@ -55,6 +57,7 @@ class Batch(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     ARTIFACT_FIELD_NUMBER: _builtins.int
     AT_MS_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
     rank: _builtins.int
     """Global rank. The launcher's own output is a LOG of rank 1000000 + the node's rank in the gang. What the agent itself
@@ -72,6 +75,10 @@ class Batch(_message.Message):
     def checkpoint(self) -> Global___CheckpointUploaded: ...
     @_builtins.property
     def artifact(self) -> Global___ArtifactUploaded: ...
+    @_builtins.property
+    def value(self) -> Global___ValueFile:
+        """data has its bytes"""
+
     def __init__(
         self,
         *,
@@ -84,10 +91,11 @@ class Batch(_message.Message):
         checkpoint: Global___CheckpointUploaded | None = ...,
         artifact: Global___ArtifactUploaded | None = ...,
         at_ms: _builtins.int = ...,
+        value: Global___ValueFile | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "checkpoint", b"checkpoint"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "checkpoint", b"checkpoint", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "at_ms", b"at_ms", "attempt_id", b"attempt_id", "checkpoint", b"checkpoint", "data", b"data", "next_offset", b"next_offset", "offset", b"offset", "rank", b"rank", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "at_ms", b"at_ms", "attempt_id", b"attempt_id", "checkpoint", b"checkpoint", "data", b"data", "next_offset", b"next_offset", "offset", b"offset", "rank", b"rank", "source", b"source", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -132,6 +140,42 @@ class CheckpointUploaded(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CheckpointUploaded: _TypeAlias = CheckpointUploaded  # noqa: Y015
+
+@_typing.final
+class ValueFile(_message.Message):
+    """An image or a sound that a script logged. Tables, histograms and texts are lines of a SPOOL."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    CAPTION_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    step: _builtins.int
+    index: _builtins.int
+    kind: _builtins.str
+    at_ms: _builtins.int
+    caption: _builtins.str
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        step: _builtins.int = ...,
+        index: _builtins.int = ...,
+        kind: _builtins.str = ...,
+        at_ms: _builtins.int = ...,
+        caption: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "caption", b"caption", "index", b"index", "key", b"key", "kind", b"kind", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ValueFile: _TypeAlias = ValueFile  # noqa: Y015
 
 @_typing.final
 class ArtifactUploaded(_message.Message):

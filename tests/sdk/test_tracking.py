@@ -336,7 +336,7 @@ def test_what_a_run_is_made_of_has_no_secret_of_the_environment(server: RunServe
         **logged_in(server.url),
     )
     kept = server.run
-    assert dict((key, value) for key, _, value in kept.points) == {
+    assert {key: value for key, _, value in kept.points} == {
         "loss": "NaN", "up": "Infinity", "down": "-Infinity", "best": 0.5,
     }  # fmt: skip
     assert kept.lineage["command"][1:] == ["train.py", "--api-key", "•••", "--token=•••"]

@@ -122,6 +122,12 @@ def run_file_rows() -> Iterator[Row]:
     yield row("get", one, OF_TEAM, "runs/{job}/files/code/code.bin")
     yield row("put", one, MEMBERS, "runs/{job}/files/notes.txt")
     yield row("delete", one, MEMBERS, "runs/{job}/files/notes.txt")
+    values = "runs/<str:run_id>/values"
+    yield row("get", values, OF_TEAM, "runs/{job}/values?key=notes")
+    text = {"key": "notes", "step": 1, "type": "text", "document": {"text": "better"}}
+    yield row("post", values, MEMBERS, "runs/{job}/values", text)
+    image = f"{values}/<int:value_id>/file"
+    yield row("get", image, OF_TEAM, "runs/{job}/values/{run_value}/file")
     yield row("post", "runs/<str:run_id>/uploads", MEMBERS, "runs/{job}/uploads", {"path": "a", "parts": 1})
     one, address = "runs/<str:run_id>/uploads/<str:upload_id>", "runs/{job}/uploads/{run_upload}"
     yield row("put", f"{one}/parts/<int:number>", "L N N N Y N N", f"{address}/parts/1")

@@ -6,6 +6,7 @@ from typing import Any
 
 from platform_core.distribution.deployments.deployment import DeploymentState
 from platform_core.distribution.rollouts.states import MemberState, RolloutState
+from platform_core.experiments import rich_values
 from tests.webapp.conftest import BOOTSTRAP, Cast, description
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
@@ -26,6 +27,8 @@ from webapp.registry import services as registry
 from webapp.rollouts.models import Rollout, RolloutMember
 from webapp.scheduling.models import WhatIf
 
+PNG = b"\x89PNG\r\n\x1a\n and what follows"
+
 
 @dataclass(frozen=True)
 class World:
@@ -38,6 +41,7 @@ class World:
     deployment: str
     upload: str
     run_upload: str
+    run_value: int  # an image
     dataset: str  # its name
     dataset_manifest: str
     model_manifest: str
@@ -103,6 +107,7 @@ def build(cast: Cast) -> World:
         deployment=deployment.id,
         upload=_upload(alice, "code"),
         run_upload=_run_upload(alice, job.id),
+        run_value=_run_value(alice, job.id),
         dataset="stdlib",
         dataset_manifest=dataset,
         model_manifest=model_manifest,
@@ -130,6 +135,11 @@ def _run_upload(actor: Any, run_id: str) -> str:
     upload = experiments.start_upload(actor, run, "large.bin", 1)
     experiments.receive_part(upload.id, 1, io.BytesIO(b"large"))
     return upload.id
+
+
+def _run_value(actor: Any, run_id: str) -> int:
+    image = rich_values.checked(key="sample", step=1, index=0, kind="image", at_ms=1, data=PNG)
+    return experiments.log_value(actor, Run.objects.get(id=run_id), image).pk
 
 
 def _manifest(actor: Any, kind: str) -> str:

@@ -25,8 +25,11 @@ _LOSS = ("loss", "train_loss", "train/loss")
 _RATE = ("lr", "learning_rate")
 
 
-def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
-    """Keeps the lines of one batch. A line that cannot be read is logged and skipped, since it will not improve."""
+def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: int | None = None) -> None:
+    """Keeps the lines of one batch. A line that cannot be read is logged and skipped, since it will not improve.
+
+    `end`: where in the spool of the rank the batch ends, by which its points are known when it comes again.
+    """
     points: list[experiments.Point] = []
     progress: dict[str, Any] = {}
     for line in data.splitlines():
@@ -58,7 +61,8 @@ def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
         except UNREADABLE as error:
             log.warning("a line of %s is not understood (%s): %.200r", attempt.id, error, line)
     if points:
-        experiments.ingest(attempt.job_id, attempt.number, points)
+        source = f"{attempt.id}:{rank}"
+        experiments.ingest(attempt.job_id, attempt.number, points, source=source, sequence=end)
     if progress:
         jobs.progress(attempt.job_id, attempt.number, progress)
 
@@ -66,7 +70,7 @@ def ingest(attempt: Attempt, node_id: str, data: bytes) -> None:
 def _points(event: dict[str, Any]) -> list[experiments.Point]:
     step, at_ms = whole(int(event["step"])), moment(int(event["at_ms"]))
     return [
-        experiments.Point(str(key)[:120], step, float(value), at_ms) for key, value in event["values"].items()
+        experiments.Point(str(key)[:250], step, float(value), at_ms) for key, value in event["values"].items()
     ]
 
 

@@ -83,7 +83,7 @@ def _keep(attempt: Attempt, node_id: str, batch: uplink_pb2.Batch) -> None:
             text = batch.data.decode(errors="replace")
             logs.ingest(attempt, batch.rank, batch.offset, batch.next_offset, text, moment(batch.at_ms))
         case uplink_pb2.Batch.SPOOL:
-            spool.ingest(attempt, node_id, batch.data)
+            spool.ingest(attempt, node_id, batch.data, rank=batch.rank, end=batch.next_offset)
         case uplink_pb2.Batch.CHECKPOINT:
             uploaded = batch.checkpoint
             checkpoints.register(

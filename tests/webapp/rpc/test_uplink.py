@@ -1,6 +1,7 @@
 """A script can say anything; nothing of it may stop what comes after it."""
 
 import json
+from base64 import b64encode
 from collections.abc import Callable
 
 import pytest
@@ -11,9 +12,10 @@ from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import say, tick
 from tests.webapp.metrics.reading import rows
+from tests.webapp.world import PNG
 from trainmaster_wire.agent.v1 import uplink_pb2
 from webapp.checkpoints.models import Checkpoint
-from webapp.experiments.models import Run
+from webapp.experiments.models import RichValue, Run
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.rpc.uplink import _take
 
@@ -95,3 +97,34 @@ def test_lineage_with_a_nul_is_kept_with_a_mark(owner: User) -> None:  # noqa: F
 
     job, _ = services.submit(actor_of(owner), SPEC, lineage={"git_diff": "a\0b"})
     assert job.lineage == {"git_diff": "a�b"}
+
+
+def test_values_of_a_job_are_kept_once_and_html_never(job: Job) -> None:
+    file = uplink_pb2.ValueFile(key="sample", step=3, index=0, kind="image", at_ms=5)
+    for _ in range(2):
+        assert batch(job, uplink_pb2.Batch.VALUE, PNG, value=file).error == ""
+    assert "first bytes" in batch(job, uplink_pb2.Batch.VALUE, b"<html>", value=file).error
+    table = {"kind": "value", "type": "table", "key": "rows", "step": 1, "at_ms": 1}
+    table |= {"document": {"columns": ["a"], "rows": [[1]]}}
+    inline = {
+        "kind": "value",
+        "type": "image",
+        "key": "plot",
+        "step": 1,
+        "at_ms": 1,
+        "data": b64encode(PNG).decode(),
+    }
+    lines = "\n".join(json.dumps(line) for line in (table, inline, {**table, "type": "html"})).encode()
+    assert batch(job, uplink_pb2.Batch.SPOOL, lines).error == ""
+    kept = RichValue.objects.filter(run=job.id).order_by("key")
+    assert [(value.key, value.kind, value.size) for value in kept] == [
+        ("plot", "image", len(PNG)),
+        ("rows", "table", 0),
+        ("sample", "image", len(PNG)),
+    ]
+
+
+def test_tags_that_a_script_sets_are_those_of_its_run(job: Job) -> None:
+    told = {"kind": "tags", "at_ms": 1, "tags": {"stage": "try"}}
+    batch(job, uplink_pb2.Batch.SPOOL, json.dumps(told).encode())
+    assert Run.objects.get(id=job.id).tags["stage"] == "try"

@@ -6,7 +6,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("experiments", "0003_run_files_and_logged_models"),
+        ("experiments", "0004_points_to_the_metric_store"),
     ]
 
     operations = [

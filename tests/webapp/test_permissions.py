@@ -18,6 +18,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
 from tests.webapp.conftest import Cast, make_cast, make_teams, signed_in, with_token
+from tests.webapp.experiment_permission_rows import experiment_rows
 from tests.webapp.permission_rows import (
     EVERYBODY,
     LEADS,
@@ -57,12 +58,7 @@ def pages() -> Iterator[Row]:
     yield from admin_rows()
     yield from cluster_rows()
     yield from job_rows()
-    yield Row("get", "experiments/", SIGNED_IN)
-    yield Row("get", "experiments/compare/", OF_TEAM, "experiments/compare/?runs={job}")
-    yield Row("get", "experiments/curves/", OF_TEAM, "experiments/curves/?runs={job}&key=loss")
-    yield Row("get", "experiments/<int:experiment_id>/", OF_TEAM, "experiments/{experiment}/")
-    artifact = "jobs/{job}/artifacts/{artifact}/code.bin"
-    yield Row("get", "jobs/<str:job_id>/artifacts/<int:artifact_id>/<path:name>", OF_TEAM, artifact)
+    yield from experiment_rows()
     yield Row("get", "datasets/", SIGNED_IN)
     yield Row("get", "datasets/<slug:team>/<str:name>/", OF_TEAM, "datasets/vision/{dataset}/")
     yield Row("get", "models/", SIGNED_IN)
@@ -177,6 +173,9 @@ ROWS = [*pages(), *api_rows()]
 LIVE = {
     "team:vision": "N N Y Y Y Y Y",
     "job:{job}": "N N Y Y Y Y Y",
+    "run:{run}": "N N Y Y Y Y Y",
+    "experiment:{experiment}": "N N Y Y Y Y Y",
+    "report:{report}": "N N Y Y Y Y Y",
     "jobs:vision": "N N Y Y Y Y Y",
     "models:vision": "N N Y Y Y Y Y",
     "deployment:{deployment}": "N N Y Y Y Y Y",
@@ -283,7 +282,7 @@ def test_to_an_outsider_what_is_hidden_and_what_is_not_there_look_alike(
 ) -> None:
     there = {"job": world.job, "deployment": world.deployment, "model_version": world.model_version,
              "model": f"/{world.model}", "dataset": f"/{world.dataset}", "experiment": f"experiment {world.experiment}",
-             "department": f"department {world.department}"}  # fmt: skip
+             "department": f"department {world.department}", "run": world.run, "report": world.report}  # fmt: skip
     names = {
         "job": "job-x",
         "deployment": "dep-x",
@@ -291,6 +290,8 @@ def test_to_an_outsider_what_is_hidden_and_what_is_not_there_look_alike(
         "model": "none",
         "dataset": "nothing",
         "department": "none",
+        "run": "0" * 32,
+        "report": "rep-x",
     }
     invented = replace(world, **names, experiment=10**9)
     not_there = names | {

@@ -24,6 +24,7 @@ from webapp.jobs import services as jobs
 from webapp.nodes import services as clusters
 from webapp.quotas.models import Quota
 from webapp.registry import services as registry
+from webapp.reports import services as reports
 from webapp.rollouts.models import Rollout, RolloutMember
 from webapp.scheduling.models import WhatIf
 
@@ -34,6 +35,11 @@ PNG = b"\x89PNG\r\n\x1a\n and what follows"
 class World:
     job: str
     experiment: int
+    run: str  # without a job
+    report: str
+    comment: int
+    read_link: int
+    read_token: str  # of the link
     checkpoint: str
     artifact: int
     model: str
@@ -99,6 +105,7 @@ def build(cast: Cast) -> World:
     datasets.add_snapshot(alice, "vision", "stdlib", dataset, "eval")
     return World(
         job=job.id,
+        **_run_and_report(alice),
         experiment=Run.objects.get(id=job.id).experiment_id,
         checkpoint=checkpoint.id,
         artifact=artifact.pk,
@@ -120,6 +127,19 @@ def build(cast: Cast) -> World:
         window=clusters.book_maintenance(SYSTEM, [node], now_ms() + 3_600_000, now_ms() + 7_200_000, "").pk,
         department=department,
     )
+
+
+def _run_and_report(actor: Any) -> dict[str, Any]:
+    laptop = experiments.create_experiment(actor, "vision", "laptop")
+    report = reports.create_report(actor, "vision", "First steps", "```chart\nmetric: loss\n```")
+    link = reports.create_link(actor, report, 7)
+    return {
+        "run": experiments.create_run(actor, laptop, name="notebook").id,
+        "report": report.id,
+        "comment": reports.add_comment(actor, report, "good").pk,
+        "read_link": link.link.pk,
+        "read_token": link.token,
+    }
 
 
 def _upload(actor: Any, kind: str) -> str:

@@ -167,6 +167,7 @@ INSTALLED_APPS = [
     "webapp.metrics",
     "webapp.experiments",
     "webapp.sweeps",
+    "webapp.reports",
     "webapp.registry",
     "webapp.deployments",
     "webapp.rollouts",

@@ -62,7 +62,10 @@ SECTIONS = (
         lambda actor: jobs.waiting_count(None),  # as the queue counts
     ),
     Section(
-        "Experiments", "experiments", (Place("Experiments", "experiments:list", key="e"),), ("experiments:",)
+        "Experiments",
+        "experiments",
+        (Place("Experiments", "experiments:list", key="e"), Place("Reports", "reports:list")),
+        ("experiments:", "runs:", "reports:"),
     ),
     Section(
         "Models & data",

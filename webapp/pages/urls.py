@@ -12,6 +12,8 @@ SUBJECTS = (
     "jobs",
     "queue",
     "experiments",
+    "runs",
+    "reports",
     "datasets",
     "registry",
     "deployments",

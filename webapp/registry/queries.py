@@ -1,6 +1,6 @@
 from collections.abc import Iterable
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Prefetch, Q, QuerySet
 
 from webapp.registry.models import Model, ModelVersion
 
@@ -30,6 +30,12 @@ def model(team: str, name: str) -> Model | None:
 def versions(model: Model) -> list[ModelVersion]:
     rows = model.versions.filter(deleted_ms=None).select_related("manifest", "created_by", "job")
     return list(rows.prefetch_related("aliases").order_by("-version"))
+
+
+def made_from(run_id: str) -> list[ModelVersion]:
+    """Versions registered from a run or from its job, newest first."""
+    rows = ModelVersion.objects.filter(deleted_ms=None, model__deleted_ms=None).select_related("model")
+    return list(rows.filter(Q(run=run_id) | Q(job=run_id)).order_by("-created_ms", "id"))
 
 
 def version(version_id: str) -> ModelVersion | None:

@@ -39,7 +39,7 @@ COSTS = [
     ("/nodes/{node}/", "slots", 7),
     ("/nodes/{node}/", "events", 5),
     ("/teams/vision/", "quota", 10),
-    ("/experiments/", "list", 8),
+    ("/experiments/", "list", 9),
     ("/experiments/{experiment}/", "runs", 7),
 ]
 

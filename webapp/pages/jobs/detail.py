@@ -20,6 +20,7 @@ from webapp.checkpoints import queries as checkpoint_queries
 from webapp.datasets import queries as datasets
 from webapp.events.models import Event
 from webapp.events.queries import story
+from webapp.experiments import queries as experiments
 from webapp.jobs import idle_policy, logs, lost_members, queries
 from webapp.jobs.models import Attempt, Job
 from webapp.pages import fragments
@@ -27,14 +28,21 @@ from webapp.pages.jobs import checkpoints, presentation, run
 from webapp.pages.jobs.presentation import Answer, Figure, LineageEntry
 from webapp.pages.jobs.views import row
 from webapp.pages.queue import panels as queue_panels
+from webapp.pages.runs import parts
 from webapp.registry import queries as registry
 
 TABS = {
     "overview": "Overview",
+    "charts": parts.LABELS["charts"],
+    "system": parts.LABELS["system"],
     "logs": "Log",
     "timeline": "Timeline",
     "checkpoints": "Checkpoints",
+    "artifacts": parts.LABELS["artifacts"],
+    "media": parts.LABELS["media"],
+    "notes": parts.LABELS["notes"],
     "spec": "Spec and lineage",
+    "lineage": "Related runs",  # what the run was made of stands beside its spec
 }
 RECENT_EVENTS = 8
 
@@ -93,7 +101,13 @@ def detail(request: HttpRequest, job_id: str) -> HttpResponse:
     job = queries.job_for(request, job_id)
     tab = request.GET.get("tab", "")
     tab = tab if tab in TABS else "overview"
-    return fragments.render(request, f"jobs/{tab}.html", _page(actor_of(request), job, tab))
+    page = _page(actor_of(request), job, tab)
+    of_job = experiments.run(job.id) if tab in parts.TEMPLATES else None
+    if of_job is None:
+        tab = "overview" if tab in parts.TEMPLATES else tab
+        return fragments.render(request, f"jobs/{tab}.html", page)
+    context = {**fragments.values_of(page), **parts.context(request, of_job, tab, "jobs/detail.html")}
+    return fragments.render(request, parts.TEMPLATES[tab], context)
 
 
 def _page(actor: Actor, job: Job, tab: str) -> JobPage:

@@ -13,6 +13,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from platform_core import units
+from webapp.pages.markdown import render as render_markdown
 from webapp.pages.wording import slot_noun
 
 register = template.Library()
@@ -221,6 +222,12 @@ def figure(value: object) -> str:
     if isinstance(value, int) or (abs(value) >= 1000 and value == value):
         return f"{value:,.0f}"
     return f"{value:.4g}"
+
+
+@register.filter
+def markdown(text: str) -> SafeString:
+    """What people wrote in Markdown, sanitised; its headings begin at the third level."""
+    return render_markdown(text)
 
 
 @register.filter

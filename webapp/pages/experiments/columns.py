@@ -1,0 +1,109 @@
+"""The columns of a table of runs: what a reader may choose, and what the choice is called in an address.
+
+`params.lr`, `tags.stage`, `metrics.val/loss` (the best value), `metrics.val/loss:last`, and attributes such as `state`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from platform_core.experiments.comparison import rule_of
+
+CHOICES_OF_METRIC = ("best", "last", "min", "max")
+MOST_COLUMNS = 40
+
+# attribute → its heading, and what the search calls it ("" where it cannot be sorted by)
+_ATTRIBUTES = {
+    "state": ("State", "state"),
+    "owner": ("Owner", "owner"),
+    "duration": ("Duration", "duration"),
+    "started": ("Started", "start_time"),
+    "created": ("Created", "created"),
+    "ended": ("Ended", "end_time"),
+    "group": ("Group", "group"),
+    "source": ("Source", "source"),
+    "tags": ("Tags", ""),
+    "cost": ("Cost", ""),
+    "gpu_hours": ("GPU-hours", ""),
+}
+_NUMERIC = {"duration", "started", "created", "ended", "cost", "gpu_hours"}
+_COSTS = {"cost", "gpu_hours"}
+DEFAULT_LAST = ("duration", "started")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str  # in an address
+    kind: str  # attribute, params, tags or metrics
+    key: str  # of the parameter, the tag or the metric
+    choice: str = ""  # of a metric: one of CHOICES_OF_METRIC
+
+    @property
+    def label(self) -> str:
+        return _ATTRIBUTES[self.key][0] if self.kind == "attribute" else self.key
+
+    @property
+    def under(self) -> str:
+        """The second line of the heading."""
+        if self.kind == "metrics":
+            return {"best": rule_of(self.key), "min": "lowest", "max": "highest"}.get(
+                self.choice, self.choice
+            )
+        return {"params": "parameter", "tags": "tag"}.get(self.kind, "")
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.kind in ("params", "metrics") or self.key in _NUMERIC
+
+    @property
+    def needs_cost(self) -> bool:
+        return self.kind == "attribute" and self.key in _COSTS
+
+    @property
+    def order(self) -> str:
+        """What the search sorts by, "" where it cannot."""
+        if self.kind == "attribute":
+            return _ATTRIBUTES[self.key][1]
+        return f"{self.kind}.{quoted(self.key)}"
+
+
+def quoted(key: str) -> str:
+    """A key as the filter takes it: in backticks where it has anything but letters, digits, dots, dashes, slashes."""
+    plain = key.replace("_", "").replace(".", "").replace("/", "").replace("-", "").isalnum()
+    return key if plain and key.isascii() and not key[0].isdigit() else f"`{key}`"
+
+
+def column(name: str) -> Column | None:
+    """None for what is no column."""
+    if name in _ATTRIBUTES:
+        return Column(name, "attribute", name)
+    kind, _, key = name.partition(".")
+    kind = {"parameters": "params"}.get(kind, kind)
+    if not key or kind not in ("params", "tags", "metrics"):
+        return None
+    if kind != "metrics":
+        return Column(f"{kind}.{key}", kind, key)
+    metric, _, choice = key.rpartition(":")
+    if metric and choice in CHOICES_OF_METRIC:
+        return Column(name, kind, metric, choice)
+    return Column(name, kind, key, "best")
+
+
+def columns(names: Iterable[str]) -> list[Column]:
+    """In the order asked for; what is no column is left out."""
+    known = (column(name.strip()) for name in names)
+    return list({each.name: each for each in known if each}.values())[:MOST_COLUMNS]
+
+
+def attributes() -> list[Column]:
+    return [Column(name, "attribute", name) for name in _ATTRIBUTES]
+
+
+def by_default(params: Sequence[str], metrics: Sequence[str]) -> list[Column]:
+    """What a table shows that nobody has arranged: state, metrics, the parameters that differ, time."""
+    names = [
+        "state",
+        *(f"metrics.{key}" for key in metrics),
+        *(f"params.{key}" for key in params),
+        *DEFAULT_LAST,
+    ]
+    return columns(names)

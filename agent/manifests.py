@@ -74,8 +74,8 @@ class Manifests:
     async def _find(self, manifest_id: str, neighbours: Sequence[Ask]) -> Manifest:
         with suppress(OSError, TrainmasterError):
             return await asyncio.to_thread(self._on_disk, manifest_id)
-        if (found := await self._from_neighbours(manifest_id, neighbours)) is not None:
-            return found
+        if (manifest := await self._from_neighbours(manifest_id, neighbours)) is not None:
+            return manifest
         return await asyncio.to_thread(_read, manifest_id, await self._platform(manifest_id))
 
     async def _from_neighbours(self, manifest_id: str, neighbours: Sequence[Ask]) -> Manifest | None:
@@ -93,8 +93,8 @@ class Manifests:
                         asked, timeout=NEXT_NEIGHBOUR_SECONDS, return_when=asyncio.FIRST_COMPLETED
                     )
                     for answer in done:
-                        if (found := answer.result()) is not None:
-                            return found
+                        if (manifest := answer.result()) is not None:
+                            return manifest
         except TimeoutError:
             return None
         finally:

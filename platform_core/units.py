@@ -17,6 +17,8 @@ DAY_MS = 24 * HOUR_MS
 
 MICRO_DOLLARS = 1_000_000  # in one dollar
 
+CPU = "cpu"  # the type of nodes without GPUs: their capacity is counted in slots
+
 _BYTE_UNITS = {
     "": 1,
     "b": 1,
@@ -105,3 +107,8 @@ def _short(value: float) -> str:
 def plural(count: int, noun: str) -> str:
     """'1 slot', '1,024 slots'."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def slot_noun(gpu_type: str) -> str:
+    """The unit in which the capacity of this type is counted, plural."""
+    return "slots" if gpu_type == CPU else "GPUs"

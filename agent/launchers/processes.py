@@ -37,7 +37,7 @@ def tree(pid: int) -> list[psutil.Process]:
 
 def marked(attempt_id: str, folder: Path | None = None) -> list[psutil.Process]:
     """Every living process that was started for this attempt (in this folder), wherever it hangs now."""
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
@@ -46,8 +46,8 @@ def marked(attempt_id: str, folder: Path | None = None) -> list[psutil.Process]:
             if environment.get(MARK) == attempt_id and (
                 folder is None or environment.get(FOLDER) == str(folder)
             ):
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes
 
 
 def kill_marked(attempt_id: str, folder: Path) -> int:

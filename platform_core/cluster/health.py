@@ -178,9 +178,9 @@ def _decide(health: NodeHealth, event: NodeEvent, limits: HealthLimits) -> tuple
 
 
 def _meaning_of_silence(health: NodeHealth, quiet_ms: int, limits: HealthLimits) -> tuple[NodeState, str]:
-    told = f"no heartbeat for {format_duration_ms(max(0, quiet_ms))}, the limit is "
+    sentence = f"no heartbeat for {format_duration_ms(max(0, quiet_ms))}, the limit is "
     if quiet_ms >= limits.lost_ms and health.state is not _LOST:
-        return _LOST, told + format_duration_ms(limits.lost_ms)
+        return _LOST, sentence + format_duration_ms(limits.lost_ms)
     if quiet_ms >= limits.suspect_ms and health.state not in (_SUSPECT, _LOST):
-        return _SUSPECT, told + format_duration_ms(limits.suspect_ms)
+        return _SUSPECT, sentence + format_duration_ms(limits.suspect_ms)
     return health.state, health.reason

@@ -86,12 +86,12 @@ def _holders(books: Books) -> Iterator[Violation]:
     for slot in sorted(books.slots, key=lambda slot: (slot.node, slot.index)):
         runs = wanted.get((slot.node, slot.index), "")
         if slot.attempt and not runs:
-            told = f"slot {slot.index} of {slot.node} is held by {slot.attempt}, which does not run there"
-            yield Violation("held_by_ended", told)
+            sentence = f"slot {slot.index} of {slot.node} is held by {slot.attempt}, which does not run there"
+            yield Violation("held_by_ended", sentence)
         elif runs and slot.attempt != runs:
             holder = slot.attempt or "nobody"
-            told = f"slot {slot.index} of {slot.node} is held by {holder}, but {runs} runs there"
-            yield Violation("not_held", told)
+            sentence = f"slot {slot.index} of {slot.node} is held by {holder}, but {runs} runs there"
+            yield Violation("not_held", sentence)
 
 
 def _ledger(books: Books) -> Iterator[Violation]:
@@ -109,15 +109,15 @@ def _ledger(books: Books) -> Iterator[Violation]:
         if entry.ended_ms is None:
             opened[key] += entry.slots
         elif entry.ended_ms < entry.started_ms:
-            told = (
+            sentence = (
                 f"the ledger has {entry.attempt} on {entry.node} end {entry.started_ms - entry.ended_ms} ms"
             )
-            yield Violation("ledger_negative", f"{told} before it started")
+            yield Violation("ledger_negative", f"{sentence} before it started")
     for (attempt, node), count in sorted(entries.items()):
         if count > 1:
             yield Violation("ledger_twice", f"the ledger has {count} entries for {attempt} on {node}")
     for attempt, node in sorted(opened.keys() | running.keys()):
         booked, held = opened[attempt, node], running.get((attempt, node), 0)
         if booked != held:
-            told = f"{attempt} holds {held} slots on {node}, but the ledger has {booked} of them open"
-            yield Violation("usage_differs", told)
+            sentence = f"{attempt} holds {held} slots on {node}, but the ledger has {booked} of them open"
+            yield Violation("usage_differs", sentence)

@@ -136,16 +136,16 @@ def _what_was_seen(event: MemberObserved) -> str:
     match event.phase:
         case MemberPhase.EXITED:
             end = "" if event.exit_code is None else f" with exit code {event.exit_code}"
-            told = f"its processes on {event.node} ended{end}"
+            sentence = f"its processes on {event.node} ended{end}"
         case MemberPhase.LOST:
-            told = f"its processes on {event.node} are gone"
+            sentence = f"its processes on {event.node} are gone"
         case MemberPhase.RUNNING:
-            told = f"its processes run on {event.node}"
+            sentence = f"its processes run on {event.node}"
         case MemberPhase.PREPARING:
-            told = f"{event.node} fetches its code and data"
+            sentence = f"{event.node} fetches its code and data"
         case _:
-            told = f"{event.node} is assigned"
-    return f"{told} ({event.reason})" if event.reason else told
+            sentence = f"{event.node} is assigned"
+    return f"{sentence} ({event.reason})" if event.reason else sentence
 
 
 def _slots(indices: tuple[int, ...]) -> str:

@@ -204,17 +204,17 @@ def _placed(job: Job, event: ev.Placed) -> Job:
 
 def _without(job: Job, event: ev.CheckpointDamaged) -> Step:
     """It stops, to go on from the newest that is whole; without one it has failed."""
-    told = f"checkpoint {event.checkpoint} at step {event.step} is damaged: {event.cause.rstrip('.')}"
+    cause = f"checkpoint {event.checkpoint} at step {event.step} is damaged: {event.cause.rstrip('.')}"
     one = event.instead
     if one is None:
         left = "no other checkpoint of it is whole; clone it to begin again at step 0"
         job = replace(job, latest_checkpoint="", latest_step=0, latest_ms=None, latest_attempt=0)
-        return gang.request_stop(job, Stop.RESTORE, f"{told}; {left}", gang.GRACE_MS[Stop.RESTORE])
+        return gang.request_stop(job, Stop.RESTORE, f"{cause}; {left}", gang.GRACE_MS[Stop.RESTORE])
     job = replace(
         job, latest_checkpoint=one.id, latest_step=one.step, latest_ms=None, latest_attempt=one.attempt
     )
     source = f"it goes on from checkpoint {one.id} at step {one.step}"
-    return gang.request_stop(job, Stop.RESTORE, f"{told}; {source}", gang.GRACE_MS[Stop.RESTORE])
+    return gang.request_stop(job, Stop.RESTORE, f"{cause}; {source}", gang.GRACE_MS[Stop.RESTORE])
 
 
 def _cancelled(job: Job, event: ev.CancelRequested) -> Step:

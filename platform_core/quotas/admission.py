@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from platform_core.quotas.limits import Limits, Usage
+from platform_core.units import slot_noun
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +40,22 @@ def admit(request: Request, usage: Usage, limits: Limits | None) -> Admitted | R
         )
     total = usage.total + request.gpus
     if total > maximum and not limits.queue_beyond:
-        detail = f"{usage.held} held, {usage.queued} waiting, {request.gpus} more asked"
+        detail = f"{usage.held} in use, {usage.queued} pending, {request.gpus} more requested"
         exceeded = f"{_exceeded(total, maximum, request.gpu_type)} ({detail})"
         return _refused(request, usage, total, maximum, exceeded)
+    share = f"{total}/{maximum} {slot_noun(request.gpu_type)} of {request.gpu_type}"
     if total > maximum:
-        reason = f"waits for the team's quota: {total}/{maximum} GPUs of {request.gpu_type}"
+        reason = f"waits for the team's quota: {share}"
     elif total > limits.guaranteed:
         borrowed = total - max(limits.guaranteed, usage.total)
-        reason = f"within quota: {total}/{maximum} GPUs of {request.gpu_type}, {borrowed} of them borrowed"
+        reason = f"within quota: {share}, {borrowed} of them borrowed"
     else:
-        reason = f"within quota: {total}/{maximum} GPUs of {request.gpu_type}"
+        reason = f"within quota: {share}"
     return Admitted(total > maximum, reason)
 
 
 def _exceeded(wanted: int, maximum: int, gpu_type: str) -> str:
-    return f"would exceed quota: {wanted}/{maximum} GPUs of {gpu_type}"
+    return f"would exceed quota: {wanted}/{maximum} {slot_noun(gpu_type)} of {gpu_type}"
 
 
 def _refused(request: Request, usage: Usage, wanted: int, maximum: int, sentence: str) -> Refused:

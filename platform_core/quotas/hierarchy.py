@@ -57,13 +57,15 @@ class Hierarchy:
 
     def weights(self) -> dict[str, float]:
         """For each team its weight, as if no department were between it and the top."""
-        found: dict[str, float] = {}
+        weight_of: dict[str, float] = {}
         for parent, names in self.within.items():
             among = self._among(names)
             total = math.fsum(among.values())
             for name, weight in among.items():
-                found[name] = weight if parent == TOP or not weight else found[parent] * weight / total
-        return {team: found[team] for team in self.ways}
+                weight_of[name] = (
+                    weight if parent == TOP or not weight else weight_of[parent] * weight / total
+                )
+        return {team: weight_of[team] for team in self.ways}
 
     def fractions(self) -> dict[str, float]:
         """For each team its part of what is shared. They add up to 1, or to 0 where nobody has weight."""
@@ -85,10 +87,10 @@ class Hierarchy:
     def shares_among_siblings(self, used: Mapping[str, float]) -> dict[str, float]:
         """For each team and department: its part of its siblings' use, divided by its part of their weights."""
         all_used = self._summed(lambda team: used[team])
-        found: dict[str, float] = {}
+        relative: dict[str, float] = {}
         for names in self.within.values():
-            found |= shares_of({name: all_used[name] for name in names}, self._among(names))
-        return found
+            relative |= shares_of({name: all_used[name] for name in names}, self._among(names))
+        return relative
 
     def usage_shares(self, used: Mapping[str, float]) -> dict[str, float]:
         """For each team the share that the order of jobs uses: 1.0 is exactly its share, 2.0 twice as much."""
@@ -100,11 +102,11 @@ class Hierarchy:
 
     def _summed(self, of_team: Callable[[str], Number]) -> dict[str, Number]:
         """Teams, and departments as the sum of their teams."""
-        found: dict[str, Number] = {}
+        sums: dict[str, Number] = {}
         for team, names in self.ways.items():
             for name in names:
-                found[name] = found[name] + of_team(team) if name in found else of_team(team)
-        return found
+                sums[name] = sums[name] + of_team(team) if name in sums else of_team(team)
+        return sums
 
 
 def way(departments: Mapping[str, Sibling], department: str) -> tuple[str, ...]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from platform_core.units import plural
+from platform_core.units import plural, slot_noun
 
 NAMES_SHOWN = 3
 
 
 def amount(count: int, gpu_type: str) -> str:
     """'4 slots of cpu', '1 GPU of a100-80gb'."""
-    return f"{plural(count, 'slot' if gpu_type == 'cpu' else 'GPU')} of {gpu_type}"
+    return f"{plural(count, slot_noun(gpu_type)[:-1])} of {gpu_type}"
 
 
 def are(count: int, adjective: str) -> str:

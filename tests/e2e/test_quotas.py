@@ -17,7 +17,7 @@ def test_a_lead_lowers_the_quota_and_the_members_next_job_is_refused_with_the_nu
     set_quota(lead, guaranteed=2, maximum=2, reason="the others need the cluster")
     try:
         submit_four(member)
-        expect(member.get_by_role("alert")).to_contain_text("Would exceed quota: 4/2 GPUs of cpu")
+        expect(member.get_by_role("alert")).to_contain_text("Would exceed quota: 4/2 slots of cpu")
         expect(member.locator("#check")).to_contain_text(re.compile(r"Quota left\s*2 of 2"))
         assert all(job.name != "too-wide" for job in site.bob.jobs())
         lead.goto("/audit/")
@@ -46,5 +46,5 @@ def submit_four(page: Page) -> None:
     page.get_by_label("Name", exact=True).fill("too-wide")
     page.get_by_label("Command", exact=True).fill("train.py")
     page.get_by_label("CPU slots", exact=True).fill("4")
-    expect(page.locator("#check")).to_contain_text("Would exceed quota: 4/2 GPUs of cpu")
+    expect(page.locator("#check")).to_contain_text("Would exceed quota: 4/2 slots of cpu")
     page.get_by_role("button", name="Submit job").click()

@@ -64,7 +64,7 @@ def fill_in(page: Page) -> None:
     page.get_by_label("Code", exact=True).select_option(label="bytelm of vision")
     slots = page.get_by_label("CPU slots", exact=True)
     slots.fill("9")
-    expect(panel).to_contain_text("Would exceed quota: 9/8 GPUs of cpu")
+    expect(panel).to_contain_text("Would exceed quota: 9/8 slots of cpu")
     slots.fill("4")
     expect(panel).to_contain_text("It would start at once")
     expect(panel).to_contain_text(

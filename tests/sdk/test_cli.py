@@ -122,8 +122,10 @@ def test_a_refusal_of_the_platform_is_one_sentence(
     trainmaster: Trainmaster, platform: PlatformStub, tmp_path: Path
 ) -> None:
     (tmp_path / "job.yaml").write_text("name: x\nteam: vision\ncommand: python train.py\ngpu_type: cpu\n")
-    platform.refuse("POST training-jobs", 409, "quota_exceeded", "would exceed quota: 12/8 GPUs of cpu")
-    assert trainmaster("submit", "job.yaml", code=1).stderr == "Error: would exceed quota: 12/8 GPUs of cpu\n"
+    platform.refuse("POST training-jobs", 409, "quota_exceeded", "would exceed quota: 12/8 slots of cpu")
+    assert (
+        trainmaster("submit", "job.yaml", code=1).stderr == "Error: would exceed quota: 12/8 slots of cpu\n"
+    )
 
 
 def test_mistakes_of_usage_have_their_own_exit_code(trainmaster: Trainmaster, tmp_path: Path) -> None:

@@ -133,12 +133,12 @@ def retain(limit: int = 200) -> int:
     for row in _of_jobs_with_too_many():
         by_job.setdefault(row.job_id, []).append(row)
     needed = job_queries.needed_checkpoints() if by_job else set()
-    gone = 0
+    deleted = 0
     for rows in by_job.values():
-        for row in _surplus(rows, needed)[: limit - gone]:
+        for row in _surplus(rows, needed)[: limit - deleted]:
             _delete(row)
-            gone += 1
-    return gone
+            deleted += 1
+    return deleted
 
 
 def _of_jobs_with_too_many() -> QuerySet[Checkpoint]:

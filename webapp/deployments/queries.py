@@ -74,8 +74,10 @@ def _in_state(state: WorkerState) -> Count:
 
 def shown_state(row: Deployment, reached: Progress) -> str:
     """Complete, and on no node any more, is told apart from complete: evicted."""
-    gone = row.state == DeploymentState.COMPLETE and reached.workers_evicted and not reached.workers_complete
-    return str(WorkerState.EVICTED) if gone else row.state
+    evicted = (
+        row.state == DeploymentState.COMPLETE and reached.workers_evicted and not reached.workers_complete
+    )
+    return str(WorkerState.EVICTED) if evicted else row.state
 
 
 def reason(row: Deployment, names: Progress) -> str:

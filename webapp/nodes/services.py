@@ -282,5 +282,5 @@ def _keep_slots(node: Node, description: NodeDescription) -> bool:
     Slot.objects.bulk_create(
         changed, update_conflicts=True, unique_fields=["node", "index"], update_fields=_SLOT_FIELDS
     )
-    gone, _ = Slot.objects.filter(node=node, index__in=list(rows), attempt_id=None).delete()
-    return bool(changed or gone)
+    deleted, _ = Slot.objects.filter(node=node, index__in=list(rows), attempt_id=None).delete()
+    return bool(changed or deleted)

@@ -129,11 +129,11 @@ def _submit_in_the_browser(bob: Traveller, fields: dict[str, str]) -> str:
         _post(browser, "/login/", "/login/", login)
         answer = _post(browser, "/jobs/submit/", "/jobs/submit/", fields)
         location = answer.headers.get("Location", "")
-        if answer.status_code != 302 or not (found := re.search(r"/jobs/(job-\w+)/", location)):
+        if answer.status_code != 302 or not (match := re.search(r"/jobs/(job-\w+)/", location)):
             problems = re.findall(r'class="problem"[^>]*>([^<]+)', answer.text)
             raise JourneyFailedError(f"The form was refused ({answer.status_code}): {'; '.join(problems)}")
         bob.tell(f"Submitted a job with the browser's form: {bob.url}{location}")
-        return found[1]
+        return match[1]
 
 
 def _post(browser: httpx.Client, page: str, target: str, fields: dict[str, str]) -> httpx.Response:

@@ -299,11 +299,11 @@ def _locked(deployment_id: str) -> Deployment:
 
 
 def _allowed(actor: Actor, deployment_id: str) -> Deployment:
-    what = f"deployment {deployment_id}"
+    subject = f"deployment {deployment_id}"
     if not Deployment.objects.filter(id=deployment_id).exists():
-        raise TrainmasterError("not_found", what=what)
+        raise TrainmasterError("not_found", what=subject)
     row = _locked(deployment_id)
-    permissions.require(actor, "deployment.switch", row.team_id, owner=row.user.username, what=what)
+    permissions.require(actor, "deployment.switch", row.team_id, owner=row.user.username, what=subject)
     if not Rollout.objects.filter(deployment=row).exists():
         why = "it only brought the bytes; deploy the version with a rollout to make it active"
         raise TrainmasterError("request_invalid", what=f"A rollout of {deployment_id}", why=why)

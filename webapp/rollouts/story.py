@@ -75,8 +75,8 @@ def _member(row: Deployment, after: Rollout, old: Member, new: Member) -> list[t
         elif new.state is MemberState.FAILED:
             silent = new.exit_code is None
             said_last = "" if silent else _last_line(new.output)
-            what = f"{how_the_switch_ended(after.plan, new)}{said_last}"
-            lines.append(("ActivationFailed", f"{'is to go' if silent else 'went'} back: {what}"))
+            sentence = f"{how_the_switch_ended(after.plan, new)}{said_last}"
+            lines.append(("ActivationFailed", f"{'is to go' if silent else 'went'} back: {sentence}"))
         elif new.state is MemberState.RETURNED:
             trouble = f", but its hook ended with {new.exit_code}{_last_line(new.output)}" * bool(
                 new.exit_code

@@ -13,7 +13,7 @@ from webapp.quotas import queries as quota_queries
 
 
 def load(now: int) -> Snapshot:
-    """In a handful of queries, whatever its size."""
+    """Return the cluster as the engine takes it, in a handful of queries whatever its size."""
     with transaction.atomic():
         return Snapshot(
             now_ms=now,
@@ -25,6 +25,7 @@ def load(now: int) -> Snapshot:
 
 
 def policy() -> Policy:
+    """Return the production policy with the operator's settings in it."""
     return replace(
         PRODUCTION,
         evicts=settings.SCHEDULING_PREEMPTION,

@@ -115,8 +115,8 @@ def answer(question_id: int) -> None:
     day = workload.since(question.gpu_type, row.asked_ms - DAY_MS, row.asked_ms)[-MOST_JOBS:]
     as_it_is = _now(question.gpu_type, row.asked_ms - DAY_MS)
     if not day or not as_it_is.nodes:
-        what = "job of this slot type" if not day else "node of this slot type is ready"
-        row.error = f"There is nothing to play: no {what}{' in the last day' if not day else ''}."
+        missing = "job of this slot type" if not day else "node of this slot type is ready"
+        row.error = f"There is nothing to play: no {missing}{' in the last day' if not day else ''}."
     else:
         row.answer = {
             "jobs": len(day),

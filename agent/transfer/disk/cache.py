@@ -164,7 +164,7 @@ def _home(seen: _Seen, active: bool, standing: Standing) -> Home:
 def _newest(path: Path) -> int:
     """When the file was last written or, where the file system keeps it, read. 0 if there is none."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return 0
-    return int(max(found.st_atime, found.st_mtime) * 1000)
+    return int(max(status.st_atime, status.st_mtime) * 1000)

@@ -195,8 +195,8 @@ class Pull:
         a_second = landing.received.rate() / landing.manifest.piece_size / lanes
         leap = max(LEAST_LEAP, int(LEAP_SECONDS * a_second))
         named = {source for lane in self._route.plan.lanes for source in lane if source != STORE}
-        gone = {name for name in named if name not in self._neighbours}
-        gone |= {name for name, (neighbour, _) in self._neighbours.items() if neighbour.gone}
+        absent = {name for name in named if name not in self._neighbours}
+        absent |= {name for name, (neighbour, _) in self._neighbours.items() if neighbour.gone}
         view = View(
             pieces=landing.count,
             holds=self._book.runs(),
@@ -208,7 +208,7 @@ class Pull:
             following=tuple(self._known(follow) for follow in self._following),
             leap=leap,
             patience=leap * PATIENCE_LEAPS,
-            gone=frozenset(gone | self._distrusted),
+            gone=frozenset(absent | self._distrusted),
             stalled=frozenset(stalled),
         )
         before, self._ending = self._ending, look(self._ending, view, int(now * 1000))

@@ -75,8 +75,8 @@ class Link:
         if now - self._looked_at >= _LOOK_SECONDS:
             self._look(now)
         flow.pay(now)
-        owed = before - flow.paid
-        return owed / flow.allowed - _BURST_SECONDS if owed > 0 else 0.0
+        unpaid = before - flow.paid
+        return unpaid / flow.allowed - _BURST_SECONDS if unpaid > 0 else 0.0
 
     def _look(self, now: float) -> None:
         """Those that took nothing since the last time have no part in it."""

@@ -211,12 +211,12 @@ def _together(deployment: Deployment, workers: tuple[Worker, ...]) -> Deployment
 
 def _gave_up(deployment: Deployment, after: Deployment) -> tuple[Effect, ...]:
     """Nodes that have just evicted their copy. It is no longer wanted of them, or they would fetch it again."""
-    gone = tuple(
+    evicted = tuple(
         new.node
         for old, new in zip(deployment.workers, after.workers, strict=True)
         if new.state is _W.EVICTED and old.state is not _W.EVICTED
     )
-    return (TellWorkers(gone),) if gone else ()
+    return (TellWorkers(evicted),) if evicted else ()
 
 
 def _observe(worker: Worker, event: WorkerReported) -> Worker:

@@ -13,8 +13,8 @@ _MOST = 4  # this part of all may be silent; when it is more, it is the listener
 
 def silent(heard_ms: Mapping[str, int], now_ms: int, patience_ms: int) -> frozenset[str]:
     """Active workers that have been silent for too long; none when implausibly many are."""
-    gone = frozenset(node for node, at_ms in heard_ms.items() if now_ms - at_ms > patience_ms)
-    return gone if len(gone) <= max(1, len(heard_ms) // _MOST) else frozenset()
+    silent_nodes = frozenset(node for node, at_ms in heard_ms.items() if now_ms - at_ms > patience_ms)
+    return silent_nodes if len(silent_nodes) <= max(1, len(heard_ms) // _MOST) else frozenset()
 
 
 def began_anew(before: Sequence[float], now: Sequence[float]) -> bool:

@@ -100,10 +100,10 @@ def _spread_parents(racks: Mapping[str, tuple[str, str]], parents: dict[str, lis
             if parent == STORE or mine.count(parent) < 2 or (node, lane) in feeds:
                 continue
             for other in reversed(leaves[racks[node], lane]):
-                theirs = parents[other]
-                if theirs[lane] in mine or parent in theirs:
+                sources = parents[other]
+                if sources[lane] in mine or parent in sources:
                     continue
-                mine[lane], theirs[lane] = theirs[lane], parent
+                mine[lane], sources[lane] = sources[lane], parent
                 break
 
 

@@ -202,8 +202,8 @@ class _Work:
                 continue
             # All lanes from one node: nobody could tell which of the two is slow.
             all_from_it = seat.parents.count(candidate) + 1 == self.lanes > 1
-            found = (other.pace - seat.pace, all_from_it, other.rack != seat.rack, hops, candidate)
-            best = min(best, found) if best else found
+            rank = (other.pace - seat.pace, all_from_it, other.rack != seat.rack, hops, candidate)
+            best = min(best, rank) if best else rank
             looked += 1
             if looked >= _NEAREST:
                 break

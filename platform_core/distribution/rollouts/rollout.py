@@ -141,8 +141,8 @@ def _switched(rollout: Rollout, event: NodeSwitched) -> Rollout:
 
 
 def _not_switched(rollout: Rollout, event: SwitchFailed) -> Rollout:
-    told: dict[str, Any] = {"exit_code": event.exit_code, "output": event.output}
-    return _with(rollout, event.node, {_M.SWITCHING}, event.revision, state=_M.FAILED, **told)
+    outcome: dict[str, Any] = {"exit_code": event.exit_code, "output": event.output}
+    return _with(rollout, event.node, {_M.SWITCHING}, event.revision, state=_M.FAILED, **outcome)
 
 
 def _checked(rollout: Rollout, event: CheckEnded) -> Rollout:
@@ -152,8 +152,8 @@ def _checked(rollout: Rollout, event: CheckEnded) -> Rollout:
 
 
 def _returned(rollout: Rollout, event: NodeReturned) -> Rollout:
-    told: dict[str, Any] = {"exit_code": event.exit_code or None, "output": event.output}
-    return _with(rollout, event.node, {_M.RETURNING}, state=_M.RETURNED, **told)
+    outcome: dict[str, Any] = {"exit_code": event.exit_code or None, "output": event.output}
+    return _with(rollout, event.node, {_M.RETURNING}, state=_M.RETURNED, **outcome)
 
 
 def _time_passed(rollout: Rollout, event: TimePassed) -> Rollout:

@@ -20,7 +20,7 @@ from platform_core.scheduling.preemption.reclaim import LEAST_RUN_BEFORE_RECLAIM
 from platform_core.scheduling.reservations.quota_ledger import QuotaReservation
 from platform_core.scheduling.state.round_state import RoundState
 from platform_core.scheduling.wording import amount, are, listed
-from platform_core.units import SECOND_MS, format_duration_ms, plural
+from platform_core.units import SECOND_MS, format_duration_ms, plural, slot_noun
 
 _Numbers = tuple[tuple[str, Number], ...]
 _FOR_SLOTS = (WaitCode.NO_FREE_SLOTS, WaitCode.FRAGMENTED, WaitCode.BEHIND)
@@ -242,11 +242,11 @@ class Explainer:
             return self._reserved_for_others(numbers, needed, free)
         if self._cluster.place(self._at_start, demand) is not None:
             ahead, migrating = self._started[demand.gpu_type], self._migrating.get(demand.gpu_type)
-            unit = "slots" if demand.gpu_type == "cpu" else "GPUs"
+            unit = slot_noun(demand.gpu_type)
             took = [f"{plural(ahead, 'job')} ahead of it took the free {unit} in this round"] if ahead else []
             took += [f"{migrating} migrates to the free {unit}"] if migrating else []
-            gone = " and ".join(took) or f"the free {unit} are reserved for other jobs"
-            sentence = f"{needed}; {gone}, {are(free, 'left')}"
+            cause = " and ".join(took) or f"the free {unit} are reserved for other jobs"
+            sentence = f"{needed}; {cause}, {are(free, 'left')}"
             return WaitCode.BEHIND, (*numbers, ("ahead", ahead)), sentence
         bound = binding(self._index, demand, lambda relaxed: self._cluster.place(self._at_end, relaxed))
         if bound is not None:

@@ -109,9 +109,9 @@ def _fewer_gpus(trial: _Trial) -> Iterator[Change]:
         for free in (state.at_start, state.counts)
     ]
     likely = {*fits, *[fits[-1] >> power for power in range(1, TRIES)]} & set(sizes)
-    found = trial.first(sizes[size] for size in sorted(likely, reverse=True))
-    if found is not None:
-        gpus = found.num_gpus
+    smaller = trial.first(sizes[size] for size in sorted(likely, reverse=True))
+    if smaller is not None:
+        gpus = smaller.num_gpus
         yield Change("num_gpus", gpus, f"{amount(gpus, job.gpu_type)} instead of {job.num_gpus}")
 
 
@@ -132,9 +132,9 @@ def _shorter(trial: _Trial) -> Iterator[Change]:
     spans = {_rounded(begin_ms - now_ms) for begin_ms in begins}
     spans |= {_rounded(job.max_runtime_ms >> power) for power in range(1, TRIES)}
     limits = sorted({span for span in spans if 0 < span < job.max_runtime_ms}, reverse=True)
-    found = trial.first(replace(job, max_runtime_ms=limit) for limit in _thinned(limits))
-    if found is not None:
-        limit, given = found.max_runtime_ms, format_duration_ms(job.max_runtime_ms)
+    shorter = trial.first(replace(job, max_runtime_ms=limit) for limit in _thinned(limits))
+    if shorter is not None:
+        limit, given = shorter.max_runtime_ms, format_duration_ms(job.max_runtime_ms)
         yield Change("max_runtime_ms", limit, f"a limit of {format_duration_ms(limit)} instead of {given}")
 
 
@@ -151,15 +151,15 @@ def _thinned(limits: Sequence[int]) -> Sequence[int]:
 
 def _another_type(trial: _Trial) -> Iterator[Change]:
     types = sorted(set(trial.as_it_is.state.index.gpu_types) - {trial.job.gpu_type})
-    found = trial.first(replace(trial.anew, gpu_type=gpu_type) for gpu_type in types)
-    if found is not None:
-        yield Change("gpu_type", found.gpu_type, f"{found.gpu_type} instead of {trial.job.gpu_type}")
+    moved = trial.first(replace(trial.anew, gpu_type=gpu_type) for gpu_type in types)
+    if moved is not None:
+        yield Change("gpu_type", moved.gpu_type, f"{moved.gpu_type} instead of {trial.job.gpu_type}")
 
 
 def _fewer_conditions(trial: _Trial) -> Iterator[Change]:
     job, index = trial.anew, trial.as_it_is.state.index
     wanted = job.constraints
-    said = {
+    wording = {
         "node_labels": f"nodes without {' and '.join(f'{name}={value}' for name, value in wanted.labels)}",
         "excluded_nodes": f"leave to use {listed(wanted.excluded_nodes)}",
         "max_racks": f"nodes in more than {plural(wanted.max_racks, 'rack')}",
@@ -171,7 +171,7 @@ def _fewer_conditions(trial: _Trial) -> Iterator[Change]:
         if field == "tolerations":
             yield _tolerating(trial, changed)
         else:
-            yield Change(field, "", said[field])
+            yield Change(field, "", wording[field])
     if job.strategy is Strategy.HOROVOD and trial.starts(replace(job, strategy=Strategy.DDP)):
         yield Change("strategy", Strategy.DDP, "ddp, which may span nodes, instead of horovod")
 

@@ -95,8 +95,8 @@ def words(deployment: Deployment) -> str:
     if switch := _switch(deployment):
         return "  ".join(switch[1])
     failed = f", {deployment.workers_failed} failed" if deployment.workers_failed else ""
-    gone = f", {deployment.workers_evicted} evicted" if deployment.workers_evicted else ""
-    workers = f"{deployment.workers_complete} of {deployment.workers} workers complete{failed}{gone}"
+    evicted = f", {deployment.workers_evicted} evicted" if deployment.workers_evicted else ""
+    workers = f"{deployment.workers_complete} of {deployment.workers} workers complete{failed}{evicted}"
     return f"{deployment.status}  {deployment.progress:.0%}  {workers}"
 
 

@@ -31,7 +31,7 @@ def test_more_than_the_maximum_is_refused_with_the_numbers():
 def test_a_team_that_may_not_queue_beyond_is_refused_with_what_it_has():
     refused = ask(4, held=6, queued=2, beyond=False)
     assert isinstance(refused, Refused)
-    told = "would exceed quota: 12/8 GPUs of a100-80gb (6 held, 2 waiting, 4 more asked)"
+    told = "would exceed quota: 12/8 GPUs of a100-80gb (6 in use, 2 pending, 4 more requested)"
     assert refused.sentence == told
 
 

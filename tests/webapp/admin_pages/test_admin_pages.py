@@ -83,7 +83,7 @@ def test_users_are_listed_with_their_teams_and_found(root: Client) -> None:
 def test_a_person_is_deactivated_and_let_in_again(root: Client) -> None:
     page = root.post("/manage/users/bob/deactivate/", follow=True).content.decode()
     assert "bob is deactivated." in page
-    assert "Running and queued jobs go on" in page
+    assert "Running and pending jobs go on" in page
     assert not User.objects.get(username="bob").is_active
     page = root.post("/manage/users/bob/reactivate/").content.decode()
     assert "Set-password link for bob." in page

@@ -158,7 +158,7 @@ def test_a_job_no_cluster_of_this_size_can_run_says_so(submit: Submit) -> None:
 
 
 def test_a_request_beyond_the_quota_is_refused_with_the_numbers(submit: Submit) -> None:
-    with pytest.raises(TrainmasterError, match="would exceed quota: 12/8 GPUs of cpu"):
+    with pytest.raises(TrainmasterError, match="would exceed quota: 12/8 slots of cpu"):
         submit(num_gpus=12)
     assert not Job.objects.exists()
 

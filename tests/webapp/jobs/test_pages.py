@@ -46,8 +46,8 @@ def test_a_number_over_the_quota_is_marked_and_tells_why(
     browser: Callable[[User], Client], owner: User
 ) -> None:
     page = browser(owner).post("/jobs/submit/", {**FORM, "num_gpus": "99"}).content.decode()
-    assert '<p class="problem" id="problem-num_gpus">Would exceed quota: 99/8 GPUs of cpu.</p>' in page
-    assert '<a href="#id-num_gpus">Would exceed quota: 99/8 GPUs of cpu.</a>' in page
+    assert '<p class="problem" id="problem-num_gpus">Would exceed quota: 99/8 slots of cpu.</p>' in page
+    assert '<a href="#id-num_gpus">Would exceed quota: 99/8 slots of cpu.</a>' in page
 
 
 def test_the_panel_tells_quota_cost_and_wait_at_each_change(

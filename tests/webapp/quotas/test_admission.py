@@ -41,7 +41,7 @@ def test_what_runs_and_what_waits_counts_against_the_quota(
     quota(vision, maximum=8, queue_beyond=False)
     hold(vision, cast.owner, slots=4)
     services.admit("vision", "cpu", 2, lambda: 2)
-    with pytest.raises(TrainmasterError, match="9/8 GPUs of cpu"):
+    with pytest.raises(TrainmasterError, match="9/8 slots of cpu"):
         services.admit("vision", "cpu", 3, lambda: 2)
 
 

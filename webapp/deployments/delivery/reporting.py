@@ -78,8 +78,8 @@ def _held(ids: set[str]) -> dict[str, Deployment]:
 
 
 def _parts(rows: dict[str, Deployment], nodes: set[str]) -> dict[tuple[str, str], Worker]:
-    found = Worker.objects.filter(deployment__in=rows, node__in=nodes).defer("lanes")
-    return {(part.deployment_id, part.node_id): part for part in found}
+    workers = Worker.objects.filter(deployment__in=rows, node__in=nodes).defer("lanes")
+    return {(part.deployment_id, part.node_id): part for part in workers}
 
 
 def _event(node: str, report: DeploymentObserved, now: int) -> core.WorkerReported:

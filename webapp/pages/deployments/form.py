@@ -121,8 +121,8 @@ def _version(actor: Actor, given: QueryDict) -> ModelVersion:
 def _problem(error: TrainmasterError) -> dict[str, str]:
     if error.code not in _SHOWN_AGAIN:
         raise error
-    what = str(error.numbers.get("what", "targets"))
-    return {_FIELDS.get(what, what): error.sentence}
+    field = str(error.numbers.get("what", "targets"))
+    return {_FIELDS.get(field, field): error.sentence}
 
 
 def _entered(given: QueryDict) -> tuple[list[str], Manner, RolloutWish | None]:

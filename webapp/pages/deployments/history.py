@@ -86,8 +86,8 @@ def _record(row: Deployment, failures: int) -> Record:
 # -- as the page shows it
 
 
-def kpis(found: Sequence[Record]) -> list[dict[str, str]]:
-    summary = summarise("", found)
+def kpis(records: Sequence[Record]) -> list[dict[str, str]]:
+    summary = summarise("", records)
     refused = format_bytes(summary.refused_bytes) if summary.refused_bytes else "none"
     return [
         {"label": "Deployments", "value": str(summary.deployments), "note": f"{summary.complete} complete"},
@@ -116,10 +116,10 @@ def _times(ratio: float | None) -> str:
     return "–" if ratio is None else f"{ratio:.2f} ×" if ratio < 100 else f"{ratio:,.0f} ×"
 
 
-def charts(found: Sequence[Record]) -> list[dict[str, Any]]:
+def charts(records: Sequence[Record]) -> list[dict[str, Any]]:
     """Over time, a line for each of the models that are deployed most."""
     by_model: dict[str, list[Record]] = defaultdict(list)
-    for record in found:
+    for record in records:
         by_model[record.model].append(record)
     names = sorted(by_model, key=lambda name: (-len(by_model[name]), name))[:LINES]
     lines = {name: by_model[name] for name in names}
@@ -169,7 +169,7 @@ def _lowest(series: Sequence[dict[str, Any]]) -> float:
     return min((min(line["y"]) for line in series), default=0.0)
 
 
-def lines(found: Sequence[Record]) -> list[dict[str, Any]]:
+def lines(records: Sequence[Record]) -> list[dict[str, Any]]:
     """The newest first."""
     return [
         {
@@ -178,5 +178,5 @@ def lines(found: Sequence[Record]) -> list[dict[str, Any]]:
             "ratio": record.ratio, "copies": record.copies, "nodes": record.nodes,
             "failures": record.failures, "bytes": record.bytes,
         }
-        for record in reversed(found)
+        for record in reversed(records)
     ]  # fmt: skip

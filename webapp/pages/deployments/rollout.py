@@ -85,7 +85,7 @@ def panel(row: Deployment, actor: Actor, now_ms: int) -> dict[str, Any] | None:
     }
 
 
-def _answer(value: Value, owed: Sequence[Owed], newer: str, now_ms: int) -> dict[str, str]:
+def _answer(value: Value, unanswered: Sequence[Owed], newer: str, now_ms: int) -> dict[str, str]:
     active, total, canaries = _count(value, _M.ACTIVE), len(value.members), len(value.canaries)
     detail = DESCRIPTION[value.state]
     match value.state:
@@ -96,7 +96,7 @@ def _answer(value: Value, owed: Sequence[Owed], newer: str, now_ms: int) -> dict
         case _S.CANARY:
             ran = sum(member.state is _M.ACTIVE for member in value.canaries)
             tone, headline = "run", f"{ran} of {_canaries(canaries)} run it"
-            detail = f"{detail} {_switching(owed)}".strip()
+            detail = f"{detail} {_switching(unanswered)}".strip()
         case _S.HOLDING:
             verb = "runs" if canaries == 1 else "run"
             tone, headline = (
@@ -108,7 +108,7 @@ def _answer(value: Value, owed: Sequence[Owed], newer: str, now_ms: int) -> dict
             )
         case _S.PROMOTING:
             tone, headline = "run", f"Active on {active} of {total} nodes"
-            detail = f"{detail} {_switching(owed)}".strip()
+            detail = f"{detail} {_switching(unanswered)}".strip()
         case _S.ACTIVE:
             tone, headline = "wait" if active < total else "ok", f"Active on {active} of {total} nodes"
             detail = newer or value.reason or "Its link points to this version on every node."
@@ -167,12 +167,12 @@ def _checks(value: Value, now_ms: int) -> str:
     return f"{rounds}; {waits}. Without one in {left} the check counts as failed."
 
 
-def _switching(owed: Sequence[Owed]) -> str:
+def _switching(unanswered: Sequence[Owed]) -> str:
     """Who was told to switch and has not told how that went."""
-    if not owed:
+    if not unanswered:
         return ""
-    first = min(owed, key=lambda one: one.due_ms)
-    others = f" and {len(owed) - 1} more" if len(owed) > 1 else ""
+    first = min(unanswered, key=lambda one: one.due_ms)
+    others = f" and {len(unanswered) - 1} more" if len(unanswered) > 1 else ""
     looks = ", which looks at its copy again" if first.looks else ""
     return (
         f"No word yet from {with_hostnames(first.node)}{others}{looks}; "

@@ -107,12 +107,12 @@ class _Marks(NamedTuple):
 
 def _said_of_places(places: Sequence[KeptPlace]) -> dict[str, str]:
     """Node → "large-gang, which should start in about 20 min"; of several the first in the queue first."""
-    said: dict[str, list[str]] = defaultdict(list)
+    reservations: dict[str, list[str]] = defaultdict(list)
     for place in places:
         starts = f", which should start {place.starts}" if place.starts else ""
         for node in place.nodes:
-            said[node].append(f"{place.name}{starts}")
-    return {node: ", then for ".join(each) for node, each in said.items()}
+            reservations[node].append(f"{place.name}{starts}")
+    return {node: ", then for ".join(each) for node, each in reservations.items()}
 
 
 def _kept(places: Sequence[KeptPlace], nodes: Sequence[NodeView]) -> list[dict[str, Any]]:

@@ -52,11 +52,11 @@ def of_job(request: HttpRequest, job_id: str) -> HttpResponse:
 
 def _found(job_id: str) -> tuple[Change, ...]:
     key = f"queue:changes:{job_id}"
-    found: tuple[Change, ...] | None = cache.get(key)
-    if found is None:
-        found = changes(situation.load(now_ms()), situation.policy(), job_id)
-        cache.set(key, found, KEPT_SECONDS)
-    return found
+    changes_found: tuple[Change, ...] | None = cache.get(key)
+    if changes_found is None:
+        changes_found = changes(situation.load(now_ms()), situation.policy(), job_id)
+        cache.set(key, changes_found, KEPT_SECONDS)
+    return changes_found
 
 
 def _clone(change: Change, tolerated: tuple[str, ...]) -> str:

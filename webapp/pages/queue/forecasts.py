@@ -71,11 +71,11 @@ def _answer(judged: Calibration, overdue: int) -> dict[str, str]:
         detail = "A pending job gets a forecast of its start. Once it has started, both are compared here."
         return {"tone": "wait" if late else "off", "headline": headline, "detail": f"{detail} {late}".strip()}
     headline = f"{judged.within} of {plural(judged.starts, 'start')} came within the predicted interval"
-    told = [f"{judged.before} came earlier, {judged.after} later"] if judged.within < judged.starts else []
-    told += [f"median miss {format_duration_ms(judged.median_miss_ms)}"] if told else []
+    misses = [f"{judged.before} came earlier, {judged.after} later"] if judged.within < judged.starts else []
+    misses += [f"median miss {format_duration_ms(judged.median_miss_ms)}"] if misses else []
     few = f"{plural(judged.starts, 'start')} are too few to judge." if judged.starts > 1 else ""
     few = few or "One start is too few to judge."
-    sentences = ["; ".join(told) + "." if told else "", few if judged.starts < FEW else "", late]
+    sentences = ["; ".join(misses) + "." if misses else "", few if judged.starts < FEW else "", late]
     return {
         "tone": "wait" if late else "run",
         "headline": headline,
@@ -83,15 +83,17 @@ def _answer(judged: Calibration, overdue: int) -> dict[str, str]:
     }
 
 
-def _line(label: str, told: Calibration) -> dict[str, Any]:
-    width = told.median_width_ms
+def _line(label: str, calibration: Calibration) -> dict[str, Any]:
+    width = calibration.median_width_ms
     return {
         "label": label,
-        "starts": told.starts,
-        "within": share(told.within, told.starts),
-        "before": share(told.before, told.starts),
-        "after": share(told.after, told.starts),
-        "miss": format_duration_ms(told.median_miss_ms) if told.within < told.starts else "–",
+        "starts": calibration.starts,
+        "within": share(calibration.within, calibration.starts),
+        "before": share(calibration.before, calibration.starts),
+        "after": share(calibration.after, calibration.starts),
+        "miss": format_duration_ms(calibration.median_miss_ms)
+        if calibration.within < calibration.starts
+        else "–",
         "width": "–" if width is None else "a moment" if width < MINUTE_MS else format_duration_ms(width),
     }
 

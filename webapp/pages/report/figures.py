@@ -111,10 +111,10 @@ def _figure(label: str, now: float | None, before: float | None, say: Callable[[
     value = "–" if now is None else say(now)
     if before is None or now is None:
         return Figure(label, value, "" if before is None else f"previously {say(before)}")
-    said = say(before)
-    if said == value:
+    previous = say(before)
+    if previous == value:
         return Figure(label, value, "unchanged")
-    return Figure(label, value, f"{'up' if now > before else 'down'} from {said}")
+    return Figure(label, value, f"{'up' if now > before else 'down'} from {previous}")
 
 
 def _percent(part: float, whole: float) -> float | None:

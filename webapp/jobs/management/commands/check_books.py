@@ -16,9 +16,9 @@ class Command(BaseCommand):
         with connection.cursor() as cursor:  # all of it as of one moment
             cursor.execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         read = books()
-        found = check(read)
-        if found:
-            raise CommandError("\n".join(violation.sentence for violation in found))
+        violations = check(read)
+        if violations:
+            raise CommandError("\n".join(violation.sentence for violation in violations))
         held = sum(bool(slot.attempt) for slot in read.slots)
         self.stdout.write(
             f"The books agree: {held} of {len(read.slots)} slots are held by {len(read.attempts)} attempts; "

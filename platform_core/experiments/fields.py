@@ -17,6 +17,8 @@ MAX_TAG = 8_000
 MAX_DESCRIPTION = 100_000
 MAX_PARAMETERS = 2_000  # of a run
 MAX_TAGS = 500
+MAX_METRICS = 10_000
+MAX_SOURCE = 64  # characters of the name of a process that reports
 SOURCES = frozenset({"job", "sdk", "mlflow", "tensorboard", "wandb", "api"})
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 

@@ -16,6 +16,7 @@ MAX_BYTES = 1 << 20  # of all that a client submits: a diff, mostly
 MAX_PARAMETERS = 500
 MAX_PACKAGES = 2_000
 MAX_TEXT = 2_000
+SILENT_SINCE = "silent_since_ms"  # in the lineage of a run that was ended because it reported nothing
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 
@@ -51,6 +52,24 @@ def reported(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any],
         elif value is not None:
             problems.append(f"{name} must be text or a number of at most {MAX_TEXT} characters")
     return parameters, lineage, problems
+
+
+def logged(fields: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The lineage that a process outside the platform logs, and a sentence for each field that is left out."""
+    _, lineage, problems = reported(fields)
+    size = 0
+    for name, value in fields.items():
+        if name in ("params", "packages", "seed", "hardware", "python"):
+            continue
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name.startswith("reported_"):
+            problems.append(f"{str(name)[:60]!r} is no name of a field, such as git_commit")
+            continue
+        size += len(repr(value))
+        if len(lineage) >= MAX_FIELDS or size > MAX_BYTES:
+            problems.append(f"lineage may have {MAX_FIELDS} fields and {format_bytes(MAX_BYTES)}")
+            break
+        lineage[name] = storable(value)
+    return lineage, problems
 
 
 def _scalars(value: Any, what: str, limit: int, problems: list[str]) -> dict[str, Any]:

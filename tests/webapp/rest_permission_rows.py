@@ -60,6 +60,30 @@ def api_team_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("delete", one, "L F F F F F 409", "departments/{department}")  # vision is in it
 
 
+def api_experiment_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
+    yield row("post", "experiments", MEMBERS, body={"team": "vision", "name": "rates"})
+    one, address = "experiments/<int:experiment_id>", "experiments/{experiment}"
+    yield row("get", one, OF_TEAM, address)
+    yield row("patch", one, MEMBERS, address, {"description": "why"})
+    yield row("delete", one, OWN_OR_LEAD, "experiments/{own_experiment}")
+    yield row("post", f"{one}/restore", MEMBERS, f"{address}/restore")
+    yield row("get", "runs", SIGNED_IN)
+    yield row("post", "runs", MEMBERS, body={"team": "vision", "name": "laptop"})
+    yield row("post", "runs/search", SIGNED_IN, body={"filter": "metrics.loss < 1"})
+    yield row("post", "runs/bulk", OWN_OR_LEAD, body={"ids": ["{run}"], "action": "delete"})
+    yield row("get", "runs/curves", OF_TEAM, "runs/curves?runs={run}&key=loss")
+    one, address = "runs/<str:run_id>", "runs/{run}"
+    yield row("get", one, OF_TEAM, address)
+    yield row("patch", one, MEMBERS, address, {"name": "second", "tags": {"stage": "prod"}})
+    yield row("delete", one, OWN_OR_LEAD, address)
+    yield row("post", f"{one}/restore", MEMBERS, f"{address}/restore")
+    yield row("post", f"{one}/finish", MEMBERS, f"{address}/finish", {"state": "failed"})
+    batch = {"source": "laptop", "sequence": 2, "metrics": [{"key": "loss", "points": [[2, 0.5, 1]]}]}
+    yield row("post", f"{one}/log", MEMBERS, f"{address}/log", batch)
+    yield row("get", f"{one}/metrics", OF_TEAM, f"{address}/metrics")
+    yield row("get", f"{one}/metrics/history", OF_TEAM, f"{address}/metrics/history?key=loss")
+
+
 def api_rows() -> Iterator[Row]:
     """The same letters as the pages have, but a stranger is asked who they are."""
     row = api_row
@@ -74,6 +98,7 @@ def api_rows() -> Iterator[Row]:
     yield row("get", "queue", SIGNED_IN)
     yield row("get", "experiments", SIGNED_IN)
     yield row("get", "experiments/compare", OF_TEAM, "experiments/compare?jobs={job}")
+    yield from api_experiment_rows()
     yield row("get", "datasets", SIGNED_IN)
     job, one = "training-jobs/<str:job_id>", "training-jobs/{job}"
     yield row("get", job, OF_TEAM, one)

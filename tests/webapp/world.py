@@ -21,6 +21,7 @@ from webapp.experiments import services as experiments
 from webapp.experiments.models import Run, RunArtifact
 from webapp.experiments.services import Point
 from webapp.jobs import services as jobs
+from webapp.metrics.values import Points
 from webapp.nodes import services as clusters
 from webapp.quotas.models import Quota
 from webapp.registry import services as registry
@@ -34,6 +35,7 @@ PNG = b"\x89PNG\r\n\x1a\n and what follows"
 @dataclass(frozen=True)
 class World:
     job: str
+    own_experiment: int  # of which every run is alice's
     experiment: int
     run: str  # without a job
     report: str
@@ -133,8 +135,11 @@ def _run_and_report(actor: Any) -> dict[str, Any]:
     laptop = experiments.create_experiment(actor, "vision", "laptop")
     report = reports.create_report(actor, "vision", "First steps", "```chart\nmetric: loss\n```")
     link = reports.create_link(actor, report, 7)
+    run = experiments.create_run(actor, laptop, name="notebook")
+    experiments.log_points(actor, run, [Points("loss", [1], [2.0], [now_ms()])])
     return {
-        "run": experiments.create_run(actor, laptop, name="notebook").id,
+        "run": run.id,
+        "own_experiment": laptop.pk,
         "report": report.id,
         "comment": reports.add_comment(actor, report, "good").pk,
         "read_link": link.link.pk,

@@ -139,6 +139,10 @@ IDLE_PERCENT = integer("TRAINMASTER_IDLE_PERCENT", 5, 0, 100)
 IDLE_MINUTES = integer("TRAINMASTER_IDLE_MINUTES", 30, 1, 10_000)
 IDLE_RECLAIM = flag("TRAINMASTER_IDLE_RECLAIM", False)
 STOP_GRACE_SECONDS = integer("TRAINMASTER_STOP_GRACE_SECONDS", PRODUCTION.stop_grace_ms // 1000, 0, 3600)
+# How long deleted runs and experiments can be restored.
+RUN_RETENTION_DAYS = integer("TRAINMASTER_RUN_RETENTION_DAYS", 30, 0, 36_500)
+# A run of the SDK outside the platform that has reported nothing for so long has failed.
+RUN_SILENCE_SECONDS = integer("TRAINMASTER_RUN_SILENCE_SECONDS", 900, 60, 30 * 86_400)
 # Of each rank of a running attempt, kept in the database.
 LOG_LIMIT_BYTES = integer("TRAINMASTER_LOG_LIMIT_BYTES", 64 * 2**20, 2**16, 2**40)
 # The points of runs that have reported nothing for so many days are deleted; 0: never.
@@ -308,6 +312,12 @@ CELERY_BEAT_SCHEDULE = {
     "sample-shares": {"task": "quotas.sample_shares", "schedule": 60.0, "options": {"expires": 60}},
     "compact-metrics": {"task": "metrics.sweep", "schedule": 60.0, "options": {"expires": 60}},
     "retain-metrics": {"task": "metrics.retain", "schedule": 600.0, "options": {"expires": 600}},
+    "end-silent-runs": {"task": "experiments.end_silent_runs", "schedule": 60.0, "options": {"expires": 60}},
+    "remove-deleted-runs": {
+        "task": "experiments.remove_deleted",
+        "schedule": 600.0,
+        "options": {"expires": 600},
+    },
     "sample-utilisation": {"task": "jobs.sample_utilisation", "schedule": 15.0, "options": {"expires": 15}},
 }
 
@@ -333,6 +343,7 @@ SPECTACULAR_SETTINGS = {
         for name in (
             "JobState", "NodeState", "ModelVersionState", "DeploymentState", "RolloutState", "WorkerState",
             "DistributionStrategy", "DryRunOutcome", "TeamRole", "UploadKind",
+            "RunState", "RunView", "RunEnd", "RunSource", "RunAction",
         )
     },
     "APPEND_COMPONENTS": {"schemas": {"JobSpec": JOB_SCHEMA}},

@@ -20,10 +20,25 @@ _OUTCOME = (
 )  # fmt: skip
 
 
-def visible(teams: Iterable[str] | None) -> QuerySet[Experiment]:
-    """Experiments that are neither deleted nor archived, newest first; None means all teams."""
-    rows = Experiment.objects.filter(deleted_ms=None, archived_ms=None)
-    rows = rows.select_related("team").order_by("-created_ms", "-id")
+VIEWS = {
+    "active": Q(deleted_ms=None, archived_ms=None),
+    "archived": Q(deleted_ms=None, archived_ms__isnull=False),
+    "deleted": Q(deleted_ms__isnull=False),
+    "all": Q(),
+}
+
+
+def shown_in(view: str) -> Q:
+    if view not in VIEWS:
+        why = f"{view[:40]!r} is none of {', '.join(VIEWS)}"
+        raise TrainmasterError("request_invalid", what="view", why=why)
+    return VIEWS[view]
+
+
+def visible(teams: Iterable[str] | None, view: str = "active") -> QuerySet[Experiment]:
+    """Experiments of one of `VIEWS`, newest first; None means all teams."""
+    rows = Experiment.objects.filter(shown_in(view))
+    rows = rows.select_related("team", "created_by").order_by("-created_ms", "-id")
     return rows if teams is None else rows.filter(team__in=list(teams))
 
 
@@ -66,6 +81,10 @@ def find_run(actor: Actor, run_id: str, *, deleted: bool = False) -> Run:
         raise TrainmasterError("not_found", what=what)
     require(actor, "experiment.view", row.experiment.team_id, what=what)
     return row
+
+
+def exists(run_id: str) -> bool:
+    return Run.objects.filter(id=run_id).exists()
 
 
 def _runs() -> QuerySet[Run]:
@@ -138,12 +157,6 @@ class RunPage:
     next_cursor: str | None  # None at the end
 
 
-VIEWS = {
-    "active": Q(deleted_ms=None, archived_ms=None),
-    "archived": Q(deleted_ms=None, archived_ms__isnull=False),
-    "deleted": Q(deleted_ms__isnull=False),
-    "all": Q(),
-}
 MOST_RUNS = 1_000  # of a page; MLflow clients ask for up to 50,000 and take fewer
 _ARCHIVED = Field(FieldKind.ATTRIBUTE, "archived")
 
@@ -162,11 +175,7 @@ def matching_runs(
     decides itself about archived runs. Raises filter_invalid, request_invalid.
     """
     parsed = parse_filter(filter)
-    if view not in VIEWS:
-        raise TrainmasterError(
-            "request_invalid", what="view", why=f"{view[:40]!r} is none of {', '.join(VIEWS)}"
-        )
-    shown = VIEWS[view]
+    shown = shown_in(view)
     if view == "active" and _ARCHIVED in fields_of(parsed):
         shown = Q(deleted_ms=None)
     of_experiments = Experiment.objects.all()

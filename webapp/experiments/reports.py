@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
@@ -19,7 +19,8 @@ from webapp.base.identity import now_ms
 from webapp.base.rows import update_each
 from webapp.events import services as events
 from webapp.experiments.models import Run, RunArtifact
-from webapp.experiments.runs import locked
+from webapp.experiments.runs import locked, publish, write
+from webapp.experiments.silence import resumed
 from webapp.metrics import queries as metric_queries
 from webapp.metrics import services as metrics
 from webapp.metrics.values import Points
@@ -91,6 +92,45 @@ def log_points(
     """Keeps points of a run; False, and nothing changes, if this batch of the source was kept before."""
     with transaction.atomic():
         return _keep(locked(actor, run), points, 0, source, sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a process outside the platform logs at once. Together with its source and sequence it counts once."""
+
+    points: Sequence[Points] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    lineage: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+    sequence: int | None = None
+
+
+def log_batch(actor: Actor, run: Run, batch: Batch) -> bool:
+    """Keeps all of a batch or nothing; False, and nothing changes, if this batch of the source was kept before.
+
+    Any batch, an empty one too, is a sign of life: a run that was given up for its silence goes on.
+    """
+    parameters, tags = fields.parameters(batch.parameters), fields.tags(batch.tags)
+    made_of, problems = lineage.logged(batch.lineage)
+    with transaction.atomic():
+        row = locked(actor, run)
+        known = {series.key for series in batch.points}
+        if known:
+            fields.within("metrics", len(known.union(metric_queries.keys([row.id]))), fields.MAX_METRICS)
+        fresh = _keep(row, batch.points, 0, batch.source, batch.sequence)
+        values: dict[str, Any] = {"reported_ms": now_ms(), **resumed(row)}
+        if fresh:
+            before = values.get("lineage", row.lineage)
+            merged = {**row.parameters, **parameters}, {**row.tags, **tags}, {**before, **made_of}
+            fields.within("parameters", len(merged[0]), fields.MAX_PARAMETERS)
+            fields.within("tags", len(merged[1]), fields.MAX_TAGS)
+            values |= dict(zip(("parameters", "tags", "lineage"), merged, strict=True))
+        write(row, values)
+        if fresh and problems:
+            _tell_left_out(row, problems)
+        publish([row])
+    return fresh
 
 
 def _keep(run: Run, points: Sequence[Points], attempt: int, source: str, sequence: int | None) -> bool:

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 
 from platform_core.errors import TrainmasterError
 from platform_core.experiments import fields
+from platform_core.experiments.lineage import SILENT_SINCE
 from platform_core.experiments.states import ENDED, RunState
 from platform_core.jobs.spec import JobSpec
 from webapp.accounts import queries as accounts
@@ -190,10 +191,11 @@ def _state(row: Run, changes: RunChanges) -> dict[str, Any]:
         why = f"{changes['state'][:60]!r} is none of {', '.join(RunState)}"
         raise TrainmasterError("request_invalid", what="state", why=why)
     state = RunState(changes["state"])
+    lineage = {name: value for name, value in row.lineage.items() if name != SILENT_SINCE}
     if state not in ENDED:
-        return {"state": state, "ended_ms": None, "reported_ms": now_ms()}
+        return {"state": state, "ended_ms": None, "reported_ms": now_ms(), "lineage": lineage}
     ended_ms = changes.get("ended_ms") or (row.ended_ms if row.state == state else None) or now_ms()
-    return {"state": state, "ended_ms": ended_ms}
+    return {"state": state, "ended_ms": ended_ms, "lineage": lineage}
 
 
 def finish_run(actor: Actor, run: Run, state: str = RunState.SUCCEEDED, ended_ms: int | None = None) -> Run:
@@ -223,6 +225,35 @@ def _add(actor: Actor, run: Run, field: str, given: dict[str, Any], limit: int) 
         write(row, {field: merged})
         publish([row])
     return row
+
+
+@transaction.atomic
+def tag_runs(actor: Actor, ids: Sequence[str], given: Mapping[str, str]) -> int:
+    """Adds tags to runs, to all or to none. Returns how many changed."""
+    tags = fields.tags(given)
+    rows = [row for row in _locked_all(actor, "experiment.edit", ids) if {**row.tags, **tags} != row.tags]
+    for row in rows:
+        row.tags, row.changed_ms = {**row.tags, **tags}, now_ms()
+        fields.within("tags", len(row.tags), fields.MAX_TAGS)
+    Run.objects.bulk_update(rows, ["tags", "changed_ms"], batch_size=500)
+    publish(rows)
+    return len(rows)
+
+
+@transaction.atomic
+def change_run(actor: Actor, run: Run, changes: Mapping[str, Any]) -> None:
+    """Changes the fields of `RunChanges`, adds parameters and tags (None removes a tag), archives or restores."""
+    rest = dict(changes)
+    parameters, tags = rest.pop("parameters", {}), rest.pop("tags", {})
+    archived = rest.pop("archived", None)
+    update_run(actor, run, **rest)
+    if parameters:
+        log_parameters(actor, run, parameters)
+    if kept := {name: value for name, value in tags.items() if value is not None}:
+        set_tags(actor, run, kept)
+    delete_tags(actor, run, [name for name, value in tags.items() if value is None])
+    if archived is not None:
+        (archive_runs if archived else restore_runs)(actor, [run.id])
 
 
 @transaction.atomic

@@ -49,10 +49,12 @@ _COLUMNS = {
     "archived": "(experiments_run.archived_ms IS NOT NULL)",
 }
 _IS_NUMERIC = f"~ '^{NUMERIC.pattern}$'"
-_DATASETS = """jsonb_array_elements(
-    CASE jsonb_typeof(experiments_run.lineage -> 'datasets') WHEN 'array' THEN experiments_run.lineage -> 'datasets'
-    ELSE '[]' END
-) AS dataset"""
+_DATASETS = "experiments_rundataset AS dataset WHERE dataset.run_id = experiments_run.id"
+_OF_DATASETS = {
+    "name": "dataset.name",
+    "digest": "dataset.digest",
+    "context": "(dataset.tags ->> 'mlflow.data.context')",
+}
 _MEMBERSHIP = {
     Operator.EQUAL: "= ANY",
     Operator.IN: "= ANY",
@@ -139,11 +141,12 @@ def _like(value: str, parameters: list[Any], comparison: Comparison) -> Sql:
 
 
 def _of_datasets(comparison: Comparison) -> Sql:
+    """One dataset of the run is enough."""
+    value = _OF_DATASETS[comparison.field.name]
     if comparison.operator is Operator.IS_NULL:
-        condition, parameters = "dataset ->> %s IS NOT NULL", [comparison.field.name]
-        return f"NOT EXISTS (SELECT FROM {_DATASETS} WHERE {condition})", parameters
-    condition, parameters = _plain("(dataset ->> %s)", [comparison.field.name], comparison)
-    return f"EXISTS (SELECT FROM {_DATASETS} WHERE {condition})", parameters
+        return f"NOT EXISTS (SELECT FROM {_DATASETS} AND {value} IS NOT NULL)", []
+    condition, parameters = _plain(value, [], comparison)
+    return f"EXISTS (SELECT FROM {_DATASETS} AND {condition})", parameters
 
 
 def _of_parameter(comparison: Comparison) -> Sql:
@@ -240,9 +243,8 @@ def _sort_keys(place: int, key: OrderKey) -> list[_SortKey]:
         value = _raw("experiments_run.tags ->> %s", [field.name], TextField())
         return [_SortKey(name, value, key.descending, number=False)]
     if field.kind is FieldKind.DATASET:
-        first = f"(SELECT min(dataset ->> %s) FROM {_DATASETS})"  # noqa: S608 - our own text
-        value = _raw(first, [field.name], TextField())
-        return [_SortKey(name, value, key.descending, number=False)]
+        first = f"(SELECT min({_OF_DATASETS[field.name]}) FROM {_DATASETS})"  # noqa: S608 - our own text
+        return [_SortKey(name, _raw(first, [], TextField()), key.descending, number=False)]
     number = field.value_kind is not ValueKind.TEXT
     column = f"{_COLUMNS[field.name]}::int" if field.value_kind is ValueKind.FLAG else _COLUMNS[field.name]
     value = _raw(column, [], FloatField() if number else TextField())

@@ -20,18 +20,21 @@ from webapp.experiments.files import listing as list_files
 from webapp.experiments.files import put as put_file
 from webapp.experiments.files import read as read_file
 from webapp.experiments.reports import (
+    Batch,
     Point,
     add_artifact,
     add_reported_tags,
     describe_run,
     follow_jobs,
     ingest,
+    log_batch,
     log_points,
 )
 from webapp.experiments.rich_values import ingest as ingest_value
 from webapp.experiments.rich_values import log_value
 from webapp.experiments.runs import (
     archive_runs,
+    change_run,
     create_run,
     delete_runs,
     delete_tags,
@@ -40,17 +43,20 @@ from webapp.experiments.runs import (
     make_run,
     restore_runs,
     set_tags,
+    tag_runs,
     update_run,
 )
 
 __all__ = [
     "DEFAULT_EXPERIMENT",
+    "Batch",
     "Point",
     "abort_upload",
     "add_artifact",
     "add_reported_tags",
     "archive_experiment",
     "archive_runs",
+    "change_run",
     "check_upload",
     "complete_upload",
     "create_experiment",
@@ -66,6 +72,7 @@ __all__ = [
     "ingest",
     "ingest_value",
     "list_files",
+    "log_batch",
     "log_parameters",
     "log_points",
     "log_value",
@@ -78,6 +85,7 @@ __all__ = [
     "restore_runs",
     "set_tags",
     "start_upload",
+    "tag_runs",
     "update_experiment",
     "update_run",
 ]

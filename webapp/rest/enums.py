@@ -3,12 +3,18 @@
 from platform_core.cluster import health
 from platform_core.distribution.deployments import deployment
 from platform_core.distribution.rollouts import states as rollout_states
+from platform_core.experiments import states as run_states
 from platform_core.jobs import states
 from webapp.accounts.models import Role
 from webapp.artifacts.services import UPLOAD_KINDS
 from webapp.deployments.delivery.planning import STRATEGIES
 
 JobState = list(states.JobState)
+RunState = list(run_states.RunState)
+RunView = ["active", "archived", "deleted", "all"]
+RunEnd = ["succeeded", "failed", "cancelled"]
+RunSource = ["api", "mlflow", "sdk", "tensorboard", "wandb"]
+RunAction = ["archive", "delete", "restore", "tag"]
 NodeState = [*health.NodeState, "revoked"]
 ModelVersionState = ["registering", "ready", "failed", "external"]
 DeploymentState = [*deployment.DeploymentState, deployment.WorkerState.EVICTED]

@@ -12,15 +12,16 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from platform_core.errors import TrainmasterError
+from platform_core.experiments import fields
 from platform_core.experiments.comparison import MISSING, compared_metrics, differences
 from platform_core.experiments.states import RunState
 from webapp.accounts.queries import actor_of
 from webapp.base.parsing import whole_number
-from webapp.experiments import comparison, queries
+from webapp.experiments import comparison, queries, services
 from webapp.experiments.models import Experiment, Run
 from webapp.metrics import queries as metrics
 from webapp.metrics.values import Points, Summary
-from webapp.rest.enums import JobState
+from webapp.rest.bodies import sent
 from webapp.rest.openapi import listed
 
 MOST_LISTED = 200
@@ -42,8 +43,31 @@ class ExperimentOut(serializers.Serializer[Any]):
     runs = serializers.IntegerField()
     active = serializers.IntegerField(help_text="Runs that hold GPUs now.")
     best = BestOut(allow_null=True, help_text="The best run; null before a metric was reported.")
+    description = serializers.CharField(help_text="Markdown.")
+    tags = serializers.DictField(child=serializers.CharField(allow_blank=True))
+    created_by = serializers.CharField(help_text="Username; empty where it is not known.")
     created_ms = serializers.IntegerField()
     changed_ms = serializers.IntegerField(help_text="When a run last reported or ended.")
+    archived_ms = serializers.IntegerField(allow_null=True)
+    deleted_ms = serializers.IntegerField(allow_null=True)
+
+
+class NewExperiment(serializers.Serializer[Any]):
+    team = serializers.CharField(max_length=60)
+    name = serializers.CharField(max_length=fields.MAX_EXPERIMENT_NAME)
+    description = serializers.CharField(
+        max_length=fields.MAX_DESCRIPTION, required=False, allow_blank=True, trim_whitespace=False
+    )
+    tags = serializers.DictField(required=False)
+
+
+class ExperimentChange(serializers.Serializer[Any]):
+    name = serializers.CharField(max_length=fields.MAX_EXPERIMENT_NAME, required=False)
+    description = serializers.CharField(
+        max_length=fields.MAX_DESCRIPTION, required=False, allow_blank=True, trim_whitespace=False
+    )
+    tags = serializers.DictField(required=False, help_text="Replace all tags of the experiment.")
+    archived = serializers.BooleanField(required=False)
 
 
 class Experiments(APIView):
@@ -51,12 +75,13 @@ class Experiments(APIView):
         parameters=[
             OpenApiParameter("team", description="Only of this team."),
             OpenApiParameter("search", description="Part of the name."),
+            OpenApiParameter("view", description="active (the default), archived, deleted or all."),
         ],
         responses=listed(ExperimentOut),
     )
     def get(self, request: Request) -> Response:
         """List the newest 200 experiments of your teams."""
-        rows = queries.visible(actor_of(request).sees)
+        rows = queries.visible(actor_of(request).sees, request.query_params.get("view") or "active")
         if team := request.query_params.get("team"):
             rows = rows.filter(team=team)
         if search := request.query_params.get("search"):
@@ -65,6 +90,52 @@ class Experiments(APIView):
         runs = queries.outcomes([experiment.id for experiment in experiments])
         lines = [_experiment(experiment, runs.get(experiment.id, [])) for experiment in experiments]
         return Response({"results": ExperimentOut(lines, many=True).data})
+
+    @extend_schema(request=NewExperiment, responses={201: ExperimentOut})
+    def post(self, request: Request) -> Response:
+        """Create an experiment."""
+        body = sent(NewExperiment, request)
+        experiment = services.create_experiment(actor_of(request), **body)
+        return Response(ExperimentOut(_experiment(experiment, [])).data, status=201)
+
+
+class OneExperiment(APIView):
+    @extend_schema(responses={200: ExperimentOut})
+    def get(self, request: Request, experiment_id: int) -> Response:
+        """Read an experiment with its best run."""
+        return _answer(queries.find_experiment(actor_of(request), experiment_id))
+
+    @extend_schema(request=ExperimentChange, responses={200: ExperimentOut})
+    def patch(self, request: Request, experiment_id: int) -> Response:
+        """Rename, describe, tag, archive or unarchive an experiment."""
+        actor, changes = actor_of(request), dict(sent(ExperimentChange, request))
+        archived = changes.pop("archived", None)
+        experiment = queries.find_experiment(actor, experiment_id)
+        services.update_experiment(actor, experiment, **changes)
+        if archived is not None:
+            (services.archive_experiment if archived else services.restore_experiment)(actor, experiment)
+        return _answer(queries.find_experiment(actor, experiment_id))
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, experiment_id: int) -> Response:
+        """Delete an experiment with its runs; it can be restored until retention removes it."""
+        actor = actor_of(request)
+        services.delete_experiment(actor, queries.find_experiment(actor, experiment_id))
+        return Response(status=204)
+
+
+class ExperimentRestore(APIView):
+    @extend_schema(request=None, responses={200: ExperimentOut})
+    def post(self, request: Request, experiment_id: int) -> Response:
+        """Restore a deleted experiment with the runs that were deleted with it; or take it out of the archive."""
+        actor = actor_of(request)
+        services.restore_experiment(actor, queries.find_experiment(actor, experiment_id, deleted=True))
+        return _answer(queries.find_experiment(actor, experiment_id))
+
+
+def _answer(experiment: Experiment) -> Response:
+    runs = queries.outcomes([experiment.pk]).get(experiment.pk, [])
+    return Response(ExperimentOut(_experiment(experiment, runs)).data)
 
 
 def _experiment(experiment: Experiment, runs: list[Run]) -> dict[str, Any]:
@@ -76,15 +147,20 @@ def _experiment(experiment: Experiment, runs: list[Run]) -> dict[str, Any]:
         "runs": len(runs),
         "active": sum(run.state == RunState.RUNNING for run in runs),
         "best": best,
+        "description": experiment.description,
+        "tags": experiment.tags,
+        "created_by": experiment.created_by.username if experiment.created_by else "",
         "created_ms": experiment.created_ms,
         "changed_ms": comparison.changed_ms(runs, experiment.created_ms),
+        "archived_ms": experiment.archived_ms,
+        "deleted_ms": experiment.deleted_ms,
     }
 
 
 class ComparedRun(serializers.Serializer[Any]):
     job = serializers.CharField()
     name = serializers.CharField()
-    state = serializers.ChoiceField(choices=JobState)
+    state = serializers.ChoiceField(choices=list(RunState))
     experiment = serializers.CharField()
 
 

@@ -26,7 +26,7 @@ class FileOut(serializers.Serializer[Any]):
     size = serializers.IntegerField(allow_null=True)
 
 
-class NewUpload(serializers.Serializer[Any]):
+class NewRunFileUpload(serializers.Serializer[Any]):
     path = serializers.CharField(max_length=1000)
     parts = serializers.IntegerField(min_value=1, max_value=10_000)
 
@@ -89,10 +89,10 @@ class RunFile(APIView):
 
 
 class RunFileUploads(APIView):
-    @extend_schema(request=NewUpload, responses={201: inline_serializer("RunFileUpload", _UPLOAD)})
+    @extend_schema(request=NewRunFileUpload, responses={201: inline_serializer("RunFileUpload", _UPLOAD)})
     def post(self, request: Request, run_id: str) -> Response:
         """Announce a large file in numbered parts. Send the parts, then complete it."""
-        body = NewUpload(data=request.data)
+        body = NewRunFileUpload(data=request.data)
         body.is_valid(raise_exception=True)
         actor = actor_of(request)
         upload = services.start_upload(actor, queries.find_run(actor, run_id), **body.validated_data)
@@ -102,7 +102,11 @@ class RunFileUploads(APIView):
 class RunFileUpload(APIView):
     parser_classes = [StreamParser]
 
-    @extend_schema(request=None, responses={201: inline_serializer("RunFileJoined", _SENT)})
+    @extend_schema(
+        operation_id="runs_uploads_complete",
+        request=None,
+        responses={201: inline_serializer("RunFileJoined", _SENT)},
+    )
     def post(self, request: Request, run_id: str, upload_id: str) -> Response:
         """Join the parts of an announced file."""
         actor = actor_of(request)

@@ -15,6 +15,8 @@ from webapp.rest import (
     registry,
     rich_values,
     run_files,
+    run_metrics,
+    runs,
 )
 from webapp.rest.deployments import deployments, plans, workers
 
@@ -54,6 +56,22 @@ urlpatterns = [
     path("training-jobs/<str:job_id>/metrics", experiments.Metrics.as_view(), name="api-metrics"),
     path("experiments", experiments.Experiments.as_view(), name="api-experiments"),
     path("experiments/compare", experiments.Comparison.as_view(), name="api-compare"),
+    path("experiments/<int:experiment_id>", experiments.OneExperiment.as_view(), name="api-experiment"),
+    path(
+        "experiments/<int:experiment_id>/restore",
+        experiments.ExperimentRestore.as_view(),
+        name="api-experiment-restore",
+    ),
+    path("runs", runs.Runs.as_view(), name="api-runs"),
+    path("runs/search", runs.RunSearch.as_view(), name="api-runs-search"),
+    path("runs/bulk", runs.RunsBulk.as_view(), name="api-runs-bulk"),
+    path("runs/curves", run_metrics.RunCurves.as_view(), name="api-run-curves"),
+    path("runs/<str:run_id>", runs.OneRun.as_view(), name="api-run"),
+    path("runs/<str:run_id>/restore", runs.RunRestore.as_view(), name="api-run-restore"),
+    path("runs/<str:run_id>/finish", runs.RunFinish.as_view(), name="api-run-finish"),
+    path("runs/<str:run_id>/log", run_metrics.RunLog.as_view(), name="api-run-log"),
+    path("runs/<str:run_id>/metrics", run_metrics.RunMetrics.as_view(), name="api-run-metrics"),
+    path("runs/<str:run_id>/metrics/history", run_metrics.RunHistory.as_view(), name="api-run-history"),
     path("runs/<str:run_id>/files", run_files.RunFiles.as_view(), name="api-run-files"),
     path("runs/<str:run_id>/files/<path:path>", run_files.RunFile.as_view(), name="api-run-file"),
     path("runs/<str:run_id>/uploads", run_files.RunFileUploads.as_view(), name="api-run-uploads"),

@@ -14,7 +14,7 @@ from tests.webapp.conftest import Cast
 from webapp.accounts.models import User
 from webapp.accounts.permissions import SYSTEM, Actor
 from webapp.experiments import queries, services
-from webapp.experiments.models import Experiment, Run
+from webapp.experiments.models import Experiment, Run, RunDataset
 from webapp.metrics import services as store
 from webapp.metrics.values import Points
 
@@ -41,7 +41,6 @@ def random_run(number: int, rng: random.Random, experiment: Experiment, owner: U
         group=rng.choice(("", "seeds", "Prod")),
         parameters=some(VALUES),
         tags=some(TEXTS),
-        lineage={"datasets": [some(TEXTS) | {"name": rng.choice(TEXTS)}]} if rng.random() < 0.5 else {},
         source=rng.choice(("sdk", "api")),
         started_ms=started,
         ended_ms=rng.choice((None, 1_003_000)) if started else None,
@@ -51,7 +50,7 @@ def random_run(number: int, rng: random.Random, experiment: Experiment, owner: U
     )
 
 
-def values_of(run: Run, metrics: dict[str, float]) -> RunValues:
+def values_of(run: Run, metrics: dict[str, float], datasets: list[dict[str, str]]) -> RunValues:
     ends = run.started_ms is not None and run.ended_ms is not None
     return RunValues(
         metrics=metrics,
@@ -64,8 +63,18 @@ def values_of(run: Run, metrics: dict[str, float]) -> RunValues:
             "duration": (run.ended_ms - run.started_ms) / 1000 if ends else None,
             "artifact_uri": f"mlflow-artifacts:/{run.experiment_id}/{run.id}/artifacts",
         },
-        datasets=run.lineage.get("datasets", []),
+        datasets=datasets,
     )  # fmt: skip
+
+
+def random_dataset(rng: random.Random, digest: str) -> dict[str, str]:
+    dataset = {"name": rng.choice(TEXTS), "digest": digest}
+    return dataset | ({"context": rng.choice(TEXTS)} if rng.random() < 0.5 else {})
+
+
+def keep_dataset(run: Run, dataset: dict[str, str]) -> None:
+    tags = {"mlflow.data.context": dataset["context"]} if "context" in dataset else {}
+    RunDataset.objects.create(run=run, name=dataset["name"], digest=dataset["digest"], tags=tags)
 
 
 def keep_metrics(run: Run, metrics: dict[str, float]) -> None:
@@ -77,9 +86,15 @@ def population(cast: Cast, experiment: Experiment) -> dict[str, RunValues]:
     rng = random.Random(7)
     runs = Run.objects.bulk_create([random_run(number, rng, experiment, cast.owner) for number in range(80)])
     metrics = {run.id: {key: rng.choice(METRICS) for key in KEYS if rng.random() < 0.6} for run in runs}
+    datasets = {
+        run.id: [random_dataset(rng, digest) for digest in rng.choice(((), ("a1",), ("a1", "b2")))]
+        for run in runs
+    }
     for run in runs:
         keep_metrics(run, metrics[run.id])
-    return {run.id: values_of(run, metrics[run.id]) for run in runs}
+        for dataset in datasets[run.id]:
+            keep_dataset(run, dataset)
+    return {run.id: values_of(run, metrics[run.id], datasets[run.id]) for run in runs}
 
 
 @pytest.fixture
@@ -113,7 +128,17 @@ def several(value: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 of_text = (one(equality, quoted), several(quoted), one(st.sampled_from(("LIKE", "ILIKE")), pattern))
 of_number = (one(equality, number), one(ordering, number), several(number))
 texts = st.sampled_from(
-    ("name", "owner", "group", "parent", "source", "run_id", "artifact_uri", "datasets.name")
+    (
+        "name",
+        "owner",
+        "group",
+        "parent",
+        "source",
+        "run_id",
+        "artifact_uri",
+        "datasets.name",
+        "datasets.context",
+    )
 )
 moments = st.sampled_from(("start_time", "end_time", "created", "duration"))
 comparisons = st.one_of(

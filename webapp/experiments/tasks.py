@@ -1,0 +1,13 @@
+from celery import shared_task
+
+from webapp.experiments import retention, silence
+
+
+@shared_task(name="experiments.end_silent_runs")
+def end_silent_runs() -> None:
+    silence.end_silent_runs()
+
+
+@shared_task(name="experiments.remove_deleted")
+def remove_deleted() -> None:
+    retention.remove_deleted()

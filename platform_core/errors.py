@@ -23,6 +23,10 @@ _KINDS = (
         "The job description has {count} problem(s): {problems}",
     ),
     ErrorKind(
+        "sweep_invalid", 422, "INVALID_ARGUMENT", "The sweep is not valid",
+        "The sweep has {count} problem(s): {problems}",
+    ),
+    ErrorKind(
         "request_invalid", 400, "INVALID_ARGUMENT", "The request is not valid",
         "{what} is not valid: {why}",
     ),

@@ -15,9 +15,10 @@ DEPLOYMENT = "dep"
 MODEL_VERSION = "mv"
 MANIFEST = "man"
 UPLOAD = "up"
+SWEEP = "sweep"
 
 # Manifests are named by their content (see distribution.manifest), everything else by `encode`.
-PREFIXES = frozenset({JOB, ATTEMPT, NODE, CHECKPOINT, DEPLOYMENT, MODEL_VERSION, MANIFEST, UPLOAD})
+PREFIXES = frozenset({JOB, ATTEMPT, NODE, CHECKPOINT, DEPLOYMENT, MODEL_VERSION, MANIFEST, UPLOAD, SWEEP})
 
 
 def encode(prefix: str, raw: bytes) -> str:

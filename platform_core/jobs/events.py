@@ -64,7 +64,9 @@ class CheckpointDamaged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelRequested(Event):
-    pass
+    """`may_save`: its script gets as long to save as a preempted one."""
+
+    may_save: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ class Field:
     kind: Kind
     label: str
     help: str
-    group: Group
+    group: StrEnum
     default: Any
     like: str  # the attribute whose value is the default, else ''
     example: str
@@ -49,7 +49,7 @@ def described(
     kind: Kind,
     label: str,
     help: str,
-    group: Group,
+    group: StrEnum,
     *,
     default: Any = None,
     like: str = "",
@@ -74,8 +74,9 @@ def fields_of(described_class: Any) -> tuple[Field, ...]:
     )
 
 
-def nested(described_class: type, group: Group) -> Any:
-    """A field that has fields of its own."""
+def nested(described_class: type, group: StrEnum, *, name: str = "") -> Any:
+    """A field that has fields of its own; it is required if one of them is."""
+    required = any(field.kind.required for field in fields_of(described_class))
 
     def read(reader: Reader, name: str, default: Any) -> Any:
         inside = reader.nested(name)
@@ -88,9 +89,10 @@ def nested(described_class: type, group: Group) -> Any:
         schema_of(described_class),
         lambda mapping: load_fields(described_class, mapping),
         plain_fields,
+        required=required,
         inside=described_class,
     )
-    return described(kind, "", "", group, default=described_class())
+    return described(kind, "", "", group, default=None if required else described_class(), name=name)
 
 
 def leaves(described_class: type, prefix: str = "") -> Iterator[Field]:

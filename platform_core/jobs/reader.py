@@ -26,9 +26,11 @@ class Problem:
 
 
 class SpecError(TrainmasterError):
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
+    """A description of a job, or of a sweep, with all its problems."""
+
+    def __init__(self, problems: tuple[Problem, ...], code: str = "spec_invalid") -> None:
         sentences = "; ".join(problem.sentence for problem in problems)
-        super().__init__("spec_invalid", count=len(problems), problems=sentences)
+        super().__init__(code, count=len(problems), problems=sentences)
         self.problems = problems
 
 
@@ -177,7 +179,11 @@ class Reader:
         return tuple(sorted(value.items()))
 
     def nested(self, field: str) -> Reader:
-        return Reader(dict(self.pairs(field)), self._problems, self._labels, f"{self._prefix}{field}.")
+        return self.inside(field, dict(self.pairs(field)))
+
+    def inside(self, field: str, mapping: Mapping[str, object]) -> Reader:
+        """Reads this mapping as the value of the field: problems are collected here, under the field's name."""
+        return Reader(mapping, self._problems, self._labels, f"{self._prefix}{field}.")
 
     def refuse_the_rest(self) -> None:
         """A field that nothing read is most often misspelt: refuse it by name."""

@@ -152,7 +152,7 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
         case ev.CheckpointDamaged():
             return _without(job, event)
         case ev.CancelRequested():
-            return _cancelled(job, event)
+            return _cancelled(job, event, save_grace_ms)
         case ev.PreemptRequested(cause=cause, leaves_ms=leaves_ms, at_ms=at_ms):
             why = cause or "its slots were needed for more urgent work"
             grace = (
@@ -217,11 +217,12 @@ def _without(job: Job, event: ev.CheckpointDamaged) -> Step:
     return gang.request_stop(job, Stop.RESTORE, f"{cause}; {source}", gang.GRACE_MS[Stop.RESTORE])
 
 
-def _cancelled(job: Job, event: ev.CancelRequested) -> Step:
+def _cancelled(job: Job, event: ev.CancelRequested, save_grace_ms: int) -> Step:
     who = event.actor.removeprefix("user:")
     reason = f"cancelled by {who}" + (f": {event.cause}" if event.cause else "")
     if job.state in ACTIVE:
-        return gang.request_stop(job, Stop.CANCEL, reason, gang.GRACE_MS[Stop.CANCEL])
+        grace_ms = save_grace_ms if event.may_save else gang.GRACE_MS[Stop.CANCEL]
+        return gang.request_stop(job, Stop.CANCEL, reason, grace_ms)
     return Step(replace(job, state=JobState.CANCELLED, finished_ms=event.at_ms, reason=reason))
 
 

@@ -14,7 +14,7 @@ from tests.webapp.permission_rows import (
     WHILE_STOPPING,
     Row,
 )
-from tests.webapp.world import job_mapping
+from tests.webapp.world import job_mapping, sweep_mapping
 from webapp.base.identity import now_ms
 
 
@@ -84,6 +84,21 @@ def api_experiment_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("get", f"{one}/metrics/history", OF_TEAM, f"{address}/metrics/history?key=loss")
 
 
+def api_sweep_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
+    yield row("get", "sweeps", SIGNED_IN)
+    yield row("post", "sweeps", MEMBERS, body=sweep_mapping())
+    sweep, one = "sweeps/<str:sweep_id>", "sweeps/{sweep}"
+    yield row("get", sweep, OF_TEAM, one)
+    yield row("get", f"{sweep}/trials", OF_TEAM, f"{one}/trials")
+    yield row("post", f"{sweep}/pause", OWN_OR_LEAD, f"{one}/pause")
+    yield row("post", f"{sweep}/resume", OWN_OR_LEAD, f"{one}/resume")
+    yield row("post", f"{sweep}/cancel", OWN_OR_LEAD, f"{one}/cancel")
+    yield row("patch", f"{sweep}/budget", OWN_OR_LEAD, f"{one}/budget", {"trials": 20})
+    yield row("post", f"{sweep}/ask", OWN_OR_LEAD, f"{one}/ask", {"parameters": {"lr": 0.01}})
+    told = {"points": [[1, 2.5]], "value": 2.5}
+    yield row("post", f"{sweep}/trials/<int:number>/tell", OWN_OR_LEAD, f"{one}/trials/1/tell", told)
+
+
 def api_rows() -> Iterator[Row]:
     """The same letters as the pages have, but a stranger is asked who they are."""
     row = api_row
@@ -91,6 +106,7 @@ def api_rows() -> Iterator[Row]:
     yield row("get", "me", SIGNED_IN)
     yield from api_team_rows()
     yield from api_cluster_rows()
+    yield from api_sweep_rows()
     yield row("get", "training-jobs", SIGNED_IN)
     yield row("post", "training-jobs", MEMBERS, body=job_mapping())
     yield row("post", "training-jobs/dry-run", MEMBERS, body=job_mapping())

@@ -28,6 +28,8 @@ from webapp.registry import services as registry
 from webapp.reports import services as reports
 from webapp.rollouts.models import Rollout, RolloutMember
 from webapp.scheduling.models import WhatIf
+from webapp.sweeps import outside
+from webapp.sweeps import services as sweeps
 
 PNG = b"\x89PNG\r\n\x1a\n and what follows"
 
@@ -36,6 +38,7 @@ PNG = b"\x89PNG\r\n\x1a\n and what follows"
 class World:
     job: str
     own_experiment: int  # of which every run is alice's
+    sweep: str  # its trial 1 is evaluated by a program of alice
     experiment: int
     run: str  # without a job
     report: str
@@ -108,6 +111,7 @@ def build(cast: Cast) -> World:
     return World(
         job=job.id,
         **_run_and_report(alice),
+        sweep=_sweep(alice),
         experiment=Run.objects.get(id=job.id).experiment_id,
         checkpoint=checkpoint.id,
         artifact=artifact.pk,
@@ -145,6 +149,24 @@ def _run_and_report(actor: Any) -> dict[str, Any]:
         "read_link": link.link.pk,
         "read_token": link.token,
     }
+
+
+def sweep_mapping(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "learning rates",
+        "team": "vision",
+        "method": "random",
+        "space": {"lr": {"type": "log_uniform", "low": 1e-4, "high": 1e-1}},
+        "objective": {"metric": "loss"},
+        "budget": {"trials": 10},
+        **changes,
+    }
+
+
+def _sweep(actor: Any) -> str:
+    sweep, _ = sweeps.create(actor, sweep_mapping())
+    outside.ask(actor, sweep.id)
+    return sweep.id
 
 
 def _upload(actor: Any, kind: str) -> str:

@@ -18,6 +18,7 @@ from django.core.exceptions import ImproperlyConfigured
 from platform_core.jobs.spec import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT
 from platform_core.jobs.spec import SCHEMA as JOB_SCHEMA
 from platform_core.scheduling.policy import PRODUCTION
+from platform_core.sweeps.spec import SCHEMA as SWEEP_SCHEMA
 from webapp import ROOT
 
 
@@ -306,6 +307,7 @@ CELERY_BEAT_SCHEDULE = {
     "deliver-mail": {"task": "accounts.deliver_mail", "schedule": 30.0, "options": {"expires": 30}},
     "predict": {"task": "scheduling.predict", "schedule": 10.0, "options": {"expires": 10}},
     "coordinate-deployments": {"task": "deployments.coordinate", "schedule": 2.0, "options": {"expires": 2}},
+    "coordinate-sweeps": {"task": "sweeps.coordinate", "schedule": 2.0, "options": {"expires": 2}},
     "coordinate-rollouts": {"task": "rollouts.coordinate", "schedule": 2.0, "options": {"expires": 2}},
     "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},
     "retain-checkpoints": {"task": "checkpoints.retain", "schedule": 60.0, "options": {"expires": 60}},
@@ -341,12 +343,12 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         name: f"webapp.rest.enums.{name}"
         for name in (
-            "JobState", "NodeState", "ModelVersionState", "DeploymentState", "RolloutState", "WorkerState",
+            "JobState", "SweepState", "TrialState", "NodeState", "ModelVersionState", "DeploymentState", "RolloutState", "WorkerState",
             "DistributionStrategy", "DryRunOutcome", "TeamRole", "UploadKind",
             "RunState", "RunView", "RunEnd", "RunSource", "RunAction",
         )
     },
-    "APPEND_COMPONENTS": {"schemas": {"JobSpec": JOB_SCHEMA}},
+    "APPEND_COMPONENTS": {"schemas": {"JobSpec": JOB_SCHEMA, "SweepSpec": SWEEP_SCHEMA}},
 }  # fmt: skip
 
 # Static files: ours, and third-party assets straight out of their installed packages

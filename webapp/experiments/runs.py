@@ -60,7 +60,7 @@ def make_run(job: Job, spec: JobSpec) -> Run:
         owner_id=job.user_id,
         state=RunState.PENDING,
         parameters={**dict(spec.hyperparameters), "num_gpus": spec.num_gpus, "strategy": spec.strategy.value},
-        tags=dict.fromkeys(spec.tags, ""),
+        tags={name: value for name, _, value in (tag.partition("=") for tag in spec.tags)},
         lineage=lineage,
         source="job",
         created_ms=job.submitted_ms,

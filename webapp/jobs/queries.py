@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Exists, Min, OuterRef, Q, QuerySet, Sum
+from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet, Sum
 
 from platform_core import ids
 from platform_core.errors import TrainmasterError
@@ -362,3 +362,24 @@ def load_by_member(teams: Collection[str]) -> list[MemberLoad]:
 def queued_by_type(team: str) -> dict[str, int]:
     waiting = Job.objects.filter(team=team, state__in=list(WAITING)).values_list("gpu_type")
     return dict(waiting.annotate(gpus=Sum("num_gpus")))
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """How far a job is. `drained`: the agents have sent all that they had of its last attempt."""
+
+    state: str
+    started_ms: int | None
+    finished_ms: int | None
+    reason: str
+    drained: bool
+
+
+def reports(job_ids: Iterable[str]) -> dict[str, JobReport]:
+    ids = list(job_ids)
+    open_members = Member.objects.filter(
+        attempt__job__in=ids, attempt__number=F("attempt__job__attempt"), drained=False
+    )
+    sending = set(open_members.values_list("attempt__job_id", flat=True))
+    rows = Job.objects.filter(id__in=ids).values_list("id", "state", "started_ms", "finished_ms", "reason")
+    return {row[0]: JobReport(*row[1:], drained=row[0] not in sending) for row in rows}

@@ -181,12 +181,13 @@ def check_references(spec: JobSpec) -> None:
         raise specification.SpecError(tuple(problems))
 
 
-def cancel(actor: Actor, job_id: str, cause: str = "") -> None:
+def cancel(actor: Actor, job_id: str, cause: str = "", *, may_save: bool = False) -> None:
+    """`may_save`: its script gets as long to save a checkpoint as a preempted one."""
     job = Job.objects.filter(id=job_id).select_related("user").first()
     if job is None:
         raise TrainmasterError("not_found", what=f"job {job_id}")
     permissions.require(actor, "job.cancel", job.team_id, owner=job.user.username)
-    event = ev.CancelRequested(at_ms=now_ms(), actor=f"user:{actor.username}", cause=cause)
+    event = ev.CancelRequested(at_ms=now_ms(), actor=actor.name, cause=cause, may_save=may_save)
     transitions.step(job_id, event)
 
 

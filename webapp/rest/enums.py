@@ -5,6 +5,7 @@ from platform_core.distribution.deployments import deployment
 from platform_core.distribution.rollouts import states as rollout_states
 from platform_core.experiments import states as run_states
 from platform_core.jobs import states
+from platform_core.sweeps import states as sweep_states
 from webapp.accounts.models import Role
 from webapp.artifacts.services import UPLOAD_KINDS
 from webapp.deployments.delivery.planning import STRATEGIES
@@ -18,6 +19,8 @@ RunAction = ["archive", "delete", "restore", "tag"]
 NodeState = [*health.NodeState, "revoked"]
 ModelVersionState = ["registering", "ready", "failed", "external"]
 DeploymentState = [*deployment.DeploymentState, deployment.WorkerState.EVICTED]
+SweepState = list(sweep_states.SweepState)
+TrialState = list(sweep_states.TrialState)
 RolloutState = list(rollout_states.RolloutState)
 WorkerState = ["idle", "receiving", "verifying", "complete", "failed"]
 DistributionStrategy = STRATEGIES

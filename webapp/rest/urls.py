@@ -17,6 +17,7 @@ from webapp.rest import (
     run_files,
     run_metrics,
     runs,
+    sweeps,
 )
 from webapp.rest.deployments import deployments, plans, workers
 
@@ -89,6 +90,15 @@ urlpatterns = [
         rich_values.RunValueFile.as_view(),
         name="api-run-value-file",
     ),
+    path("sweeps", sweeps.Sweeps.as_view(), name="api-sweeps"),
+    path("sweeps/<str:sweep_id>", sweeps.OneSweep.as_view(), name="api-sweep"),
+    path("sweeps/<str:sweep_id>/pause", sweeps.Pause.as_view(), name="api-sweep-pause"),
+    path("sweeps/<str:sweep_id>/resume", sweeps.Resume.as_view(), name="api-sweep-resume"),
+    path("sweeps/<str:sweep_id>/cancel", sweeps.Cancel.as_view(), name="api-sweep-cancel"),
+    path("sweeps/<str:sweep_id>/budget", sweeps.BudgetView.as_view(), name="api-sweep-budget"),
+    path("sweeps/<str:sweep_id>/trials", sweeps.Trials.as_view(), name="api-trials"),
+    path("sweeps/<str:sweep_id>/ask", sweeps.Ask.as_view(), name="api-sweep-ask"),
+    path("sweeps/<str:sweep_id>/trials/<int:number>/tell", sweeps.Tell.as_view(), name="api-sweep-tell"),
     path("queue", queue.Queue.as_view(), name="api-queue"),
     path("models", registry.Models.as_view(), name="api-models"),
     path("models/<str:name>/versions", registry.Versions.as_view(), name="api-model-versions"),

@@ -1,0 +1,48 @@
+"""Reads of sweeps and their trials."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Count, Q, QuerySet
+
+from platform_core.sweeps.states import Sweep as SweepValue
+from platform_core.sweeps.states import SweepState, TrialState
+from platform_core.sweeps.states import Trial as TrialValue
+from platform_core.sweeps.transitions import best
+from webapp.accounts.permissions import may
+from webapp.accounts.queries import actor_of
+from webapp.sweeps import mapping
+from webapp.sweeps.models import Sweep, Trial
+
+
+def visible(teams: Iterable[str] | None) -> QuerySet[Sweep]:
+    """Newest first, with the number of trials and of those that ended."""
+    rows = Sweep.objects.select_related("user").order_by("-created_ms", "-id")
+    rows = rows.annotate(
+        count=Count("trials"),
+        running=Count("trials", filter=Q(trials__settled=False) & ~Q(trials__state=TrialState.PROPOSED)),
+        pruned=Count("trials", filter=Q(trials__state=TrialState.PRUNED)),
+    )
+    return rows if teams is None else rows.filter(team__in=list(teams))
+
+
+def trials(sweep_id: str) -> list[Trial]:
+    return list(Trial.objects.filter(sweep=sweep_id).defer("notes").select_related("job").order_by("number"))
+
+
+def value(row: Sweep) -> SweepValue:
+    return mapping.sweep_value(row, trials(row.pk))
+
+
+def best_of(row: Sweep) -> TrialValue | None:
+    return best(value(row))
+
+
+def may_watch(user: Any, sweep_id: str) -> bool:
+    team = Sweep.objects.filter(id=sweep_id).values_list("team_id", flat=True).first()
+    return team is not None and may(actor_of(user), "sweep.view", team)
+
+
+def running_count(teams: Iterable[str] | None) -> int:
+    rows = Sweep.objects.filter(state=SweepState.RUNNING)
+    return (rows if teams is None else rows.filter(team__in=list(teams))).count()

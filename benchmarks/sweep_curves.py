@@ -14,6 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import torch
 
 BYTELM = Path(__file__).parents[1] / "examples" / "bytelm"
 CURVES = Path(__file__).parent / "data" / "bytelm_curves.json"
-SPACE = {
+SPACE: dict[str, list[Any]] = {
     "lr": [3e-4, 7e-4, 1.5e-3, 3e-3, 7e-3, 1.5e-2, 3e-2, 7e-2],
     "embedding_lr": [3e-3, 1e-2, 3e-2, 1e-1, 3e-1],
     "batch": [2, 4, 8, 16, 32],
@@ -49,9 +50,7 @@ def main() -> None:
 
 def record(setting: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Trains one setting; `curve` has the held-out bits per byte after each twenty-seventh of the bytes."""
-    import prepare
-    import train
-
+    prepare, train = import_module("prepare"), import_module("train")
     steps = SEQUENCES // setting["batch"]
     config = train.Config(
         steps=steps, context=CONTEXT, layers=2, width=48, heads=4, warmup=max(1, steps // 20), **setting

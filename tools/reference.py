@@ -1,4 +1,5 @@
-"""Writes the reference pages that follow from the code: states/*.md, errors.md, cli.md, job-file.md. `make docs`.
+"""Writes the reference pages that follow from the code: states/*.md, errors.md, cli.md, job-file.md,
+sweep-file.md. `make docs`.
 
 What a person wrote above the marker in a page stays; what stands below it is made anew. The check compares.
 """
@@ -6,6 +7,7 @@ What a person wrote above the marker in a page stays; what stands below it is ma
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,10 @@ from platform_core.jobs import states as job_states
 from platform_core.jobs import transitions as job_transitions
 from platform_core.jobs.fields import Field, Group
 from platform_core.jobs.spec import FIELDS
+from platform_core.sweeps import spec as sweep_spec
+from platform_core.sweeps import states as sweep_states
+from platform_core.sweeps import transitions as sweep_transitions
+from platform_core.sweeps import trials as sweep_trials
 from trainmaster.cli import main as command_line
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -62,6 +68,13 @@ def machines() -> Iterator[Machine]:
     )
     workers = {state: [("", targets)] for state, targets in deployment.WORKER_TRANSITIONS.items()}
     yield Machine("workers", "States of a worker in a deployment", WORKERS, workers)
+    yield Machine("sweeps", "Sweep states", sweep_states.DESCRIPTION, by_event(sweep_transitions.TRANSITIONS))
+    yield Machine(
+        "trials",
+        "Trial states",
+        sweep_states.TRIAL_DESCRIPTION,
+        by_event(sweep_trials.TRIAL_TRANSITIONS),
+    )
     yield Machine("rollouts", "Rollout states", rollout_states.DESCRIPTION, by_event(rollout.TRANSITIONS))
 
 
@@ -151,11 +164,11 @@ def option_lines(command: click.Command, context: click.Context) -> Iterator[str
             yield f"- `{record[0]}` {' '.join(record[1].split())}"
 
 
-def job_file_page() -> str:
+def fields_page(fields: Mapping[str, Field], groups: Iterable[StrEnum]) -> str:
     """A table of fields for each group, from the one description that the parser reads by."""
     tables = []
-    for group in Group:
-        rows = [field_row(name, field) for name, field in FIELDS.items() if field.group == group]
+    for group in groups:
+        rows = [field_row(name, field) for name, field in fields.items() if field.group == group]
         head = "| field | value | default | meaning |\n| --- | --- | --- | --- |"
         tables.append("\n".join([f"## {group}\n", head, *rows, ""]))
     return "\n".join(tables)
@@ -197,7 +210,8 @@ def pages() -> dict[Path, str]:
         **{DOCS / "states" / f"{machine.page}.md": state_page(machine) for machine in machines()},
         DOCS / "errors.md": errors_page(),
         DOCS / "cli.md": cli_page(),
-        DOCS / "job-file.md": job_file_page(),
+        DOCS / "job-file.md": fields_page(FIELDS, Group),
+        DOCS / "sweep-file.md": fields_page(sweep_spec.FIELDS, sweep_spec.Section),
     }
 
 

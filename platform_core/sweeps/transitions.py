@@ -12,6 +12,7 @@ from typing import Any
 
 from platform_core.errors import IllegalTransition
 from platform_core.sweeps import states as ev
+from platform_core.sweeps import trials
 from platform_core.sweeps.definition import SweepSpec
 from platform_core.sweeps.states import (
     Effect,
@@ -24,7 +25,6 @@ from platform_core.sweeps.states import (
     Trial,
     TrialState,
 )
-from platform_core.sweeps.stopping import verdict
 from platform_core.units import HOUR_MS, MICRO_DOLLARS
 
 _S, _T = SweepState, TrialState
@@ -59,27 +59,6 @@ _ROWS: dict[type[Event], dict[SweepState, set[SweepState]]] = {
 }
 TRANSITIONS = {
     (state, event): frozenset(targets) for event, row in _ROWS.items() for state, targets in row.items()
-}
-
-# What an event may make of its trial. A pair that is not here is old news and changes nothing.
-TRIAL_TRANSITIONS: dict[tuple[TrialState, type[Event]], frozenset[TrialState]] = {
-    (_T.PROPOSED, ev.TrialSubmitted): frozenset({_T.SUBMITTED}),
-    (_T.PROPOSED, ev.TrialRefused): frozenset({_T.PROPOSED}),
-    (_T.PROPOSED, ev.CancelRequested): frozenset({_T.CANCELLED}),
-    (_T.PROPOSED, ev.TimePassed): frozenset({_T.CANCELLED}),
-    (_T.CANCELLED, ev.TrialSubmitted): frozenset({_T.CANCELLED}),  # the submission was on its way
-    (_T.SUBMITTED, ev.TrialStarted): frozenset({_T.RUNNING}),
-    **{(state, ev.TrialReported): frozenset({_T.RUNNING, _T.PRUNED}) for state in (_T.SUBMITTED, _T.RUNNING)},
-    **{
-        (state, ev.TrialEnded): frozenset({_T.SUCCEEDED, _T.FAILED, _T.CANCELLED})
-        for state in (_T.SUBMITTED, _T.RUNNING)
-    },
-    **{(state, ev.TrialEnded): frozenset({state}) for state in (_T.PRUNED, _T.CANCELLED)},
-    **{
-        (state, event): frozenset({_T.CANCELLED})
-        for state in (_T.SUBMITTED, _T.RUNNING)
-        for event in (ev.CancelRequested, ev.TimePassed)
-    },
 }
 
 
@@ -140,50 +119,12 @@ def _proposed(sweep: Sweep, event: ev.Proposed) -> Sweep:
     return replace(sweep, trials=(*sweep.trials, trial))
 
 
-def _submitted(sweep: Sweep, event: ev.TrialSubmitted) -> Sweep:
-    def change(trial: Trial) -> Trial:
-        if trial.state is _T.CANCELLED:
-            return trial if trial.job else replace(trial, job=event.job, settled=False)
-        return replace(trial, state=_T.SUBMITTED, job=event.job)
-
-    return _with(sweep, event, change)
-
-
 def _refused(sweep: Sweep, event: ev.TrialRefused) -> Sweep:
-    trial = _find(sweep, event.number)
+    trial = trials.find(sweep, event.number)
     if sweep.state is not _S.RUNNING or trial is None or trial.state is not _T.PROPOSED:
         return sweep
     reason = f"trial {event.number} was not accepted: {event.why.rstrip('.')}; resume the sweep to try again"
     return replace(sweep, state=_S.PAUSED, reason=reason)
-
-
-def _started(sweep: Sweep, event: ev.TrialStarted) -> Sweep:
-    return _with(sweep, event, lambda trial: replace(trial, state=_T.RUNNING, started_ms=event.at_ms))
-
-
-def _reported(sweep: Sweep, event: ev.TrialReported) -> Sweep:
-    """Judges the trial rung by rung, until one prunes it."""
-
-    def change(trial: Trial) -> Trial:
-        for step, value in event.reports:
-            if trial.state is _T.PRUNED or (trial.reports and step <= trial.reports[-1][0]):
-                continue
-            started = event.at_ms if trial.started_ms is None else trial.started_ms
-            trial = replace(
-                trial,
-                state=_T.RUNNING,
-                started_ms=started,
-                reports=(*trial.reports, (step, value)),
-                step=step,
-            )
-            if why := verdict(sweep.spec.stopping, sweep.spec.objective, trial, sweep.trials):
-                own = not trial.job  # a program evaluates it, and hears of it in the answer
-                ended = event.at_ms if own else None
-                trial = replace(trial, state=_T.PRUNED, reason=why, value=value, settled=own, ended_ms=ended)
-        return trial
-
-    after = _with(sweep, event, change)
-    return replace(after, failures=0) if after != sweep else sweep
 
 
 def _ended(sweep: Sweep, event: ev.TrialEnded) -> Sweep:
@@ -199,10 +140,10 @@ def _ended(sweep: Sweep, event: ev.TrialEnded) -> Sweep:
             changes |= {"state": _T.FAILED if lacks else event.outcome, "reason": why}
         return replace(trial, **changes)
 
-    after = _with(sweep, event, change)
+    after = trials.changed(sweep, event, change)
     if after == sweep:
         return sweep
-    trial, before = _find(after, event.number), _find(sweep, event.number)
+    trial, before = trials.find(after, event.number), trials.find(sweep, event.number)
     assert trial is not None  # _with has changed it
     assert before is not None
     if before.ended or trial.state is _T.CANCELLED:
@@ -244,16 +185,16 @@ def _cancelled(sweep: Sweep, event: ev.CancelRequested) -> Sweep:
     if sweep.state is _S.CANCELLED:
         return sweep
     why = f"cancelled by {event.actor.removeprefix('user:')}"
-    return replace(_stopped(sweep, event, why), state=_S.CANCELLED, reason=why, ended_ms=event.at_ms)
+    return replace(trials.stopped(sweep, event, why), state=_S.CANCELLED, reason=why, ended_ms=event.at_ms)
 
 
 _APPLY: dict[type[Event], Callable[[Sweep, Any], Sweep]] = {
     ev.Proposed: _proposed,
     ev.SpaceExhausted: lambda sweep, event: replace(sweep, exhausted=True),
-    ev.TrialSubmitted: _submitted,
+    ev.TrialSubmitted: trials.submitted,
     ev.TrialRefused: _refused,
-    ev.TrialStarted: _started,
-    ev.TrialReported: _reported,
+    ev.TrialStarted: trials.started,
+    ev.TrialReported: trials.reported,
     ev.TrialEnded: _ended,
     ev.TimePassed: _time_passed,
     ev.PauseRequested: _paused,
@@ -261,25 +202,6 @@ _APPLY: dict[type[Event], Callable[[Sweep, Any], Sweep]] = {
     ev.BudgetChanged: _budget_changed,
     ev.CancelRequested: _cancelled,
 }
-
-
-def _find(sweep: Sweep, number: int) -> Trial | None:
-    return sweep.trials[number - 1] if 0 < number <= len(sweep.trials) else None
-
-
-def _with(sweep: Sweep, event: Any, change: Callable[[Trial], Trial]) -> Sweep:
-    """The sweep with the event's trial changed, as far as the table of trials allows the pair."""
-    trial = _find(sweep, event.number)
-    allowed = TRIAL_TRANSITIONS.get((trial.state, type(event))) if trial else None
-    if trial is None or allowed is None:
-        return sweep
-    after = change(trial)
-    if after == trial:
-        return sweep
-    if after.state not in allowed:
-        raise IllegalTransition(f"trial {trial.number} of {sweep.id}", trial.state, type(event).__name__)
-    index = trial.number - 1
-    return replace(sweep, trials=(*sweep.trials[:index], after, *sweep.trials[index + 1 :]))
 
 
 # -- what follows from it
@@ -291,7 +213,7 @@ def _settled(sweep: Sweep, event: Event) -> Sweep:
         if not isinstance(event, ev.TimePassed | ev.BudgetChanged):
             return sweep  # the next look at the clock will see it
         stopping = ev.TimePassed(at_ms=event.at_ms, gpu_ms=sweep.gpu_ms, micro_dollars=sweep.micro_dollars)
-        stopped = _stopped(sweep, stopping, why)
+        stopped = trials.stopped(sweep, stopping, why)
         return replace(stopped, state=_S.OUT_OF_BUDGET, reason=why, ended_ms=event.at_ms)
     limit = sweep.spec.budget.trials
     complete = sweep.exhausted or (limit > 0 and len(sweep.trials) >= limit)
@@ -318,27 +240,10 @@ def spent(sweep: Sweep, at_ms: int) -> str:
     return ""
 
 
-def _stopped(sweep: Sweep, event: Event, why: str) -> Sweep:
-    """Cancels every trial that has not ended; those without a job are settled by that."""
-    trials = tuple(
-        trial
-        if trial.ended
-        else replace(
-            trial,
-            state=_T.CANCELLED,
-            reason=why,
-            settled=not trial.job,
-            ended_ms=None if trial.job else event.at_ms,
-        )
-        for trial in sweep.trials
-    )
-    return replace(sweep, trials=trials)
-
-
 def best(sweep: Sweep) -> Trial | None:
     """The trial with the best value among those that ran to their end; the earlier one of two equals."""
     rank = sweep.spec.objective.rank
     having = [
         (rank(t.value), t.number) for t in sweep.trials if t.state is _T.SUCCEEDED and t.value is not None
     ]
-    return _find(sweep, min(having)[1]) if having else None
+    return trials.find(sweep, min(having)[1]) if having else None

@@ -11,6 +11,7 @@ from platform_core.distribution.rollouts.states import RolloutState
 from platform_core.errors import CATALOGUE
 from platform_core.experiments.states import RunState
 from platform_core.jobs.states import JobState
+from platform_core.sweeps.states import SweepState, TrialState
 from tests.architecture.rules import documentation as rule
 from tests.architecture.rules.sources import ROOT, Source
 from tools import reference
@@ -27,6 +28,8 @@ def source(name: str) -> Source:
     ("page", "enum"),
     [
         ("jobs", JobState),
+        ("sweeps", SweepState),
+        ("trials", TrialState),
         ("nodes", NodeState),
         ("deployments", DeploymentState),
         ("workers", WorkerState),

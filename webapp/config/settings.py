@@ -343,8 +343,8 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         name: f"webapp.rest.enums.{name}"
         for name in (
-            "JobState", "SweepState", "TrialState", "NodeState", "ModelVersionState", "DeploymentState", "RolloutState", "WorkerState",
-            "DistributionStrategy", "DryRunOutcome", "TeamRole", "UploadKind",
+            "JobState", "NodeState", "ModelVersionState", "DeploymentState", "RolloutState", "WorkerState",
+            "DistributionStrategy", "DryRunOutcome", "TeamRole", "SweepState", "TrialState", "UploadKind",
             "RunState", "RunView", "RunEnd", "RunSource", "RunAction",
         )
     },

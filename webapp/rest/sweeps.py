@@ -31,7 +31,7 @@ class SpecOut(serializers.JSONField):
     """What was asked for, in the fields of a sweep file."""
 
 
-class TrialOut(serializers.Serializer[Trial]):
+class TrialOut(serializers.Serializer[Any]):
     number = serializers.IntegerField()
     state = serializers.ChoiceField(choices=TrialState)
     parameters = serializers.DictField()
@@ -43,7 +43,7 @@ class TrialOut(serializers.Serializer[Trial]):
     ended_ms = serializers.IntegerField(allow_null=True)
 
 
-class SweepOut(serializers.Serializer[Sweep]):
+class SweepOut(serializers.Serializer[Any]):
     id = serializers.CharField()
     name = serializers.CharField()
     team = serializers.CharField(source="team_id")

@@ -16,9 +16,9 @@ from trainmaster.answers import Answer
 COLOURS = {
     state: colour
     for colour, states in {
-        "green": "succeeded complete ready active",
+        "green": "succeeded finished complete ready active",
         "cyan": "scheduled initializing running checkpointing downloading distributing verifying registering init",
-        "yellow": "pending preempted suspect draining drained evicted",
+        "yellow": "paused out_of_budget pruned pending preempted suspect draining drained evicted",
         "red": "failed lost revoked",
         "bright_black": "cancelled",
     }.items()

@@ -58,7 +58,7 @@ def submit(
     does not ignore. The commit and the uncommitted changes are kept with the job.
     """
     spec = job_file.change(job_file.read(file), settings)
-    folder = code or _folder(file, spec)
+    folder = code or folder_of(file, spec)
     with connect() as client:
         spec["team"] = client.only_team(str(spec.get("team") or ""))
         # All problems at once, before anything is sent.
@@ -67,7 +67,7 @@ def submit(
             _show_dry_run(client.dry_run({**spec, "code": ""} if folder else spec), as_json)
             return
         if folder is not None:
-            spec["code"] = _send(client, folder, spec)
+            spec["code"] = send(client, folder, spec)
         lineage = bundle.lineage(folder or file.parent)
         job = client.submit(spec, idempotency_key=key or uuid.uuid4().hex, lineage=lineage)
         _show(job, as_json)
@@ -75,7 +75,7 @@ def submit(
             follow(client, job.id)
 
 
-def _folder(file: Path, spec: dict[str, Any]) -> Path | None:
+def folder_of(file: Path, spec: dict[str, Any]) -> Path | None:
     code = spec.get("code") or ""
     if not isinstance(code, str) or not code or code.startswith("man-"):
         return None
@@ -87,7 +87,7 @@ def _folder(file: Path, spec: dict[str, Any]) -> Path | None:
     return folder
 
 
-def _send(client: Client, folder: Path, spec: dict[str, Any]) -> str:
+def send(client: Client, folder: Path, spec: dict[str, Any]) -> str:
     files = bundle.code_files(folder)
     if not files:
         raise Failure(f"The code folder {folder} has no files, or git ignores all of them.")

@@ -61,9 +61,10 @@ def test_a_worker_that_dies_after_the_proposal_loses_no_trial(sweep: MakeSweep, 
     def killed(*_: Any, **__: Any) -> None:
         raise Killed
 
-    with monkeypatch.context() as patched, pytest.raises(Killed):
+    with monkeypatch.context() as patched:
         patched.setattr(driving, "submit", killed)
-        coordination.drive(row.id, transaction.atomic)
+        with pytest.raises(Killed):
+            coordination.drive(row.id, transaction.atomic)
     assert set(Trial.objects.values_list("state", flat=True)) == {"proposed"}
     round_()
     assert Trial.objects.count() == Job.objects.count() == 2

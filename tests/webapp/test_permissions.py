@@ -175,6 +175,8 @@ LIVE = {
     "job:{job}": "N N Y Y Y Y Y",
     "run:{run}": "N N Y Y Y Y Y",
     "experiment:{experiment}": "N N Y Y Y Y Y",
+    "sweep:{sweep}": "N N Y Y Y Y Y",
+    "sweeps:vision": "N N Y Y Y Y Y",
     "report:{report}": "N N Y Y Y Y Y",
     "jobs:vision": "N N Y Y Y Y Y",
     "models:vision": "N N Y Y Y Y Y",

@@ -23,6 +23,7 @@ from tests.webapp.permission_rows import (
     EVERYBODY,
     LEADS,
     MEMBERS,
+    NO_TENSORBOARDS,
     OF_TEAM,
     OPERATORS,
     OWN_OR_LEAD,
@@ -59,6 +60,10 @@ def pages() -> Iterator[Row]:
     yield from cluster_rows()
     yield from job_rows()
     yield from experiment_rows()
+    board = "^tensorboard/(?P<key>[^/]+)/(?P<path>.*)$"
+    yield Row("get", board, NO_TENSORBOARDS, "tensorboard/run-{job}/")
+    yield Row("post", board, NO_TENSORBOARDS, "tensorboard/experiment-{experiment}/data/runs")
+    yield Row("post", "tensorboard/<str:key>/start", NO_TENSORBOARDS, "tensorboard/run-{job}/start")
     yield Row("get", "datasets/", SIGNED_IN)
     yield Row("get", "datasets/<slug:team>/<str:name>/", OF_TEAM, "datasets/vision/{dataset}/")
     yield Row("get", "models/", SIGNED_IN)

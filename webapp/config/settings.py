@@ -153,6 +153,13 @@ SOURCE_PREFIXES = words("TRAINMASTER_SOURCE_PREFIXES", "")
 NETWORK_BYTES_PER_SECOND = integer(
     "TRAINMASTER_NETWORK_BYTES_PER_SECOND", 1_250_000_000, 1000, 10**12
 )  # 10 Gbit/s
+# TensorBoards that one web machine runs at once, and where their event files lie ("": the folder for temporary files)
+TENSORBOARDS = integer("TRAINMASTER_TENSORBOARDS", 4, 0, 100)
+TENSORBOARD_IDLE_SECONDS = integer("TRAINMASTER_TENSORBOARD_IDLE_SECONDS", 1800, 10, 86_400)
+TENSORBOARD_DIR = text("TRAINMASTER_TENSORBOARD_DIR", "")
+_HARMLESS = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
+TENSORBOARD_ENVIRONMENT = {name: os.environ[name] for name in _HARMLESS if name in os.environ}  # no secret
+
 UPLOAD_LIMIT_BYTES = integer("TRAINMASTER_UPLOAD_LIMIT_BYTES", 64 * 2**30, 2**20, 2**50)  # one file
 TEAM_UPLOAD_LIMIT_BYTES = integer(
     "TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES", 10 * 2**40, 2**20, 2**60

@@ -14,6 +14,7 @@ SUBJECTS = (
     "experiments",
     "runs",
     "reports",
+    "tensorboard",
     "datasets",
     "registry",
     "deployments",

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 _MOST_BINS, _MOST_TAGS = 512, 2_000
+_SESSION_START = "_hparams_/session_start_info"
 _PYTORCH_TEXT = "/text_summary"  # what it appends to the name of a text
 _MEDIA_NUMBER = re.compile(r"/(?:image|audio)(?:/\d+)?$")
 
@@ -53,7 +54,17 @@ class Text:
     text: str
 
 
-Value = Scalar | Histogram | Media | Text
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """What `add_hparams` of PyTorch or the HParams plugin wrote of the whole run."""
+
+    key: str
+    step: int
+    at_ms: int
+    parameters: Mapping[str, Any]
+
+
+Value = Scalar | Histogram | Media | Text | Hyperparameters
 
 
 def values_of(record: bytes, plugins: dict[str, str]) -> Iterator[Value]:
@@ -74,12 +85,19 @@ def values_of(record: bytes, plugins: dict[str, str]) -> Iterator[Value]:
             plugins[value.tag] = value.metadata.plugin_data.plugin_name
         try:
             yield from _values(value, plugins.get(value.tag, ""), event.step, at_ms)
-        except (ValueError, TypeError, IndexError):  # the tensor is not of the shape that its plugin asks for
+        except (
+            ValueError,
+            TypeError,
+            IndexError,
+            DecodeError,
+        ):  # the tensor is not of the shape that its plugin asks for
             continue
 
 
 def _values(value: Any, plugin: str, step: int, at_ms: int) -> Iterable[Value]:
     key = value.tag or value.node_name
+    if value.tag == _SESSION_START:
+        return _hyperparameters(key, step, at_ms, value.metadata.plugin_data.content)
     match value.WhichOneof("value"):
         case "simple_value":
             return [Scalar(key, step, at_ms, value.simple_value)]
@@ -94,6 +112,14 @@ def _values(value: Any, plugin: str, step: int, at_ms: int) -> Iterable[Value]:
 
             return _of_tensor(key, step, at_ms, plugin, make_ndarray(value.tensor))
     return []
+
+
+def _hyperparameters(key: str, step: int, at_ms: int, content: bytes) -> list[Value]:
+    from google.protobuf.json_format import MessageToDict
+    from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+    named = HParamsPluginData.FromString(content).session_start_info.hparams
+    return [Hyperparameters(key, step, at_ms, {name: MessageToDict(value) for name, value in named.items()})]
 
 
 def _old_histogram(key: str, step: int, at_ms: int, histogram: Any) -> list[Value]:

@@ -170,7 +170,8 @@ def platform(*arguments: str) -> Iterator[tuple[PlatformProcess, str]]:
     """A fresh platform and the token of a member of the team vision."""
     folder = Path(tempfile.mkdtemp(prefix="trainmaster-bench-"))
     folder.chmod(0o711)
-    process = PlatformProcess.start(folder / "var", *arguments)
+    with (folder / "up.log").open("wb") as log:
+        process = PlatformProcess.start(folder / "var", *arguments, output=log)
     try:
         process.manage("seed_demo", "--slots", "4")
         yield process, process.manage("token", "bob", "vision", "--name", "bench").split()[-1]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_core.metrics import bands as module
-from platform_core.metrics.bands import Bands, bands, beside, gathered, over_metric, too_coarse
+from platform_core.metrics.bands import Bands, Frame, Stretches, bands, beside, gathered, over_metric
 from platform_core.metrics.blocks import summarise
 from platform_core.metrics.points import Points, merged, points
 
@@ -23,27 +23,42 @@ def series(rows: list[tuple[int, float]]) -> Points:
     return merged([points([step for step, _ in rows], [value for _, value in rows], [0] * len(rows))])
 
 
-def drawn(curve: Points, window: tuple[int, int], columns: int, block: int) -> Bands:
+def stretches_of(curve: Points, block: int, number: int = 0) -> Stretches:
+    blocks = summarise(curve, np.arange(0, len(curve), block))
+    return Stretches(blocks, np.full(len(blocks), number), blocks["first_step"], blocks["last_step"])
+
+
+def drawn(curves: list[Points], windows: list[tuple[int, int]], columns: int, block: int) -> list[Bands]:
     """As a reader of the store does it: whole blocks where they suffice, points elsewhere."""
-    starts = np.arange(0, len(curve), block)
-    blocks = summarise(curve, starts)
-    stretches = (blocks, blocks["first_step"], blocks["last_step"])
+    frame = Frame(windows, columns)
+    parts = [stretches_of(curve, block, number) for number, curve in enumerate(curves)]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = beside(whole, part)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "BLOCK_POINTS", block)
-        coarse = too_coarse(stretches, window, columns)
-    needed = np.repeat(coarse, block)[: len(curve)]
-    kept = (blocks[~coarse], blocks["first_step"][~coarse], blocks["last_step"][~coarse])
-    return bands(
-        beside(kept, gathered(curve[needed], curve["step"][needed], window, columns)), window, columns
-    )
+        coarse = frame.too_coarse(whole)
+    points = np.concatenate(curves)
+    numbers = np.repeat(np.arange(len(curves)), [len(curve) for curve in curves])
+    needed = np.repeat(coarse, whole.blocks["count"])
+    fine = gathered(points[needed], numbers[needed], points["step"][needed], frame)
+    return bands(beside(whole.where(~coarse), fine), frame)
 
 
-@given(SERIES, WINDOWS, st.integers(1, 30), st.sampled_from([1, 4, 16]))
+@given(
+    st.lists(st.tuples(SERIES, WINDOWS), min_size=1, max_size=3),
+    st.integers(1, 30),
+    st.sampled_from([1, 4, 16]),
+)
 def test_each_column_is_what_its_points_say(
-    rows: list[tuple[int, float]], window: tuple[int, int], columns: int, block: int
+    curves: list[tuple[list[tuple[int, float]], tuple[int, int]]], columns: int, block: int
 ) -> None:
-    known = dict(rows)
-    result = drawn(series(rows), window, columns, block)
+    results = drawn([series(rows) for rows, _ in curves], [window for _, window in curves], columns, block)
+    for (rows, window), result in zip(curves, results, strict=True):
+        agrees(dict(rows), window, columns, result)
+
+
+def agrees(known: dict[int, float], window: tuple[int, int], columns: int, result: Bands) -> None:
     inside = sorted(step for step in known if window[0] <= step <= window[1])
     claimed = [
         [step for step in inside if low <= step <= high]
@@ -70,7 +85,7 @@ def test_each_column_is_what_its_points_say(
 
 @given(SERIES, st.integers(80, 100))
 def test_as_many_columns_as_points_give_every_point(rows: list[tuple[int, float]], columns: int) -> None:
-    result = drawn(series(rows), (0, 3_000), columns, 16)
+    [result] = drawn([series(rows)], [(0, 3_000)], columns, 16)
     assert result.x_from == result.x_to == sorted(step for step, _ in rows)
 
 
@@ -87,7 +102,6 @@ def test_another_metric_gives_the_x_of_the_steps_that_both_have(
 
 def test_a_long_curve_that_is_zoomed_out_needs_no_points() -> None:
     curve = points(np.arange(100_000), np.zeros(100_000), np.zeros(100_000))
-    blocks = summarise(curve, np.arange(0, 100_000, 512))
-    stretches = (blocks, blocks["first_step"], blocks["last_step"])
-    assert not too_coarse(stretches, (0, 99_999), 100).any()
-    assert too_coarse(stretches, (700, 99_999), 100).sum() == 1
+    stretches = stretches_of(curve, 512)
+    assert not Frame([(0, 99_999)], 100).too_coarse(stretches).any()
+    assert Frame([(700, 99_999)], 100).too_coarse(stretches).sum() == 1

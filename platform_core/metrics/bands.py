@@ -1,6 +1,12 @@
-"""A curve as columns of pixels: each column says which points it stands for, and their least and greatest value."""
+"""Curves as columns of pixels: each column says which points it stands for, and their least and greatest value.
 
+The curves of many series are drawn at once: their blocks and points stand one series after the other, each with the
+number of its series and with its least and greatest x.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,8 +16,8 @@ from platform_core.metrics.blocks import BLOCK_POINTS, Blocks, merge, summarise
 from platform_core.metrics.points import Places, Points
 
 X: TypeAlias = npt.NDArray[Any]  # of whole numbers or floats
+Mask: TypeAlias = npt.NDArray[np.bool_]
 Window = tuple[float, float]  # both ends belong to it
-Stretches = tuple[Blocks, X, X]  # with the least and the greatest x of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,80 +36,135 @@ class Bands:
     non_finite: list[int] = field(default_factory=list)
 
 
-def too_coarse(stretches: Stretches, window: Window, columns: int) -> npt.NDArray[np.bool_]:
-    """Which blocks cannot be drawn whole: they reach over an end of the window, or are wider than a column.
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """Blocks of series, each with the number of its series and its least and greatest x."""
 
-    A window of few points is drawn point by point; the blocks at its two ends may hold others.
-    """
-    blocks, x_low, x_high = stretches
-    low, high = window
-    inside = _inside(x_low, x_high, window)
-    if int(blocks["count"][inside].sum()) <= columns + 2 * BLOCK_POINTS:
-        return inside
-    over_an_end = (x_low < low) | (x_high > high)
-    wide = x_high.astype(np.float64) - x_low > (float(high) - float(low)) / columns
-    return inside & (over_an_end | wide)
+    blocks: Blocks
+    series: Places
+    x_low: X
+    x_high: X
+
+    def where(self, chosen: Mask) -> "Stretches":
+        return Stretches(self.blocks[chosen], self.series[chosen], self.x_low[chosen], self.x_high[chosen])
 
 
-def gathered(points: Points, x: X, window: Window, columns: int) -> Stretches:
-    """The points inside the window as one stretch for each column, or for each x where there are few."""
-    inside = _inside(x, x, window)
-    points, x = points[inside], x[inside]
-    column = _columns(x, len(points), window, columns)
-    if (np.diff(column) < 0).any():
-        order = np.argsort(column, kind="stable")
-        points, x, column = points[order], x[order], column[order]
-    starts = np.flatnonzero(np.diff(column, prepend=-1))
-    return summarise(points, starts), _least(x, starts), _greatest(x, starts)
-
-
-def beside(stretches: Stretches, others: Stretches) -> Stretches:
-    return (
-        np.concatenate((stretches[0], others[0])),
-        np.concatenate((stretches[1], others[1])),
-        np.concatenate((stretches[2], others[2])),
+def beside(one: Stretches, other: Stretches) -> Stretches:
+    return Stretches(
+        np.concatenate((one.blocks, other.blocks)),
+        np.concatenate((one.series, other.series)),
+        np.concatenate((one.x_low, other.x_low)),
+        np.concatenate((one.x_high, other.x_high)),
     )
 
 
-def bands(stretches: Stretches, window: Window, columns: int) -> Bands:
-    """Stretches, each in the column of its middle; as many points as columns, or fewer, keep a column for each x."""
-    blocks, x_low, x_high = stretches
-    inside = _inside(x_low, x_high, window)
-    blocks, x_low, x_high = blocks[inside], x_low[inside], x_high[inside]
-    if len(blocks) == 0:
-        return Bands()
-    column = _columns(x_low + (x_high - x_low) / 2, int(blocks["count"].sum()), window, columns)
-    order = np.lexsort((blocks["first_ms"], blocks["first_step"], column))
-    starts = np.flatnonzero(np.diff(column[order], prepend=-1))
-    whole = merge(blocks[order], starts)
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What the curves are drawn into: a window for each series, divided into columns of equal width."""
+
+    windows: Sequence[Window]
+    columns: int
+
+    def inside(self, series: Places, x_low: X, x_high: X) -> Mask:
+        low, high = self._ends(series, x_low.dtype)
+        result: Mask = (x_high >= low) & (x_low <= high)
+        return result
+
+    def places(self, series: Places, x: X, counts: Places) -> Places:
+        """The number of a column for each x, greater for later series. As many points as columns or fewer have a
+        column for each x."""
+        low, high = (ends.astype(np.float64) for ends in self._ends(series, np.dtype(float)))
+        width = np.maximum(high - low, 1e-300)
+        column = np.clip((x.astype(np.float64) - low) / width * self.columns, 0, self.columns - 1).astype(
+            np.int64
+        )
+        few = np.bincount(series, counts, len(self.windows))[series] <= self.columns
+        if few.any():
+            column[few] = _ranks(series[few], x[few])
+        return series * (max(self.columns, len(x)) + 1) + column
+
+    def too_coarse(self, of: Stretches) -> Mask:
+        """Which blocks cannot be drawn whole: they reach over an end of the window, or are wider than a column.
+
+        A window of few points is drawn point by point; the blocks at its two ends may hold others.
+        """
+        low, high = self._ends(of.series, of.x_low.dtype)
+        inside = (of.x_high >= low) & (of.x_low <= high)
+        points = np.bincount(of.series, of.blocks["count"] * inside, len(self.windows))
+        few = points[of.series] <= self.columns + 2 * BLOCK_POINTS
+        over_an_end = (of.x_low < low) | (of.x_high > high)
+        wide = of.x_high.astype(np.float64) - of.x_low > (high.astype(np.float64) - low) / self.columns
+        result: Mask = inside & (few | over_an_end | wide)
+        return result
+
+    def _ends(self, series: Places, kind: np.dtype[Any]) -> tuple[X, X]:
+        whole = kind.kind == "i" and all(isinstance(end, int) for window in self.windows for end in window)
+        ends = np.array(self.windows, kind if whole else np.float64).reshape(-1, 2)
+        return ends[series, 0], ends[series, 1]
+
+
+def gathered(points: Points, series: Places, x: X, frame: Frame) -> Stretches:
+    """The points inside their windows as one stretch for each column."""
+    inside = frame.inside(series, x, x)
+    if not inside.all():
+        points, series, x = points[inside], series[inside], x[inside]
+    place = frame.places(series, x, np.ones(len(x), np.int64))
+    if (np.diff(place) < 0).any():
+        order = np.argsort(place, kind="stable")
+        points, series, x, place = points[order], series[order], x[order], place[order]
+    starts = np.flatnonzero(np.diff(place, prepend=-1))
+    return Stretches(summarise(points, starts), series[starts], *_extents(x, x, starts))
+
+
+def bands(stretches: Stretches, frame: Frame) -> list[Bands]:
+    """The curve of each series of the frame; each stretch is in the column of its middle."""
+    drawn = stretches.where(frame.inside(stretches.series, stretches.x_low, stretches.x_high))
+    if len(drawn.blocks) == 0:
+        return [Bands() for _ in frame.windows]
+    middle = drawn.x_low + (drawn.x_high - drawn.x_low) / 2
+    place = frame.places(drawn.series, middle, drawn.blocks["count"])
+    order = np.lexsort((drawn.blocks["first_ms"], drawn.blocks["first_step"], place))
+    starts = np.flatnonzero(np.diff(place[order], prepend=-1))
+    whole = merge(drawn.blocks[order], starts)
     finite = whole["finite"] > 0
-    return Bands(
-        x_from=_least(x_low[order], starts).tolist(),
-        x_to=_greatest(x_high[order], starts).tolist(),
-        low=_where(finite, whole["min"]),
-        high=_where(finite, whole["max"]),
-        mean=_where(finite, _mean(whole)),
-        last=_where(np.isfinite(whole["last"]), whole["last"]),
-        count=whole["count"].tolist(),
-        non_finite=(whole["count"] - whole["finite"]).tolist(),
+    x_from, x_to = _extents(drawn.x_low[order], drawn.x_high[order], starts)
+    columns: tuple[list[Any], ...] = (
+        x_from.tolist(),
+        x_to.tolist(),
+        _where(finite, whole["min"]),
+        _where(finite, whole["max"]),
+        _where(finite, _mean(whole)),
+        _where(np.isfinite(whole["last"]), whole["last"]),
+        whole["count"].tolist(),
+        (whole["count"] - whole["finite"]).tolist(),
     )
+    ends = np.searchsorted(drawn.series[order][starts], np.arange(len(frame.windows) + 1)).tolist()
+    return [Bands(*(column[first:end] for column in columns)) for first, end in pairwise(ends)]
 
 
-def _inside(x_low: X, x_high: X, window: Window) -> npt.NDArray[np.bool_]:
-    low, high = window
-    result: npt.NDArray[np.bool_] = (x_high >= low) & (x_low <= high)
-    return result
+def over_metric(points: Points, other: Points) -> tuple[Points, X]:
+    """The points of steps at which another metric is finite, and its last value there as their x; both in order."""
+    step = np.ascontiguousarray(other["step"])
+    at = np.searchsorted(step, points["step"], "right") - 1
+    x = np.ascontiguousarray(other["value"])[at] if len(other) else np.zeros(len(points))
+    known = (at >= 0) & np.isfinite(x)
+    known[known] &= step[at[known]] == points["step"][known]
+    return points[known], x[known]
 
 
-def _columns(x: X, points: int, window: Window, columns: int) -> Places:
-    if points <= columns:
-        return np.unique(x, return_inverse=True)[1]
-    low, high = float(window[0]), float(window[1])
-    width = high - low
-    if width <= 0:
-        return np.zeros(len(x), np.int64)
-    share = (x.astype(np.float64) - low) / width
-    return np.clip(share * columns, 0, columns - 1).astype(np.int64)
+def _ranks(series: Places, x: X) -> Places:
+    """Of each x among the different ones of all these series."""
+    order = np.lexsort((x, series))
+    new = (np.diff(series[order], prepend=-1) != 0) | np.concatenate(([True], x[order][1:] != x[order][:-1]))
+    ranks = np.empty(len(x), np.int64)
+    ranks[order] = np.cumsum(new) - 1
+    return ranks
+
+
+def _extents(x_low: X, x_high: X, starts: Places) -> tuple[X, X]:
+    if len(starts) == 0:
+        return x_low, x_high
+    return np.minimum.reduceat(x_low, starts), np.maximum.reduceat(x_high, starts)
 
 
 def _mean(blocks: Blocks) -> npt.NDArray[np.float64]:
@@ -116,26 +177,8 @@ def _mean(blocks: Blocks) -> npt.NDArray[np.float64]:
     return result
 
 
-def _least(x: X, starts: Places) -> X:
-    return np.minimum.reduceat(x, starts) if len(starts) else x
-
-
-def _greatest(x: X, starts: Places) -> X:
-    return np.maximum.reduceat(x, starts) if len(starts) else x
-
-
-def _where(there: npt.NDArray[np.bool_], values: npt.NDArray[np.float64]) -> list[float | None]:
+def _where(there: Mask, values: npt.NDArray[np.float64]) -> list[float | None]:
     result: list[float | None] = values.tolist()
     for index in np.flatnonzero(~there).tolist():
         result[index] = None
     return result
-
-
-def over_metric(points: Points, other: Points) -> tuple[Points, X]:
-    """The points of steps at which another metric is finite, and its last value there as their x; both in order."""
-    step = np.ascontiguousarray(other["step"])
-    at = np.searchsorted(step, points["step"], "right") - 1
-    x = np.ascontiguousarray(other["value"])[at] if len(other) else np.zeros(len(points))
-    known = (at >= 0) & np.isfinite(x)
-    known[known] &= step[at[known]] == points["step"][known]
-    return points[known], x[known]

@@ -1,15 +1,13 @@
 """Curves of one metric of many subjects, from summaries of blocks where they suffice and from points elsewhere."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from platform_core.metrics import bands as pixels
-from platform_core.metrics.bands import Bands, Stretches, Window
+from platform_core.metrics.bands import Bands, Frame, Mask, Stretches, Window
 from platform_core.metrics.blocks import BLOCK, BLOCK_POINTS
-from platform_core.metrics.points import Points, merged
+from platform_core.metrics.points import Places, Points, merged
 from webapp.metrics import codec, segments
 from webapp.metrics.database import rows
 from webapp.metrics.values import Axis
@@ -33,21 +31,6 @@ WHERE m.subject_id = ANY(%(subjects)s::text[]) AND m.key = ANY(%(keys)s::text[])
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Series:
-    id: int
-    subject: str
-    window: Window
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What a curve is drawn from: whole blocks, and of some segments the points of these blocks."""
-
-    whole: Stretches
-    points: Mapping[int, npt.NDArray[np.bool_]]
-
-
 def bands(
     subjects: Iterable[str],
     key: str,
@@ -67,15 +50,12 @@ def bands(
     if axis.startswith("metric:"):
         return _over_metric(ids, key, axis.removeprefix("metric:"), columns, window)
     wall = axis == "wall"
-    series = [
-        _Series(
-            id, subject, _window(window, subject) or ((low_ms, high_ms) if wall else (first_step, last_step))
-        )
-        for id, subject, first_step, last_step, low_ms, high_ms in rows(
-            _EXTENTS, {"subjects": ids, "key": key}
-        )
-    ]
-    drawn = _over_time(series, columns, wall)
+    series: dict[int, str] = {}
+    windows: list[Window] = []
+    for id, subject, *extents in rows(_EXTENTS, {"subjects": ids, "key": key}):
+        series[id] = subject
+        windows.append(_window(window, subject) or tuple(extents[2:] if wall else extents[:2]))
+    drawn = dict(zip(series.values(), _over_time(list(series), Frame(windows, columns), wall), strict=True))
     return {subject: drawn[subject] for subject in ids if subject in drawn}
 
 
@@ -83,49 +63,50 @@ def _window(window: Window | Mapping[str, Window] | None, subject: str) -> Windo
     return window.get(subject) if isinstance(window, Mapping) else window
 
 
-def _over_time(series: Sequence[_Series], columns: int, wall: bool) -> dict[str, Bands]:
-    wanted = {
-        "series": [line.id for line in series],
-        "lows": [float(line.window[0]) for line in series],
-        "highs": [float(line.window[1]) for line in series],
-    }
-    summaries: dict[int, dict[int, bytes]] = {line.id: {} for line in series}
-    for series_id, segment, blocks in rows(_WALL_BLOCKS if wall else _STEP_BLOCKS, wanted):
-        summaries[series_id][segment] = blocks
-    plans = [_plan(summaries[line.id], line.window, columns, wall) for line in series]
-    points = segments.decoded([segment for plan in plans for segment in plan.points])
-    return {
-        line.subject: _drawn(plan, points, line.window, columns, wall)
-        for line, plan in zip(series, plans, strict=True)
-    }
-
-
-def _plan(summaries: Mapping[int, bytes], window: Window, columns: int, wall: bool) -> _Plan:
-    blocks = np.frombuffer(b"".join(summaries.values()), BLOCK)
+def _over_time(series: Sequence[int], frame: Frame, wall: bool) -> list[Bands]:
+    lows, highs = np.array(frame.windows, np.float64).reshape(-1, 2).T
+    wanted = {"series": list(series), "lows": lows, "highs": highs}
+    found = rows(_WALL_BLOCKS if wall else _STEP_BLOCKS, wanted)
+    blocks = np.frombuffer(b"".join(row[2] for row in found), BLOCK)
+    sizes = np.array([len(row[2]) // BLOCK.itemsize for row in found], np.int64)
+    numbers = {id: number for number, id in enumerate(series)}
+    owners = np.array([numbers[row[0]] for row in found], np.int64)
     low, high = ("low_ms", "high_ms") if wall else ("first_step", "last_step")
-    x_low, x_high = np.ascontiguousarray(blocks[low]), np.ascontiguousarray(blocks[high])
-    coarse = pixels.too_coarse((blocks, x_low, x_high), window, columns)
-    sizes = [len(part) // BLOCK.itemsize for part in summaries.values()]
-    parts = np.split(coarse, np.cumsum(sizes)[:-1]) if sizes else []
-    return _Plan(
-        (blocks[~coarse], x_low[~coarse], x_high[~coarse]),
-        {segment: part for segment, part in zip(summaries, parts, strict=True) if part.any()},
+    stretches = Stretches(
+        blocks,
+        np.repeat(owners, sizes),
+        np.ascontiguousarray(blocks[low]),
+        np.ascontiguousarray(blocks[high]),
     )
+    coarse = frame.too_coarse(stretches)
+    if coarse.any():
+        points, of_series = _points([row[1] for row in found], owners, sizes, coarse)
+        x = np.ascontiguousarray(points["at_ms" if wall else "step"])
+        stretches = pixels.beside(stretches.where(~coarse), pixels.gathered(points, of_series, x, frame))
+    return pixels.bands(stretches, frame)
 
 
-def _drawn(plan: _Plan, points: Mapping[int, Points], window: Window, columns: int, wall: bool) -> Bands:
-    if not plan.points:
-        return pixels.bands(plan.whole, window, columns)
-    together = np.concatenate(
-        [points[id][np.repeat(part, BLOCK_POINTS)[: len(points[id])]] for id, part in plan.points.items()]
-    )
-    x = np.ascontiguousarray(together["at_ms" if wall else "step"])
-    drawn = pixels.gathered(together, x, window, columns)
-    return pixels.bands(pixels.beside(plan.whole, drawn), window, columns)
+def _points(ids: Sequence[int], owners: Places, sizes: Places, coarse: Mask) -> tuple[Points, Places]:
+    """The points of these blocks, and the number of the series of each; `sizes` are blocks a segment."""
+    starts = np.cumsum(sizes) - sizes
+    needed = np.flatnonzero(np.logical_or.reduceat(coarse, starts)).tolist()
+    found = segments.decoded([ids[place] for place in needed])
+    parts, counts = [], []
+    for place in needed:
+        points, of_segment = found[ids[place]], coarse[starts[place] : starts[place] + sizes[place]]
+        if not of_segment.all():
+            points = points[np.repeat(of_segment, BLOCK_POINTS)[: len(points)]]
+        parts.append(points)
+        counts.append(len(points))
+    return np.concatenate(parts), np.repeat(owners[needed], counts)
 
 
 def _over_metric(
-    subjects: Sequence[str], key: str, other: str, columns: int, window: Window | Mapping[str, Window] | None
+    subjects: Sequence[str],
+    key: str,
+    other: str,
+    columns: int,
+    window: Window | Mapping[str, Window] | None,
 ) -> dict[str, Bands]:
     parts: dict[tuple[str, str], list[Points]] = {}
     for subject, name, compacted, payload in rows(_ALL, {"subjects": list(subjects), "keys": [key, other]}):
@@ -136,5 +117,7 @@ def _over_metric(
         if (subject, key) in points and (subject, other) in points:
             chosen, x = pixels.over_metric(points[subject, key], points[subject, other])
             extent = _window(window, subject) or ((float(x.min()), float(x.max())) if len(x) else (0.0, 0.0))
-            result[subject] = pixels.bands(pixels.gathered(chosen, x, extent, columns), extent, columns)
+            frame = Frame([extent], columns)
+            drawn = pixels.gathered(chosen, np.zeros(len(x), np.int64), x, frame)
+            [result[subject]] = pixels.bands(drawn, frame)
     return result

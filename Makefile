@@ -29,6 +29,7 @@ test: $(READY) browser mlflow-peer  ## every test; ARGS="tests/core -k quota" fo
 
 docs: $(READY)  ## makes the reference pages anew: states, errors, commands
 	@$(BIN)/python -m tools.reference
+	@$(BIN)/python -m tools.mlflow_reference
 
 check: $(READY)  ## what a developer runs all day: style, types, architecture, the pure core
 	@$(BIN)/ruff check $(wildcard $(CODE))

@@ -12,7 +12,6 @@ import { startForms } from "./forms.js";
 import { startScroll } from "./scroll.js";
 import { startPicker } from "./picker.js";
 import { startJobForm } from "./job-form.js";
-import { startCompare } from "./compare.js";
 
 startTimes();
 startForms();
@@ -21,7 +20,6 @@ startPicker();
 startJobForm();
 startKeys();
 startCharts();
-startCompare();
 startLogs();
 startHeat();
 startMap();

@@ -14,7 +14,7 @@ from platform_core.jobs.states import JobState
 from platform_core.sweeps.states import SweepState, TrialState
 from tests.architecture.rules import documentation as rule
 from tests.architecture.rules.sources import ROOT, Source
-from tools import reference
+from tools import mlflow_reference, reference
 from trainmaster.cli import main as command_line
 
 DOCS = ROOT / "docs" / "reference"
@@ -70,6 +70,10 @@ def test_every_call_on_the_wire_has_its_heading() -> None:
 def test_the_reference_pages_are_what_the_code_makes(path: Path, below: str) -> None:
     assert path.exists(), "run `make docs`"
     assert path.read_text() == reference.compose(path, below), "run `make docs`"
+
+
+def test_the_page_of_the_mlflow_api_is_what_the_door_serves() -> None:
+    assert mlflow_reference.PAGE.read_text() == mlflow_reference.page(), "run `make docs`"
 
 
 def test_a_missing_and_a_stale_heading_are_found(tmp_path: Path) -> None:

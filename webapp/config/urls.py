@@ -1,4 +1,4 @@
-"""Pages at /, the REST API under /api/v1/."""
+"""Pages at /, the REST API under /api/v1/, the MLflow API under /api/2.0/mlflow and its neighbours."""
 
 from django.contrib import admin
 from django.urls import include, path
@@ -17,6 +17,7 @@ urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("livez", livez, name="livez"),
     path("", include("webapp.pages.urls")),
+    path("", include("webapp.mlflow.urls")),
     path("metrics", Metrics.as_view(), name="metrics"),
     path("api/v1/", include("webapp.rest.urls")),
     path("api/v1/schema", SpectacularAPIView.as_view(), name="schema"),

@@ -76,6 +76,14 @@ def update_experiment(
 
 
 @transaction.atomic
+def set_experiment_tags(actor: Actor, experiment: Experiment, tags: Mapping[str, str | None]) -> Experiment:
+    """Adds and replaces tags; None removes one."""
+    row = _locked(actor, "experiment.edit", experiment)
+    merged = {name: value for name, value in {**row.tags, **tags}.items() if value is not None}
+    return update_experiment(actor, row, tags=merged)
+
+
+@transaction.atomic
 def archive_experiment(actor: Actor, experiment: Experiment) -> Experiment:
     """Hides an experiment from lists. Its runs stay as they are."""
     row = _locked(actor, "experiment.edit", experiment)

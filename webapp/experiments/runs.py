@@ -81,8 +81,11 @@ def create_run(
     source: str = "api",
     started_ms: int | None = None,
     run_id: str | None = None,
+    user: str = "",
 ) -> Run:
     """A running run without a job. The same `run_id` again returns the run that it made.
+
+    `user` is the name that the client gives its person.
 
     Raises idempotency_conflict when the id belongs to a run of another experiment.
     """
@@ -100,6 +103,7 @@ def create_run(
         "parent": _parent_of(experiment, parent),
         "group": fields.text(group, "group", fields.MAX_RUN_NAME),
         "source": fields.source(source),
+        "lineage": {"user": fields.text(user, "user", fields.MAX_RUN_NAME)} if user else {},
         "started_ms": now if started_ms is None else started_ms,
         "reported_ms": now,
         "created_ms": now,
@@ -209,6 +213,19 @@ def finish_run(actor: Actor, run: Run, state: str = RunState.SUCCEEDED, ended_ms
 def log_parameters(actor: Actor, run: Run, given: Mapping[str, Any]) -> Run:
     """Adds parameters; those of the same name are replaced."""
     return _add(actor, run, "parameters", fields.parameters(given), fields.MAX_PARAMETERS)
+
+
+@transaction.atomic
+def log_new_parameters(actor: Actor, run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds the parameters that the run does not have. Returns those that it had before."""
+    row = locked(actor, run)
+    before: dict[str, Any] = row.parameters
+    new = {key: value for key, value in fields.parameters(given).items() if key not in before}
+    fields.within("parameters", len(before) + len(new), fields.MAX_PARAMETERS)
+    if new:
+        write(row, {"parameters": {**before, **new}})
+        publish([row])
+    return before
 
 
 def set_tags(actor: Actor, run: Run, given: Mapping[str, str]) -> Run:

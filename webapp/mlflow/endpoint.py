@@ -21,7 +21,6 @@ from webapp.mlflow.fields import Field, body_of, parsed, query_of
 
 log = logging.getLogger(__name__)
 WORKSPACE = "X-MLFLOW-WORKSPACE"
-MAX_PAGE_OFFSET = 1 << 31
 
 
 class Call:
@@ -67,6 +66,7 @@ class Endpoint:
     handler: Handler
     fields: Sequence[Field] = ()
     raw: bool = False  # the body is a file: only the query is read
+    parsed: bool = True  # False: the handler reads the decoded body itself
 
 
 def view_of(endpoints: Sequence[Endpoint]) -> Callable[..., HttpResponseBase]:
@@ -104,13 +104,15 @@ def authenticated(request: HttpRequest) -> Actor:
 
 
 def _fields(request: HttpRequest, endpoint: Endpoint, place: dict[str, str]) -> dict[str, Any]:
+    if not endpoint.parsed:
+        return body_of(request)
     if endpoint.raw or request.method in ("GET", "HEAD"):
         given = query_of(request, endpoint.fields)
     else:
         given = body_of(request)
         if request.method == "DELETE" and not given:
             given = query_of(request, endpoint.fields)
-    return parsed({**given, **place}, endpoint.fields)
+    return parsed(given, endpoint.fields)
 
 
 def response_of(request: HttpRequest, error: Exception) -> HttpResponseBase:
@@ -128,15 +130,15 @@ def response_of(request: HttpRequest, error: Exception) -> HttpResponseBase:
     return translated(known, body["status"]).response
 
 
+@csrf_exempt
+def unknown(request: HttpRequest) -> HttpResponseBase:
+    """An endpoint of MLflow that this server does not have; docs/reference/mlflow.md lists them."""
+    sentence = f"This server has no {request.method} {request.path[:200]}; docs/reference/mlflow.md lists what it has."
+    return MlflowError("ENDPOINT_NOT_FOUND", sentence).response
+
+
 def _not_this_method(request: HttpRequest, by_method: dict[str, Endpoint]) -> HttpResponseBase:
     sentence = f"{request.method} is not possible here; use {', '.join(sorted(by_method))}"
     response = JsonResponse({"error_code": "ENDPOINT_NOT_FOUND", "message": sentence}, status=405)
     response["Allow"] = ", ".join(sorted(by_method))
     return response
-
-
-def page_token(offset: int) -> str:
-    """MLflow's token of a page is opaque to clients; this one holds the offset."""
-    import base64
-
-    return base64.b64encode(f'{{"offset": {offset}}}'.encode()).decode()

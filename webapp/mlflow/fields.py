@@ -19,7 +19,7 @@ INT64 = 1 << 63
 MAX_NESTING = 40
 
 
-class _Wrong(Exception):
+class Wrong(Exception):
     """The value has another type than its field."""
 
 
@@ -34,7 +34,7 @@ class Field:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise _Wrong
+        raise Wrong
     return storable(value)
 
 
@@ -53,24 +53,24 @@ def storable(value: str) -> str:
 
 def whole_number(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise _Wrong
+        raise Wrong
     try:
         number = int(value) if not isinstance(value, float) or value.is_integer() else None
     except (ValueError, OverflowError):
-        raise _Wrong from None
+        raise Wrong from None
     if number is None or not -INT64 <= number < INT64:
-        raise _Wrong
+        raise Wrong
     return number
 
 
 def real_number(value: Any) -> float:
     """NaN and infinities come as text, as the JSON of protocol messages has them."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise _Wrong
+        raise Wrong
     try:
         return float(value)
     except (ValueError, OverflowError):
-        raise _Wrong from None
+        raise Wrong from None
 
 
 def _flag(value: Any) -> bool:
@@ -79,7 +79,7 @@ def _flag(value: Any) -> bool:
             raise invalid(f"Invalid boolean value: {value}, must be 'true' or 'false'.")
         return value.lower() == "true"
     if not isinstance(value, bool):
-        raise _Wrong
+        raise Wrong
     return value
 
 
@@ -91,7 +91,7 @@ def whole(name: str, *, required: bool = False, default: int | None = None, most
     def read(value: Any) -> int:
         number = whole_number(value)
         if number > most:
-            raise _Wrong
+            raise Wrong
         return number
 
     return Field(name, read, required, default=default)
@@ -120,7 +120,7 @@ def choice(
             return value
         number = whole_number(value)
         if number not in names:
-            raise _Wrong
+            raise Wrong
         return names[number]
 
     return Field(name, read, required, default=default)
@@ -142,7 +142,7 @@ def pairs(name: str) -> Field:
 
 def _message(value: Any, fields: Sequence[Field]) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _Wrong
+        raise Wrong
     return parsed(value, fields)
 
 
@@ -161,11 +161,11 @@ def parsed(body: Mapping[str, Any], fields: Sequence[Field]) -> dict[str, Any]:
         try:
             if field.repeated:
                 if not isinstance(given, list):
-                    raise _Wrong
+                    raise Wrong
                 values[field.name] = [field.read(item) for item in given]
             else:
                 values[field.name] = field.read(given)
-        except _Wrong:
+        except Wrong:
             raise invalid(_refusal(field.name, given)) from None
     return values
 

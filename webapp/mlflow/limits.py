@@ -35,6 +35,11 @@ def refused(path: str, value: object, why: str = "") -> MlflowError:
     return invalid(f"Invalid value {shown} for parameter '{path}' supplied" + (f": {why}" if why else "."))
 
 
+def lacking(path: str) -> MlflowError:
+    hint = "See the API docs for more information about request parameters."
+    return invalid(f"Missing value for required parameter '{path}'. {hint}")
+
+
 def key(name: str | None, path: str) -> str:
     """The name of a metric, a parameter or a tag."""
     if name is None:

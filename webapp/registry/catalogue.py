@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from django.db import IntegrityError, transaction
 
@@ -175,9 +176,14 @@ def _write(row: Any, **values: Any) -> Any:
 
 
 def _record(kind: str, row: Model, actor: Actor, **data: Any) -> None:
-    subject = f"model:{row.team_id}/{row.name}"[:140]
+    subject = subject_of(row)
     notify = (f"models:{row.team_id}",)
     events.record(kind, subject, actor=actor.name, team=row.team_id, cause=row.name, data=data, notify=notify)
+
+
+def subject_of(row: Model) -> str:
+    """Of events and live pages; a name may have any character, a subject may not."""
+    return f"model:{row.team_id}/{quote(row.name, safe='')}"[:140]
 
 
 def _name(name: str) -> str:

@@ -37,6 +37,7 @@ from webapp.registry.catalogue import (
     set_alias,
     set_stage,
     set_tags,
+    subject_of,
 )
 from webapp.registry.models import Model, ModelVersion
 from webapp.sockets import services as sockets
@@ -147,7 +148,7 @@ def _save(actor: Actor, version: ModelVersion) -> None:
     model = version.model
     events.record(
         "VersionRegistered",
-        f"model:{model}"[:140],
+        subject_of(model),
         actor=actor.name,
         team=model.team_id,
         cause=f"{model.name} version {version.version} from {version.source}",
@@ -204,7 +205,7 @@ def read_source(version_id: str) -> None:
             ModelVersion.objects.filter(id=version_id, state="registering").update(
                 state="ready", manifest=manifest
             )
-    sockets.publish(f"model:{version.model.team_id}/{version.model.name}")
+    sockets.publish(subject_of(version.model))
 
 
 def _sizes(version: ModelVersion) -> Callable[[int], Sizes]:

@@ -1,0 +1,112 @@
+"""The values of a metric over time: whole, by page, and thinned out for charts."""
+
+from typing import Any
+
+import numpy as np
+
+from webapp.metrics import queries as metrics
+from webapp.metrics.values import Points
+from webapp.mlflow import limits, paging, runs, shapes
+from webapp.mlflow.endpoint import Call
+from webapp.mlflow.errors import invalid
+
+MOST_BULK = 25_000
+MOST_RUNS = 100
+MOST_A_RUN = 2_500
+AT_ONCE = 100_000
+
+
+def whole(run_id: str, key: str) -> Points:
+    """All points, in MLflow's order: time, step, value."""
+    parts, cursor = [], None
+    while True:
+        points, cursor = metrics.history(run_id, key, after=cursor, limit=AT_ONCE)
+        parts.append(points)
+        if cursor is None:
+            break
+    steps = np.concatenate([np.asarray(part.steps, np.int64) for part in parts])
+    values = np.concatenate([np.asarray(part.values, np.float64) for part in parts])
+    times = np.concatenate([np.asarray(part.times_ms, np.int64) for part in parts])
+    order = np.lexsort((values, steps, times))
+    return Points(key, steps[order], values[order], times[order])
+
+
+def _rows(points: Points, places: Any = slice(None), **more: str) -> list[dict[str, Any]]:
+    steps, values, times = (
+        np.asarray(column)[places].tolist() for column in (points.steps, points.values, points.times_ms)
+    )
+    return [
+        {"key": points.key, "value": shapes.number(value), "timestamp": time, "step": step, **more}
+        for step, value, time in zip(steps, values, times, strict=True)
+    ]
+
+
+def get(call: Call) -> dict[str, Any]:
+    run_id, size = runs.run_id_of(call), call["max_results"]
+    if size is not None and size <= 0:
+        raise invalid(
+            f"Invalid value {size} for parameter 'max_results' supplied. It must be a positive integer."
+        )
+    start = paging.offset_of(call["page_token"])
+    row = runs.find(call, run_id)
+    points = whole(row.id, call["metric_key"])
+    end = len(points.steps) if size is None else start + size
+    token = paging.token_of(end) if end < len(points.steps) else None
+    return paging.answer("metrics", _rows(points, slice(start, end)), token)
+
+
+def bulk(call: Call) -> dict[str, Any]:
+    run_ids = call["run_id"]
+    if not run_ids:
+        raise invalid("GetMetricHistoryBulk request must specify at least one run_id.")
+    _require_few(run_ids, "GetMetricHistoryBulk request cannot specify more than")
+    if call["metric_key"] is None:
+        raise invalid("GetMetricHistoryBulk request must specify a metric_key.")
+    size = min(max(call["max_results"] or MOST_BULK, 1), MOST_BULK)
+    rows: list[dict[str, Any]] = []
+    for run_id in sorted({runs.find(call, run_id).id for run_id in run_ids}):
+        rows += _rows(whole(run_id, call["metric_key"]), slice(size), run_id=run_id)
+    return {"metrics": rows[:size]}
+
+
+def _require_few(run_ids: list[str], sentence: str) -> None:
+    if len(run_ids) > MOST_RUNS:
+        raise invalid(f"{sentence} {MOST_RUNS} run_ids. Received {len(run_ids)} run_ids.")
+
+
+def bulk_interval(call: Call) -> dict[str, Any]:
+    """At most so many points a run, evenly spread, the first and the last among them."""
+    if not call["run_ids"]:
+        raise limits.lacking("run_ids")
+    _require_few(call["run_ids"], "GetMetricHistoryBulkInterval request must specify at most")
+    first, last, size = call["start_step"], call["end_step"], call["max_results"]
+    if size is not None and not 1 <= size <= MOST_A_RUN:
+        raise invalid(f"max_results must be between 1 and {MOST_A_RUN}.")
+    if (first is None) != (last is None):
+        raise invalid("If either start step or end step are specified, both must be specified.")
+    if first is not None and first > last:
+        raise invalid(
+            f"end_step must be greater than start_step. Found start_step={first} and end_step={last}."
+        )
+    rows: list[dict[str, Any]] = []
+    for row in [runs.find(call, run_id) for run_id in call["run_ids"]]:
+        points = _by_step(whole(row.id, call["metric_key"]), first, last)
+        rows += _rows(points, _spread(len(points.steps), size or MOST_A_RUN), run_id=row.id)
+    return {"metrics": rows} if rows else {}
+
+
+def _by_step(points: Points, first: int | None, last: int | None) -> Points:
+    steps, values, times = (np.asarray(column) for column in (points.steps, points.values, points.times_ms))
+    order = np.lexsort((values, times, steps))
+    if first is not None and last is not None:
+        order = order[(steps[order] >= first) & (steps[order] <= last)]
+    return Points(points.key, steps[order], values[order], times[order])
+
+
+def _spread(count: int, most: int) -> Any:
+    """The first of each of so many equal parts, as MLflow chooses them, and the last of all."""
+    if count <= most:
+        return slice(None)
+    starts = np.cumsum([0, *(count // most + (part < count % most) for part in range(most - 1))])
+    starts[-1] = count - 1
+    return starts

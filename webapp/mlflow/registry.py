@@ -1,0 +1,141 @@
+"""Registered models: create, get, rename, update, delete, search, latest versions, tags, aliases."""
+
+from typing import Any
+
+from platform_core.errors import TrainmasterError
+from webapp.mlflow import filters, limits, paging
+from webapp.mlflow.endpoint import Call
+from webapp.mlflow.errors import MlflowError, exists, invalid, missing
+from webapp.mlflow.registry_shapes import STAGES, model_shape, stage_of, version_shape
+from webapp.registry import queries, services
+from webapp.registry.models import Model
+
+MOST_LISTED = 1_000
+PROMPT_TAG = "mlflow.prompt.is_prompt"
+GRAMMAR = filters.Grammar(attributes=("name",))
+COLUMNS = {
+    "name": lambda row: row.name,
+    "timestamp": lambda row: row.changed_ms,
+    "last_updated_timestamp": lambda row: row.changed_ms,
+    "creation_timestamp": lambda row: row.created_ms,
+}
+
+
+def find(call: Call, name: str) -> Model:
+    row = queries.model(call.team, limits.model_name(name))
+    if row is None:
+        raise missing(f"Registered Model with name={name} not found")
+    return row
+
+
+def create(call: Call) -> dict[str, Any]:
+    name = limits.model_name(call["name"])
+    tags = limits.stored_tags(call["tags"], limits.MAX_MODEL_TAG)
+    try:
+        row = services.create_model(
+            call.actor, call.team, name, description=call["description"] or "", tags=tags
+        )
+    except TrainmasterError as error:
+        if error.code == "duplicate_name":
+            raise exists(f"Registered Model (name={name}) already exists.") from None
+        raise
+    return {"registered_model": model_shape(row)}
+
+
+def get(call: Call) -> dict[str, Any]:
+    return {"registered_model": model_shape(find(call, call["name"]))}
+
+
+def update(call: Call) -> dict[str, Any]:
+    services.describe(call.actor, find(call, call["name"]), call["description"] or "")
+    return {"registered_model": model_shape(find(call, call["name"]))}
+
+
+def rename(call: Call) -> dict[str, Any]:
+    new = limits.model_name(call["new_name"], "new_name")
+    row = find(call, call["name"])
+    try:
+        services.rename_model(call.actor, row, new)
+    except TrainmasterError as error:
+        if error.code == "duplicate_name":
+            raise exists(f"Registered Model (name={new}) already exists.") from None
+        raise
+    return {"registered_model": model_shape(find(call, new))}
+
+
+def delete(call: Call) -> dict[str, Any]:
+    services.delete_model(call.actor, find(call, call["name"]))
+    return {}
+
+
+def search(call: Call) -> dict[str, Any]:
+    size = call["max_results"]
+    if not 1 <= size <= MOST_LISTED:
+        raise invalid(
+            f"Invalid value for request parameter max_results. It must be at most {MOST_LISTED}, but got value {size}"
+        )
+    clauses = filters.parse(call["filter"], GRAMMAR)
+    rows = filters.select(queries.living([call.team]), *without_prompts(clauses, _values))
+    rows = filters.order(rows, call["order_by"], COLUMNS, ("name ASC",))
+    selected, token = paging.page(rows, call["page_token"], size)
+    return paging.answer("registered_models", [model_shape(row) for row in selected], token)
+
+
+def without_prompts(clauses: Any, values: Any) -> tuple[Any, Any]:
+    """Prompts are registered models with a tag; a search finds them only when it asks for them."""
+    asked = [clause for clause in clauses if clause.kind == "tags" and clause.key == PROMPT_TAG]
+    wanted = any((c.operator, str(c.value).lower()) in (("=", "true"), ("!=", "false")) for c in asked)
+    rest = [clause for clause in clauses if clause not in asked]
+
+    def matching(row: Any) -> filters.Row:
+        known = values(row)
+        prompt = str(known["tags"].get(PROMPT_TAG, "false")).lower()
+        return {**known, "prompts": {"is_prompt": prompt}}
+
+    only = filters.Clause("prompts", "is_prompt", "=", "true" if wanted else "false")
+    return [*rest, only], matching
+
+
+def _values(row: Model) -> filters.Row:
+    return {"attributes": {"name": row.name}, "tags": row.tags}
+
+
+def latest_versions(call: Call) -> dict[str, Any]:
+    row = find(call, call["name"])
+    stages = [stage_of(stage) for stage in call["stages"]] or list(STAGES)
+    newest: dict[str, Any] = {}
+    for version in queries.versions(row):
+        newest.setdefault(version.stage, version)
+    found = [version_shape(version, row) for version in newest.values() if version.stage in stages]
+    return {"model_versions": found} if found else {}
+
+
+def set_tag(call: Call) -> dict[str, Any]:
+    limits.model_name(call["name"])
+    key, value = limits.stored_tag(call["key"], call["value"], limits.MAX_MODEL_TAG)
+    services.set_tags(call.actor, find(call, call["name"]), {key: value})
+    return {}
+
+
+def delete_tag(call: Call) -> dict[str, Any]:
+    services.delete_tags(call.actor, find(call, call["name"]), [limits.key(call["key"], "key")])
+    return {}
+
+
+def delete_alias(call: Call) -> dict[str, Any]:
+    name = limits.alias(call["alias"])
+    services.delete_alias(call.actor, find(call, call["name"]), name)
+    return {}
+
+
+def get_by_alias(call: Call) -> dict[str, Any]:
+    name, row = limits.alias(call["alias"]), find(call, call["name"])
+    versions = queries.versions(row)
+    if name.lower() == "latest":
+        if not versions:
+            raise missing(f"Latest version not found for model {row.name}.")
+        return {"model_version": version_shape(versions[0], row)}
+    for version in versions:
+        if any(alias.name == name for alias in version.aliases.all()):
+            return {"model_version": version_shape(version, row)}
+    raise MlflowError("INVALID_PARAMETER_VALUE", f"Registered model alias {name} not found.")

@@ -40,6 +40,7 @@ EVERYBODYS = [
     "/audit/",
     "/settings/",
     "/api/docs/",
+    "/docs/errors",
 ]
 ADMINISTRATION = [f"/manage/{page}/" for page in ("users", "teams", "departments", "quotas", "prices")]
 

@@ -85,6 +85,7 @@ def pages() -> Iterator[Row]:
     yield Row("post", f"{switch}/promote/", OWN_OR_LEAD, "deployments/{deployment}/promote/")
     yield Row("post", f"{switch}/rollback/", OWN_OR_LEAD, "deployments/{deployment}/rollback/")
     yield Row("get", "api/docs/", SIGNED_IN)
+    yield Row("get", "docs/errors", SIGNED_IN)
 
 
 def accounts_rows() -> Iterator[Row]:

@@ -8,7 +8,7 @@ from drf_spectacular.views import SpectacularAPIView
 
 from webapp.config.health import healthz, livez
 from webapp.pages.accounts.views import admin_login
-from webapp.pages.api_docs.views import api_docs
+from webapp.pages.api_docs.views import api_docs, errors
 from webapp.rest.prometheus import Metrics
 
 admin.site.site_header = admin.site.site_title = "Trainmaster"
@@ -22,6 +22,7 @@ urlpatterns = [
     path("api/v1/", include("webapp.rest.urls")),
     path("api/v1/schema", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs/", api_docs, name="api-docs"),
+    path("docs/errors", errors, name="errors"),
     path("admin/login/", admin_login),
     path("admin/password_change/", require_safe(RedirectView.as_view(pattern_name="accounts:settings"))),
     path("admin/", admin.site.urls),

@@ -35,3 +35,12 @@ def test_an_operation_says_what_it_takes_and_what_comes_back() -> None:
         "201",
         "default",
     ]
+
+
+def test_the_type_of_a_problem_leads_to_its_line_in_the_catalogue(
+    browser: Callable[[User], Client], owner: User
+) -> None:
+    problem = browser(owner).get("/api/v1/training-jobs/job-none").json()
+    address, _, anchor = problem["type"].partition("#")
+    assert anchor == problem["code"] == "not_found"
+    assert f'id="{anchor}"' in browser(owner).get(address).content.decode()

@@ -11,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 from drf_spectacular.generators import SchemaGenerator
 
+from platform_core.errors import CATALOGUE, ErrorKind
 from webapp.pages import fragments
 
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -27,6 +28,18 @@ class ApiDocsPage:
 @require_GET
 def api_docs(request: HttpRequest) -> HttpResponse:
     return fragments.render(request, "api_docs/reference.html", ApiDocsPage(groups(), settings.PUBLIC_URL))
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsPage:
+    kinds: list[ErrorKind]
+
+
+@login_required
+@require_GET
+def errors(request: HttpRequest) -> HttpResponse:
+    """The catalogue of errors: a problem document names its line as `type`."""
+    return fragments.render(request, "api_docs/errors.html", ErrorsPage(list(CATALOGUE.values())))
 
 
 @cache

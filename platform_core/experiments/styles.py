@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from zlib import crc32
+from hashlib import sha256
 
 COLOURS = 12  # --run-1 to --run-12 in static/css/tokens.css
 DASHES = 6  # of static/js/chart-style.js
@@ -20,7 +20,7 @@ class Style:
 
 def home_colour(run_id: str) -> int:
     """The colour that a run has wherever no other run of the same colour is shown."""
-    return crc32(run_id.encode()) % COLOURS
+    return int.from_bytes(sha256(run_id.encode()).digest()[:4]) % COLOURS
 
 
 def styles(run_ids: Sequence[str]) -> dict[str, Style]:

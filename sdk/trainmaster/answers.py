@@ -123,6 +123,34 @@ class DryRun(Answer):
 
 
 @dataclass(frozen=True, slots=True)
+class RunInfo(Answer):
+    """A run as the platform has it; `trainmaster.run.Run` is the one that a script logs to."""
+
+    id: str
+    name: str
+    team: str
+    state: str
+    experiment: str = ""
+    description: str = ""
+    job: str | None = None
+    owner: str = ""
+    parent: str | None = None
+    group: str = ""
+    source: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float | str] = field(
+        default_factory=dict
+    )  # last values; NaN and infinities by name
+    lineage: Mapping[str, Any] = field(default_factory=dict)
+    created_ms: int | None = None
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    archived_ms: int | None = None
+    deleted_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LogLine(Answer):
     text: str
     rank: int = 0

@@ -75,39 +75,39 @@ class Sweeps:
         """`spec` has the fields of a sweep file. The same key again gives the same sweep."""
         body = {**spec, "lineage": dict(lineage)} if lineage else dict(spec)
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
-        return Sweep.of(self._client._call("POST", "sweeps", json=body, headers=headers))
+        return Sweep.of(self._client.call("POST", "sweeps", json=body, headers=headers))
 
     def list(self, *, team: str = "", search: str = "") -> list[Sweep]:
         """The newest 200, or those of one team or with this text in the name."""
         filters = {name: value for name, value in {"team": team, "search": search}.items() if value}
-        body = self._client._call("GET", "sweeps", params=filters)
+        body = self._client.call("GET", "sweeps", params=filters)
         return [Sweep.of(line) for line in body["results"]]
 
     def show(self, sweep_id: str) -> Sweep:
-        return Sweep.of(self._client._call("GET", _path(sweep_id)))
+        return Sweep.of(self._client.call("GET", _path(sweep_id)))
 
     def trials(self, sweep_id: str) -> Sequence[Trial]:
-        body = self._client._call("GET", f"{_path(sweep_id)}/trials")
+        body = self._client.call("GET", f"{_path(sweep_id)}/trials")
         return [Trial.of(line) for line in body["results"]]
 
     def pause(self, sweep_id: str) -> Sweep:
-        return Sweep.of(self._client._call("POST", f"{_path(sweep_id)}/pause"))
+        return Sweep.of(self._client.call("POST", f"{_path(sweep_id)}/pause"))
 
     def resume(self, sweep_id: str) -> Sweep:
-        return Sweep.of(self._client._call("POST", f"{_path(sweep_id)}/resume"))
+        return Sweep.of(self._client.call("POST", f"{_path(sweep_id)}/resume"))
 
     def cancel(self, sweep_id: str) -> Sweep:
-        return Sweep.of(self._client._call("POST", f"{_path(sweep_id)}/cancel"))
+        return Sweep.of(self._client.call("POST", f"{_path(sweep_id)}/cancel"))
 
     def change_budget(self, sweep_id: str, **fields: float) -> Sweep:
         """Of trials, gpu_hours, cost and hours."""
-        return Sweep.of(self._client._call("PATCH", f"{_path(sweep_id)}/budget", json=fields))
+        return Sweep.of(self._client.call("PATCH", f"{_path(sweep_id)}/budget", json=fields))
 
     def ask(self, sweep_id: str, parameters: Mapping[str, Any] | None = None, *, key: str = "") -> Trial:
         """The next trial: with your parameters, or with those that the method of the sweep chooses."""
         body: dict[str, Any] = {"key": key or uuid.uuid4().hex}
         body |= {} if parameters is None else {"parameters": dict(parameters)}
-        return Trial.of(self._client._call("POST", f"{_path(sweep_id)}/ask", json=body))
+        return Trial.of(self._client.call("POST", f"{_path(sweep_id)}/ask", json=body))
 
     def tell(
         self,
@@ -122,7 +122,7 @@ class Sweeps:
         body: dict[str, Any] = {"points": [list(point) for point in points]} if points else {}
         body |= {} if value is None else {"value": value}
         body |= {"state": state} if state else {}
-        return Trial.of(self._client._call("POST", f"{_path(sweep_id)}/trials/{number}/tell", json=body))
+        return Trial.of(self._client.call("POST", f"{_path(sweep_id)}/trials/{number}/tell", json=body))
 
     def wait(
         self, sweep_id: str, number: int, *, every: float = 2.0, sleep: Callable[[float], None] = time.sleep

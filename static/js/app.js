@@ -12,6 +12,7 @@ import { startForms } from "./forms.js";
 import { startScroll } from "./scroll.js";
 import { startPicker } from "./picker.js";
 import { startJobForm } from "./job-form.js";
+import { startCompare } from "./compare.js";
 
 startTimes();
 startForms();
@@ -20,6 +21,7 @@ startPicker();
 startJobForm();
 startKeys();
 startCharts();
+startCompare();
 startLogs();
 startHeat();
 startMap();

@@ -86,8 +86,15 @@ export function legend(figure, chart, x = null) {
 
 function item(chart, series, index, brief) {
   const element = document.createElement("li");
-  element.append(swatch(styleOf(chart, index)), brief ? "" : series.label ?? series.name, document.createElement("b"));
-  if (brief) element.title = series.name;
+  const value = document.createElement("b");
+  if (!brief || !series.letter) {
+    element.append(swatch(styleOf(chart, index)), brief ? "" : series.label ?? series.name, value);
+    return element;
+  }
+  const letter = Object.assign(document.createElement("span"), { className: `letter ${styleOf(chart, index).name}` });
+  letter.textContent = series.letter;
+  element.title = series.name;
+  element.append(letter, value);
   return element;
 }
 

@@ -2,13 +2,13 @@
 //
 // The contract. A chart is a figure (templates/parts/chart.html) and gets its values in one of three ways:
 //   <figure data-chart id data-title> with a script of type application/json inside: the values are in the page
-//   <figure data-chart … data-url="/experiments/curves/?runs=A,B&key=train/loss&x=step">: fetched when it comes into view
+//   <figure data-chart … data-url="/experiments/curves/?runs=A,B&key=train/loss&x=step">: fetched when it is in view
 //   (with data-weight and data-scale, where no data-drawing is around it)
-//   <figure data-chart … data-metric="train/loss"> in an element with data-curves="/experiments/curves/?runs=A,B&x=step"
+//   <figure data-chart … data-metric="train/loss"> in an element with data-curves, the address without a key
 // Requests that differ only in their key are sent as one; the answer is { charts: [chart, …] }, each with its key.
 // An element around the figures may have
-//   data-drawing   JSON of { kind: "exponential" | "gaussian" | "average", strength: 0 to 0.99, scale: "linear" | "log",
-//                  xscale: the same, clip: percent of the values that lie outside at either end }
+//   data-drawing   JSON of { kind: "exponential" | "gaussian" | "average", strength, scale: "linear" | "log",
+//                  xscale: the same, clip: percent of the values that lie outside at either end }; strength to 0.99
 //   data-hidden    ids of runs that are not drawn, separated by spaces;  data-legend="values": a legend without names
 // Who changes one of them dispatches "trainmaster:redraw" on the document.
 //
@@ -17,8 +17,8 @@
 //     series: [{name, letter, run, style: {colour, dash, marker}, key, subject, origin_ms, band,
 //               x: [..], y: [..], low: [..], high: [..], counts: [..], gaps: [..]}], marks: [{x, text}] }
 // x is a step, seconds since the run began ("elapsed"), milliseconds since 1970 ("time") or another metric ("value",
-// named by x.key). `key` and `subject` let live points find their series. Of a sampled series, y is the mean of `counts`
-// reported points between `low` and `high`; `gaps` are the x of values that are not finite. `band` says that low and
+// named by x.key). `key` and `subject` let live points find their series. Of a sampled series, y is the mean of
+// `counts` reported points between `low` and `high`; `gaps` are the x of values that are not finite. `band`: low and
 // high are always drawn (seeds). `label` is the name in the legend where it differs; "" is none. y.unit "wait" is
 // seconds, shown as a duration. With `points: true` no line joins the values: a series with `low` is a bar from low to
 // y at each x, one with `came` has a mark in the shape of "held", "earlier" or "later".
@@ -196,9 +196,10 @@ export function csv(chart) {
   const lines = [`run,name,${quoted(chart.x.title || chart.x.kind)},${quoted(chart.y.title)},smoothed,low,high,points`];
   for (const { run, name, x, raw, y, low, high, counts, hidden } of chart.series) {
     if (hidden) continue;
-    x.forEach((place, at) => lines.push([
-      quoted(run ?? ""), quoted(name), place, raw[at] ?? "", y[at] ?? "", low?.[at] ?? "", high?.[at] ?? "", counts?.[at] ?? 1,
-    ].join(",")));
+    x.forEach((place, at) => {
+      const values = [raw, y, low, high].map((column) => column?.[at] ?? "");
+      lines.push([quoted(run ?? ""), quoted(name), place, ...values, counts?.[at] ?? 1].join(","));
+    });
   }
   return `${lines.join("\n")}\n`;
 }

@@ -50,6 +50,7 @@ export function swatch({ name, dash, marker }) {
   svg.setAttribute("viewBox", "0 0 26 10");
   svg.setAttribute("class", `swatch ${name}`);
   svg.setAttribute("aria-hidden", "true");
-  svg.innerHTML = `<line x1="0" x2="26" y1="5" y2="5" stroke-dasharray="${SVG_DASHES[dash]}"/><path d="${SHAPES[marker]}"/>`;
+  const line = `<line x1="0" x2="26" y1="5" y2="5" stroke-dasharray="${SVG_DASHES[dash]}"/>`;
+  svg.innerHTML = `${line}<path d="${SHAPES[marker]}"/>`;
   return svg;
 }

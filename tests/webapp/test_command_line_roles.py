@@ -16,10 +16,12 @@ from webapp.accounts import queries as accounts
 from webapp.accounts import tokens
 from webapp.accounts.models import User
 from webapp.base.identity import now_ms
+from webapp.experiments import queries
 from webapp.experiments import services as experiments
 from webapp.experiments.services import Point
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
+from webapp.metrics.values import Points
 from webapp.nodes import services as nodes
 from webapp.quotas.models import Quota
 from webapp.scheduling import services as scheduling
@@ -129,7 +131,7 @@ def test_runs_are_compared_by_name_and_as_csv(run_as: As, cast: Cast) -> None:
     for name, lr, loss in (("slow", 0.1, 2.0), ("quick", 0.2, 1.5)):
         job = submitted(cast.owner, name, experiment="rates", hyperparameters={"lr": lr})
         experiments.ingest(job.id, 1, [Point("loss", 1, loss, now_ms())])
-    assert "rates vision 2 0 quick lowest loss 1.5" in words_of(run_as(cast.member, "experiments"))
+    assert " rates vision 2 0 quick lowest loss 1.5" in words_of(run_as(cast.member, "experiments"))
     assert run_as(cast.outsider, "experiments").stderr.startswith("No experiments yet")
     shown = words_of(run_as(cast.member, "compare", "slow", "quick"))
     assert "lr 0.1 0.2 lowest loss 2 1.5 *" in shown
@@ -155,3 +157,47 @@ def test_teams_are_listed_with_the_own_role(run_as: As, cast: Cast) -> None:
     assert "vision Vision member" in words_of(run_as(cast.owner, "teams"))
     assert "nlp Language" in words_of(run_as(cast.admin, "teams"))
     assert "vision" not in run_as(cast.outsider, "teams").stdout
+
+
+def test_runs_are_listed_tagged_archived_deleted_and_restored_by_filter(run_as: As, cast: Cast) -> None:
+    made = run_as(cast.owner, "experiments", "create", "rates", "--description", "# Why").stdout.strip()
+    alice = accounts.actor_of(cast.owner)
+    experiment = queries.find_experiment(alice, int(made))
+    runs = [
+        experiments.create_run(alice, experiment, name=f"lr {lr}", parameters={"lr": lr}) for lr in (1, 2, 3)
+    ]
+    for run, loss in zip(runs, (0.3, 0.1, 0.2), strict=True):
+        experiments.log_points(alice, run, [Points("val/loss", [1], [loss], [now_ms()])])
+    good = ("--filter", "metrics.val/loss < 0.25")
+    listed = run_as(cast.member, "runs", "list", *good, "--order", "metrics.val/loss").stdout
+    assert [line.split()[1:3] for line in listed.splitlines()[1:]] == [["lr", "2"], ["lr", "3"]]
+    assert run_as(cast.member, "runs", "tag", *good, "--set", "stage=prod").stdout == "2 changed.\n"
+    shown = words_of(run_as(cast.viewer, "runs", "show", runs[1].id))
+    assert "experiment vision/rates state running owner alice" in shown
+    assert "tags stage prod metrics val/loss 0.1" in shown
+    assert run_as(cast.owner, "runs", "archive", "--filter", "tags.stage = 'prod'").stdout == "2 archived.\n"
+    assert run_as(cast.owner, "runs", "restore", *good, "--archived").stdout == "2 restored.\n"
+    assert "ask a lead of vision" in run_as(cast.member, "runs", "delete", *good, "--yes", code=1).stderr
+    assert run_as(cast.lead, "runs", "delete", runs[0].id, "--yes").stdout == "1 deleted.\n"
+    deleted = json.loads(run_as(cast.owner, "runs", "list", "--view", "deleted", "--json").stdout)
+    assert [row["id"] for row in deleted] == [runs[0].id]
+    assert run_as(cast.owner, "runs", "restore", "--filter", "name = 'lr 1'").stdout == "1 restored.\n"
+    assert run_as(cast.outsider, "runs", "list").stderr == "No runs match.\n"
+    refused = run_as(cast.owner, "runs", "list", "--filter", "name <> 1", code=1).stderr
+    assert "not valid at character 6: write != instead of <>" in refused
+    assert "Give ids of runs, or --filter" in run_as(cast.owner, "runs", "archive", code=2).stderr
+
+
+def test_an_experiment_is_renamed_archived_deleted_and_restored_by_its_id(run_as: As, cast: Cast) -> None:
+    made = run_as(cast.owner, "experiments", "create", "rates").stdout.strip()
+    assert run_as(cast.owner, "experiments", "change", made, "--name", "speeds").stdout == (
+        "Experiment speeds is changed.\n"
+    )
+    assert run_as(cast.owner, "experiments", "archive", made).stdout == "Experiment speeds is archived.\n"
+    assert run_as(cast.owner, "experiments", "list").stderr.startswith("No experiments yet")
+    assert run_as(cast.owner, "experiments", "restore", made).stdout == "Experiment speeds is restored.\n"
+    assert "There is no experiment" in run_as(cast.outsider, "experiments", "delete", made, code=1).stderr
+    assert (
+        run_as(cast.owner, "experiments", "delete", made, "--yes").stdout == "Experiment speeds is deleted.\n"
+    )
+    assert run_as(cast.owner, "experiments", "restore", made).stdout == "Experiment speeds is restored.\n"

@@ -322,11 +322,7 @@ CELERY_BEAT_SCHEDULE = {
     "compact-metrics": {"task": "metrics.sweep", "schedule": 60.0, "options": {"expires": 60}},
     "retain-metrics": {"task": "metrics.retain", "schedule": 600.0, "options": {"expires": 600}},
     "end-silent-runs": {"task": "experiments.end_silent_runs", "schedule": 60.0, "options": {"expires": 60}},
-    "remove-deleted-runs": {
-        "task": "experiments.remove_deleted",
-        "schedule": 600.0,
-        "options": {"expires": 600},
-    },
+    "remove-runs": {"task": "experiments.remove_deleted", "schedule": 600.0, "options": {"expires": 600}},
     "sample-utilisation": {"task": "jobs.sample_utilisation", "schedule": 15.0, "options": {"expires": 15}},
 }
 

@@ -1,6 +1,6 @@
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,15 +170,15 @@ _ARCHIVED = Field(FieldKind.ATTRIBUTE, "archived")
 def matching_runs(
     actor: Actor,
     *,
-    experiments: Iterable[int] | None = None,
+    experiments: Collection[int | str] | None = None,
     teams: Iterable[str] | None = None,
     filter: str = "",
     view: str = "active",
 ) -> QuerySet[Run]:
     """The runs that the actor may see and that match, in no order.
 
-    `experiments` and `teams` narrow; those that the actor may not see have no runs. A filter that names `archived`
-    decides itself about archived runs. Raises filter_invalid, request_invalid.
+    `experiments` (ids and names) and `teams` narrow; those that the actor may not see have no runs. A filter that names
+    `archived` decides itself about archived runs. Raises filter_invalid, request_invalid.
     """
     parsed = parse_filter(filter)
     shown = shown_in(view)
@@ -190,15 +190,17 @@ def matching_runs(
     if teams is not None:
         of_experiments = of_experiments.filter(team__in=list(teams))
     if experiments is not None:
-        of_experiments = of_experiments.filter(id__in=[id for id in experiments if 0 < id < 1 << 63])
-    ids = list(of_experiments.values_list("id", flat=True))
-    return search.matching(Run.objects.filter(shown, experiment__in=ids), parsed)
+        ids = [key for key in experiments if isinstance(key, int) and 0 < key < 1 << 63]
+        names = [key for key in experiments if isinstance(key, str)]
+        of_experiments = of_experiments.filter(Q(id__in=ids) | Q(name__in=names))
+    found = list(of_experiments.values_list("id", flat=True))
+    return search.matching(Run.objects.filter(shown, experiment__in=found), parsed)
 
 
 def search_runs(
     actor: Actor,
     *,
-    experiments: Iterable[int] | None = None,
+    experiments: Collection[int | str] | None = None,
     teams: Iterable[str] | None = None,
     filter: str = "",
     order_by: Sequence[str] = (),

@@ -43,6 +43,7 @@ def demo(once: bool, folder: Path, port: int) -> None:
     try:
         click.echo(f"The dashboard answers after {time.monotonic() - began:.0f} s.")
         platform.manage("seed_demo", "--slots", "0")  # quotas follow when the nodes have joined
+        platform.manage("seed_runs")
         print_logins(platform.url)
         token = platform.manage("token", "bob", "vision", "--name", "demo").strip()
         travel(

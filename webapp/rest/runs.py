@@ -1,5 +1,6 @@
 """Runs over REST: create, find, change, finish, delete, restore."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from webapp.rest.run_serializers import (
     Search,
 )
 
+_ID = re.compile(r"[0-9]{1,18}", re.ASCII)
 _LISTED = listed(RunOut, paged=True)
 
 
@@ -50,9 +52,7 @@ class Runs(APIView):
     @extend_schema(
         parameters=[
             OpenApiParameter("team", description="Only of this team; may be repeated."),
-            OpenApiParameter(
-                "experiment", OpenApiTypes.INT, description="Only of this one; may be repeated."
-            ),
+            OpenApiParameter("experiment", description="Only of this one, by id or name; may be repeated."),
             OpenApiParameter("filter", description="Such as metrics.loss < 0.5; docs/reference/filter.md."),
             OpenApiParameter(
                 "order", description="Such as metrics.loss ASC, start_time DESC; newest first without."
@@ -78,7 +78,9 @@ class Runs(APIView):
         if teams := [team for team in asked.getlist("team") if team]:
             wanted["teams"] = [_without_nul(team) for team in teams]
         if experiments := [text for text in asked.getlist("experiment") if text]:
-            wanted["experiments"] = [whole_number(text, "experiment") for text in experiments]
+            wanted["experiments"] = [
+                int(text) if _ID.fullmatch(text) else _without_nul(text) for text in experiments
+            ]
         return page(actor_of(request), wanted)
 
     @extend_schema(request=NewRun, responses={201: OneRunOut, 200: OneRunOut})
@@ -107,7 +109,7 @@ def _experiment(actor: Actor, team: str | None, name: str | None, number: int | 
 
 def _without_nul(text: str) -> str:
     if "\0" in text:
-        raise TrainmasterError("request_invalid", what="team", why="it has the character NUL")
+        raise TrainmasterError("request_invalid", what="team or experiment", why="it has the character NUL")
     return text
 
 

@@ -17,13 +17,14 @@ from trainmaster.cli.nodes import nodes
 from trainmaster.cli.project import init
 from trainmaster.cli.queue import queue
 from trainmaster.cli.rollouts import promote, rollback
+from trainmaster.cli.runs import runs
 from trainmaster.cli.submit import submit
 from trainmaster.cli.sweeps import sweep
 from trainmaster.cli.sync import sync
 
 SECTIONS = {
     "Jobs": [init, submit, jobs, queue, show, logs, cancel],
-    "Experiments": [experiments, compare, sweep, sync],
+    "Experiments": [experiments, runs, compare, sweep, sync],
     "Data and models": [
         dataset, models, register, deploy, deployments, promote, rollback, retry, preheat, pin,
     ],

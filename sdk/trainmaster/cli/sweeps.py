@@ -13,7 +13,7 @@ import click
 from trainmaster import bundle
 from trainmaster.cli import job_file, output
 from trainmaster.cli.commands import Failure
-from trainmaster.cli.session import connect, team_of
+from trainmaster.cli.session import connect
 from trainmaster.cli.submit import folder_of, send
 from trainmaster.client import Client
 from trainmaster.sweeps import Sweep, Sweeps, Trial
@@ -57,7 +57,7 @@ def start(file: Path, settings: tuple[str, ...], key: str, detach: bool, as_json
     """
     spec = job_file.change(job_file.read(file), settings)
     with connect() as client:
-        spec["team"] = team_of(client, str(spec.get("team") or ""))
+        spec["team"] = client.only_team(str(spec.get("team") or ""))
         spec, lineage = _with_job(client, file, spec)
         row = Sweeps(client).start(spec, key=key or uuid.uuid4().hex, lineage=lineage)
         if as_json:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils.html import escape
 
 from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
@@ -80,7 +81,8 @@ def test_the_compare_page_stays_small_and_names_the_address_of_its_curves(
 ) -> None:
     page = browser(owner).get("/experiments/compare/", {"runs": job.id, "smooth": "0.9"})
     assert len(page.content) < 30_000
-    address = page.context["charts"][0]["url"]
+    address = f"{page.context['curves']}&key=loss"
+    assert f'data-curves="{escape(page.context["curves"])}"' in page.content.decode()
     [values] = browser(owner).get(address).json()["charts"]
     assert len(values["series"][0]["x"]) <= 600
     assert values["series"][0]["x"][-1] == 4_999
@@ -123,42 +125,11 @@ def test_a_metric_that_no_run_reports_is_not_found(key: str, job: Job, owner: Us
     assert browser(owner).get("/experiments/curves/", {"runs": job.id, "key": key}).status_code == 404
 
 
-def test_a_metric_without_a_chart_is_named_and_can_be_chosen(job: Job, owner: User, browser: Browse) -> None:
-    points = [Point(f"layer/{number:02}", 1, 1.0, 1_000) for number in range(charts.MOST_CHARTS)]
-    services.ingest(job.id, 1, [*points, Point("val/loss", 1, 2.0, 1_000)])
-    for address in (f"/experiments/compare/?runs={job.id}", f"/jobs/{job.id}/"):
-        text = browser(owner).get(address).content.decode()
-        assert "Not drawn here:" in text
-        assert f"?runs={job.id}&amp;metric=layer%2F{charts.MOST_CHARTS - 1}" in text
-    chosen = browser(owner).get(f"/experiments/compare/?runs={job.id}&metric=layer/23")
-    assert [chart["key"] for chart in chosen.context["charts"]] == ["layer/23"]
-
-
-def test_the_metric_that_runs_are_judged_by_is_the_first_chart(
+def test_a_metric_without_a_chart_on_the_page_of_the_job_is_named_there(
     job: Job, owner: User, browser: Browse
 ) -> None:
-    named = ("perf/step_time", "train/loss", "val/f1", "val/loss")
-    services.ingest(job.id, 1, [Point(key, 1, 1.0, 1_000) for key in named])
-    page = browser(owner).get(f"/experiments/compare/?runs={job.id}")
-    assert [chart["key"] for chart in page.context["charts"]][:2] == ["val/loss", "train/loss"]
-
-
-def test_the_ranking_names_its_metric_and_goes_by_what_was_reached(
-    submit: Callable[..., Job], owner: User, browser: Browse
-) -> None:
-    noisy, better = (submit(num_gpus=1, name=name) for name in ("noisy", "better"))
-    report(noisy, "val/loss", [3.0, 0.9, 1.0])
-    report(better, "val/loss", [3.0, 0.5, 1.1])
-    report(better, "speed", [7.0])
-    client, ids = browser(owner), f"{noisy.id},{better.id}"
-    page = client.get("/experiments/compare/", {"runs": ids})
-    assert "Ranking by lowest val/loss" in page.content.decode()
-    assert [line["name"] for line in page.context["ranking"]] == ["better", "noisy"]
-    finals = {
-        row["name"]: (row["rule"], [value["best"] for value in row["values"]])
-        for row in page.context["finals"]
-    }
-    assert finals == {"speed": ("last", [False, False]), "val/loss": ("lowest", [False, True])}
-    chosen = client.get("/experiments/compare/", {"runs": ids, "metric": "speed"})
-    assert "Ranking by last speed" in chosen.content.decode()
-    assert [line["name"] for line in chosen.context["ranking"]] == ["better"]
+    points = [Point(f"layer/{number:02}", 1, 1.0, 1_000) for number in range(charts.MOST_CHARTS)]
+    services.ingest(job.id, 1, [*points, Point("val/loss", 1, 2.0, 1_000)])
+    text = browser(owner).get(f"/jobs/{job.id}/").content.decode()
+    assert "Not drawn here:" in text
+    assert f"?runs={job.id}&amp;metric=" in text

@@ -39,7 +39,7 @@ def points(*values: float | str) -> list[dict[str, Any]]:
 
 
 def test_a_laptop_makes_a_run_logs_and_finishes_it(client: Any, run: dict[str, Any]) -> None:
-    assert (run["state"], run["experiment_name"], run["job"]) == ("running", "rates", None)
+    assert (run["state"], run["experiment"], run["job"]) == ("running", "rates", None)
     again = client.post(RUNS, {"team": "vision", "experiment": "rates", "run_id": run["id"]}, format="json")
     assert (again.status_code, again.json()["name"]) == (200, "first")
     batch = {
@@ -140,7 +140,10 @@ def test_runs_are_found_by_filter_order_and_cursor(client: Any, run: dict[str, A
         ids[made["id"]] = loss
     asked = {"filter": "metrics.train/loss < 0.25 and params.lr >= 1", "order": "metrics.train/loss"}
     assert [line["metrics"]["train/loss"] for line in client.get(RUNS, asked).json()["results"]] == [0.1, 0.2]
-    page = client.get(RUNS, {**asked, "limit": 1, "team": "vision", "experiment": run["experiment"]}).json()
+    page = client.get(
+        RUNS, {**asked, "limit": 1, "team": "vision", "experiment": run["experiment_id"]}
+    ).json()
+    assert len(client.get(RUNS, {"experiment": "rates"}).json()["results"]) == 4
     body = {"filter": asked["filter"], "order": [asked["order"]], "cursor": page["next"]}
     found = client.post(f"{RUNS}/search", body, format="json").json()
     assert [line["metrics"]["train/loss"] for line in found["results"]] == [0.2]
@@ -250,7 +253,7 @@ def test_a_token_of_one_team_sees_no_run_of_another(cast: Cast, api: Api, run: d
         log(stranger, run, 1, metrics=points(1.0)),
         stranger.post(f"{RUNS}/bulk", {"ids": [run["id"]], "action": "delete"}, format="json"),
         stranger.post(RUNS, {"team": "vision", "experiment": "rates"}, format="json"),
-        stranger.post(RUNS, {"experiment_id": run["experiment"]}, format="json"),
+        stranger.post(RUNS, {"experiment_id": run["experiment_id"]}, format="json"),
         stranger.post(RUNS, {"team": "nlp", "parent": run["id"]}, format="json"),
     ):
         assert answer.status_code == 404, answer.content

@@ -178,13 +178,18 @@ def _series(curve: Curve, key: str, labels: dict[str, Label]) -> dict[str, Any]:
         "key": key,
         "run": run.id,
         "band": len(curve.runs) > 1,
-        "subject": f"{'job' if run.job_id else 'run'}:{run.id}" if run.ended_ms is None else "",
+        "subject": subject_of(run) if run.ended_ms is None else "",
         "origin_ms": curves.origin_ms(run),
         "x": curve.x,
         "y": curve.y,
         **({"low": curve.low, "high": curve.high, "counts": curve.counts} if thinned else {}),
         **({"gaps": curve.gaps} if curve.gaps else {}),
     }
+
+
+def subject_of(run: Run) -> str:
+    """Of the live socket."""
+    return f"{'job' if run.job_id else 'run'}:{run.id}"
 
 
 def sparks(runs: Sequence[Run], most: int = 40) -> dict[str, list[float]]:

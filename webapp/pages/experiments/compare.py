@@ -1,26 +1,26 @@
 """Runs side by side: what differs, how it went, what it cost."""
 
-from collections.abc import Mapping, Sequence
+import csv
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any
 
-from platform_core.experiments.comparison import (
-    MISSING,
-    best_of,
-    compared_metrics,
-    differences,
-    flatten,
-    headline,
-    rule_of,
-)
+from platform_core.experiments.comparison import MISSING, best_of, compared_metrics, differences, flatten
+from platform_core.experiments.sections import in_order, section_of
 from platform_core.experiments.states import RunState
 from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars, format_number
 from webapp.experiments import queries
-from webapp.experiments.comparison import config, metric_names, ranked, reported, value_of
+from webapp.experiments.comparison import config, reported, value_of
 from webapp.experiments.models import Run
-from webapp.pages.experiments import charts
+from webapp.pages.experiments import charts, compare_code, compare_parameters
+from webapp.pages.experiments.compare_options import VIEWS, Options, Query, options_of
+from webapp.pages.experiments.compare_runs import Ranking, address_of, ranking, text
 from webapp.quotas import queries as quotas
 from webapp.quotas.queries import JobCost
+
+MOST_CHOICES = 200  # of runs to add
 
 
 def differing_names(runs: Sequence[Run]) -> list[str]:
@@ -32,14 +32,6 @@ def differing_names(runs: Sequence[Run]) -> list[str]:
     names = [name for name, values in reported_values if any(value != values[0] for value in values)]
     parameters = {name for run in runs for name in flatten(run.parameters)}
     return sorted(names, key=lambda name: (name not in parameters, name))
-
-
-def _text(value: object) -> str:
-    if value is MISSING:
-        return "–"
-    if isinstance(value, list):
-        return " ".join(map(str, value))
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def run_lines(
@@ -69,7 +61,7 @@ def _line(run: Run, params: Sequence[str], cost: JobCost | None) -> dict[str, An
         "user": run.owner_name,
         "started_ms": run.started_ms,
         "elapsed_ms": ended - run.started_ms if ended and run.started_ms else None,
-        "params": [_text(flat.get(name, MISSING)) for name in params],
+        "params": [text(flat.get(name, MISSING)) for name in params],
         "gpu_ms": cost.gpu_ms if cost else 0,
         "micro_dollars": cost.micro_dollars if cost else 0,
         "tags": run.tags,
@@ -84,94 +76,103 @@ def _column(runs: Sequence[Run], key: str) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class ComparePage:
-    runs: list[dict[str, Any]]  # id, name, mark ("c1" to "c5"), state, user; in the order of the series
+    runs: list[dict[str, Any]]  # id, name, url; in the order asked for
     sentence: str  # what differs
-    options: dict[str, Any]  # x, smooth, scale, metric
+    options: Options
+    drawing: str  # JSON, see static/js/chart-data.js
+    curves: str  # the address of the values
+    subjects: str  # of the live socket: runs that go on
     metrics: list[str]
+    axes: list[str]  # metrics that x can be
     choices: list[dict[str, str]]  # other runs of the same experiments
-    charts: list[dict[str, Any]]  # see charts.of_runs
-    not_drawn: list[dict[str, str]]  # metrics without a chart here, and where they are drawn
-    differences: list[dict[str, Any]]  # name; values: text, differs
+    hidden: str  # ids of runs that are not drawn, separated by spaces
+    ranking: Callable[[], Ranking]
+    pinned: list[dict[str, Any]]
+    sections: list[charts.ChartSection]
+    differences: Callable[[], list[dict[str, Any]]]  # name; values: text, differs
     same: int  # settings that do not differ
-    finals: list[dict[str, Any]]  # name, rule; values: value, best
-    totals: list[dict[str, Any]]  # name, values
-    ranking: list[dict[str, str]]  # best result first
-    ranked_by: str  # "lowest val/loss"
+    finals: Callable[[], list[dict[str, Any]]]  # name, rule; values: value, best
+    totals: Callable[[], list[dict[str, Any]]]  # name, values
+    picture: Callable[[], dict[str, Any]]  # see static/js/parallel.js
+    importance: Callable[[], compare_parameters.Importance]
+    pair: list[str]  # ids of the two runs whose code is compared
+    made_of: Callable[[], compare_code.MadeOf | None]
+    views: list[dict[str, str]]  # name, title
 
 
-def page(runs: Sequence[Run], query: Mapping[str, Any], now_ms: int) -> ComparePage:
-    """The query says how the curves are drawn."""
-    metrics = metric_names(runs)
-    drawing = charts.Drawing(
-        x="time" if query.get("x") == "time" else "step",
-        weight=_weight(query.get("smooth", "")),
-        scale="log" if query.get("scale") == "log" else "linear",
-    )
-    chosen = query.get("metric", "") if query.get("metric") in metrics else ""
-    shown = [chosen] if chosen else _hero_first(metrics)[: charts.MOST_CHARTS]
+_TITLES = {"charts": "Charts", "parameters": "Parameters", "table": "Table", "code": "Code and data"}
+
+
+def page(runs: Sequence[Run], query: Query, now_ms: int) -> ComparePage:
+    """Each part is worked out when the view that shows it is asked for."""
+    names = in_order({key for run in runs for key in run.summaries})
+    options = options_of(query, names)
     configs = [config(run) for run in runs]
-    differing = differences(configs)
-    every = query.get("all") == "1"
-    names = sorted({name for settings in configs for name in flatten(settings)})
-    rows = {difference.name: difference.values for difference in differing}
-    flat = [flatten(settings) for settings in configs]
-    listed = names if every else [name for name in names if name in rows]
-    rank_by = chosen or headline(metrics)
+    differing = [difference.name for difference in differences(configs)]
+    labels = charts.labels_of(runs)
+    together = {"group": "seeds"} if options.grouped else {}
+    pair = _pair(runs, query)
     return ComparePage(
-        runs=[
-            {
-                "id": run.id,
-                "name": run.name,
-                "mark": f"c{index % 5 + 1}",
-                "state": run.state,
-                "user": run.owner_name,
-            }
-            for index, run in enumerate(runs)
-        ],
-        sentence=_sentence(runs, [difference.name for difference in differing]),
-        options={"x": drawing.x, "smooth": drawing.weight, "scale": drawing.scale, "metric": chosen},
-        metrics=metrics,
+        runs=[{"id": run.id, "name": labels[run.id].name, "url": address_of(run)} for run in runs],
+        sentence=_sentence(runs, differing),
+        options=options,
+        drawing=json.dumps(options.drawing),
+        curves=charts.address_of(runs, options.x, **together),
+        subjects=" ".join(charts.subject_of(run) for run in runs if run.ended_ms is None),
+        metrics=names,
+        axes=[key for key in names if section_of(key) != "system"],
         choices=_choices(runs),
-        charts=charts.of_runs(runs, shown, drawing),
-        not_drawn=charts.elsewhere(runs, [key for key in metrics if key not in shown]),
-        differences=[
-            {
-                "name": name,
-                "values": [
-                    {"text": _text(settings.get(name, MISSING)), "differs": name in rows} for settings in flat
-                ],
-            }
-            for name in listed
-        ],
-        same=len(names) - len(rows),
-        finals=[
-            {
-                "name": metric.name,
-                "rule": metric.rule,
-                "values": [
-                    {"value": value, "best": index == metric.best}
-                    for index, value in enumerate(metric.values)
-                ],
-            }
-            for metric in compared_metrics([reported(run) for run in runs])
-        ],
-        totals=_totals(runs, now_ms),
-        ranking=_ranking(runs, rank_by, now_ms),
-        ranked_by=f"{rule_of(rank_by)} {rank_by}" if rank_by else "",
+        hidden=str(query.get("hide", "")).replace(",", " "),
+        ranking=lambda: ranking(runs, options, differing_names(runs)),
+        pinned=[charts.chart(key) for key in options.pins],
+        sections=charts.sections([key for key in names if key not in options.pins]),
+        differences=lambda: _differences(configs, differing, query.get("all") == "1"),
+        same=len({name for settings in configs for name in flatten(settings)}) - len(differing),
+        finals=lambda: _finals(runs),
+        totals=lambda: _totals(runs, now_ms),
+        picture=lambda: compare_parameters.picture(runs, options),
+        importance=lambda: compare_parameters.importance(runs, options),
+        pair=[run.id for run in pair],
+        made_of=lambda: compare_code.made_of(*pair) if len(pair) == 2 else None,
+        views=[{"name": name, "title": _TITLES[name]} for name in VIEWS],
     )
 
 
-def _hero_first(metrics: Sequence[str]) -> list[str]:
-    """The metric that the runs are judged by is the large chart."""
-    hero = headline(metrics)
-    return sorted(metrics, key=lambda key: key != hero)
+def _pair(runs: Sequence[Run], query: Query) -> list[Run]:
+    """The runs named by a= and b=, else the first two."""
+    by_id = {run.id: run for run in runs}
+    named = [by_id.get(str(query.get(name))) for name in ("a", "b")]
+    rest = [run for run in runs if run not in named]
+    return [run or rest.pop(0) for run in named] if len(runs) > 1 else []
 
 
-def _weight(text: str) -> float:
-    try:
-        return min(0.99, max(0.0, float(text)))
-    except ValueError:
-        return 0.0
+def _differences(
+    configs: Sequence[Mapping[str, Any]], differing: Sequence[str], every: bool
+) -> list[dict[str, Any]]:
+    flat = [flatten(settings) for settings in configs]
+    names = sorted({name for settings in flat for name in settings}) if every else differing
+    return [
+        {
+            "name": name,
+            "values": [
+                {"text": text(settings.get(name, MISSING)), "differs": name in differing} for settings in flat
+            ],
+        }
+        for name in names
+    ]
+
+
+def _finals(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": metric.name,
+            "rule": metric.rule,
+            "values": [
+                {"value": value, "best": index == metric.best} for index, value in enumerate(metric.values)
+            ],
+        }
+        for metric in compared_metrics([reported(run) for run in runs])
+    ]
 
 
 def _sentence(runs: Sequence[Run], names: Sequence[str]) -> str:
@@ -189,7 +190,7 @@ def _choices(runs: Sequence[Run]) -> list[dict[str, str]]:
     others = [
         run for experiment in sorted({run.experiment_id for run in runs}) for run in queries.runs(experiment)
     ]
-    return [{"id": run.id, "name": run.name} for run in others if run.id not in chosen][:50]
+    return [{"id": run.id, "name": run.name} for run in others if run.id not in chosen][:MOST_CHOICES]
 
 
 def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
@@ -213,15 +214,16 @@ def _totals(runs: Sequence[Run], now_ms: int) -> list[dict[str, Any]]:
     ]
 
 
-def _ranking(runs: Sequence[Run], key: str, now_ms: int) -> list[dict[str, str]]:
-    """Best result first, with what it took."""
-    having = ranked(runs, key)
-    costs = quotas.costs_of_jobs([run.id for _, run in having], now_ms)
-    lines = []
-    for value, run in having:
-        result = f"{value:.4g}"
-        if run.id in costs:
-            cost = costs[run.id]
-            result += f" · {cost.gpu_ms / HOUR_MS:.3g} GPU-h · {format_micro_dollars(cost.micro_dollars)}"
-        lines.append({"name": run.name, "value": result})
-    return lines
+def as_csv(page: ComparePage) -> str:
+    """The table of the page: a row for each setting, metric and total, a column for each run."""
+    text = StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["", *(run["name"] for run in page.runs)])
+    writer.writerow(["id", *(run["id"] for run in page.runs)])
+    for row in page.differences():
+        writer.writerow([row["name"], *(cell["text"] for cell in row["values"])])
+    for row in page.finals():
+        writer.writerow([f"{row['rule']} {row['name']}", *(cell["value"] for cell in row["values"])])
+    for row in page.totals():
+        writer.writerow([row["name"], *row["values"]])
+    return text.getvalue()

@@ -141,7 +141,11 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
 @require_GET
 def compare(request: HttpRequest) -> HttpResponse:
     runs = _runs_asked_for(request)
-    return fragments.render(request, "experiments/compare.html", comparing.page(runs, request.GET, now_ms()))
+    page = comparing.page(runs, request.GET, now_ms())
+    if request.GET.get("format") == "csv":
+        headers = {"Content-Disposition": 'attachment; filename="comparison.csv"'}
+        return HttpResponse(comparing.as_csv(page), content_type="text/csv; charset=utf-8", headers=headers)
+    return fragments.render(request, "experiments/compare.html", page)
 
 
 @login_required

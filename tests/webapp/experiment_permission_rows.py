@@ -6,6 +6,10 @@ from tests.webapp.permission_rows import MEMBERS, OF_TEAM, OWN_OR_LEAD, SIGNED_I
 
 
 def experiment_rows() -> Iterator[Row]:
+    yield Row("get", "sweeps/", SIGNED_IN)
+    yield Row("get", "sweeps/<str:sweep_id>/", OF_TEAM, "sweeps/{sweep}/")
+    for verb in ("pause", "resume", "cancel", "budget"):
+        yield Row("post", f"sweeps/<str:sweep_id>/{verb}/", OWN_OR_LEAD, f"sweeps/{{sweep}}/{verb}/")
     yield Row("get", "experiments/", SIGNED_IN)
     yield Row("get", "experiments/compare/", OF_TEAM, "experiments/compare/?runs={job}")
     yield Row("get", "experiments/curves/", OF_TEAM, "experiments/curves/?runs={job}&key=loss")

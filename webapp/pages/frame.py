@@ -64,8 +64,12 @@ SECTIONS = (
     Section(
         "Experiments",
         "experiments",
-        (Place("Experiments", "experiments:list", key="e"), Place("Reports", "reports:list")),
-        ("experiments:", "runs:", "reports:"),
+        (
+            Place("Experiments", "experiments:list", key="e"),
+            Place("Sweeps", "sweeps:list"),
+            Place("Reports", "reports:list"),
+        ),
+        ("experiments:", "runs:", "reports:", "sweeps:"),
     ),
     Section(
         "Models & data",

@@ -13,6 +13,7 @@ SUBJECTS = (
     "queue",
     "experiments",
     "runs",
+    "sweeps",
     "reports",
     "tensorboard",
     "datasets",

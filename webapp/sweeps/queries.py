@@ -1,6 +1,6 @@
 """Reads of sweeps and their trials."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet
@@ -11,7 +11,8 @@ from platform_core.sweeps.states import Trial as TrialValue
 from platform_core.sweeps.transitions import best
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
-from webapp.sweeps import mapping
+from webapp.metrics import queries as metrics
+from webapp.sweeps import mapping, samplers
 from webapp.sweeps.models import Sweep, Trial
 
 
@@ -46,3 +47,25 @@ def may_watch(user: Any, sweep_id: str) -> bool:
 def running_count(teams: Iterable[str] | None) -> int:
     rows = Sweep.objects.filter(state=SweepState.RUNNING)
     return (rows if teams is None else rows.filter(team__in=list(teams))).count()
+
+
+def importance(sweep: SweepValue) -> dict[str, float]:
+    return samplers.importance(sweep.spec, sweep.trials)
+
+
+def curves(
+    sweep: SweepValue, numbers: Collection[int], columns: int
+) -> dict[int, tuple[list[int], list[float | None]]]:
+    """The metric of these trials by step, at most so many points each; from the reports where no job ran."""
+    metric = sweep.spec.objective.metric
+    chosen = {trial.job: trial for trial in sweep.trials if trial.number in numbers and trial.job}
+    bands = metrics.bands(list(chosen), metric, columns=columns)
+    known = {
+        chosen[job].number: ([int(x) for x in band.x_to], list(band.last))
+        for job, band in bands.items()
+        if len(band.x_to)
+    }
+    for trial in sweep.trials:
+        if trial.number in numbers and not trial.job and trial.reports:
+            known[trial.number] = ([step for step, _ in trial.reports], [value for _, value in trial.reports])
+    return known

@@ -31,6 +31,8 @@ STATE_TONES = {
     "damaged": "bad", "good": "ok", "saving": "run", "evicted": "off",
     "canary": "run", "holding": "wait", "promoting": "run", "rolled_back": "off", "waiting": "off", "switching": "run",
     "returning": "wait", "returned": "off", "slots idle": "wait",
+    "paused": "wait", "out_of_budget": "wait", "finished": "ok",
+    "proposed": "off", "submitted": "wait", "pruned": "off",
 }  # fmt: skip
 
 # The end of an event's kind says how it went; anything else is grey.

@@ -59,12 +59,13 @@ def report(measure: str, figures: dict[str, Any]) -> None:
 
 
 def log_batch(seconds: float) -> dict[str, Any]:
-    """The two sides take turns; the median of each counts."""
-    ours, peer = [], []
-    for _ in range(3):
-        ours.append(tracking_live.ours(seconds / 3))
-        peer.append(tracking_live.peer(seconds / 3))
-    rates = statistics.median(ours), statistics.median(peer)
+    """The two sides take turns, the other one idle; the median of each counts."""
+    with tracking_live.platform("--agents", "0") as (ours, token), tracking_live.peer() as peer:
+        turns = [
+            [tracking_live.rate(ours.url, token, seconds / 3), tracking_live.rate(peer, "", seconds / 3)]
+            for _ in range(3)
+        ]
+    rates = [statistics.median(side) for side in zip(*turns, strict=True)]
     return {
         "ours_points_per_s": round(rates[0]),
         "mlflow_points_per_s": round(rates[1]),

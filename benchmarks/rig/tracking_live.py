@@ -38,13 +38,9 @@ for step in range({UPLINK_STEPS}):
 """
 
 
-def ours(seconds: float) -> float:
-    with platform("--agents", "0") as (process, token):
-        return rate(process.url, token, seconds)
-
-
-def peer(seconds: float) -> float:
-    """MLflow with its default of four workers, on a database server of the same wheel with the same settings."""
+@contextmanager
+def peer() -> Iterator[str]:
+    """The address of MLflow with its default of four workers, on a database server of the same wheel with the same settings."""
     python = mlflow_venv.ensure()
     folder = Path(tempfile.mkdtemp(prefix="trainmaster-bench-"))
     folder.chmod(0o711)
@@ -76,7 +72,7 @@ def peer(seconds: float) -> float:
                 )
                 try:
                     wait_for(port, process, folder / "mlflow.log")
-                    return rate(f"http://127.0.0.1:{port}", "", seconds)
+                    yield f"http://127.0.0.1:{port}"
                 finally:
                     os.killpg(process.pid, 15)
                     process.wait()

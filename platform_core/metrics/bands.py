@@ -116,8 +116,9 @@ def gathered(points: Points, series: Places, x: X, frame: Frame) -> Stretches:
     return Stretches(summarise(points, starts), series[starts], *_extents(x, x, starts))
 
 
-def bands(stretches: Stretches, frame: Frame) -> list[Bands]:
-    """The curve of each series of the frame; each stretch is in the column of its middle."""
+def bands(stretches: Stretches, frame: Frame, digits: int = 17) -> list[Bands]:
+    """The curve of each series of the frame; each stretch is in the column of its middle. Values are as exact as so
+    many significant digits."""
     drawn = stretches.where(frame.inside(stretches.series, stretches.x_low, stretches.x_high))
     if len(drawn.blocks) == 0:
         return [Bands() for _ in frame.windows]
@@ -131,10 +132,10 @@ def bands(stretches: Stretches, frame: Frame) -> list[Bands]:
     columns: tuple[list[Any], ...] = (
         x_from.tolist(),
         x_to.tolist(),
-        _where(finite, whole["min"]),
-        _where(finite, whole["max"]),
-        _where(finite, _mean(whole)),
-        _where(np.isfinite(whole["last"]), whole["last"]),
+        _where(finite, rounded(whole["min"], digits)),
+        _where(finite, rounded(whole["max"], digits)),
+        _where(finite, rounded(_mean(whole), digits)),
+        _where(np.isfinite(whole["last"]), rounded(whole["last"], digits)),
         whole["count"].tolist(),
         (whole["count"] - whole["finite"]).tolist(),
     )
@@ -150,6 +151,17 @@ def over_metric(points: Points, other: Points) -> tuple[Points, X]:
     known = (at >= 0) & np.isfinite(x)
     known[known] &= step[at[known]] == points["step"][known]
     return points[known], x[known]
+
+
+def rounded(values: npt.NDArray[np.float64], digits: int) -> npt.NDArray[np.float64]:
+    """To so many significant digits; from 17 on, and where there is nothing to round, as they are."""
+    if digits >= 17:
+        return values
+    with np.errstate(all="ignore"):
+        exponents = digits - 1 - np.floor(np.log10(np.abs(values)))
+        up, down = 10.0 ** np.maximum(exponents, 0), 10.0 ** np.maximum(-exponents, 0)
+        result: npt.NDArray[np.float64] = np.round(values * up / down) / up * down
+    return np.where(np.isfinite(result) & (np.abs(exponents) <= 22), result, values)
 
 
 def _ranks(series: Places, x: X) -> Places:

@@ -20,6 +20,7 @@ MOST_RUNS = 100  # compared at once
 MOST_COLUMNS, LEAST_COLUMNS = 2_000, 60
 COLUMNS_OF_ALL = 7_000  # of the runs of a chart together, unless the caller asks for a number
 _SMOOTHED_COLUMNS = 400
+_DIGITS = 6  # as exact as a screen can show
 _AXES = {"step": "step", "": "step", "relative": "elapsed", "time": "elapsed", "wall": "time"}
 _FORMAT = 3  # of the values; a browser may keep those of an older release
 
@@ -102,6 +103,7 @@ def curves(
         columns=columns,
         window=_windows(origins, axis, window),
         axis={"step": "step", "value": f"metric:{axis.key}"}.get(axis.kind, "wall"),
+        digits=_DIGITS,
     )
     return [
         _curve(run, found.get(run.id, Bands()), origins[run.id] if axis.kind == "elapsed" else None)
@@ -128,39 +130,33 @@ def _whole(low: float, high: float) -> tuple[int, int]:
 
 
 def _curve(run: Run, bands: Bands, origin: int | None) -> Curve:
-    curve = Curve((run,))
-    columns = zip(
-        bands.x_from,
-        bands.x_to,
-        bands.low,
-        bands.high,
-        bands.mean,
-        bands.count,
-        bands.non_finite,
-        strict=True,
+    x = [low if low == high else (low + high) / 2 for low, high in zip(bands.x_from, bands.x_to, strict=True)]
+    if len(x) > 1:  # a curve begins at its first point and ends at its last
+        x[0], x[-1] = bands.x_from[0], bands.x_to[-1]
+    if origin is not None:
+        x = [(place - origin) / 1000 for place in x]
+    if not any(bands.non_finite):
+        return Curve((run,), x, _numbers(bands.mean), _numbers(bands.low), _numbers(bands.high), bands.count)
+    gaps = [place for place, count in zip(x, bands.non_finite, strict=True) if count]
+    counts = [count - non_finite for count, non_finite in zip(bands.count, bands.non_finite, strict=True)]
+    return Curve(
+        (run,),
+        [place for place, count in zip(x, counts, strict=True) if count],
+        _numbers(bands.mean),
+        _numbers(bands.low),
+        _numbers(bands.high),
+        [count for count in counts if count],
+        gaps,
     )
-    end = len(bands.x_to) - 1
-    for number, (x_from, x_to, low, high, mean, count, non_finite) in enumerate(columns):
-        # A curve begins at its first point and ends at its last.
-        place = (
-            x_from if number == 0 < end else x_to if number == end or x_from == x_to else (x_from + x_to) / 2
-        )
-        x = place if origin is None else (place - origin) / 1000
-        if non_finite:
-            curve.gaps.append(x)
-        if low is None or high is None or mean is None:
-            continue
-        curve.x.append(x)
-        curve.y.append(_short(mean))
-        curve.low.append(_short(low))
-        curve.high.append(_short(high))
-        curve.counts.append(count - non_finite)
-    return curve
+
+
+def _numbers(values: Iterable[float | None]) -> list[float]:
+    """Without the columns that have no finite value."""
+    return [value for value in values if value is not None]
 
 
 def _short(value: float) -> float:
-    """As exact as a screen can show."""
-    return float(f"{value:.6g}")
+    return float(f"{value:.{_DIGITS}g}")
 
 
 def seed_groups(runs: Sequence[Run]) -> list[tuple[Run, ...]]:

@@ -38,24 +38,27 @@ def bands(
     columns: int,
     window: Window | Mapping[str, Window] | None = None,
     axis: Axis = "step",
+    digits: int = 17,
 ) -> dict[str, Bands]:
     """The curve of each subject that has the metric, in at most so many columns (as many as it has points, if fewer).
 
     The columns divide the window, or without one the whole extent of each curve. A mapping gives each subject a window
-    of its own, as charts over relative time need it. Wall time is in ms.
+    of its own, as charts over relative time need it. Wall time is in ms. Values have so many significant digits.
     """
     if columns < 1:
         raise ValueError(f"a curve has at least one column, not {columns}")
     ids = list(subjects)
     if axis.startswith("metric:"):
-        return _over_metric(ids, key, axis.removeprefix("metric:"), columns, window)
+        return _over_metric(ids, key, axis.removeprefix("metric:"), columns, window, digits)
     wall = axis == "wall"
     series: dict[int, str] = {}
     windows: list[Window] = []
     for id, subject, *extents in rows(_EXTENTS, {"subjects": ids, "key": key}):
         series[id] = subject
         windows.append(_window(window, subject) or tuple(extents[2:] if wall else extents[:2]))
-    drawn = dict(zip(series.values(), _over_time(list(series), Frame(windows, columns), wall), strict=True))
+    drawn = dict(
+        zip(series.values(), _over_time(list(series), Frame(windows, columns), wall, digits), strict=True)
+    )
     return {subject: drawn[subject] for subject in ids if subject in drawn}
 
 
@@ -63,7 +66,7 @@ def _window(window: Window | Mapping[str, Window] | None, subject: str) -> Windo
     return window.get(subject) if isinstance(window, Mapping) else window
 
 
-def _over_time(series: Sequence[int], frame: Frame, wall: bool) -> list[Bands]:
+def _over_time(series: Sequence[int], frame: Frame, wall: bool, digits: int) -> list[Bands]:
     lows, highs = np.array(frame.windows, np.float64).reshape(-1, 2).T
     wanted = {"series": list(series), "lows": lows, "highs": highs}
     found = rows(_WALL_BLOCKS if wall else _STEP_BLOCKS, wanted)
@@ -83,7 +86,7 @@ def _over_time(series: Sequence[int], frame: Frame, wall: bool) -> list[Bands]:
         points, of_series = _points([row[1] for row in found], owners, sizes, coarse)
         x = np.ascontiguousarray(points["at_ms" if wall else "step"])
         stretches = pixels.beside(stretches.where(~coarse), pixels.gathered(points, of_series, x, frame))
-    return pixels.bands(stretches, frame)
+    return pixels.bands(stretches, frame, digits)
 
 
 def _points(ids: Sequence[int], owners: Places, sizes: Places, coarse: Mask) -> tuple[Points, Places]:
@@ -107,6 +110,7 @@ def _over_metric(
     other: str,
     columns: int,
     window: Window | Mapping[str, Window] | None,
+    digits: int,
 ) -> dict[str, Bands]:
     parts: dict[tuple[str, str], list[Points]] = {}
     for subject, name, compacted, payload in rows(_ALL, {"subjects": list(subjects), "keys": [key, other]}):
@@ -119,5 +123,5 @@ def _over_metric(
             extent = _window(window, subject) or ((float(x.min()), float(x.max())) if len(x) else (0.0, 0.0))
             frame = Frame([extent], columns)
             drawn = pixels.gathered(chosen, np.zeros(len(x), np.int64), x, frame)
-            [result[subject]] = pixels.bands(drawn, frame)
+            [result[subject]] = pixels.bands(drawn, frame, digits)
     return result

@@ -105,3 +105,12 @@ def test_a_long_curve_that_is_zoomed_out_needs_no_points() -> None:
     stretches = stretches_of(curve, 512)
     assert not Frame([(0, 99_999)], 100).too_coarse(stretches).any()
     assert Frame([(700, 99_999)], 100).too_coarse(stretches).sum() == 1
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+def test_values_are_rounded_as_they_are_written(values: list[float]) -> None:
+    short = module.rounded(np.array(values), 6).tolist()
+    for value, result in zip(values, short, strict=True):
+        assert result == pytest.approx(value, rel=6e-6)
+        if 1e-9 < abs(value) < 1e15:
+            assert float(f"{result:.6g}") == result

@@ -40,7 +40,7 @@ for step in range({UPLINK_STEPS}):
 
 @contextmanager
 def peer() -> Iterator[str]:
-    """The address of MLflow with its default of four workers, on a database server of the same wheel with the same settings."""
+    """The address of MLflow with its default of four workers, on a database server of the same wheel and settings."""
     python = mlflow_venv.ensure()
     folder = Path(tempfile.mkdtemp(prefix="trainmaster-bench-"))
     folder.chmod(0o711)

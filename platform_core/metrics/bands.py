@@ -127,6 +127,9 @@ def bands(stretches: Stretches, frame: Frame, digits: int = 17) -> list[Bands]:
     order = np.lexsort((drawn.blocks["first_ms"], drawn.blocks["first_step"], place))
     starts = np.flatnonzero(np.diff(place[order], prepend=-1))
     whole = merge(drawn.blocks[order], starts)
+    # Points at both ends of a column may be one stretch, around whole blocks: the last step decides.
+    by_end = np.lexsort((drawn.blocks["last_ms"], drawn.blocks["last_step"], place))
+    last = drawn.blocks["last"][by_end][np.append(starts[1:], len(order)) - 1]
     finite = whole["finite"] > 0
     x_from, x_to = _extents(drawn.x_low[order], drawn.x_high[order], starts)
     columns: tuple[list[Any], ...] = (
@@ -135,7 +138,7 @@ def bands(stretches: Stretches, frame: Frame, digits: int = 17) -> list[Bands]:
         _where(finite, rounded(whole["min"], digits)),
         _where(finite, rounded(whole["max"], digits)),
         _where(finite, rounded(_mean(whole), digits)),
-        _where(np.isfinite(whole["last"]), rounded(whole["last"], digits)),
+        _where(np.isfinite(last), rounded(last, digits)),
         whole["count"].tolist(),
         (whole["count"] - whole["finite"]).tolist(),
     )

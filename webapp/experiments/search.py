@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 
 from django.db.models import BooleanField, F, FloatField, Q, QuerySet, TextField, Value
-from django.db.models.expressions import Combinable, RawSQL
+from django.db.models.expressions import Combinable, OrderBy, RawSQL
 from django.db.models.functions import NullIf
 
 from platform_core.errors import TrainmasterError
@@ -18,7 +18,6 @@ from platform_core.experiments.search import (
     AllOf,
     AnyOf,
     Comparison,
-    Field,
     FieldKind,
     Filter,
     Operator,
@@ -189,15 +188,28 @@ def _membership(key: str, text: str, kind: str, test: str, values: Sequence[Any]
     return f"CASE {kind} {cases} ELSE FALSE END", parameters
 
 
-NEWEST = OrderKey(Field(FieldKind.ATTRIBUTE, "created"), descending=True)
-
-
 @dataclass(frozen=True, slots=True)
 class _SortKey:
     name: str  # of the annotation
     value: Combinable
     descending: bool
     number: bool
+    nullable: bool = True
+
+    @property
+    def order(self) -> OrderBy:
+        nulls_last = (
+            True if self.nullable else None
+        )  # said of a column without nulls, it would keep the index away
+        field = F(self.name)
+        return field.desc(nulls_last=nulls_last) if self.descending else field.asc(nulls_last=nulls_last)
+
+
+# In the order of the index newest_runs.
+_TIES = (
+    _SortKey("key_created", F("created_ms"), descending=True, number=True, nullable=False),
+    _SortKey("key_id", F("id"), descending=True, number=False, nullable=False),
+)
 
 
 def page(rows: QuerySet[Run], order: Order, limit: int, cursor: str) -> tuple[list[str], str | None]:
@@ -209,17 +221,14 @@ def page(rows: QuerySet[Run], order: Order, limit: int, cursor: str) -> tuple[li
     for place, key in enumerate(order):
         if key.field.kind is FieldKind.METRIC:
             rows = _with_metric(rows, key.field.name, f"sorted_{place}")
-    keys = [part for place, key in enumerate((*order, NEWEST)) for part in _sort_keys(place, key)]
-    keys.append(_SortKey("key_id", F("id"), descending=True, number=False))
+    keys = [part for place, key in enumerate(order) for part in _sort_keys(place, key)] + list(_TIES)
     rows = rows.annotate(**{key.name: key.value for key in keys})
     digest = sha256(repr(order).encode()).hexdigest()[:8]
     if cursor:
         rows = rows.filter(_after(keys, _decoded(cursor, digest, keys)))
-    directions = [
-        F(key.name).desc(nulls_last=True) if key.descending else F(key.name).asc(nulls_last=True)
-        for key in keys
-    ]
-    found = list(rows.order_by(*directions).values_list(*(key.name for key in keys))[: limit + 1])
+    found = list(
+        rows.order_by(*(key.order for key in keys)).values_list(*(key.name for key in keys))[: limit + 1]
+    )
     ids = [values[-1] for values in found[:limit]]
     return ids, _encoded(digest, found[limit - 1]) if len(found) > limit else None
 
@@ -263,7 +272,9 @@ def _after(keys: Sequence[_SortKey], values: Sequence[Any]) -> Q:
             same &= Q(**{f"{key.name}__isnull": True})
             continue
         lookup = "lt" if key.descending else "gt"
-        beyond = Q(**{f"{key.name}__{lookup}": value}) | Q(**{f"{key.name}__isnull": True})
+        beyond = Q(**{f"{key.name}__{lookup}": value})
+        if key.nullable:
+            beyond |= Q(**{f"{key.name}__isnull": True})
         after |= same & beyond
         same &= Q(**{key.name: value})
     return after
@@ -288,5 +299,6 @@ def _decoded(cursor: str, digest: str, keys: Sequence[_SortKey]) -> list[Any]:
 
 def _fits(key: _SortKey, value: Any) -> bool:
     if key.number:
-        return value is None or isinstance(value, float) or (type(value) is int and abs(value) < 1 << 63)
-    return value is None or (isinstance(value, str) and value == storable(value))
+        fits = isinstance(value, float) or (type(value) is int and abs(value) < 1 << 63)
+        return fits or (value is None and key.nullable)
+    return (value is None and key.nullable) or (isinstance(value, str) and value == storable(value))

@@ -183,3 +183,14 @@ def test_only_members_write_and_only_owners_and_leads_delete(
     assert refusal(services.delete_experiment, bob, theirs) == "not_allowed"
     services.delete_experiment(lena, theirs)
     assert services.delete_runs(lena, [run.id]) == 1
+
+
+def test_the_audit_log_names_who_deleted_and_links_to_the_run(
+    cast: Cast, browser: Callable[[User], Any], alice: Actor, experiment: Experiment
+) -> None:
+    run = services.create_run(alice, experiment, name="baseline")
+    services.delete_runs(alice, [run.id])
+    services.restore_runs(alice, [run.id])
+    page = browser(cast.owner).get("/audit/?kind=RunDeleted").content.decode()
+    assert f'href="/runs/{run.id}/"' in page
+    assert "alice" in page

@@ -91,7 +91,7 @@ CHECKPOINT_ID = re.compile(r"\bcheckpoint ckpt-\w+")
 # Where the subject of an event is looked at.
 SUBJECT_PAGES = {
     "job": "jobs:detail", "node": "nodes:node", "deployment": "deployments:detail",
-    "team": "accounts:team", "quota": "accounts:team", "experiment": "experiments:detail",
+    "team": "accounts:team", "quota": "accounts:team", "experiment": "experiments:detail", "run": "runs:detail",
 }  # fmt: skip
 
 

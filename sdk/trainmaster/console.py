@@ -55,11 +55,10 @@ class Console:
     def metrics(self, step: int, values: Mapping[str, float], now_ms: int) -> None:
         if self._first is None:
             self._first = (step, now_ms)
-        names = frozenset(values)
         recent = self._printed_ms is not None and now_ms - self._printed_ms < QUIET_MS
-        if recent and names <= self._shown and step != self._total:
+        if recent and values.keys() <= self._shown and step != self._total:
             return
-        self._shown = names
+        self._shown = frozenset(values)
         self._printed_ms = now_ms
         self.say(metrics_line(step, self._total, values, self._left_ms(step, now_ms)))
 

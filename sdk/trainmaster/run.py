@@ -12,7 +12,7 @@ from trainmaster import artifacts, laptop, lineage
 from trainmaster.checkpoints import collective, folder, loading, random_state, saving
 from trainmaster.console import Console
 from trainmaster.environment import JobEnvironment
-from trainmaster.spool import Spool
+from trainmaster.spool import Spool, metrics_line
 from trainmaster.stopping import Stopping
 from trainmaster.tracking import origin
 from trainmaster.tracking.folder import EVENTS
@@ -187,7 +187,10 @@ class Run:
     def log(self, step: int, values: Mapping[str, Any] | None = None, **more: Any) -> None:
         """Only rank 0 reports metrics: all ranks usually log the same names, and one value is kept for each."""
         if values is not None:
-            more = {**values, **more} if isinstance(values, Mapping) else {"values": values, **more}
+            if not isinstance(values, Mapping):
+                more["values"] = values
+            else:
+                more = {**values, **more} if more else dict(values)
         if not self.is_first:
             return
         if self.finished:
@@ -197,14 +200,16 @@ class Run:
             return
         numbers: dict[str, float] = {}
         for name, value in more.items():
-            if isinstance(value, RichValue) or (isinstance(value, list | tuple) and _are_rich(value)):
+            if type(value) is float or type(value) is int:  # nearly all, and this is the path that costs
+                numbers[name] = value
+            elif isinstance(value, RichValue) or (isinstance(value, list | tuple) and _are_rich(value)):
                 self._log_rich(int(step), name, [value] if isinstance(value, RichValue) else value)
             elif (number := self._number(name, value)) is not None:
                 numbers[name] = number
         if not numbers:
             return
         now_ms = self._now_ms()
-        self._tell("metrics", now_ms, step=int(step), values=numbers)
+        self._spool.append_line(metrics_line(int(step), now_ms, numbers))
         self.summary.keep(int(step), numbers)
         self.console.metrics(int(step), numbers, now_ms)
 

@@ -3,8 +3,10 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from trainmaster.spool import Spool
+from trainmaster.spool import Spool, metrics_line
 
 
 def test_each_event_is_a_line_at_once(tmp_path: Path) -> None:
@@ -14,6 +16,17 @@ def test_each_event_is_a_line_at_once(tmp_path: Path) -> None:
     assert json.loads(file.read_text()) == {"kind": "metrics", "step": 1}
     spool.append({"kind": "metrics", "step": 2, "where": Path("/x")})
     assert json.loads(file.read_text().splitlines()[1])["where"] == "/x"
+
+
+@given(
+    st.integers(0, 2**63),
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs"])), st.floats() | st.integers(), max_size=5
+    ),
+)
+def test_the_fast_line_of_metrics_is_the_line_of_json(step: int, values: dict[str, float]) -> None:
+    event = {"kind": "metrics", "at_ms": 7, "step": step, "values": values}
+    assert metrics_line(step, 7, values) == json.dumps(event) + "\n"
 
 
 def test_a_torn_line_of_a_killed_process_does_not_spoil_the_next_one(tmp_path: Path) -> None:

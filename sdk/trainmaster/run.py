@@ -184,7 +184,7 @@ class Run:
                 return  # the disk is full, as the spool says
             self._tell("artifact", name=kept.name, path=kept.relative_to(self.setting.home).as_posix())
 
-    def log(self, step: int, values: Mapping[str, Any] | None = None, **more: Any) -> None:
+    def log(self, step: int, values: Any = None, **more: Any) -> None:
         """Only rank 0 reports metrics: all ranks usually log the same names, and one value is kept for each."""
         if values is not None:
             if not isinstance(values, Mapping):

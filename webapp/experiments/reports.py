@@ -76,6 +76,13 @@ def ingest(
     run_id: str, attempt: int, points: Sequence[Point], *, source: str = "", sequence: int | None = None
 ) -> None:
     """Keeps what an attempt of a job reported, and tells the page; the same points again change nothing."""
+    ingest_series(run_id, attempt, columns(points), source=source, sequence=sequence)
+
+
+def ingest_series(
+    run_id: str, attempt: int, points: Sequence[Points], *, source: str = "", sequence: int | None = None
+) -> None:
+    """The same for points that are columns already, of one series a metric."""
     with transaction.atomic():
         run = Run.objects.select_for_update().filter(id=run_id).first()
         if run is None or not points:
@@ -83,7 +90,7 @@ def ingest(
         if beyond := _names_beyond_the_limit(run, points):
             points = [point for point in points if point.key not in beyond]
             _tell_once_of_names(run, beyond)
-        _keep(run, columns(points), attempt, source, sequence)
+        _keep(run, points, attempt, source, sequence)
 
 
 def log_points(
@@ -153,7 +160,7 @@ def columns(points: Iterable[Point]) -> list[Points]:
     return list(series.values())
 
 
-def _names_beyond_the_limit(run: Run, points: Sequence[Point]) -> set[str]:
+def _names_beyond_the_limit(run: Run, points: Sequence[Points]) -> set[str]:
     reported = metric_queries.keys([run.id])
     beyond: set[str] = set()
     for limit, of_kind in ((METRIC_NAMES, is_metric), (SYSTEM_NAMES, is_system)):

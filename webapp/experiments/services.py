@@ -40,6 +40,7 @@ from webapp.experiments.reports import (
     describe_run,
     follow_jobs,
     ingest,
+    ingest_series,
     log_batch,
     log_points,
 )
@@ -89,6 +90,7 @@ __all__ = [
     "finish_run",
     "follow_jobs",
     "ingest",
+    "ingest_series",
     "ingest_value",
     "list_files",
     "log_batch",

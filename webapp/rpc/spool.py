@@ -13,6 +13,7 @@ from platform_core.jobs.events import CheckpointStarted
 from platform_core.json_values import storable
 from webapp.experiments import services as experiments
 from webapp.jobs import services as jobs
+from webapp.metrics.values import Points
 from webapp.rpc.bounds import UNREADABLE, moment, whole
 
 if TYPE_CHECKING:
@@ -30,18 +31,21 @@ def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: i
 
     `end`: where in the spool of the rank the batch ends, by which its points are known when it comes again.
     """
-    points: list[experiments.Point] = []
+    points: dict[str, Points] = {}
     progress: dict[str, Any] = {}
     for line in data.splitlines():
         try:
-            event = storable(json.loads(line))
+            event = json.loads(line)
             kind = event["kind"]
             if kind == "metrics":
-                points += _points(event)
+                _add(points, event)
                 progress |= {key: value for key, value in _progress(event).items() if value is not None}
-            elif kind == "system":  # sampled by the agent: no progress of the script
-                points += _points(event)
-            elif kind == "init":
+                continue
+            if kind == "system":  # sampled by the agent: no progress of the script
+                _add(points, event)
+                continue
+            event = storable(event)
+            if kind == "init":
                 experiments.describe_run(attempt.job_id, event)
                 progress["total_steps"] = whole(int(event["step_total"])) if event.get("step_total") else None
             elif kind == "value":
@@ -62,16 +66,21 @@ def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: i
             log.warning("a line of %s is not understood (%s): %.200r", attempt.id, error, line)
     if points:
         source = f"{attempt.id}:{rank}"
-        experiments.ingest(attempt.job_id, attempt.number, points, source=source, sequence=end)
+        series = list(points.values())
+        experiments.ingest_series(attempt.job_id, attempt.number, series, source=source, sequence=end)
     if progress:
         jobs.progress(attempt.job_id, attempt.number, progress)
 
 
-def _points(event: dict[str, Any]) -> list[experiments.Point]:
+def _add(points: dict[str, Points], event: dict[str, Any]) -> None:
+    """All values of the line or none. Its series are found by the name as it stands there, nearly always as before."""
     step, at_ms = whole(int(event["step"])), moment(int(event["at_ms"]))
-    return [
-        experiments.Point(str(key)[:250], step, float(value), at_ms) for key, value in event["values"].items()
-    ]
+    numbers = [(name, float(value)) for name, value in event["values"].items()]
+    for name, number in numbers:
+        series = points.get(name) or points.setdefault(name, Points(storable(str(name))[:250], [], [], []))
+        series.steps.append(step)
+        series.values.append(number)
+        series.times_ms.append(at_ms)
 
 
 def _value(event: dict[str, Any]) -> rich_values.RichValue:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
 from trainmaster.answers import Answer, UnexpectedAnswer
 from trainmaster.client import Client, ClientError
 from trainmaster.environment import client_environment
-from trainmaster.login import Login, current_login
+from trainmaster.login import current_login
 from trainmaster.tracking.batch import real
 
 PAGE = 200
@@ -25,23 +25,28 @@ class RunRecord(Answer):
     id: str
     name: str = ""
     state: str = ""
-    experiment: str = ""
+    experiment: int = 0
+    experiment_name: str = ""
     team: str = ""
+    job: str = ""
     owner: str = ""
     source: str = ""
     group: str = ""
     parent: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, Any] = field(default_factory=dict)  # name to its newest value
+    metrics: Mapping[str, Any] = field(default_factory=dict)  # name to its last value
     started_ms: int | None = None
     ended_ms: int | None = None
     created_ms: int = 0
 
     def history(self, keys: Sequence[str] | str) -> dict[str, list[Point]]:
         """(step, value, time in ms) of each metric, in order."""
-        names = [keys] if isinstance(keys, str) else keys
-        return {key: list(history(self.id, key)) for key in names}
+        with _platform() as client:
+            return {
+                key: list(_history(client, self.id, key))
+                for key in ([keys] if isinstance(keys, str) else keys)
+            }
 
     def frame(self, keys: Sequence[str] | str) -> Any:
         """The same as a pandas DataFrame with the steps as index; needs pandas."""
@@ -65,36 +70,47 @@ def runs(
     limit: int = 100,
 ) -> list[RunRecord]:
     """At most `limit` runs, newest first unless ordered otherwise."""
-    order = order_by if isinstance(order_by, str) else ", ".join(order_by)
-    wanted = {"filter": filter, "order": order, "experiment": experiment, "team": team}
-    wanted = {name: text for name, text in wanted.items() if text}
-    found: list[RunRecord] = []
+    wanted: dict[str, Any] = {"filter": filter} if filter else {}
+    if order_by:
+        wanted["order"] = [order_by] if isinstance(order_by, str) else list(order_by)
+    if team:
+        wanted["teams"] = [team]
+    with _platform() as client:
+        if experiment:
+            known = client.experiments(team=team, search=experiment)
+            wanted["experiments"] = [row.id for row in known if row.name == experiment]
+            if not wanted["experiments"]:
+                return []
+        return list(islice(_search(client, wanted, limit), limit))
+
+
+def _search(client: Client, wanted: Mapping[str, Any], limit: int) -> Iterator[RunRecord]:
+    """Page after page."""
     cursor = ""
-    while len(found) < limit:
-        page = {"limit": str(min(PAGE, limit - len(found))), **({"cursor": cursor} if cursor else {})}
-        body = _platform().call("GET", "runs", params=wanted | page)
-        results = _list(body, "results")
-        found += map(RunRecord.of, results)
+    while True:
+        page = {"limit": min(PAGE, limit), **({"cursor": cursor} if cursor else {})}
+        body = client.call("POST", "runs/search", json={**wanted, **page})
+        yield from map(RunRecord.of, _list(body, "results"))
         cursor = str(body.get("next") or "")
-        if not cursor or not results:
-            break
-    return found[:limit]
+        if not cursor:
+            return
 
 
 def run(run_id: str) -> RunRecord:
-    return RunRecord.of(_platform().call("GET", f"runs/{quote(run_id, safe='')}"))
+    """One run by its id."""
+    with _platform() as client:
+        return RunRecord.of(client.call("GET", f"runs/{quote(run_id, safe='')}"))
 
 
-def history(run_id: str, key: str) -> Iterator[Point]:
+def _history(client: Client, run_id: str, key: str) -> Iterator[Point]:
     cursor = ""
     while True:
         params = {"key": key, **({"cursor": cursor} if cursor else {})}
-        body = _platform().call("GET", f"runs/{quote(run_id, safe='')}/metrics/history", params=params)
-        points = _list(body, "points")
-        for step, value, at_ms in points:
+        body = client.call("GET", f"runs/{quote(run_id, safe='')}/metrics/history", params=params)
+        for step, value, at_ms in _list(body, "points"):
             yield int(step), real(value), int(at_ms)
         cursor = str(body.get("next") or "")
-        if not cursor or not points:
+        if not cursor:
             return
 
 
@@ -110,10 +126,4 @@ def _platform() -> Client:
         raise ClientError(
             "No platform is known here: run `trainmaster login URL`, or set TRAINMASTER_URL and TRAINMASTER_TOKEN."
         )
-    return _client(login)
-
-
-@cache
-def _client(login: Login) -> Client:
-    """One for the process: it keeps its connections."""
     return Client(login.url, login.token)

@@ -115,6 +115,15 @@ def test_the_same_sync_twice_sends_nothing_twice(server: RunServer, tmp_path: Pa
     assert sorted(server.run.points) == expected(100)
 
 
+def test_the_example_tracks_a_run(server: RunServer, tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "examples" / "track_anything.py"
+    done = run([str(example), "--rate", "0.1"], tmp_path, **logged_in(server.url))
+    assert "y = 2.0" in done.stdout
+    kept = server.run
+    assert (kept.states[-1], kept.parameters, len(kept.points)) == ("succeeded", {"rate": 0.1}, 400)
+    assert [key for key, _, _ in kept.values] == ["errors"] * 4 + ["predictions"]
+
+
 def test_offline_is_a_choice(server: RunServer, tmp_path: Path) -> None:
     run([script(tmp_path, LOOP, 3)], tmp_path, TRAINMASTER_OFFLINE=1, **logged_in(server.url))
     assert server.requests == []

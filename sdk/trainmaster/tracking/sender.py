@@ -66,9 +66,9 @@ class Sender:
         return True
 
     def beat(self) -> None:
-        """Tell the platform that the run is alive; it carries nothing."""
+        """Tell the platform that the run is alive, with a batch that carries nothing."""
         if self._created:
-            self._log({}, self.cursor.offset)
+            self._post("log", {})
 
     def create(self) -> None:
         """Make the run, or find it: the platform knows its id from the first time."""

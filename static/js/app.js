@@ -11,6 +11,8 @@ import { startTimes } from "./time.js";
 import { startForms } from "./forms.js";
 import { startScroll } from "./scroll.js";
 import { startPicker } from "./picker.js";
+import { startRunTable } from "./run-table.js";
+import { startCompletion } from "./completion.js";
 import { startJobForm } from "./job-form.js";
 import { startCompare } from "./compare.js";
 
@@ -18,6 +20,8 @@ startTimes();
 startForms();
 startScroll();
 startPicker();
+startRunTable();
+startCompletion();
 startJobForm();
 startKeys();
 startCharts();

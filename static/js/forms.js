@@ -1,14 +1,16 @@
 // Small courtesies of forms: ask before what cannot be undone, do not send twice, copy, submit on change, select all.
 
-function askFirst(form) {
+// A form asks before all of its buttons, or one button for itself.
+function askFirst(form, submitter) {
   const dialog = document.getElementById("confirm");
-  dialog.querySelector("[data-text]").textContent = form.dataset.confirm;
-  dialog.querySelector("[data-yes]").textContent = form.dataset.confirmYes ?? "Yes, do it";
+  const { confirm, confirmYes } = submitter?.dataset.confirm ? submitter.dataset : form.dataset;
+  dialog.querySelector("[data-text]").textContent = confirm;
+  dialog.querySelector("[data-yes]").textContent = confirmYes ?? "Yes, do it";
   dialog.returnValue = "";
   dialog.addEventListener("close", () => {
     if (dialog.returnValue === "yes") {
       form.dataset.confirmed = "1";
-      form.requestSubmit();
+      form.requestSubmit(submitter);
     }
   }, { once: true });
   dialog.showModal();
@@ -17,13 +19,14 @@ function askFirst(form) {
 function submitted(event) {
   const form = event.target;
   if (form.method === "dialog" || event.submitter?.formMethod === "dialog") return;
-  if (form.dataset.confirm && !form.dataset.confirmed) {
+  if ((form.dataset.confirm || event.submitter?.dataset.confirm) && !form.dataset.confirmed) {
     event.preventDefault();
     event.stopImmediatePropagation();
-    askFirst(form);
+    askFirst(form, event.submitter);
     return;
   }
-  if (form.method === "post" && !form.hasAttribute("hx-post")) {
+  const isPost = (event.submitter?.formMethod || form.method) === "post";
+  if (isPost && !form.hasAttribute("hx-post") && !event.submitter?.hasAttribute("hx-post")) {
     if (form.dataset.sent) event.preventDefault();
     form.dataset.sent = "1";
   }
@@ -63,12 +66,12 @@ function typed({ target }) {
 
 function picked(form) {
   if (!form) return;
-  const count = [...form.elements].filter((element) => element.matches("[data-pick]") && element.checked).length;
+  const isPicked = (element) => element.matches("[data-pick]:checked, [data-kept]");
+  const count = [...form.elements].filter(isPicked).length;
   for (const button of form.elements) {
-    if (button.dataset.needs) {
-      button.disabled = count < Number(button.dataset.needs);
-      button.textContent = count >= Number(button.dataset.needs) ? `Compare ${count} runs` : "Compare";
-    }
+    if (!button.dataset.needs) continue;
+    button.disabled = count < Number(button.dataset.needs);
+    if (button.hasAttribute("data-counted")) button.textContent = button.disabled ? "Compare" : `Compare ${count} runs`;
   }
 }
 
@@ -81,6 +84,8 @@ export function startForms() {
     if (button) copy(button);
   });
   document.querySelectorAll("form").forEach(picked);
+  const count = () => document.querySelectorAll("form:has([data-needs])").forEach(picked);
+  document.addEventListener("htmx:afterSettle", count);
   window.addEventListener("pageshow", () => {
     document.querySelectorAll("form[data-sent]").forEach((form) => delete form.dataset.sent);
   });

@@ -14,6 +14,18 @@ def experiment_rows() -> Iterator[Row]:
     yield Row("get", "experiments/compare/", OF_TEAM, "experiments/compare/?runs={job}")
     yield Row("get", "experiments/curves/", OF_TEAM, "experiments/curves/?runs={job}&key=loss")
     yield Row("get", "experiments/<int:experiment_id>/", OF_TEAM, "experiments/{experiment}/")
+    one, of = "experiments/<int:experiment_id>", "experiments/{experiment}"
+    yield Row("post", "experiments/new/", MEMBERS, body={"team": "vision", "name": "widths"})
+    yield Row("get", f"{one}/names/", OF_TEAM, f"{of}/names/")
+    yield Row("post", f"{one}/edit/", MEMBERS, f"{of}/edit/", {"description": "why"})
+    yield Row("post", f"{one}/archive/", MEMBERS, f"{of}/archive/")
+    yield Row("post", f"{one}/restore/", MEMBERS, f"{of}/restore/")
+    yield Row("post", f"{one}/delete/", OWN_OR_LEAD, f"{of}/delete/")
+    yield Row("post", f"{one}/views/", OF_TEAM, f"{of}/views/", {"name": "best", "query": "view=all"})
+    shared = {"name": "best", "query": "view=all", "shared": "true"}
+    yield Row("post", f"{one}/views/", MEMBERS, f"{of}/views/", shared)
+    delete = f"{of}/views/{{view}}/delete/"  # of alice, and shared
+    yield Row("post", f"{one}/views/<int:view_id>/delete/", OWN_OR_LEAD, delete)
     artifact = "jobs/{job}/artifacts/{artifact}/code.bin"
     yield Row("get", "jobs/<str:job_id>/artifacts/<int:artifact_id>/<path:name>", OF_TEAM, artifact)
     yield from run_rows()

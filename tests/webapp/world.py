@@ -19,6 +19,7 @@ from webapp.datasets import services as datasets
 from webapp.deployments.models import Deployment
 from webapp.experiments import services as experiments
 from webapp.experiments.models import Run, RunArtifact
+from webapp.experiments.saved_views import save_view
 from webapp.experiments.services import Point
 from webapp.jobs import services as jobs
 from webapp.metrics.values import Points
@@ -41,6 +42,7 @@ class World:
     sweep: str  # its trial 1 is evaluated by a program of alice
     experiment: int
     run: str  # without a job
+    view: int  # saved by alice, shared
     report: str
     comment: int
     read_link: int
@@ -112,6 +114,7 @@ def build(cast: Cast) -> World:
         job=job.id,
         **_run_and_report(alice),
         sweep=_sweep(alice),
+        view=save_view(alice, Run.objects.get(id=job.id).experiment, "newest", "", shared=True).pk,
         experiment=Run.objects.get(id=job.id).experiment_id,
         checkpoint=checkpoint.id,
         artifact=artifact.pk,

@@ -199,3 +199,19 @@ class RichValue(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["run", "key", "step", "index"], name="one_value_a_step_and_index")
         ]
+
+
+class SavedView(models.Model):
+    """A table of an experiment as somebody arranged it: the query of its address."""
+
+    experiment = models.ForeignKey(Experiment, models.CASCADE, related_name="views")
+    name = models.CharField(max_length=120)
+    owner = models.ForeignKey("accounts.User", models.CASCADE, related_name="+")
+    shared = models.BooleanField(default=False, help_text="with the team")
+    query = models.TextField()
+    saved_ms = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["experiment", "owner", "name"], name="one_saved_view_a_name")
+        ]

@@ -48,6 +48,13 @@ def all_of_team(actor: Actor, team: str) -> list[Experiment]:
     return list(Experiment.objects.filter(team=team).order_by("id"))
 
 
+def listed(teams: Iterable[str] | None, view: str) -> QuerySet[Experiment]:
+    """Experiments that are active, archived or deleted, the newest first; None means all teams."""
+    shown = VIEWS.get(view, VIEWS["active"])
+    rows = Experiment.objects.filter(shown).select_related("team").order_by("-created_ms", "-id")
+    return rows if teams is None else rows.filter(team__in=list(teams))
+
+
 def find(experiment_id: int) -> Experiment | None:
     rows = Experiment.objects.select_related("team", "created_by")
     return rows.filter(id=experiment_id, deleted_ms=None).first()

@@ -15,9 +15,11 @@ from django.db.models.functions import NullIf
 
 from platform_core.errors import TrainmasterError
 from platform_core.experiments.search import (
+    OF_METRIC,
     AllOf,
     AnyOf,
     Comparison,
+    Field,
     FieldKind,
     Filter,
     Operator,
@@ -47,6 +49,7 @@ _COLUMNS = {
     "duration": "((experiments_run.ended_ms - experiments_run.started_ms)::float8 / 1000)",
     "archived": "(experiments_run.archived_ms IS NOT NULL)",
 }
+_STATISTICS = {FieldKind.METRIC: "last", FieldKind.LOWEST: "min", FieldKind.HIGHEST: "max"}  # of a series
 _IS_NUMERIC = f"~ '^{NUMERIC.pattern}$'"
 _DATASETS = "experiments_rundataset AS dataset WHERE dataset.run_id = experiments_run.id"
 _OF_DATASETS = {
@@ -65,27 +68,27 @@ Sql = tuple[str, list[Any]]
 
 def matching(rows: QuerySet[Run], filter: Filter) -> QuerySet[Run]:
     """Those of the runs that match."""
-    keys = sorted({field.name for field in fields_of(filter) if field.kind is FieldKind.METRIC})
-    names = {key: f"metric_{place}" for place, key in enumerate(keys)}
-    for key, name in names.items():
-        rows = _with_metric(rows, key, name)
+    of_metrics = sorted({field for field in fields_of(filter) if field.kind in OF_METRIC}, key=str)
+    names = {field: f"metric_{place}" for place, field in enumerate(of_metrics)}
+    for field, name in names.items():
+        rows = _with_metric(rows, field, name)
     return rows.filter(_condition(filter, names)) if filter != AllOf() else rows
 
 
-def _with_metric(rows: QuerySet[Run], key: str, name: str) -> QuerySet[Run]:
-    """Adds the last value of a metric, and the same as `name`_known without NaN, which no comparison matches."""
-    rows = metrics.with_metric(rows, key, name=name)
+def _with_metric(rows: QuerySet[Run], field: Field, name: str) -> QuerySet[Run]:
+    """Adds a value of a metric, and the same as `name`_known without NaN, which no comparison matches."""
+    rows = metrics.with_metric(rows, field.name, field=_STATISTICS[field.kind], name=name)
     return rows.alias(**{f"{name}_known": NullIf(F(name), Value(math.nan))})
 
 
-def _condition(filter: Filter, names: dict[str, str]) -> Q:
+def _condition(filter: Filter, names: dict[Field, str]) -> Q:
     match filter:
         case AllOf(parts):
             return Q(*(_condition(part, names) for part in parts))
         case AnyOf(parts):
             return Q(*(_condition(part, names) for part in parts), _connector=Q.OR)
-    if filter.field.kind is FieldKind.METRIC:
-        return _of_metric(filter, names[filter.field.name])
+    if filter.field.kind in OF_METRIC:
+        return _of_metric(filter, names[filter.field])
     sql, parameters = _comparison(filter)
     return Q(RawSQL(sql, parameters, output_field=BooleanField()))  # noqa: S611 - values travel as parameters
 
@@ -219,8 +222,8 @@ def page(rows: QuerySet[Run], order: Order, limit: int, cursor: str) -> tuple[li
     meanwhile move nothing, a run whose value changes may be seen twice or not at all.
     """
     for place, key in enumerate(order):
-        if key.field.kind is FieldKind.METRIC:
-            rows = _with_metric(rows, key.field.name, f"sorted_{place}")
+        if key.field.kind in OF_METRIC:
+            rows = _with_metric(rows, key.field, f"sorted_{place}")
     keys = [part for place, key in enumerate(order) for part in _sort_keys(place, key)] + list(_TIES)
     rows = rows.annotate(**{key.name: key.value for key in keys})
     digest = sha256(repr(order).encode()).hexdigest()[:8]
@@ -236,7 +239,7 @@ def page(rows: QuerySet[Run], order: Order, limit: int, cursor: str) -> tuple[li
 def _sort_keys(place: int, key: OrderKey) -> list[_SortKey]:
     """Parameters go by number, then by text."""
     name, field = f"key_{place}", key.field
-    if field.kind is FieldKind.METRIC:
+    if field.kind in OF_METRIC:
         return [_SortKey(name, F(f"sorted_{place}_known"), key.descending, number=True)]
     if field.kind is FieldKind.PARAMETER:
         text = "(experiments_run.parameters ->> %s)"

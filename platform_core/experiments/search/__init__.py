@@ -1,6 +1,13 @@
 """The one filter grammar of runs: parsed, ordered, matched. docs/reference/filter.md describes it for people."""
 
-from platform_core.experiments.search.fields import ATTRIBUTES, Attribute, Field, FieldKind, ValueKind
+from platform_core.experiments.search.fields import (
+    ATTRIBUTES,
+    OF_METRIC,
+    Attribute,
+    Field,
+    FieldKind,
+    ValueKind,
+)
 from platform_core.experiments.search.filters import (
     AllOf,
     AnyOf,
@@ -16,6 +23,7 @@ from platform_core.experiments.search.parser import parse_filter, parse_order
 
 __all__ = [
     "ATTRIBUTES",
+    "OF_METRIC",
     "AllOf",
     "AnyOf",
     "Attribute",

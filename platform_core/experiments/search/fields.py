@@ -8,6 +8,8 @@ from enum import StrEnum
 
 class FieldKind(StrEnum):
     METRIC = "metrics"
+    LOWEST = "lowest"
+    HIGHEST = "highest"
     PARAMETER = "params"
     TAG = "tags"
     ATTRIBUTE = "attributes"
@@ -74,6 +76,8 @@ DATASET_FIELDS = ("name", "digest", "context")
 PREFIXES = {
     "metric": FieldKind.METRIC,
     "metrics": FieldKind.METRIC,
+    "lowest": FieldKind.LOWEST,
+    "highest": FieldKind.HIGHEST,
     "param": FieldKind.PARAMETER,
     "params": FieldKind.PARAMETER,
     "parameter": FieldKind.PARAMETER,
@@ -87,8 +91,12 @@ PREFIXES = {
     "dataset": FieldKind.DATASET,
     "datasets": FieldKind.DATASET,
 }
+# Of a metric: its last value, and the least and the greatest of its finite values.
+OF_METRIC = (FieldKind.METRIC, FieldKind.LOWEST, FieldKind.HIGHEST)
 _KINDS = {
     FieldKind.METRIC: ValueKind.NUMBER,
+    FieldKind.LOWEST: ValueKind.NUMBER,
+    FieldKind.HIGHEST: ValueKind.NUMBER,
     FieldKind.PARAMETER: ValueKind.ANY,
     FieldKind.TAG: ValueKind.TEXT,
     FieldKind.DATASET: ValueKind.TEXT,

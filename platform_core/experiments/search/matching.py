@@ -37,6 +37,8 @@ class RunValues:
     """What a filter sees of a run. An attribute that the run lacks is None or left out."""
 
     metrics: Mapping[str, float] = field(default_factory=dict)  # the last value of each
+    lowest: Mapping[str, float] = field(default_factory=dict)  # of the finite values
+    highest: Mapping[str, float] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -63,6 +65,10 @@ def _values(comparison: Comparison, run: RunValues) -> list[Any]:
     match comparison.field.kind:
         case FieldKind.METRIC:
             return [run.metrics.get(name)]
+        case FieldKind.LOWEST:
+            return [run.lowest.get(name)]
+        case FieldKind.HIGHEST:
+            return [run.highest.get(name)]
         case FieldKind.PARAMETER:
             return [run.parameters.get(name)]
         case FieldKind.TAG:

@@ -131,7 +131,7 @@ class _Parser:
             return _attribute(token.text, token)
         kind = fields.PREFIXES.get(prefix.lower())
         if kind is None:
-            known = "metrics, params, tags, attributes, datasets"
+            known = "metrics, lowest, highest, params, tags, attributes, datasets"
             raise invalid(token.position, f"{prefix[:60]!r} is no kind of field; there are {known}")
         if not key and self.next.joined and self.next.kind in (TokenKind.STRING, TokenKind.QUOTED):
             key = self.take().text

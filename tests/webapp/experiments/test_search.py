@@ -1,5 +1,6 @@
 """Search of runs: the SQL finds what the pure function matches, and pages go on where they ended."""
 
+import math
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -52,8 +53,11 @@ def random_run(number: int, rng: random.Random, experiment: Experiment, owner: U
 
 def values_of(run: Run, metrics: dict[str, float], datasets: list[dict[str, str]]) -> RunValues:
     ends = run.started_ms is not None and run.ended_ms is not None
+    finite = {key: [3.0, *filter(math.isfinite, [value])] for key, value in metrics.items()}
     return RunValues(
         metrics=metrics,
+        lowest={key: min(values) for key, values in finite.items()},
+        highest={key: max(values) for key, values in finite.items()},
         parameters=run.parameters,
         tags=run.tags,
         attributes={
@@ -143,6 +147,8 @@ texts = st.sampled_from(
 moments = st.sampled_from(("start_time", "end_time", "created", "duration"))
 comparisons = st.one_of(
     compared(keys.map("metrics.{}".format), *of_number),
+    compared(keys.map("lowest.{}".format), *of_number),
+    compared(keys.map("highest.{}".format), *of_number),
     compared(keys.map("params.{}".format), *of_text, *of_number, several(st.one_of(quoted, number))),
     compared(keys.map("tags.{}".format), *of_text),
     compared(texts, *of_text),
@@ -168,6 +174,8 @@ def test_the_database_finds_what_the_grammar_means(population: dict[str, RunValu
 
 ORDERS = (
     "metrics.loss",
+    "lowest.loss DESC",
+    "highest.`a b`",
     "metrics.`a b` DESC",
     "params.lr",
     "params.loss DESC",

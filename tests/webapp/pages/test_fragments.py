@@ -40,7 +40,7 @@ COSTS = [
     ("/nodes/{node}/", "events", 5),
     ("/teams/vision/", "quota", 10),
     ("/experiments/", "list", 9),
-    ("/experiments/{experiment}/", "runs", 7),
+    ("/experiments/{experiment}/", "runs", 10),
 ]
 
 

@@ -3,13 +3,15 @@
 `params.lr`, `tags.stage`, `metrics.val/loss` (the best value), `metrics.val/loss:last`, and attributes such as `state`.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from platform_core.experiments.comparison import rule_of
+from platform_core.experiments.comparison import direction, rule_of
 
 CHOICES_OF_METRIC = ("best", "last", "min", "max")
 MOST_COLUMNS = 40
+_PLAIN = re.compile(r"[\w./:@-]+")
 
 # attribute → its heading, and what the search calls it ("" where it cannot be sorted by)
 _ATTRIBUTES = {
@@ -27,6 +29,7 @@ _ATTRIBUTES = {
 }
 _NUMERIC = {"duration", "started", "created", "ended", "cost", "gpu_hours"}
 _COSTS = {"cost", "gpu_hours"}
+_STATISTICS = {"last": "metrics", "min": "lowest", "max": "highest"}  # as the search calls them
 DEFAULT_LAST = ("duration", "started")
 
 
@@ -63,13 +66,26 @@ class Column:
         """What the search sorts by, "" where it cannot."""
         if self.kind == "attribute":
             return _ATTRIBUTES[self.key][1]
-        return f"{self.kind}.{quoted(self.key)}"
+        prefix = _STATISTICS[self.statistic] if self.kind == "metrics" else self.kind
+        return f"{prefix}.{quoted(self.key)}"
+
+    @property
+    def statistic(self) -> str:
+        """Of a metric: last, min or max; "best" of one without a direction is its last value."""
+        if self.choice == "best":
+            return {-1: "min", 1: "max", 0: "last"}[direction(self.key)]
+        return self.choice
+
+    @property
+    def best_first(self) -> str:
+        """The direction in which sorting by the column begins."""
+        better = direction(self.key) if self.kind == "metrics" else 0
+        return "desc" if better > 0 or (self.is_numeric and self.kind == "attribute") else "asc"
 
 
 def quoted(key: str) -> str:
-    """A key as the filter takes it: in backticks where it has anything but letters, digits, dots, dashes, slashes."""
-    plain = key.replace("_", "").replace(".", "").replace("/", "").replace("-", "").isalnum()
-    return key if plain and key.isascii() and not key[0].isdigit() else f"`{key}`"
+    """A key as the filter takes it."""
+    return key if _PLAIN.fullmatch(key) else f'"{key.replace(chr(34), chr(34) * 2)}"'
 
 
 def column(name: str) -> Column | None:

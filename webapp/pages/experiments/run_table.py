@@ -6,9 +6,8 @@ from typing import Any
 
 from django.urls import reverse
 
-from platform_core.experiments.comparison import MISSING, best_of, direction, flatten
+from platform_core.experiments.comparison import MISSING, best_of, flatten
 from webapp.experiments.models import Run
-from webapp.metrics import queries as metrics
 from webapp.metrics.values import Summary
 from webapp.pages.experiments.columns import Column
 from webapp.quotas import queries as quotas
@@ -39,12 +38,10 @@ class Row:
 
 
 def rows(runs: Sequence[Run], columns: Sequence[Column], now_ms: int) -> list[Row]:
-    """In the order of the runs."""
-    keys = sorted({column.key for column in columns if column.kind == "metrics"})
-    summaries: Summaries = metrics.summaries([run.id for run in runs], keys) if keys else {}
+    """In the order of the runs, whose summaries `queries.with_summaries` has read if a column is a metric."""
     jobs = [run.id for run in runs if run.job_id]
     costs = quotas.costs_of_jobs(jobs, now_ms) if any(each.needs_cost for each in columns) else {}
-    by_column = [_cells(column, runs, summaries, costs, now_ms) for column in columns]
+    by_column = [_cells(column, runs, costs, now_ms) for column in columns]
     return [
         Row(
             id=run.id,
@@ -63,24 +60,20 @@ def rows(runs: Sequence[Run], columns: Sequence[Column], now_ms: int) -> list[Ro
 
 
 def metric_value(summary: Summary | None, column: Column) -> float | None:
-    """The value of a metric that the column asks for; the last one where "best" has no direction."""
+    """The value of a metric that the column asks for."""
     if summary is None:
         return None
-    choice = column.choice
-    if choice == "best":
-        choice = {-1: "min", 1: "max", 0: "last"}[direction(column.key)]
-    return {"last": summary.last, "min": summary.min, "max": summary.max}[choice]
+    return {"last": summary.last, "min": summary.min, "max": summary.max}[column.statistic]
 
 
 def _cells(
     column: Column,
     runs: Sequence[Run],
-    summaries: Summaries,
     costs: Mapping[str, JobCost],
     now_ms: int,
 ) -> list[Cell]:
     if column.kind == "metrics":
-        values = [metric_value(summaries.get(run.id, {}).get(column.key), column) for run in runs]
+        values = [metric_value(run.summaries.get(column.key), column) for run in runs]
         best = best_of(column.key, values)
         return [Cell(column, value, best is not None and value == values[best]) for value in values]
     return [Cell(column, value_of(run, column, costs.get(run.id), now_ms)) for run in runs]

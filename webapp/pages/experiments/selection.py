@@ -1,6 +1,7 @@
 """Which runs a table or a chart shows: of a team or of one experiment, filtered and sorted, a stretch at a time."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from webapp.accounts.permissions import Actor
 from webapp.experiments import queries
@@ -17,15 +18,17 @@ class Selection:
     view: str = "active"  # active, archived, deleted or all
 
 
+def scope(selection: Selection) -> dict[str, Any]:
+    """What `queries.matching_runs` takes."""
+    return {
+        "experiments": [selection.experiment.pk] if selection.experiment else None,
+        "teams": [selection.team],
+        "filter": selection.filter,
+        "view": selection.view,
+    }
+
+
 def selected(actor: Actor, selection: Selection, *, limit: int, cursor: str = "") -> RunPage:
     """Raises filter_invalid with the position of what is wrong."""
-    return queries.search_runs(
-        actor,
-        experiments=[selection.experiment.pk] if selection.experiment else None,
-        teams=[selection.team],
-        filter=selection.filter,
-        order_by=[selection.order] if selection.order else [],
-        limit=limit,
-        cursor=cursor,
-        view=selection.view,
-    )
+    order = [selection.order] if selection.order else []
+    return queries.search_runs(actor, **scope(selection), order_by=order, limit=limit, cursor=cursor)

@@ -10,9 +10,7 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
 from platform_core.errors import TrainmasterError
-from platform_core.experiments.comparison import rule_of
 from platform_core.experiments.states import RunState
-from platform_core.units import plural
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
@@ -38,24 +36,15 @@ class ExperimentListPage:
     teams: list[str]
     experiments: list[dict[str, Any]]  # see _line
     pager: Pager
-
-
-@dataclass(frozen=True, slots=True)
-class ExperimentPage:
-    experiment: dict[str, Any]  # id, name, team
-    headline: str  # "7 runs; best: lowest loss 1.29 by lr-6e-4"
-    subjects: str
-    params: list[str]  # that differ between the runs
-    metrics: list[dict[str, str]]  # name; rule: lowest, highest or last
-    runs: list[dict[str, Any]]  # see compare.run_lines
+    may_create: list[str]  # teams
 
 
 @login_required
 @require_GET
 def experiment_list(request: HttpRequest) -> HttpResponse:
     actor = actor_of(request)
-    filters = {name: request.GET.get(name, "") for name in ("q", "team")}
-    matching = queries.visible(actor.sees)
+    filters = {name: request.GET.get(name, "") for name in ("q", "team", "view")}
+    matching = queries.listed(actor.sees, filters["view"])
     if filters["q"]:
         matching = matching.filter(name__icontains=filters["q"])
     if filters["team"]:
@@ -69,6 +58,7 @@ def experiment_list(request: HttpRequest) -> HttpResponse:
         teams=teams,
         experiments=_lines(shown),
         pager=pager,
+        may_create=[slug for slug in teams if permissions.may(actor, "experiment.edit", slug)],
     )
     return fragments.render(request, "experiments/list.html", listing)
 
@@ -101,40 +91,6 @@ def _best(runs: Sequence[Run]) -> dict[str, Any] | None:
         return None
     run = best.run
     return {"metric": best.metric, "rule": best.rule, "value": best.value, "run_id": run.id, "run": run.name}
-
-
-@login_required
-@require_GET
-def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
-    experiment = queries.find(experiment_id)
-    if experiment is None:
-        raise TrainmasterError("not_found", what=f"experiment {experiment_id}")
-    permissions.require(
-        actor_of(request), "experiment.view", experiment.team_id, what=f"experiment {experiment_id}"
-    )
-    runs = queries.runs(experiment.id)
-    params = comparing.differing_names(runs)[:8]
-    metrics = comparison.metric_names(runs)[:5]
-    lines = comparing.run_lines(runs, params, metrics, now_ms())
-    sort = request.GET.get("sort", "started")
-    if sort in metrics:
-        place = metrics.index(sort)
-        lines.sort(key=lambda line: comparison.sort_key(sort, line["metrics"][place]["value"]))
-    best = _best(runs)
-    waiting = sum(run.state == RunState.PENDING for run in runs)
-    headline = plural(len(runs), "run") + (f", {waiting} pending" if waiting else "")
-    if best:
-        metric = best["metric"].replace("_", " ")
-        headline += f"; best: {best['rule']} {metric} {best['value']:.4g} by {best['run']}"
-    page = ExperimentPage(
-        experiment={"id": experiment.id, "name": experiment.name, "team": experiment.team_id},
-        headline=headline,
-        subjects=f"jobs:{experiment.team_id}",
-        params=params,
-        metrics=[{"name": name, "rule": rule_of(name)} for name in metrics],
-        runs=lines,
-    )
-    return fragments.render(request, "experiments/detail.html", page)
 
 
 @login_required

@@ -144,7 +144,7 @@ def _chart(team: str, embed: Embed, addresses: Addresses) -> Shown:
 
 def _table(team: str, embed: Embed, addresses: Addresses) -> Shown:
     chosen = columns.columns(embed.options.get("columns", "state").split(","))
-    rows = run_table.rows(_runs(team, embed), chosen, now_ms())
+    rows = run_table.rows(experiments.with_summaries(_runs(team, embed)), chosen, now_ms())
     return Table(embed.number, embed.options.get("title", ""), chosen, rows, addresses.for_members)
 
 

@@ -227,9 +227,15 @@ def figure(value: object) -> str:
 
 
 @register.filter
-def markdown(text: str) -> SafeString:
-    """What people wrote in Markdown, sanitised; its headings begin at the third level."""
-    return render_markdown(text)
+def markdown(text: str, heading: int = 3) -> SafeString:
+    """What people wrote in Markdown, sanitised; its headings begin at this level."""
+    return render_markdown(text, heading=heading)
+
+
+@register.filter
+def words(text: str) -> list[str]:
+    """For a loop over fixed words of a template."""
+    return text.split()
 
 
 @register.filter
@@ -312,9 +318,9 @@ def here(context: Context, **changes: Any) -> str:
 
 
 @register.simple_tag(takes_context=True)
-def fragment(context: Context, block: str) -> str:
+def fragment(context: Context, block: str, **changes: Any) -> str:
     """The address of one block of this page with its filters: hx-get="{% fragment 'list' %}"."""
-    return _query(context["request"].GET.copy(), {"block": block})
+    return _query(context["request"].GET.copy(), {"block": block, **changes})
 
 
 def _query(query: Any, changes: Mapping[str, Any]) -> str:

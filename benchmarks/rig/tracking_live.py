@@ -81,7 +81,7 @@ def peer() -> Iterator[str]:
 
 
 def wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while True:
         try:
             Mlflow(f"http://127.0.0.1:{port}", "").get("/health")

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlencode
 
 import django
 import numpy as np
@@ -163,7 +164,8 @@ def run_table_10k() -> Figures:
     keys = ["train/loss", "val/loss", "val/accuracy", "lr", "perf/step_time", "perf/tokens_per_second"]
     first, *_ = make_runs("many", RUNS, keys, 50)
     client = signed_in()
-    address = f"/experiments/{Run.objects.get(id=first).experiment_id}/"
+    order = urlencode({"order": "metrics.`val/loss` ASC"})
+    address = f"/experiments/{Run.objects.get(id=first).experiment_id}/?{order}"
     took = [timed(client, address)[0] for _ in range(6)]
     return {"server_ms": round(statistics.median(took[1:]))}
 

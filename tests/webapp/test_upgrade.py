@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -55,7 +56,14 @@ def released() -> Iterator[str]:
         connection.execute("DROP DATABASE released WITH (FORCE)")
 
 
+def count(url: str, query: LiteralString) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute(query).fetchone()
+    return int(row[0]) if row else 0
+
+
 def test_a_database_of_the_last_release_is_migrated_and_every_page_of_it_opens(released: str) -> None:
+    points = count(released, "SELECT count(*) FROM experiments_metricpoint")
     environment = os.environ | {"DATABASE_URL": released, "TRAINMASTER_LOG_LEVEL": "ERROR"}
     done = subprocess.run(
         [sys.executable, "manage.py", "shell", "--no-imports", "-c", UPGRADE],
@@ -66,5 +74,6 @@ def test_a_database_of_the_last_release_is_migrated_and_every_page_of_it_opens(r
         check=False,
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    assert count(released, "SELECT sum(count) FROM metrics_series") == points > 0
     assert "The books agree" in done.stdout
     assert "alice followed" in done.stdout

@@ -179,6 +179,7 @@ def test_documents_come_compressed_and_go_by_step(cast: Cast, run: Run) -> None:
         (gzip.compress(b"{}")[:-4], 400),
         (gzip.compress(b" " * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)), 413),
     ],
+    ids=["not gzip", "torn", "explodes"],
 )
 def test_a_compressed_body_that_is_torn_or_explodes_is_refused(
     cast: Cast, run: Run, body: bytes, status: int

@@ -22,10 +22,10 @@ def read_space(read: Reader, name: str, default: Space) -> Space:
             name,
             "is empty; name at least one parameter, such as lr: {type: log_uniform, low: 1e-4, high: 1e-1}",
         )
-        return default
+        return default or ()
     if len(pairs) > MAX_DIMENSIONS:
         read.say(name, f"has {len(pairs)} parameters; the limit is {MAX_DIMENSIONS}")
-        return default
+        return default or ()
     inside = read.nested(name)
     dimensions = {}
     for parameter, value in pairs:

@@ -44,7 +44,8 @@ _ROWS: dict[type[Event], dict[SweepState, set[SweepState]]] = {
     ev.TrialSubmitted: _STAY,
     ev.TrialRefused: _STAY | {_S.RUNNING: {_S.PAUSED}},
     ev.TrialStarted: _STAY,
-    ev.TrialReported: _STAY,
+    # Pruned on its last trial, a sweep without jobs has finished.
+    ev.TrialReported: _STAY | {state: {state, _S.FINISHED} for state in (_S.RUNNING, _S.PAUSED)},
     ev.TrialEnded: _NEWS,
     ev.TimePassed: _STAY | {state: {state, _S.OUT_OF_BUDGET} for state in (_S.RUNNING, _S.PAUSED)},
     ev.PauseRequested: {_S.RUNNING: {_S.PAUSED}, _S.PAUSED: {_S.PAUSED}},

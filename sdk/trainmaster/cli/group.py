@@ -9,6 +9,8 @@ from trainmaster.cli.completion import completion
 from trainmaster.cli.datasets import dataset
 from trainmaster.cli.deployments import deploy, deployments, pin, preheat, retry
 from trainmaster.cli.experiments import compare, experiments
+from trainmaster.cli.exports import export
+from trainmaster.cli.imports import import_group
 from trainmaster.cli.jobs import cancel, jobs, show
 from trainmaster.cli.login import login
 from trainmaster.cli.logs import logs
@@ -24,7 +26,7 @@ from trainmaster.cli.sync import sync
 
 SECTIONS = {
     "Jobs": [init, submit, jobs, queue, show, logs, cancel],
-    "Experiments": [experiments, runs, compare, sweep, sync],
+    "Experiments": [experiments, runs, compare, sweep, sync, import_group, export],
     "Data and models": [
         dataset, models, register, deploy, deployments, promote, rollback, retry, preheat, pin,
     ],

@@ -1,0 +1,1 @@
+"""Runs of other trackers, brought into the platform: event files of TensorBoard, MLflow servers, folders of W&B."""

@@ -1,0 +1,135 @@
+"""A run of another tracker on its way to the platform; sent again, nothing is doubled."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from trainmaster.client import ApiError, Client
+from trainmaster.importers.runs import MOST_NAME, Point, Rich, RunFile, SourceRun, run_id
+from trainmaster.tracking.batch import number
+
+MOST_POINTS = 10_000  # of one request
+TIMEOUT = httpx.Timeout(120.0, connect=10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    id: str
+    points: int
+    values: int
+    files: int
+    left_out: tuple[str, ...] = ()  # sentences
+
+
+def send(client: Client, team: str, experiment: str, run: SourceRun) -> Sent:
+    """Raises ClientError. The id comes from the source, and equal points and values count once."""
+    key = run_id(run, run.identity, team, experiment)
+    fields: dict[str, Any] = {
+        "run_id": key, "team": team, "experiment": experiment, "name": run.name[:MOST_NAME], "source": run.source,
+        "parameters": dict(run.parameters), "tags": dict(run.tags), "description": run.description,
+        "group": run.group[:MOST_NAME], "started_ms": run.started_ms,
+        "parent": run.parent and run_id(run, run.parent, team, experiment),
+    }  # fmt: skip
+    client.call(
+        "POST", "runs", json={name: value for name, value in fields.items() if value not in ("", None)}
+    )
+    sender = _Sender(client, key)
+    again = {"parameters": dict(run.parameters), "tags": dict(run.tags), "lineage": dict(run.lineage)}
+    sender.log({name: value for name, value in again.items() if value})
+    for content in run.content():
+        sender.take(content)
+    sender.flush()
+    if run.state != "running":
+        ended = {} if run.ended_ms is None else {"ended_ms": run.ended_ms}
+        client.call("POST", f"runs/{key}/finish", json={"state": run.state, **ended})
+    return Sent(key, sender.points, sender.values, sender.files, (*run.notes, *sender.left_out))
+
+
+class _Sender:
+    def __init__(self, client: Client, key: str) -> None:
+        self._client, self._path = client, f"runs/{key}"
+        self._waiting: dict[str, list[list[object]]] = {}
+        self._count = 0
+        self.points = self.values = self.files = 0
+        self.left_out: list[str] = []
+
+    def take(self, content: Point | Rich | RunFile) -> None:
+        match content:
+            case Point():
+                point = [content.step, number(content.value), content.at_ms]
+                self._waiting.setdefault(content.key, []).append(point)
+                self._count += 1
+                if self._count >= MOST_POINTS:
+                    self.flush()
+            case Rich():
+                self._send_value(content)
+            case RunFile():
+                with content.opened() as path:
+                    self._client.send_file(f"{self._path}/files/{quote(content.path)}", path)
+                self.files += 1
+
+    def flush(self) -> None:
+        if self._waiting:
+            self.log({"metrics": [{"key": key, "points": points} for key, points in self._waiting.items()]})
+            self.points += self._count
+            self._waiting, self._count = {}, 0
+
+    def log(self, body: Mapping[str, Any]) -> None:
+        """A batch is known by its content: what was sent before changes nothing."""
+        if not body:
+            return
+        content = json.dumps(body, sort_keys=True, ensure_ascii=False).encode(errors="replace")
+        source = hashlib.sha256(content).hexdigest()[:32]
+        data = json.dumps({**body, "source": source, "sequence": 1}, ensure_ascii=False)
+        headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+        packed = gzip.compress(data.encode(errors="replace"), 1, mtime=0)
+        self._client.call("POST", f"{self._path}/log", content=packed, headers=headers, timeout=TIMEOUT)
+
+    def _send_value(self, value: Rich) -> None:
+        fields = {
+            "key": value.key,
+            "step": value.step,
+            "index": value.index,
+            "at_ms": value.at_ms,
+            "type": value.kind,
+        }
+        path = f"{self._path}/values"
+        try:
+            if value.document is not None:
+                self._client.call("POST", path, json={**fields, "document": value.document}, timeout=TIMEOUT)
+            else:
+                name = f"{value.index}{value.suffix}"
+                data = {name: str(field) for name, field in fields.items()}
+                self._client.call(
+                    "POST", path, data=data, files={"file": (name, value.data)}, timeout=TIMEOUT
+                )
+        except ApiError as error:
+            if error.status not in (400, 413, 415, 422):
+                raise
+            self.left_out.append(f"{value.kind} {value.key} of step {value.step}: {error}")
+            return
+        self.values += 1
+
+
+def parents_first(runs: Sequence[SourceRun]) -> list[SourceRun]:
+    """In an order in which each run stands after the one above it."""
+    by_identity = {run.identity: run for run in runs}
+    ordered: dict[str, SourceRun] = {}
+
+    def add(run: SourceRun, above: frozenset[str]) -> None:
+        parent = by_identity.get(run.parent)
+        if parent is not None and parent.identity not in above:
+            add(parent, above | {run.identity})
+        ordered.setdefault(run.identity, run)
+
+    for run in runs:
+        add(run, frozenset())
+    return list(ordered.values())

@@ -64,7 +64,7 @@ class _Sender:
     def take(self, content: Point | Rich | RunFile) -> None:
         match content:
             case Point():
-                point = [content.step, number(content.value), content.at_ms]
+                point: list[object] = [content.step, number(content.value), content.at_ms]
                 self._waiting.setdefault(content.key, []).append(point)
                 self._count += 1
                 if self._count >= MOST_POINTS:

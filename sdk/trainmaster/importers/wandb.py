@@ -6,7 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,11 @@ def _content(folder: Path, store: Datastore) -> Iterator[Content]:
         if content.key not in known
     )
     for path in sorted(path for path in files.rglob("*") if path.is_file() and not path.is_symlink()):
-        yield RunFile(path.relative_to(files).as_posix(), partial(nullcontext, path))
+        yield RunFile(path.relative_to(files).as_posix(), partial(_opened, path))
+
+
+def _opened(path: Path) -> AbstractContextManager[Path]:
+    return nullcontext(path)
 
 
 def _summary(folder: Path, store: Datastore) -> Row:

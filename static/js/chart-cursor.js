@@ -1,7 +1,7 @@
 // One cursor: whatever chart the pointer is over, every chart with the same kind of x shows that place and the values
 // of its runs there. The chart under the pointer lists them all, the greatest first.
 import { axisOf, nearest, number, position } from "./chart-data.js";
-import { places, unitOf } from "./chart-layout.js";
+import { MOST_RAW, places, unitOf } from "./chart-layout.js";
 import { styleOf, swatch } from "./chart-style.js";
 
 const MOST_LISTED = 16;
@@ -105,7 +105,8 @@ function spread(list, chart, shown, x) {
   list.dataset.signature = "spread";
   const text = parts.map(([name, value]) => `${name} ${number(value, chart.y.unit)}`).join(" · ");
   list.replaceChildren(Object.assign(document.createElement("li"), { className: "muted" }));
-  list.firstChild.textContent = `${text} · ${values.length} runs ${where}`;
+  const raw = chart.drawing.strength > 0 && shown.length > MOST_RAW ? ` · raw curves of up to ${MOST_RAW} runs` : "";
+  list.firstChild.textContent = `${text} · ${values.length} runs ${where}${raw}`;
 }
 
 function list(figure, { chart, plot }, x, y) {

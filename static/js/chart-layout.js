@@ -5,6 +5,7 @@ import { DASHES, MARKERS, colour, styleOf } from "./chart-style.js";
 const MOST_BANDS = 8; // runs with a band each: more of them hide each other
 const MOST_MARKED = 16;
 const MOST_LETTERED = 26;
+export const MOST_RAW = 26; // with the raw values behind the smoothed ones
 const MOST_GAPS = 40; // of a series
 
 export function unitOf(chart) {
@@ -111,7 +112,7 @@ export function traces(chart) {
   const many = shown.length > MOST_LETTERED || shown.length < 2;
   return [
     ...banded.map((index) => band(chart, index)),
-    ...(chart.drawing.strength > 0 ? shown.map((index) => rawLine(chart, index)) : []),
+    ...(chart.drawing.strength > 0 && shown.length <= MOST_RAW ? shown.map((index) => rawLine(chart, index)) : []),
     ...shown.map((index) => line(chart, index, shown.length <= MOST_MARKED)),
     ...shown.filter((index) => chart.series[index].gaps?.length).map((index) => gaps(chart, index)),
     ...(many ? [] : [letters(chart, shown)]),

@@ -28,6 +28,8 @@ function library() {
 let [refetching, refetchedAt] = [0, -Infinity];
 let [painting, paintedAt, paintTook] = [0, -Infinity, 0];
 let refining = 0;
+const waiting = new Set(); // figures whose drawing has changed
+let redrawing = 0;
 
 function addressOf(figure) {
   const { url, metric } = figure.dataset;
@@ -304,9 +306,18 @@ function look() {
   document.querySelectorAll("figure[data-chart]").forEach(draw);
 }
 
+// One chart after the other, so that a slider that moves on is heard between two of them.
 function redraw() {
   look();
-  for (const figure of known.keys()) repaint(figure);
+  for (const figure of known.keys()) waiting.add(figure);
+  if (waiting.size && !redrawing) redrawing = setTimeout(redrawNext);
+}
+
+function redrawNext() {
+  const [figure] = waiting;
+  waiting.delete(figure);
+  if (known.has(figure)) repaint(figure);
+  redrawing = waiting.size ? setTimeout(redrawNext) : 0;
 }
 
 // The lines of one run stand out of the others; "" lets all stand equal.

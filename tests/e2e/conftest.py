@@ -24,6 +24,7 @@ FAILED = pytest.StashKey[bool]()
 # What makes data comes before what uses it; each also runs alone and then makes its own.
 ORDER = (
     "submitting",
+    "comparing",
     "quotas",
     "deploying",
     "rolling_out",

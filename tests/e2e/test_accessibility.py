@@ -86,7 +86,11 @@ def test_nothing_grave_on_pages_with_data(people: People, site: Site) -> None:
             f"/jobs/{job.id}/{tab}"
             for tab in ("", "?tab=logs", "?tab=timeline", "?tab=checkpoints", "?tab=spec")
         ),
-        *(f"/jobs/submit/?clone={job.id}", str(experiment), f"/experiments/compare/?runs={runs}"),
+        *(f"/jobs/submit/?clone={job.id}", str(experiment)),
+        *(
+            f"/experiments/compare/?runs={runs}&view={view}"
+            for view in ("charts", "parameters", "table", "code")
+        ),
         *(
             f"/models/{models[0].model}/",
             f"/deployments/{deployments[0].id}/",

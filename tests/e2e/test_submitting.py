@@ -140,7 +140,7 @@ def late_values_take_no_newer_one_away(page: Page, points: Locator) -> None:
     page.evaluate("document.dispatchEvent(new CustomEvent('trainmaster:catch-up'))")
     until("the values of the curve are asked for", lambda: drawn(points) and held)
     [(route, late)] = held
-    [series] = late.json()["series"]
+    [series] = next(chart["series"] for chart in late.json()["charts"] if chart["key"] == "loss")
     until("a value comes after them", lambda: drawn(points)[1] > len(series["x"]))
     before = drawn(points)[0]
     points.evaluate(
@@ -158,6 +158,10 @@ def compare(page: Page) -> None:
         page.get_by_label(f"Compare {run}").check()
     page.get_by_role("button", name="Compare 2 runs").click()
     expect(page.get_by_role("heading", name="Compare 2 runs")).to_be_visible()
+    plot = page.locator("figure[data-chart] .plot").first
+    lines = "plot => plot.data?.filter(({ uid }) => uid.startsWith('line-')).length"
+    until("both curves are drawn", lambda: plot.evaluate(lines) == 2)
+    page.get_by_role("link", name="Table", exact=True).click()
     table = (
         page.get_by_role("region")
         .or_(page.locator("section"))
@@ -172,8 +176,6 @@ def compare(page: Page) -> None:
     expect(
         table.locator("tr", has_text="lowest loss").locator("td", has_text=re.compile(r"\d\.\d"))
     ).to_have_count(2)
-    plot = page.locator("figure[data-chart] .plot").first
-    until("both curves are drawn", lambda: plot.evaluate("plot => plot.data?.length") == 2)
 
 
 def state_of(page: Page) -> Locator:

@@ -41,6 +41,15 @@ class ChartSection:
     charts: list[dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Label:
+    """How a run is named and drawn among the others: on its lines, in the list of runs and in tables."""
+
+    name: str
+    letter: str
+    style: dict[str, int]
+
+
 def of_runs(runs: Sequence[Run], keys: Sequence[str], drawing: Drawing | None = None) -> list[dict[str, Any]]:
     """One chart for each metric, with the address of its values."""
     chosen = drawing or Drawing()
@@ -102,8 +111,9 @@ def answer(request: HttpRequest, runs: Sequence[Run]) -> HttpResponse:
     response = get_conditional_response(request, etag=tag)
     if response is None:
         groups = curves.seed_groups(runs) if together else None
+        labels = labels_of(runs)
         response = JsonResponse(
-            {"charts": [_values(runs, key, axis, columns, window, groups) for key in keys]}
+            {"charts": [_values(runs, labels, key, axis, columns, window, groups) for key in keys]}
         )
     response["ETag"] = tag
     response["Cache-Control"] = "private, no-cache"
@@ -112,11 +122,12 @@ def answer(request: HttpRequest, runs: Sequence[Run]) -> HttpResponse:
 
 def values(runs: Sequence[Run], key: str, x: str) -> dict[str, Any]:
     """One chart of static/js/chart-data.js."""
-    return _values(runs, key, curves.axis_of(x), curves.columns_of("", len(runs)))
+    return _values(runs, labels_of(runs), key, curves.axis_of(x), curves.columns_of("", len(runs)))
 
 
 def _values(
     runs: Sequence[Run],
+    labels: dict[str, Label],
     key: str,
     axis: Axis,
     columns: int,
@@ -126,7 +137,6 @@ def _values(
     lines = curves.curves(runs, key, axis, columns, window)
     if groups is not None:
         lines = curves.grouped(lines, groups, columns)
-    labels = labels_of(runs)
     return {
         "key": key,
         "x": {"kind": axis.kind, "title": axis.key or _TITLES[axis.kind], "key": axis.key},
@@ -134,15 +144,6 @@ def _values(
         "series": [_series(line, key, labels) for line in lines],
         "marks": [],
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """How a run is named and drawn among the others: on its lines, in the list of runs and in tables."""
-
-    name: str
-    letter: str
-    style: dict[str, int]
 
 
 def labels_of(runs: Sequence[Run]) -> dict[str, Label]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from time import monotonic
@@ -16,11 +17,12 @@ from typing import Any
 
 from agent.files import read_json, write_atomically
 from agent.job_files import JobPath
-from agent.uplink.events import LONGEST_NAME, MOST_VALUES
+from agent.uplink.events import LONGEST_LINE, LONGEST_NAME, MOST_VALUES
 from agent.work_folder import WorkFolder
 from trainmaster.event_files.names import FILE_PREFIX, folder_of, prefix_of, written_at
 from trainmaster.event_files.reading import Scalar, Value, values_of
 from trainmaster.event_files.records import whole_records
+from trainmaster.event_files.rich import rich_fields
 
 FOLDERS = ("work", "code", "checkpoints")  # of the attempt, where scripts write
 MOST_FILES = 100
@@ -164,11 +166,14 @@ class EventFiles:
 
 
 def _lines(values: Iterable[Value], prefix: str) -> Iterator[bytes]:
-    """Scalars of one step that follow each other share a line."""
+    """Scalars of one step that follow each other share a line. A value that is too long for a line is left out."""
     step, at_ms, scalars = 0, 0, dict[str, float]()
     for value in values:
         key = f"{prefix}{value.key}"[:LONGEST_NAME]
         if not isinstance(value, Scalar):
+            line = _rich_line(key, value)
+            if line is not None and len(line) <= LONGEST_LINE:
+                yield line
             continue
         if scalars and (value.step != step or key in scalars or len(scalars) == MOST_VALUES):
             yield _line(kind="metrics", step=step, at_ms=at_ms, values=scalars)
@@ -177,6 +182,16 @@ def _lines(values: Iterable[Value], prefix: str) -> Iterator[bytes]:
         scalars[key] = value.value
     if scalars:
         yield _line(kind="metrics", step=step, at_ms=at_ms, values=scalars)
+
+
+def _rich_line(key: str, value: Value) -> bytes | None:
+    fields = rich_fields(value)
+    if fields is None:
+        return None
+    event = {"key": key, "step": value.step, "at_ms": value.at_ms, "index": fields.get("index", 0)}
+    if "document" in fields:
+        return _line(kind="value", type=fields["kind"], document=fields["document"], **event)
+    return _line(kind="value", type=fields["kind"], data=b64encode(fields["data"]).decode(), **event)
 
 
 def _line(**event: Any) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,22 @@ def test_values_that_are_no_numbers_go_up_as_they_are(bench: Bench) -> None:
     (first, second) = points(bench)["loss"]
     assert np.isnan(first[1])
     assert second == (1, float("inf"))
+
+
+def test_histograms_texts_and_images_go_up_as_values_of_their_step(bench: Bench) -> None:
+    with SummaryWriter(str(bench.folder.work)) as writer:
+        writer.add_histogram("weights", np.arange(10.0), 3)
+        writer.add_text("note", "hello **you**", 3)
+        writer.add_image("picture", np.zeros((3, 4, 4)), 3)
+        writer.add_image("noise", np.random.default_rng(1).random((3, 400, 400)), 3)
+    bench.drain()
+    values = {str(line["key"]): line for line in lines(bench) if line["kind"] == "value"}
+    assert {key: line["type"] for key, line in values.items()} == {
+        "weights": "histogram", "note": "text", "picture": "image",
+    }  # fmt: skip
+    assert values["note"]["document"] == {"text": "hello **you**"}
+    assert sum(values["weights"]["document"]["counts"]) == 10  # type: ignore[index]
+    assert b64decode(str(values["picture"]["data"])).startswith(b"\x89PNG")
 
 
 SCRIPT = """

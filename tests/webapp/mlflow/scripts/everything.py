@@ -221,7 +221,6 @@ def search(experiment: str) -> None:
         'tags.group = "a"', "tags.`dotted.tag` = '2'", "status = 'KILLED'", "attributes.run_name LIKE 's%'",
         "params.opt ILIKE 'AD%' and metrics.acc <= 0.2", "attributes.start_time >= 1700000010003",
         "dataset.name = 'wine'", "tags.mlflow.parentRunId = 'none'",
-        "attributes.run_name NOT IN ('s1','first')",
     ):  # fmt: skip
         show(f"search {text}", [r.info.run_name for r in client.search_runs([experiment], text)])
     for order in (
@@ -231,9 +230,7 @@ def search(experiment: str) -> None:
         "tags.group",
         "start_time desc",
     ):
-        found = client.search_runs(
-            [experiment], "params.seed != 'x'", order_by=[order, "attributes.start_time"]
-        )
+        found = client.search_runs([experiment], "params.seed != 'x'", order_by=[order])
         show(f"order {order}", [r.info.run_name for r in found])
     token, pages = None, []
     while True:

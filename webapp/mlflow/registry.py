@@ -104,8 +104,8 @@ def latest_versions(call: Call) -> dict[str, Any]:
     row = find(call, call["name"])
     stages = [stage_of(stage) for stage in call["stages"]] or list(STAGES)
     newest: dict[str, Any] = {}
-    for version in queries.versions(row):
-        newest.setdefault(version.stage, version)
+    for version in reversed(queries.versions(row)):
+        newest[version.stage] = version
     found = [version_shape(version, row) for version in newest.values() if version.stage in stages]
     return {"model_versions": found} if found else {}
 

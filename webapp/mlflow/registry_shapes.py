@@ -26,8 +26,8 @@ def stage_of(text: str) -> str:
 def model_shape(row: Model) -> dict[str, Any]:
     versions = queries.versions(row)
     newest: dict[str, ModelVersion] = {}
-    for version in versions:
-        newest.setdefault(version.stage, version)
+    for version in reversed(versions):
+        newest[version.stage] = version
     aliases = [
         {"alias": alias.name, "version": str(version.version)}
         for version in versions

@@ -99,7 +99,7 @@ def _from_source(call: Call, model: Model, source: str, fields: dict[str, Any]) 
         run = logged.run
     return services.register_logged(
         call.actor, model, source, files=files, run=run, logged_model=model_id,
-        location=_address(*files) if files else source, **fields,
+        location=source if files is None or parsed.scheme == "runs" else _address(*files), **fields,
     )  # fmt: skip
 
 

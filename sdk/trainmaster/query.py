@@ -25,8 +25,8 @@ class RunRecord(Answer):
     id: str
     name: str = ""
     state: str = ""
-    experiment: int = 0
-    experiment_name: str = ""
+    experiment: str = ""
+    experiment_id: int = 0
     team: str = ""
     job: str = ""
     owner: str = ""

@@ -91,7 +91,7 @@ def test_a_run_of_a_laptop_is_found_and_read_from_python(
     history = record.history(["loss", "train/acc"])
     assert [(step, value) for step, value, _ in history["train/acc"]] == [(n, n) for n in range(100)]
     assert math.isnan(history["loss"][-1][1])
-    assert query.run(record.id).experiment_name == "first steps"
+    assert query.run(record.id).experiment == "first steps"
     run = Run.objects.select_related("experiment", "owner").get(id=record.id)
     alice = accounts.actor_of(cast.owner)
     assert [(key.key, key.kind, key.values) for key in rich_values.keys(alice, run)] == [

@@ -30,6 +30,7 @@ ORDER = (
     "rolling_out",
     "recovery",
     "operating",
+    "sweeping",
     "outsider",
     "accessibility",
     "page_weight",

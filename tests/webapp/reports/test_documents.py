@@ -57,3 +57,10 @@ def test_a_block_inside_a_list_or_another_block_is_code() -> None:
 def test_a_report_with_too_many_blocks_shows_the_first_of_them() -> None:
     text = "```runs\n```\n\n" * (MOST_EMBEDS + 1)
     assert [embed.problem != "" for embed in embeds(text)] == [False] * MOST_EMBEDS + [True]
+
+
+def test_the_highest_heading_of_a_text_stands_just_below_the_title() -> None:
+    prose, _ = parts("### Curves\n\n#### Later\n\n```runs\n```")
+    assert isinstance(prose, Prose)
+    assert "<h2>Curves</h2>" in prose.html
+    assert "<h3>Later</h3>" in prose.html

@@ -49,17 +49,19 @@ def embeds(text: str) -> list[Embed]:
 
 
 def _parts(tokens: Sequence[Token]) -> Iterator[Prose | Embed]:
+    """The highest heading of the text becomes one of the second level, below the title of the page."""
     begin, number = 0, 0
+    heading = 3 - min((int(token.tag[1]) for token in tokens if token.type == "heading_open"), default=1)
     for place, token in enumerate(tokens):
         kind = token.info.strip()
         if token.type != "fence" or token.level or kind not in OPTIONS:
             continue
         if begin < place:
-            yield Prose(markdown.html(tokens[begin:place]))
+            yield Prose(markdown.html(tokens[begin:place], heading=heading))
         begin, number = place + 1, number + 1
         yield _embed(number, kind, token.content)
     if begin < len(tokens):
-        yield Prose(markdown.html(tokens[begin:]))
+        yield Prose(markdown.html(tokens[begin:], heading=heading))
 
 
 def _embed(number: int, kind: str, content: str) -> Embed:

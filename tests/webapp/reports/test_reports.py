@@ -210,3 +210,14 @@ def test_a_report_shows_only_runs_of_its_team(alice: Actor, cast: Cast, actor: W
         page = browser(reader).get(f"/reports/{report.id}/").content.decode()
         assert "their run" not in page
         assert "There is no experiment secret you may see" in page
+
+
+def test_the_newest_version_is_edited_and_an_earlier_one_restored(
+    report: Report, alice: Actor, cast: Cast, browser: Browse
+) -> None:
+    services.save_report(alice, report, title="Rates", text="shorter", seen_version=1)
+    client = browser(cast.owner)
+    newest = client.get(f"/reports/{report.id}/").content.decode()
+    earlier = client.get(f"/reports/{report.id}/?version=1").content.decode()
+    assert (">Edit</a>" in newest, "Restore version" in newest) == (True, False)
+    assert (">Edit</a>" in earlier, "Restore version 1" in earlier) == (False, True)

@@ -72,10 +72,7 @@ class ReportPage:
     links: Sequence[ReadLink]
     new_link: str  # the address of the link that was just made
     problems: Mapping[str, str]
-
-    @property
-    def is_newest(self) -> bool:
-        return self.shown.number == self.report.version
+    is_newest: bool  # the version that is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +146,7 @@ def show(
         links=queries.links(report),
         new_link=new_link,
         problems=problems or {},
+        is_newest=shown.number == report.version,
     )
     return fragments.render(request, "reports/detail.html", page, status)
 

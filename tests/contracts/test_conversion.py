@@ -33,7 +33,7 @@ ENVELOPES = {
     "JoinReply": "gives a credential",
     **dict.fromkeys(("ManifestRequest", "ManifestReply"), "passes a manifest on as its own JSON"),
     **dict.fromkeys(
-        ("Batch", "CheckpointUploaded", "ArtifactUploaded", "Ack"),
+        ("Batch", "CheckpointUploaded", "ArtifactUploaded", "ValueFile", "Ack"),
         "is written once by the agent's uplink and read once by the gateway's",
     ),
     **dict.fromkeys(

@@ -155,7 +155,7 @@ def compare(page: Page) -> None:
     page.get_by_role("link", name="Experiments", exact=True).click()
     page.get_by_role("link", name="bytelm", exact=True).click()
     for run in ("quick", "slow"):
-        page.get_by_label(f"Compare {run}").check()
+        page.get_by_label(f"Select {run}", exact=True).check()
     page.get_by_role("button", name="Compare 2 runs").click()
     expect(page.get_by_role("heading", name="Compare 2 runs")).to_be_visible()
     plot = page.locator("figure[data-chart] .plot").first

@@ -122,7 +122,9 @@ class RunValues(APIView):
 
 
 class RunValueFile(APIView):
-    @extend_schema(responses={(200, "application/octet-stream"): OpenApiTypes.BINARY})
+    @extend_schema(
+        responses={(200, kind): OpenApiTypes.BINARY for kind in (*SUFFIXES, "application/octet-stream")}
+    )
     def get(self, request: Request, run_id: str, value_id: int) -> HttpResponse:
         """Read the bytes of an image, to be shown, or of a sound, to be saved."""
         actor = actor_of(request)

@@ -283,3 +283,9 @@ def test_an_outsider_sees_no_run_of_the_comparison(
     for query in ({}, {"view": "code"}, {"view": "parameters"}, {"format": "csv"}):
         assert page_of(browser(outsider), [run], **query).status_code == 404
     assert browser(outsider).get("/experiments/curves/", {"runs": run.id, "key": "loss"}).status_code == 404
+
+
+def test_no_runs_give_a_page_that_asks_for_some(owner: User, browser: Callable[[User], Client]) -> None:
+    page = browser(owner).get("/experiments/compare/")
+    assert page.status_code == 200
+    assert "No runs selected" in page.content.decode()

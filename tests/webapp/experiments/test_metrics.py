@@ -80,8 +80,8 @@ def test_two_runs_are_compared_by_what_differs(
     page = browser(owner).get(f"/experiments/compare/?runs={runs[0].id},{runs[1].id}")  # type: ignore[attr-defined]
     text = page.content.decode()
     assert "Differences: lr." in text
-    assert [difference["name"] for difference in page.context["differences"]] == ["lr"]
-    loss = next(final for final in page.context["finals"] if final["name"] == "loss")
+    assert [difference["name"] for difference in page.context["differences"]()] == ["lr"]
+    loss = next(final for final in page.context["finals"]() if final["name"] == "loss")
     assert [value["best"] for value in loss["values"]] == [False, True]
     assert (
         browser(owner).get(f"/experiments/{Run.objects.get(id=runs[0].id).experiment_id}/").status_code == 200

@@ -149,7 +149,7 @@ def _values(
 def labels_of(runs: Sequence[Run]) -> dict[str, Label]:
     names = distinct_names([Named(run.id, run.name, run.parameters) for run in runs])
     looks = styles([run.id for run in runs])
-    ends = letters(len(runs)) if len(runs) > 1 else [""]
+    ends = letters(len(runs)) if len(runs) != 1 else [""]
     return {
         run.id: Label(
             names[run.id],

@@ -1,12 +1,9 @@
 """The runs of the demonstration: made once, with groups of seeds and the metric names that everybody uses."""
 
-import pytest
 from django.core.management import call_command
 
 from webapp.accounts.permissions import SYSTEM
 from webapp.experiments import queries
-
-pytestmark = pytest.mark.django_db
 
 
 def test_the_demonstration_has_runs_in_groups_of_seeds() -> None:

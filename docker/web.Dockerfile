@@ -17,6 +17,8 @@ RUN pip install --constraint requirements.lock setuptools \
     && pip install --constraint requirements.lock --no-build-isolation --editable ".[server,embedded]"
 
 FROM python:3.11-slim
+# git takes the code of a job from a repository.
+RUN apt-get update && apt-get install --yes --no-install-recommends git openssh-client && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --create-home trainmaster && install -d -o trainmaster /app/var
 ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 DJANGO_SETTINGS_MODULE=webapp.config.settings
 WORKDIR /app

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from platform_core.jobs import constraints as placement
 from platform_core.jobs import field_readers as readers
+from platform_core.jobs.code_source import GitSource
 from platform_core.jobs.constraints import SPOT, Constraints
 from platform_core.jobs.field_readers import Scalar
 from platform_core.jobs.fields import Group, described, nested
@@ -93,6 +94,7 @@ class JobSpec:
         default="",
         example="man-…",
     )
+    git: GitSource = nested(GitSource, Group.CODE)  # noqa: RUF009
     command: tuple[str, ...] = described(
         command(),
         "Command",

@@ -17,6 +17,7 @@ class Group(StrEnum):
     """A section of the form and of the reference, under its title."""
 
     BASICS = "Basics"
+    CODE = "Code"
     RESOURCES = "Resources"
     SCHEDULING = "Scheduling"
     CHECKPOINTS = "Checkpoints"

@@ -75,8 +75,11 @@ def as_mapping(spec: JobSpec) -> dict[str, Any]:
 
 
 def given(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that say more than their defaults, in the order of a job file."""
-    return given_fields(JobSpec, mapping)
+    """The fields that say more than their defaults, in the order of a job file; code of a commit is said by that."""
+    fields = given_fields(JobSpec, mapping)
+    if fields.get("git"):
+        fields.pop("code", None)
+    return fields
 
 
 def _check_combinations(read: Reader, spec: JobSpec) -> None:
@@ -91,6 +94,9 @@ def _check_combinations(read: Reader, spec: JobSpec) -> None:
     for name in sorted(set(spec.secrets).intersection(name for name, _ in spec.environment)):
         twice = f"{name} is both an environment name and a secret"
         read.refuse("environment", f"{twice}; keep it as a secret and remove it from {label('environment')}")
+    if read.sound("code", "git.url") and spec.code and spec.git.url:
+        both = f"is given beside the code bundle {shown(spec.code)}"
+        read.refuse("git", f"{label('git.url')} {both}; keep one of the two")
     interval = "checkpoint.interval_minutes"
     if read.sound(interval, "max_runtime_hours") and spec.checkpoint.interval_ms > spec.max_runtime_ms:
         limit = format_duration_ms(spec.max_runtime_ms)

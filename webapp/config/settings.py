@@ -160,6 +160,8 @@ TENSORBOARD_DIR = text("TRAINMASTER_TENSORBOARD_DIR", "")
 _HARMLESS = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 TENSORBOARD_ENVIRONMENT = {name: os.environ[name] for name in _HARMLESS if name in os.environ}  # no secret
 
+# Names, addresses and networks beyond the public internet that sources of code and data may lie in.
+OUTBOUND_HOSTS = words("TRAINMASTER_OUTBOUND_HOSTS", "")
 UPLOAD_LIMIT_BYTES = integer("TRAINMASTER_UPLOAD_LIMIT_BYTES", 64 * 2**30, 2**20, 2**50)  # one file
 TEAM_UPLOAD_LIMIT_BYTES = integer(
     "TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES", 10 * 2**40, 2**20, 2**60

@@ -28,7 +28,7 @@ from webapp.base.lease import Fence
 from webapp.base.rows import update_each
 from webapp.datasets import queries as datasets
 from webapp.events import services as events
-from webapp.jobs import hints, queries, transitions
+from webapp.jobs import code_source, hints, queries, transitions
 from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.placement import Placing, place
@@ -89,8 +89,8 @@ def accept(
 
     The same idempotency key and content give the same job again.
 
-    Raises SpecError for what the team does not have, and TrainmasterError of quota_exceeded, idempotency_conflict and
-    of what check_permissions raises.
+    Blocks while the code of a git repository is fetched. Raises SpecError for what the team or the repository does not
+    have, and TrainmasterError of quota_exceeded, idempotency_conflict and of what check_permissions raises.
     """
     if idempotency_key is not None and not _KEY.fullmatch(idempotency_key):
         why = "it must be 1 to 200 printable ASCII characters"
@@ -98,11 +98,14 @@ def accept(
     check_permissions(actor, spec)
     if idempotency_key and (earlier := _same_submission(actor, spec, idempotency_key)):
         return earlier, False
+    origin = lineages.submitted(lineage or {})
+    asked = spec
+    spec, origin = code_source.resolve(actor, asked, origin)
     try:
         with transaction.atomic():
-            return _accept(actor, spec, idempotency_key, lineages.submitted(lineage or {}), cloned_from), True
+            return _accept(actor, spec, idempotency_key, origin, cloned_from), True
     except IntegrityError:  # the same key was accepted between our look and our insert
-        if idempotency_key and (earlier := _same_submission(actor, spec, idempotency_key)):
+        if idempotency_key and (earlier := _same_submission(actor, asked, idempotency_key)):
             return earlier, False
         raise
 
@@ -117,7 +120,9 @@ def check_permissions(actor: Actor, spec: JobSpec) -> None:
 
 def _same_submission(actor: Actor, spec: JobSpec, key: str) -> Job | None:
     job = Job.objects.filter(user__username=actor.username, team=spec.team, idempotency_key=key).first()
-    if job is not None and job.spec != specification.as_mapping(spec):
+    if job is not None and not code_source.same_request(
+        job.spec, job.lineage, specification.as_mapping(spec)
+    ):
         raise TrainmasterError("idempotency_conflict", key=key)
     return job
 

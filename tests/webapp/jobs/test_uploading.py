@@ -12,9 +12,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from webapp.accounts.models import User
+from webapp.artifacts import archives
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts.models import Manifest, Upload
-from webapp.pages.jobs import archives
 
 pytestmark = pytest.mark.usefixtures("cluster")
 Browser = Callable[[User], Client]

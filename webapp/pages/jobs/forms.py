@@ -204,7 +204,7 @@ def form_of(mapping: Mapping[str, Any]) -> dict[str, str]:
     """The other way, for a clone: what a job says besides the defaults, as the form shows it."""
     form: dict[str, str] = {}
     for name, value in given(mapping).items():
-        inside = value.items() if name == "checkpoint" else [("", value)]
+        inside = value.items() if name not in FIELDS else [("", value)]
         form |= {in_page(f"{name}.{key}" if key else name): _shown(name, item) for key, item in inside}
     return form
 

@@ -200,6 +200,7 @@ def lineage_entries(job: Job, lineage: dict[str, Any], names: dict[str, str]) ->
     packages = packages if isinstance(packages, dict) else {}
     entries = (
         _named("Code", lineage.get("code"), names) or LineageEntry("Code", "on the nodes"),
+        LineageEntry("Repository", _text(lineage.get("git_remote")), True),
         LineageEntry("Commit", _text(lineage.get("git_commit")), True),
         LineageEntry("Branch", _text(lineage.get("git_branch")), True),
         LineageEntry("Uncommitted changes", _diff(lineage.get("git_diff"))),

@@ -17,11 +17,12 @@ from platform_core.errors import TrainmasterError
 from platform_core.jobs.spec import SpecError, given, parse
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
+from webapp.artifacts import archives
 from webapp.base.identity import new_id
 from webapp.jobs import queries, services
 from webapp.jobs.models import Job
 from webapp.pages import fragments
-from webapp.pages.jobs import archives, choices, forms, verdict
+from webapp.pages.jobs import choices, forms, verdict
 from webapp.pages.jobs.choices import Preset
 from webapp.pages.jobs.forms import Control, Option, Section
 from webapp.pages.jobs.verdict import Verdict

@@ -20,15 +20,15 @@ _MOST_FILES = 5_000
 _MOST_BYTES = GIB  # unpacked: a small archive may hold very much
 
 
-def upload(actor: Actor, team: str, name: str, archive: IO[bytes]) -> str:
-    """Returns the manifest id of the bundle. A single folder that holds everything is left out of the paths.
+def upload(actor: Actor, team: str, name: str, archive: IO[bytes], *, keep_folder: bool = False) -> str:
+    """Returns the manifest id of the bundle. A single folder that holds everything is left out of the paths, or kept.
 
     Raises TrainmasterError of request_invalid for what is no archive of code, and of what an upload raises.
     """
     permissions.require(actor, "artifact.upload", team)
     try:
         paths = _checked(archive, name)
-        root = _single_folder(paths)
+        root = "" if keep_folder else _single_folder(paths)
         begun = services.start_upload(actor, team, "code", name)
         for path, _, body in _files(archive):
             services.receive_file(actor, begun.id, path.removeprefix(root), body)

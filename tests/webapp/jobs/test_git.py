@@ -1,0 +1,164 @@
+"""Jobs whose code comes from a git repository, served by a real git."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from platform_core.jobs.spec import SpecError, given
+from tests.support.git_server import Repository, serve
+from webapp.accounts import services as accounts
+from webapp.accounts.models import User
+from webapp.accounts.queries import actor_of
+from webapp.artifacts import queries as artifacts
+from webapp.jobs import services
+from webapp.jobs.models import Job
+
+pytestmark = pytest.mark.usefixtures("cluster")
+Submit = Callable[..., Job]
+Browser = Callable[[User], Client]
+TOKEN = "glpat-c4nn0t-be-guessed"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path)
+    made.commit({"train.py": "print(1)", "lib/data.py": "", "tools/eval/run.py": "print(2)"})
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _own_network(settings: Settings) -> None:
+    settings.OUTBOUND_HOSTS = ["127.0.0.0/8"]
+
+
+@pytest.fixture
+def address(repository: Repository) -> Iterator[str]:
+    with serve(repository.bare.parent) as url:
+        yield f"{url}/project.git"
+
+
+@pytest.fixture
+def guarded(repository: Repository) -> Iterator[str]:
+    with serve(repository.bare.parent, TOKEN) as url:
+        yield f"{url}/project.git"
+
+
+def refused(submit: Submit, **git: Any) -> str:
+    with pytest.raises(SpecError) as refusal:
+        submit(git=git)
+    [problem] = refusal.value.problems
+    return f"{problem.field}: {problem.sentence}"
+
+
+def test_a_branch_becomes_the_bundle_of_its_commit(
+    submit: Submit, repository: Repository, address: str
+) -> None:
+    head = repository.commit({"train.py": "print(3)"})
+    job = submit(git={"url": address, "ref": "main"})
+    assert artifacts.paths(job.spec["code"]) == {"train.py", "lib/data.py", "tools/eval/run.py"}
+    assert (job.spec["git"]["ref"], job.lineage["git_commit"]) == (head, head)
+    assert (job.lineage["git_branch"], job.lineage["git_remote"]) == ("main", address)
+
+
+def test_without_a_ref_it_is_the_default_branch(submit: Submit, repository: Repository, address: str) -> None:
+    assert submit(git={"url": address}).lineage["git_branch"] == "HEAD"
+
+
+def test_an_older_commit_can_be_named(submit: Submit, repository: Repository, address: str) -> None:
+    older = repository.commit({"train.py": "old"})
+    repository.commit({"train.py": "new", "more.py": ""})
+    job = submit(git={"url": address, "ref": older})
+    assert (job.lineage["git_commit"], "more.py" in artifacts.paths(job.spec["code"])) == (older, False)
+
+
+def test_only_a_folder_is_taken(submit: Submit, address: str) -> None:
+    job = submit(command="run.py", git={"url": address, "folder": "tools/eval"})
+    assert artifacts.paths(job.spec["code"]) == {"run.py"}
+
+
+def test_the_job_file_of_such_a_job_says_the_commit_and_gives_the_same_code(
+    submit: Submit, repository: Repository, address: str, owner: User
+) -> None:
+    first = submit(git={"url": address, "ref": "main"})
+    repository.commit({"train.py": "moved on"})
+    again, _ = services.submit(actor_of(owner), given(first.spec))
+    assert again.spec["code"] == first.spec["code"]
+
+
+def test_a_key_gives_the_same_job_after_the_branch_has_moved(
+    repository: Repository, address: str, owner: User, submit: Submit
+) -> None:
+    body = {**given(submit().spec), "git": {"url": address, "ref": "main"}}
+    first, _ = services.submit(actor_of(owner), body, idempotency_key="k")
+    repository.commit({"train.py": "moved on"})
+    again, new = services.submit(actor_of(owner), body, idempotency_key="k")
+    assert (again.id, new) == (first.id, False)
+
+
+def test_links_of_a_repository_are_not_followed(submit: Submit, repository: Repository, address: str) -> None:
+    (repository.work / "secrets").symlink_to("/etc/passwd")
+    repository.keep("Add a link")
+    assert "secrets" not in artifacts.paths(submit(git={"url": address}).spec["code"])
+
+
+def test_a_guarded_repository_opens_with_a_secret_of_the_team(
+    submit: Submit, guarded: str, lead: User
+) -> None:
+    accounts.set_secret(actor_of(lead), "vision", "GIT_TOKEN", TOKEN)
+    assert submit(git={"url": guarded, "secret": "GIT_TOKEN"}).lineage["git_commit"]
+
+
+def test_a_wrong_token_is_refused_and_not_repeated(submit: Submit, guarded: str, lead: User) -> None:
+    accounts.set_secret(actor_of(lead), "vision", "GIT_TOKEN", "wrong-token")
+    sentence = refused(submit, url=guarded, secret="GIT_TOKEN")
+    assert sentence.startswith("git.url: 127.0.0.1 gives no code: ")
+    assert "wrong-token" not in sentence
+
+
+def test_a_secret_that_the_team_lacks_is_named(submit: Submit, guarded: str) -> None:
+    assert refused(submit, url=guarded, secret="NONE") == (
+        "git.secret: The team has no secret NONE; a lead can add it on the team's page."
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"ref": "no-such-branch"}, "couldn't find remote ref no-such-branch"),
+        ({"folder": "no/such/folder"}, "gives no code"),
+    ],
+)
+def test_what_the_repository_lacks_is_refused_at_the_field(
+    change: dict[str, str], sentence: str, submit: Submit, address: str
+) -> None:
+    assert sentence in refused(submit, url=address, **change)
+
+
+@pytest.mark.parametrize("url", ["http://localhost/x.git", "https://127.0.0.1/x.git", "git@[::1]:x.git"])
+def test_the_platforms_own_network_is_closed(url: str, submit: Submit, settings: Settings) -> None:
+    settings.OUTBOUND_HOSTS = []
+    assert refused(submit, url=url).startswith("git.url: ")
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc", "/etc", "ext::sh -c id", "--upload-pack=id", "git://host/x", "https://a b/c"]
+)
+def test_other_protocols_do_not_exist(url: str, submit: Submit) -> None:
+    assert "Git repository" in refused(submit, url=url) or "git.url" in refused(submit, url=url)
+
+
+def test_code_and_repository_together_are_refused(submit: Submit, address: str) -> None:
+    code = submit(git={"url": address}).spec["code"]
+    with pytest.raises(SpecError, match="keep one of the two"):
+        submit(code=code, git={"url": address})
+
+
+def test_the_form_takes_a_repository(browser: Browser, owner: User, address: str) -> None:
+    form = {"name": "from-git", "team": "vision", "command": "train.py", "gpu_type": "cpu", "num_gpus": "1"}
+    answer = browser(owner).post("/jobs/submit/", {**form, "git_url": address, "git_ref": "main"})
+    assert answer.status_code == 302, answer.content.decode()[:2000]
+    assert Job.objects.get(name="from-git").lineage["git_branch"] == "main"

@@ -1,0 +1,164 @@
+"""Code out of a git repository: a ref is resolved to a commit, and its files become a code bundle like any other."""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import os
+import re
+import subprocess
+import tempfile
+import urllib.parse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from platform_core.errors import TrainmasterError
+from platform_core.units import GIB, format_bytes
+from webapp.accounts.permissions import Actor
+from webapp.artifacts import archives
+from webapp.base import outbound
+
+SECONDS = 120  # for the whole of a fetch
+MOST_BYTES = 2 * GIB  # of any file that git writes: a pack, or the archive
+_PORTS = {"https": 443, "http": 80, "ssh": 22}
+_SHORT = re.compile(r"(?P<user>[\w.-]+)@(?P<host>[\w.-]+):(?P<path>.+)")  # git@host:team/project.git
+_LONGEST_REASON = 300
+
+
+class GitError(Exception):
+    """The repository gives no code. The message is a sentence, without the credential."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    manifest: str
+    commit: str  # 40 hexadecimal digits
+    url: str  # without a password
+
+
+@dataclass(frozen=True, slots=True)
+class _Remote:
+    url: str
+    scheme: str
+    host: str
+    port: int
+    address: str
+
+
+def bundle(actor: Actor, team: str, url: str, ref: str, folder: str, credential: str) -> Bundle:
+    """Fetches one commit, without its history. `credential` is a token, user:token, or a private SSH key; '' is none.
+
+    Raises GitError, and TrainmasterError of what an upload raises.
+    """
+    remote = _remote(url)
+    with tempfile.TemporaryDirectory(prefix="trainmaster-git-") as scratch:
+        git = _Git(Path(scratch), remote, credential)
+        git.run("init", "--quiet", "--bare", ".")
+        git.run("fetch", "--quiet", "--depth=1", "--no-tags", "--", remote.url, ref or "HEAD")
+        commit = git.run("rev-parse", "--verify", "FETCH_HEAD^{commit}").strip()
+        archive = Path(scratch) / "code.tar"
+        tree = f"{commit}:{folder.strip('/')}" if folder else commit
+        git.run("archive", "--format=tar", f"--output={archive}", tree)
+        with archive.open("rb") as file:
+            manifest = archives.upload(actor, team, _name(remote.url), file, keep_folder=True)
+    return Bundle(manifest, commit, remote.url)
+
+
+def _remote(url: str) -> _Remote:
+    short = _SHORT.fullmatch(url) if "://" not in url else None
+    full = f"ssh://{short['user']}@{short['host']}/{short['path'].lstrip('/')}" if short else url
+    parts = urllib.parse.urlsplit(full)
+    try:
+        port = parts.port or _PORTS[parts.scheme]
+    except (ValueError, KeyError) as error:
+        raise GitError(f"{url} is no address of a repository; write https://… or ssh://…") from error
+    if not parts.hostname:
+        raise GitError(f"{url} names no host")
+    if parts.password:
+        raise GitError("the address has a password, which everybody of the team would see; use a secret")
+    try:
+        address = outbound.resolve(parts.hostname, port)
+    except TrainmasterError as error:
+        raise GitError(str(error).rstrip(".")) from error
+    if parts.scheme == "http" and ipaddress.ip_address(address).is_global:
+        raise GitError("http:// sends the code and the credential in the clear; use https://")
+    return _Remote(full, parts.scheme, parts.hostname, port, address)
+
+
+class _Git:
+    """Runs git in a scratch folder: no settings of this machine, no prompt, no redirect, no other protocol."""
+
+    def __init__(self, scratch: Path, remote: _Remote, credential: str) -> None:
+        self._folder, self._remote, self._secret = scratch, remote, credential
+        self._environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(scratch),
+            "LC_ALL": "C.UTF-8",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ALLOW_PROTOCOL": remote.scheme,
+            **_as_environment(self._settings()),
+        }
+        if remote.scheme == "ssh":
+            self._environment["GIT_SSH_COMMAND"] = self._ssh()
+
+    def run(self, *arguments: str) -> str:
+        # The limit of the shell holds for git and its helpers; 512 bytes a block.
+        limited = ["sh", "-c", 'ulimit -f "$0"; exec git "$@"', str(MOST_BYTES // 512), *arguments]
+        try:
+            done = subprocess.run(
+                limited, cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL,
+                capture_output=True, timeout=SECONDS, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise GitError(f"{self._remote.host} did not send the commit within {SECONDS} seconds") from error
+        if done.returncode in (153, -25):  # SIGXFSZ
+            raise GitError(
+                f"the commit has more than {format_bytes(MOST_BYTES)}; keep data in a dataset instead"
+            )
+        if done.returncode != 0:
+            raise GitError(self._reason(done.stderr.decode(errors="replace")))
+        return done.stdout.decode(errors="replace")
+
+    def _settings(self) -> Mapping[str, str]:
+        made = {"http.followRedirects": "false", "protocol.version": "2", "core.hooksPath": "/dev/null"}
+        remote = self._remote
+        if remote.scheme != "ssh":
+            made["http.curloptResolve"] = f"{remote.host}:{remote.port}:{remote.address}"
+        if self._secret and remote.scheme != "ssh":
+            user = self._secret if ":" in self._secret else f"oauth2:{self._secret}"
+            made["http.extraHeader"] = f"Authorization: Basic {base64.b64encode(user.encode()).decode()}"
+        return made
+
+    def _ssh(self) -> str:
+        options = f"-o StrictHostKeyChecking=accept-new -o HostName={self._remote.address} -o BatchMode=yes"
+        options += f" -o HostKeyAlias={self._remote.host} -o ConnectTimeout=20 -F /dev/null"
+        options += f" -o UserKnownHostsFile={self._folder}/known_hosts -o IdentitiesOnly=yes"
+        if self._secret:
+            key = self._folder / "key"
+            key.touch(mode=0o600)
+            key.write_text(self._secret.strip() + "\n")
+            options += f" -i {key}"
+        return f"ssh {options}"
+
+    def _reason(self, text: str) -> str:
+        lines = [line for line in text.splitlines() if line.strip()]
+        telling = [line for line in lines if line.startswith(("fatal:", "error:", "remote:"))] or lines
+        last = (telling[-1] if telling else "git gave no reason").partition(": ")
+        reason = (last[2] or last[0]).replace(str(self._folder), "")[:_LONGEST_REASON].rstrip(".")
+        for part in filter(None, self._secret.split(":")):
+            reason = reason.replace(part, "…")
+        return f"{self._remote.host} gives no code: {reason}"
+
+
+def _as_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings that no list of processes shows, unlike arguments."""
+    made = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (name, value) in enumerate(settings.items()):
+        made |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return made
+
+
+def _name(url: str) -> str:
+    return url.rstrip("/").rpartition("/")[2].removesuffix(".git")[:120] or "code"

@@ -70,6 +70,17 @@ class JobPath:
         with self.open(os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
             file.write(data)
 
+    def replace(self, data: bytes) -> None:
+        """Writes the whole file at once; a link in its place is replaced, not followed."""
+        with self._parent() as (parent, name):
+            new = f".{name}.new"
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(new, dir_fd=parent)
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o644, dir_fd=parent)
+            with FileIO(descriptor, "wb") as file:
+                file.write(data)
+            os.replace(new, name, src_dir_fd=parent, dst_dir_fd=parent)
+
     def exists(self) -> bool:
         """Whether it is a regular file or a folder."""
         try:

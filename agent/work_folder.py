@@ -5,7 +5,7 @@ code/ data/ resume/  fetched and verified           logs/   rank-N.log, launcher
 work/                current folder without code    spool/  rank-N.jsonl, events of the SDK
 checkpoints/         written by the script          ranks/  rank-N.exit
 stop                 exists when it should end;     tmp/    temporary files of its processes
-                     has the grace
+                     has the grace                  orders.json  orders to the running script
 
 records/ID/ belongs to the agent and the shim; no container sees it, nor a job under a system user of its team:
 attempt.json   what was wanted, without secret values

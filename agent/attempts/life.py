@@ -7,11 +7,13 @@ import contextlib
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
 from agent.attempts import records
+from agent.attempts.orders import Orders, orders_of, stop_order, write_orders
 from agent.attempts.preparation import Fetch, NodeFacts, PreparationError, prepare
 from agent.attempts.verdict import Verdict
 from agent.files import read_json, write_atomically
@@ -24,7 +26,7 @@ from agent.uplink.uploads import Uploader
 from agent.work_folder import WorkFolder
 from platform_core.jobs.job import EndKind, MemberPhase
 from platform_core.node.observed import AttemptObserved
-from platform_core.node.wanted import Launch
+from platform_core.node.wanted import AttemptWanted, Launch
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,9 @@ class AttemptLife:
         self._tools, self._launcher = tools, tools.launcher_for(launch)
         self._observed = AttemptObserved(folder.attempt_id, MemberPhase.PREPARING)
         self._mask = mask
+        self._wanted: AttemptWanted | None = None
+        self._orders = Orders()
+        self._written: Orders | None = None
         self._stop_grace: int | None = None
         self._stop_asked = asyncio.Event()
         self._stop_fetching = threading.Event()
@@ -94,6 +99,11 @@ class AttemptLife:
         self._mask = Mask(secrets)
         self._uplink.know_secrets(self._mask)
 
+    def learn(self, wanted: AttemptWanted) -> None:
+        """Takes the orders to the running script."""
+        self._wanted = wanted
+        self._orders = replace(orders_of(wanted), stop=self._orders.stop)
+
     def begin(self) -> None:
         self._run(self._begin())
 
@@ -103,6 +113,8 @@ class AttemptLife:
     def stop(self, grace_seconds: int) -> None:
         """Stops the attempt, or, while it is being prepared, never starts it."""
         self._stop_grace = grace_seconds
+        now_ms = time.time_ns() // 1_000_000
+        self._orders = replace(self._orders, stop=stop_order(now_ms, grace_seconds, self._wanted))
         self._observe(stopping=True)
         self._stop_asked.set()
         self._stop_fetching.set()
@@ -191,9 +203,20 @@ class AttemptLife:
                 return await self._end(await self._verdict(status))
             if isinstance(status, Alive):
                 self._pid = status.pid
+            await self._write_orders()
             if self._stop_grace is not None and stop_sent != self._stop_grace:
                 stop_sent = await self._ask_to_stop(self._stop_grace)
             await self._pause(wakes=self._stop_grace is None)
+
+    async def _write_orders(self) -> None:
+        orders = self._orders
+        if orders == (self._written or Orders()):
+            return
+        try:
+            await asyncio.to_thread(write_orders, self.folder, orders)
+            self._written = orders
+        except OSError as error:  # a full disk; the `stop` file and the signal do not depend on it
+            log.debug("the orders of %s are not written: %s", self.folder.attempt_id, error)
 
     async def _pause(self, wakes: bool) -> None:
         """Until the next look; an order to stop cuts it short."""

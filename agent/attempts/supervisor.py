@@ -69,9 +69,11 @@ class Supervisor:
             log.info("adopted %s: %s", folder.attempt_id, type(status).__name__.lower())
 
     def learn(self, wanted: Wanted) -> None:
-        """Takes from a wanted state what is no action: secret values, and which leftovers can be deleted."""
+        """Takes from a wanted state what is no action: orders to scripts, secret values, leftovers to delete."""
         for attempt in wanted.attempts:
             life = self._lives.get(attempt.attempt_id)
+            if life is not None:
+                life.learn(attempt)
             if life is not None and not life.knows_secrets and attempt.launch is not None:
                 life.know_secrets(attempt.launch.secrets)
         known = {attempt.attempt_id for attempt in wanted.attempts}
@@ -90,6 +92,7 @@ class Supervisor:
         log.info("starting %s of %s", wanted.attempt_id, wanted.launch.job_name or wanted.launch.job_id)
         life = AttemptLife(folder, wanted.launch, Mask(wanted.launch.secrets), self._tools)
         self._lives[wanted.attempt_id] = life
+        life.learn(wanted)
         life.begin()
 
     def stop(self, action: StopAttempt) -> None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from platform_core.jobs import constraints as placement
 from platform_core.jobs import field_readers as readers
+from platform_core.jobs.checkpoint_policy import CheckpointPolicy
 from platform_core.jobs.code_source import GitSource
 from platform_core.jobs.constraints import SPOT, Constraints
 from platform_core.jobs.field_readers import Scalar
@@ -14,7 +15,6 @@ from platform_core.jobs.fields import Group, described, nested
 from platform_core.jobs.kinds import (
     choice,
     command,
-    folder,
     line,
     pairs,
     scaled,
@@ -24,11 +24,10 @@ from platform_core.jobs.kinds import (
     whole,
     words,
 )
-from platform_core.units import GIB, HOUR_MS, MINUTE_MS
+from platform_core.units import GIB, HOUR_MS
 
 MAX_GPUS = 10_000
 MAX_HOURS = 720
-MAX_STEPS = 10**9
 MAX_RESTARTS, MOST_RESTARTS = 3, 100
 MOST_URGENT, DEFAULT_PRIORITY, LEAST_URGENT = 0, 50, 100
 PRIORITIES = {"high": 20, "normal": DEFAULT_PRIORITY, "low": 80}
@@ -40,33 +39,6 @@ class Strategy(StrEnum):
     DEEPSPEED = "deepspeed"
     HOROVOD = "horovod"
     CUSTOM = "custom"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointPolicy:
-    """How often the script is asked to save, and how many checkpoints are kept."""
-
-    interval_steps: int = described(
-        whole(0, MAX_STEPS), "Save every N steps", "0: steps do not matter.", Group.CHECKPOINTS, default=0
-    )
-    interval_ms: int = described(
-        scaled(MINUTE_MS, MAX_HOURS * 60, positive=False),
-        "Save every N minutes",
-        "0: time does not matter.",
-        Group.CHECKPOINTS,
-        default=0,
-        name="interval_minutes",
-    )
-    keep_last: int = described(
-        whole(1, 1_000), "Checkpoints to keep", "Older ones are deleted.", Group.CHECKPOINTS, default=3
-    )
-    path: str = described(
-        folder(),
-        "Checkpoint folder",
-        "Where the script saves, relative to its work folder.",
-        Group.CHECKPOINTS,
-        default="checkpoints",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from platform_core.jobs.checkpoint_policy import CheckpointPolicy
 from platform_core.jobs.definition import (
     DEFAULT_PRIORITY,
     LEAST_URGENT,
     MOST_URGENT,
     PRIORITIES,
-    CheckpointPolicy,
     JobSpec,
     Strategy,
 )

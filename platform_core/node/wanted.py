@@ -68,6 +68,10 @@ class AttemptWanted:
     action: WantedAction
     grace_seconds: int  # between SIGTERM and SIGKILL
     launch: Launch | None = None
+    save_order: int = 0  # grows with each order to save a checkpoint now
+    checkpoint_interval_ms: int = 0  # between saves; 0: the interval of `launch.checkpoint`
+    stop_deadline_ms: int = 0  # when the grace of a stop ends, in ms since 1970; 0: not known
+    stop_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import stat
+import time
 from pathlib import Path
 
 from agent.launchers import processes
@@ -291,3 +293,30 @@ async def test_an_agent_told_to_takes_its_jobs_with_it(gateway: Gateway, agent: 
     ended = await gateway.until_drained("att-test-14")
     assert (ended.exit_code, ended.reason) == (0, "It was asked to stop, and did.")
     assert gateway.log("att-test-14", 0).endswith("saved\n")
+
+
+async def test_a_running_script_reads_its_orders(gateway: Gateway, agent: AgentProcess) -> None:
+    await agent.start()
+    order = wanted("att-test-15", "sh", "-c", "echo ready; while :; do sleep 0.1; done")
+    await gateway.want(order)
+    await gateway.until(lambda: "ready" in gateway.log("att-test-15", 0))
+    place = agent.folder("att-test-15") / "orders.json"
+    assert not place.exists()
+    order.save_order, order.checkpoint_interval_ms = 3, 600_000
+    await gateway.want(order)
+    await there(place)
+    assert json.loads(place.read_text()) == {"save": 3, "checkpoint_interval_ms": 600_000}
+
+    await agent.kill()
+    await agent.start()
+    halt = stop("att-test-15", grace_seconds=60)
+    halt.save_order, halt.stop_deadline_ms, halt.stop_reason = (
+        3,
+        int(time.time() * 1000) + 20_000,
+        "preempted",
+    )
+    await gateway.want(halt)
+    await gateway.until(lambda: "stop" in json.loads(place.read_text()))
+    stopping = json.loads(place.read_text())["stop"]
+    assert (stopping["deadline_ms"], stopping["reason"]) == (halt.stop_deadline_ms, "preempted")
+    await gateway.until_drained("att-test-15")

@@ -557,10 +557,21 @@ class AttemptWanted(_message.Message):
     ACTION_FIELD_NUMBER: _builtins.int
     GRACE_SECONDS_FIELD_NUMBER: _builtins.int
     LAUNCH_FIELD_NUMBER: _builtins.int
+    SAVE_ORDER_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_INTERVAL_MS_FIELD_NUMBER: _builtins.int
+    STOP_DEADLINE_MS_FIELD_NUMBER: _builtins.int
+    STOP_REASON_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
     action: Global___AttemptWanted.Action.ValueType
     grace_seconds: _builtins.int
     """between SIGTERM and SIGKILL"""
+    save_order: _builtins.int
+    """grows with each order to save a checkpoint now"""
+    checkpoint_interval_ms: _builtins.int
+    """between saves; 0: as the launch says"""
+    stop_deadline_ms: _builtins.int
+    """when the grace of a stop ends, in ms since 1970; 0: not known"""
+    stop_reason: _builtins.str
     @_builtins.property
     def launch(self) -> Global___Launch: ...
     def __init__(
@@ -570,10 +581,14 @@ class AttemptWanted(_message.Message):
         action: Global___AttemptWanted.Action.ValueType = ...,
         grace_seconds: _builtins.int = ...,
         launch: Global___Launch | None = ...,
+        save_order: _builtins.int = ...,
+        checkpoint_interval_ms: _builtins.int = ...,
+        stop_deadline_ms: _builtins.int = ...,
+        stop_reason: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["launch", b"launch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "attempt_id", b"attempt_id", "grace_seconds", b"grace_seconds", "launch", b"launch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "attempt_id", b"attempt_id", "checkpoint_interval_ms", b"checkpoint_interval_ms", "grace_seconds", b"grace_seconds", "launch", b"launch", "save_order", b"save_order", "stop_deadline_ms", b"stop_deadline_ms", "stop_reason", b"stop_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -82,6 +82,9 @@ def parse(line: bytes) -> Event | None:
             return _report(event, at_ms=_time(event), step=_step(event))
         case "watches_stop":
             return _report(event, at_ms=_time(event))
+        case "milestone":
+            name = _text(event, "name", LONGEST_NAME)
+            return _report(event, at_ms=_time(event), step=_step(event), name=name)
         case "init":
             return _init(event)
         case "checkpoint":

@@ -114,6 +114,7 @@ class Run:
         self._refused: set[str] = set()
         self._watches_stop = False
         self._values = 0
+        self._milestones: set[str] = set()
 
     @property
     def id(self) -> str:
@@ -286,6 +287,7 @@ class Run:
                 "call torch.distributed.init_process_group() before load_checkpoint()."
             )
         loaded = loading.load(self.setting.candidates, self.console.warn, go_back=alone)
+        self._reach("loaded", loaded.step if loaded is not None else 0)
         if loaded is None:
             return None
         if self.is_first:
@@ -298,6 +300,7 @@ class Run:
 
     def checkpoint_due(self, step: int, every: int) -> bool:
         """By the job's checkpoint policy, or by `every` where it has none."""
+        self._reach("first_step", int(step))
         policy = self.environment
         steps = policy.interval_steps or (0 if policy.interval_seconds else every)
         if steps and step > 0 and step % steps == 0:
@@ -319,6 +322,12 @@ class Run:
         kept = artifacts.keep(Path(path), self.setting.home)
         self._tell("artifact", name=kept.name, path=kept.relative_to(self.setting.home).as_posix())
         return kept
+
+    def _reach(self, milestone: str, step: int) -> None:
+        """Tell the platform once how far the attempt has come; from it follow the phases of a recovery."""
+        if self.is_first and not self.setting.alone and milestone not in self._milestones:
+            self._milestones.add(milestone)
+            self._tell("milestone", name=milestone, step=step)
 
     def _tell(self, kind: str, at_ms: int | None = None, **facts: object) -> None:
         self._spool.append({"kind": kind, "at_ms": self._now_ms() if at_ms is None else at_ms, **facts})

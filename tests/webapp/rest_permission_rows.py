@@ -121,7 +121,7 @@ def api_rows() -> Iterator[Row]:
     yield row("patch", job, LEADS, one, body={"priority": 40})
     yield row("post", f"{job}/cancel", OWN_OR_LEAD, f"{one}/cancel")
     yield row("post", f"{job}/lost", WHILE_STOPPING, f"{one}/lost")
-    for part in ("logs", "events", "checkpoints", "metrics"):
+    for part in ("logs", "events", "checkpoints", "metrics", "recoveries"):
         yield row("get", f"{job}/{part}", OF_TEAM, f"{one}/{part}")
     yield row("post", "uploads", MEMBERS, body={"kind": "code", "team": "vision"})
     # An upload is nobody's but its owner's until it is complete.

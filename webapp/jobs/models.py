@@ -111,7 +111,9 @@ class Attempt(models.Model):
     number = models.PositiveIntegerField()
     placed_ms = models.BigIntegerField()
     running_ms = models.BigIntegerField(null=True)
+    loaded_ms = models.BigIntegerField(null=True, help_text="when its script had loaded its checkpoint")
     first_step_ms = models.BigIntegerField(null=True, help_text="when its script told its first step")
+    stopping_ms = models.BigIntegerField(null=True, help_text="when it was known to fail, or ordered to stop")
     ended_ms = models.BigIntegerField(null=True)
     outcome = models.CharField(max_length=200, blank=True)
     last_step = models.BigIntegerField(
@@ -154,6 +156,27 @@ class Member(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["attempt", "node"], name="one_member_a_node")]
         indexes = [models.Index(fields=["node", "phase"])]
+
+
+class Recovery(models.Model):
+    """The way from an attempt that ended to the first step of the next one. A phase is null until it is over."""
+
+    job = models.ForeignKey(Job, models.CASCADE, related_name="recoveries")
+    attempt = models.PositiveIntegerField(help_text="number of the attempt that ended")
+    reason = models.CharField(max_length=40, help_text="why it ended")
+    began_ms = models.BigIntegerField(help_text="when training stood still")
+    detect_ms = models.BigIntegerField(null=True)
+    stop_ms = models.BigIntegerField(null=True)
+    place_ms = models.BigIntegerField(null=True)
+    fetch_ms = models.BigIntegerField(null=True)
+    load_ms = models.BigIntegerField(null=True)
+    first_step_ms = models.BigIntegerField(null=True)
+    steps_lost = models.BigIntegerField(default=0)
+    over = models.BooleanField(default=False, help_text="the next attempt made a step, or has ended too")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "attempt"], name="one_recovery_an_attempt")]
+        indexes = [models.Index(fields=["began_ms"], name="recoveries_by_time")]
 
 
 class LogChunk(models.Model):

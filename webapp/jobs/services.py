@@ -28,9 +28,9 @@ from webapp.base.lease import Fence
 from webapp.base.rows import update_each
 from webapp.datasets import queries as datasets
 from webapp.events import services as events
-from webapp.jobs import code_source, hints, queries, transitions
+from webapp.jobs import code_source, hints, queries, recoveries, transitions
 from webapp.jobs.mapping import job_columns
-from webapp.jobs.models import Attempt, Job, Member
+from webapp.jobs.models import Job, Member
 from webapp.jobs.placement import Placing, place
 from webapp.jobs.preemption import Preemption, node_leaves, preempt, vacate
 from webapp.jobs.signals import submitted
@@ -336,8 +336,7 @@ def progress(job_id: str, attempt: int, values: Mapping[str, Any]) -> None:
         if "step" in known:
             first = Job.objects.filter(id=job_id, attempt=attempt, first_step=None)
             if first.update(first_step=known["step"], first_step_ms=known["progress_ms"]):
-                begun = Attempt.objects.filter(job=job_id, number=attempt)
-                begun.update(first_step_ms=known["progress_ms"])
+                recoveries.milestone(job_id, attempt, "first_step", known["progress_ms"])
         sockets.publish(f"job:{job_id}", known)
 
 

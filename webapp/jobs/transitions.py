@@ -15,13 +15,14 @@ from platform_core.jobs import effects, transitions
 from platform_core.jobs import events as ev
 from platform_core.jobs.effects import Effect
 from platform_core.jobs.job import Job as JobValue
-from platform_core.jobs.states import TERMINAL, JobState
+from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from webapp.base.rows import update_each
 from webapp.events import services as events
 from webapp.events.services import Happening
-from webapp.jobs import hints, mails
+from webapp.jobs import hints, mails, recoveries
 from webapp.jobs.mapping import job_columns, job_value
 from webapp.jobs.models import Attempt, Job, Member
+from webapp.jobs.recoveries import AttemptEnd
 from webapp.jobs.signals import changed
 from webapp.nodes import queries as cluster_queries
 from webapp.nodes import services as clusters
@@ -160,22 +161,39 @@ def _write_members(changed: Sequence[Advancing]) -> None:
 
 def _write_attempts(moved: Sequence[Advancing]) -> None:
     rows: dict[str, dict[str, Any]] = {}
+    ends = []
     for job in moved:
         if job.attempt is not None:
             rows[job.attempt.id] = _attempt_columns(job, job.attempt)
+            ends += _ends(job, job.attempt, rows[job.attempt.id])
     outcomes = cluster_queries.all_with_hostnames([columns["outcome"] for columns in rows.values()])
     for columns, outcome in zip(rows.values(), outcomes, strict=True):
         columns["outcome"] = outcome[:200]
     update_each(Attempt, rows)
+    recoveries.refresh({job.row.id for job in moved if job.attempt is not None and job.attempt.number > 1})
+    recoveries.opened(ends)
+
+
+def _ends(job: Advancing, attempt: Attempt, columns: dict[str, Any]) -> list[AttemptEnd]:
+    """The end of this attempt, if it has ended now and another one follows."""
+    for _, _, following in job.steps:
+        for effect in following:
+            if isinstance(effect, effects.GangEnded) and effect.outcome in WAITING:
+                kinds = [failure.kind for failure in job.value.failures if failure.attempt == attempt.number]
+                reason = str(kinds[-1]) if kinds else str(effect.outcome)
+                return [AttemptEnd(job.row, attempt, columns, effect.outcome, reason)]
+    return []
 
 
 def _attempt_columns(job: Advancing, attempt: Attempt) -> dict[str, Any]:
-    names = ("running_ms", "ended_ms", "outcome", "last_step", "kept_step", "lost_gpu_ms")
+    names = ("running_ms", "stopping_ms", "ended_ms", "outcome", "last_step", "kept_step", "lost_gpu_ms")
     columns = {name: getattr(attempt, name) for name in names}
     for event, state, following in job.steps:
         if columns["running_ms"] is None and state == JobState.RUNNING:
             columns["running_ms"] = event.at_ms
         for effect in following:
+            if isinstance(effect, effects.GangEnded | effects.StopMembers):
+                columns["stopping_ms"] = columns["stopping_ms"] or event.at_ms
             if isinstance(effect, effects.GangEnded):
                 columns |= {"ended_ms": event.at_ms, "outcome": f"{effect.outcome}: {effect.sentence}"}
                 columns |= _left_behind(job, attempt, effect.outcome, event.at_ms)

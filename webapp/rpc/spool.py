@@ -12,6 +12,7 @@ from platform_core.experiments import rich_values
 from platform_core.jobs.events import CheckpointStarted
 from platform_core.json_values import storable
 from webapp.experiments import services as experiments
+from webapp.jobs import recoveries
 from webapp.jobs import services as jobs
 from webapp.metrics.values import Points
 from webapp.rpc.bounds import UNREADABLE, moment, whole
@@ -52,6 +53,9 @@ def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: i
                 experiments.ingest_value(attempt.job_id, attempt.number, _value(event))
             elif kind == "tags":
                 experiments.add_reported_tags(attempt.job_id, event["tags"])
+            elif kind == "milestone":
+                at_ms = moment(int(event["at_ms"]))
+                recoveries.milestone(attempt.job_id, attempt.number, event["name"], at_ms)
             elif kind == "watches_stop":
                 progress["watches_stop"] = True
             elif kind == "checkpoint_started":

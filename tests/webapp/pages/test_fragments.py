@@ -33,6 +33,7 @@ COSTS = [
     ("/jobs/{job}/", "curves", 7),
     ("/jobs/{job}/", "side", 10),
     ("/jobs/{job}/?tab=timeline", "timeline", 6),
+    ("/jobs/{job}/?tab=timeline", "recovery", 8),
     ("/jobs/{job}/?tab=checkpoints", "checkpoints", 8),
     ("/nodes/", "list", 7),
     ("/nodes/{node}/", "head", 9),

@@ -24,8 +24,9 @@ from webapp.experiments import queries as experiments
 from webapp.jobs import idle_policy, logs, lost_members, queries
 from webapp.jobs.models import Attempt, Job
 from webapp.pages import fragments
-from webapp.pages.jobs import checkpoints, presentation, run
+from webapp.pages.jobs import checkpoints, presentation, recovery, run
 from webapp.pages.jobs.presentation import Answer, Figure, LineageEntry
+from webapp.pages.jobs.recovery import RecoveryPanel
 from webapp.pages.jobs.views import row
 from webapp.pages.queue import panels as queue_panels
 from webapp.pages.runs import parts
@@ -86,6 +87,7 @@ class JobPage:
     artifacts: Any = ()
     models: Callable[[], list[str]]  # known to the team, to register a checkpoint under
     checkpoints: Any
+    recovery: Callable[[], RecoveryPanel]
     saving: Any  # how often it saves, beside how often it should
 
     # of a job that waits
@@ -149,6 +151,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
         recent_events=lambda: events()[:RECENT_EVENTS],
         settings=lambda: presentation.spec_rows(job),
         spec_text=lambda: presentation.spec_text(job),
+        recovery=cache(lambda: recovery.of_job(job, now)),
         models=lambda: registry.names(job.team_id),
         **saved,
         **of_run,

@@ -13,6 +13,7 @@ from platform_core.scheduling.metrics.waits_by_size import percentile
 from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars
 from webapp.base.identity import now_ms
 from webapp.jobs import queries as jobs
+from webapp.jobs import recoveries
 from webapp.jobs.models import UtilisationSample
 from webapp.jobs.utilisation import KEPT_MS
 from webapp.pages.figures import Figure
@@ -47,6 +48,9 @@ class Figures:
     gpu_ms: int
     micro_dollars: int
     failures: int
+    recovered: float | None
+    recovery_ms: int | None
+    steps_lost: int
 
 
 def first_sample_ms() -> int | None:
@@ -84,6 +88,7 @@ def of(from_ms: int, to_ms: int, seen: Collection[str] | None) -> Figures:
     costs = [
         cost for (team, _), cost in quotas.use_by_team(from_ms, to_ms).items() if seen is None or team in seen
     ]
+    recovery = recoveries.of_period(from_ms, to_ms)
     return Figures(
         held=_percent(sum(each.held_slots for each in uses), sum(each.slots for each in uses)),
         busy=_percent(sum(each.used for each in uses), sum(each.measured for each in uses)),
@@ -92,6 +97,9 @@ def of(from_ms: int, to_ms: int, seen: Collection[str] | None) -> Figures:
         gpu_ms=sum(gpu_ms for gpu_ms, _ in costs),
         micro_dollars=sum(dollars for _, dollars in costs),
         failures=sum(jobs.failures_by_node(from_ms, to_ms).values()),
+        recovered=None if recovery.success is None else 100 * recovery.success,
+        recovery_ms=recovery.mean_ms,
+        steps_lost=recovery.steps_lost,
     )
 
 
@@ -104,6 +112,9 @@ def compared(now: Figures, before: Figures) -> tuple[Figure, ...]:
         _figure("GPU-hours", now.gpu_ms, before.gpu_ms, _hours),
         _figure("Cost", now.micro_dollars, before.micro_dollars, format_micro_dollars),
         _figure("Failed attempts", now.failures, before.failures, str),
+        _figure("Recovered", now.recovered, before.recovered, _share),
+        _figure("Mean time to recovery", now.recovery_ms, before.recovery_ms, format_duration_ms),
+        _figure("Steps lost", now.steps_lost, before.steps_lost, "{:,}".format),
     )
 
 

@@ -31,7 +31,7 @@ STATE_TONES = {
     "damaged": "bad", "good": "ok", "saving": "run", "evicted": "off",
     "canary": "run", "holding": "wait", "promoting": "run", "rolled_back": "off", "waiting": "off", "switching": "run",
     "returning": "wait", "returned": "off", "slots idle": "wait",
-    "paused": "wait", "out_of_budget": "wait", "finished": "ok",
+    "paused": "wait", "out_of_budget": "wait", "finished": "ok", "recovered": "ok", "failed again": "bad",
     "proposed": "off", "submitted": "wait", "pruned": "off",
 }  # fmt: skip
 

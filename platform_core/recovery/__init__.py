@@ -1,0 +1,1 @@
+"""Recovery after failures: its phases, the effective training time, and silent corruption."""

@@ -1,0 +1,67 @@
+"""The recoveries of a job over REST."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from platform_core.errors import TrainmasterError
+from platform_core.recovery.phases import NAMES
+from webapp.accounts import permissions
+from webapp.accounts.queries import actor_of
+from webapp.base.identity import now_ms
+from webapp.jobs import queries, recoveries
+
+
+class RecoveryOut(serializers.Serializer[Any]):
+    attempt = serializers.IntegerField(help_text="Number of the attempt that ended.")
+    reason = serializers.CharField(help_text="Why it ended.")
+    began_ms = serializers.IntegerField(help_text="When training stood still.")
+    phases_ms = serializers.DictField(
+        child=serializers.IntegerField(allow_null=True),
+        help_text=f"Milliseconds of {', '.join(NAMES)}; null: not over yet.",
+    )
+    total_ms = serializers.IntegerField()
+    steps_lost = serializers.IntegerField()
+    over = serializers.BooleanField(help_text="The next attempt made a step, or has ended too.")
+
+
+class RecoveriesOut(serializers.Serializer[Any]):
+    results = RecoveryOut(many=True)
+    mean_ms = serializers.IntegerField(allow_null=True, help_text="Mean time to recovery.")
+    success = serializers.FloatField(allow_null=True, help_text="Part of the recoveries that reached a step.")
+    steps_lost = serializers.IntegerField()
+    effective_training_time = serializers.FloatField(
+        allow_null=True, help_text="Productive time over wall time since the first start; null before it."
+    )
+    productive_ms = serializers.IntegerField()
+    wall_ms = serializers.IntegerField()
+
+
+class Recoveries(APIView):
+    @extend_schema(responses={200: RecoveriesOut})
+    def get(self, request: Request, job_id: str) -> Response:
+        """List the recoveries of a job, newest first, with the duration of each phase and their summary."""
+        job = queries.find(job_id)
+        if job is None:
+            raise TrainmasterError("not_found", what=f"job {job_id}")
+        permissions.require(actor_of(request), "job.view", job.team_id, what=f"job {job_id}")
+        measured = recoveries.of_job(job, now_ms())
+        rows = [
+            {
+                "attempt": row.attempt, "reason": row.reason, "began_ms": row.began_ms,
+                "phases_ms": {name: getattr(row.phases, name) for name in NAMES},
+                "total_ms": row.phases.total_ms, "steps_lost": row.steps_lost, "over": row.over,
+            }
+            for row in measured.recoveries
+        ]  # fmt: skip
+        sums, times = measured.summary, measured.effective
+        return Response(
+            {
+                "results": rows, "mean_ms": sums.mean_ms, "success": sums.success, "steps_lost": sums.steps_lost,
+                "effective_training_time": times.ratio, "productive_ms": times.productive_ms, "wall_ms": times.wall_ms,
+            }
+        )  # fmt: skip

@@ -92,7 +92,7 @@ class _Git:
     def __init__(self, scratch: Path, remote: _Remote, credential: str) -> None:
         self._folder, self._remote, self._secret = scratch, remote, credential
         self._environment = {
-            "PATH": os.environ.get("PATH", os.defpath),
+            "PATH": f"/usr/local/bin:{os.defpath}",
             "HOME": str(scratch),
             "LC_ALL": "C.UTF-8",
             "GIT_CONFIG_NOSYSTEM": "1",

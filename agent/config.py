@@ -74,6 +74,7 @@ class AgentConfig:
     notice_url: str  # where the cloud says that it takes this machine away; '' means nobody says so
     notice_seconds: int  # how long it then has
     system_interval_seconds: int  # between two samples of the system series of an attempt; 0 takes none
+    hang_floor_seconds: int  # the least silence of a job's ranks that counts as a hang; 0: none does
     rejoin: bool
     stop_jobs_on_leave: bool  # SIGTERM to the agent ends its jobs too; otherwise they go on without it
 
@@ -143,6 +144,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         notice_url=source.text("notice_url"),
         notice_seconds=source.number("notice_seconds", 120, 1, 86_400),
         system_interval_seconds=source.number("system_interval_seconds", 10, 0, 3600),
+        hang_floor_seconds=source.number("hang_floor_seconds", 300, 0, 86_400),
         rejoin=source.switch("rejoin"),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),
     )

@@ -181,6 +181,7 @@ def _tools(
         container_launcher=ContainerLauncher(Engine(config.engine, engine_environment()), lease.path),
         log_cap_bytes=config.log_cap_bytes,
         upload_limit_seconds=config.upload_limit_seconds,
+        hang_floor_seconds=config.hang_floor_seconds,
         changed=changed,
     )
 

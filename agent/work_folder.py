@@ -4,6 +4,7 @@ attempts/ID/ belongs to the job. A container sees it, and what is in it may be f
 code/ data/ resume/  fetched and verified           logs/   rank-N.log, launcher.log
 work/                current folder without code    spool/  rank-N.jsonl, events of the SDK
 checkpoints/         written by the script          ranks/  rank-N.exit
+progress/            N, what rank N does            stacks/ rank-N.txt, its stacks after SIGUSR1
 stop                 exists when it should end;     tmp/    temporary files of its processes
                      has the grace                  orders.json  orders to the running script
 
@@ -33,7 +34,7 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # The path of a socket has 107 bytes at most, and multiprocessing appends 32 of its own, torch 36.
 LONGEST_TMP = 68
 SHORT_TMP = Path("/tmp")  # noqa: S108 - the one path that is short everywhere; the folder in it is of one attempt
-_FOLDERS = ("code", "data", "work", "checkpoints", "logs", "spool", "ranks")
+_FOLDERS = ("code", "data", "work", "checkpoints", "logs", "spool", "ranks", "progress", "stacks")
 
 
 @dataclass(frozen=True, slots=True)

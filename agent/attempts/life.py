@@ -16,6 +16,7 @@ from agent.attempts import records
 from agent.attempts.orders import Orders, orders_of, stop_order, write_orders
 from agent.attempts.preparation import Fetch, NodeFacts, PreparationError, prepare
 from agent.attempts.verdict import Verdict
+from agent.attempts.watch import RankWatch
 from agent.files import read_json, write_atomically
 from agent.launchers.command import is_ranked
 from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, LaunchOrder, Status
@@ -48,6 +49,7 @@ class Tools:
     container_launcher: Launcher
     log_cap_bytes: int
     upload_limit_seconds: int
+    hang_floor_seconds: int
     changed: Callable[[], None]  # called on the event loop when `observed` is different
 
     def launcher_for(self, launch: Launch) -> Launcher:
@@ -79,6 +81,7 @@ class AttemptLife:
             upload_limit_seconds=tools.upload_limit_seconds,
         )
         self._uplink = AttemptUplink(plan, mask, tools.uploader, tools.executor)
+        self._ranks = RankWatch(folder, tools.hang_floor_seconds, lambda: self.pid, self._observe)
         self._task: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[LaunchOrder] | None = None
 
@@ -100,9 +103,10 @@ class AttemptLife:
         self._uplink.know_secrets(self._mask)
 
     def learn(self, wanted: AttemptWanted) -> None:
-        """Takes the orders to the running script."""
+        """Takes the orders to the running script, and orders of stack dumps."""
         self._wanted = wanted
         self._orders = replace(orders_of(wanted), stop=self._orders.stop)
+        self._ranks.order(wanted.stacks_order)
 
     def begin(self) -> None:
         self._run(self._begin())
@@ -196,11 +200,19 @@ class AttemptLife:
 
     async def _watch(self) -> None:
         self._observe(phase=MemberPhase.RUNNING)
+        watching = asyncio.create_task(self._ranks.run())
+        try:
+            ended = await self._until_ended()
+        finally:
+            watching.cancel()
+        return await self._end(await self._verdict(ended))
+
+    async def _until_ended(self) -> Ended:
         stop_sent: int | None = None
         while True:
             status = await self._look()
             if isinstance(status, Ended):
-                return await self._end(await self._verdict(status))
+                return status
             if isinstance(status, Alive):
                 self._pid = status.pid
             await self._write_orders()
@@ -258,6 +270,7 @@ class AttemptLife:
         self._observe(
             phase=MemberPhase.EXITED,
             stopping=False,
+            hang=None,
             exit_code=verdict.exit_code,
             reason=verdict.reason,
             end=verdict.end,

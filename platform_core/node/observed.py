@@ -6,7 +6,27 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.stacks import RankStack
 from platform_core.node.wanted import DeploymentWanted
+
+
+@dataclass(frozen=True, slots=True)
+class HangObserved:
+    """The ranks of this node make no progress, and their stacks do not move."""
+
+    at_ms: int  # of the judgement, by the node's clock
+    silent_ms: int
+    limit_ms: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class StacksObserved:
+    """The newest stack dumps of an attempt's ranks on one node; the whole text is in the log."""
+
+    order: int  # the last one that it answers; 0: none, the agent took them by itself
+    at_ms: int
+    ranks: tuple[RankStack, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +40,8 @@ class AttemptObserved:
     end: EndKind = EndKind.SCRIPT  # once exited
     uplink_drained: bool = False  # every metric, log line and checkpoint of it has been acknowledged
     resume_damaged: bool = False  # the checkpoint to resume from is not what was saved; `reason` says why
+    stacks: StacksObserved | None = None
+    hang: HangObserved | None = None  # None again as soon as there is progress
     stopping: bool = False  # the agent's own: a stop was ordered and is being carried out
 
 

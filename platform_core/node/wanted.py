@@ -72,6 +72,7 @@ class AttemptWanted:
     checkpoint_interval_ms: int = 0  # between saves; 0: the interval of `launch.checkpoint`
     stop_deadline_ms: int = 0  # when the grace of a stop ends, in ms since 1970; 0: not known
     stop_reason: str = ""
+    stacks_order: int = 0  # a greater one asks for stack dumps of all ranks
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from google.protobuf.message_factory import GetMessageClass
 from platform_core.distribution.deployments.sharing import Share
 from platform_core.jobs.job import EndKind, MemberPhase
 from platform_core.jobs.spec import CheckpointPolicy
+from platform_core.jobs.stacks import RankStack
 from platform_core.node import description, observed, wanted
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
 
@@ -41,6 +42,9 @@ MESSAGES: dict[type, Any] = {
     wanted.DeploymentWanted: session_pb2.DeploymentWanted,
     wanted.ActivationWanted: session_pb2.ActivationWanted,
     wanted.Wanted: session_pb2.Wanted,
+    RankStack: session_pb2.RankStack,
+    observed.StacksObserved: session_pb2.StacksObserved,
+    observed.HangObserved: session_pb2.HangObserved,
     observed.AttemptObserved: session_pb2.AttemptObserved,
     observed.DeploymentObserved: session_pb2.DeploymentObserved,
     observed.ActivationObserved: session_pb2.ActivationObserved,

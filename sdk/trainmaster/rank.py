@@ -1,7 +1,7 @@
 """Entry of one rank: `python -m trainmaster.rank SCRIPT ARGS…` or `… -m MODULE ARGS…`.
 
 torchrun starts it once a slot. It sends its output to the log of its rank, runs the script as `python SCRIPT`
-would, and leaves behind how it ended, for the verdict on the attempt.
+would, and leaves behind how it ended, for the verdict on the attempt. SIGUSR1 has it dump its stacks.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import faulthandler
 import json
 import os
 import runpy
+import signal
 import sys
 import traceback
 from pathlib import Path
@@ -27,6 +28,7 @@ def main(arguments: list[str]) -> int:
     surroundings = job_environment()
     if surroundings.folder is not None:
         _redirect(surroundings.folder / "logs" / f"rank-{surroundings.rank}.log")
+        _dump_stacks_on_signal(surroundings.folder / "stacks" / f"rank-{surroundings.rank}.txt")
     faulthandler.enable()  # a crash in native code leaves its stack in the log
     code, error = _run(arguments)
     _flush()
@@ -45,6 +47,17 @@ def _redirect(log: Path) -> None:
     for stream in (sys.stdout, sys.stderr):
         # Line by line, so that the page has it within a second.
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+
+
+def _dump_stacks_on_signal(file: Path) -> None:
+    """SIGUSR1 appends the stacks of all threads, also where the main thread waits in native code."""
+    if not hasattr(signal, "SIGUSR1"):
+        return
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(exist_ok=True)
+        # faulthandler needs the descriptor as long as the process lives.
+        descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        faulthandler.register(signal.SIGUSR1, file=descriptor, all_threads=True)
 
 
 def _run(arguments: list[str]) -> tuple[int, str]:

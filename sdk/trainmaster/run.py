@@ -12,6 +12,7 @@ from trainmaster import artifacts, laptop, lineage
 from trainmaster.checkpoints import collective, folder, loading, random_state, saving
 from trainmaster.console import Console
 from trainmaster.environment import JobEnvironment
+from trainmaster.progress import LOADING, SAVING, Progress
 from trainmaster.spool import Spool, metrics_line
 from trainmaster.stopping import Stopping
 from trainmaster.tracking import origin
@@ -110,6 +111,7 @@ class Run:
         self._tracking = tracking
         self._spool = Spool(setting.spool)
         self._stopping = Stopping(setting.stop_file)
+        self._progress = Progress(environment.folder, environment.rank, now_ms)
         self._saved_at_ms = now_ms()
         self._refused: set[str] = set()
         self._watches_stop = False
@@ -152,6 +154,7 @@ class Run:
         if chosen is not None:
             random_state.seed(chosen)
         self.console.expect(total_steps)
+        self._progress.total_steps = total_steps
         if not self.is_first:
             return
         description: dict[str, Any] = {
@@ -192,6 +195,7 @@ class Run:
                 more["values"] = values
             else:
                 more = {**values, **more} if more else dict(values)
+        self._progress.note(int(step))
         if not self.is_first:
             return
         if self.finished:
@@ -264,6 +268,7 @@ class Run:
     def save_checkpoint(self, state: Mapping[str, Any], step: int, metrics: Mapping[str, Any]) -> Path | None:
         if not collective.active() and not self.is_first:
             return None
+        self._progress.note(int(step), SAVING)
         if self.is_first:
             self._tell("checkpoint_started", step=int(step))
         numbers = {
@@ -274,6 +279,7 @@ class Run:
         description = folder.Description(int(step), numbers, collective.world_size(), self._now_ms())
         saved = saving.save(state, description, self.setting.checkpoints, self.setting.keep_last)
         self._saved_at_ms = self._now_ms()
+        self._progress.note()
         if saved is not None and self.setting.home is not None:
             path = saved.relative_to(self.setting.home).as_posix()
             self._tell("checkpoint", step=int(step), path=path, metrics=numbers)
@@ -281,6 +287,7 @@ class Run:
 
     def load_checkpoint(self) -> tuple[dict[str, Any], int] | None:
         environment, alone = self.environment, self.setting.alone
+        self._progress.note(doing=LOADING)
         if alone and environment.world_size > 1 and not collective.active():
             raise RuntimeError(
                 f"There are {environment.world_size} ranks, but torch.distributed is not initialised: "
@@ -301,6 +308,7 @@ class Run:
     def checkpoint_due(self, step: int, every: int) -> bool:
         """By the job's checkpoint policy, or by `every` where it has none."""
         self._reach("first_step", int(step))
+        self._progress.note(step)
         policy = self.environment
         steps = policy.interval_steps or (0 if policy.interval_seconds else every)
         if steps and step > 0 and step % steps == 0:
@@ -311,6 +319,7 @@ class Run:
         return collective.from_first(self._now_ms() - self._saved_at_ms >= policy.interval_seconds * 1000)
 
     def should_stop(self) -> bool:
+        self._progress.note()
         if self.is_first and not self._watches_stop:
             self._watches_stop = True
             self._tell("watches_stop")

@@ -11,9 +11,17 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from platform_core.errors import TrainmasterError
+from platform_core.jobs.stacks import RankStack
 from platform_core.json_values import storable
 from platform_core.node.description import NodeDescription, SlotDescription, SlotTelemetry, Telemetry
-from platform_core.node.observed import ActivationObserved, AttemptObserved, DeploymentObserved, Observed
+from platform_core.node.observed import (
+    ActivationObserved,
+    AttemptObserved,
+    DeploymentObserved,
+    HangObserved,
+    Observed,
+    StacksObserved,
+)
 from trainmaster_wire.agent.v1 import enrolment_pb2, session_pb2
 from trainmaster_wire.conversion import from_wire
 
@@ -180,6 +188,25 @@ def _measured(low: float, high: float) -> Callable[[Any], Any]:
     )
 
 
+def _stacks(stacks: StacksObserved | None) -> StacksObserved | None:
+    if stacks is None:
+        return None
+    ranks = tuple(map(_bounded, stacks.ranks[:MAX_SLOTS]))
+    return replace(stacks, order=_int(stacks.order), at_ms=_moment(stacks.at_ms), ranks=ranks)
+
+
+def _hang(hang: HangObserved | None) -> HangObserved | None:
+    return None if hang is None else _bounded(hang)
+
+
+def _name(text: str) -> str:
+    return str(storable(text[:200]))
+
+
+def _moment(at_ms: int) -> int:
+    return min(at_ms, MAX_MS)
+
+
 def _bounded(value: T) -> T:
     changes = {field: rule(getattr(value, field)) for field, rule in RULES[type(value)].items()}
     return replace(value, **changes)  # type: ignore[type-var]
@@ -188,7 +215,9 @@ def _bounded(value: T) -> T:
 _COUNT = _measured(0, MAX_BIGINT)
 # By value and field; ids are checked above, and numbers of 32 bits with a sign fit into every column.
 RULES: dict[type, dict[str, Callable[[Any], Any]]] = {
-    AttemptObserved: {"reason": _sentence},
+    AttemptObserved: {"reason": _sentence, "stacks": _stacks, "hang": _hang},
+    HangObserved: {"at_ms": _moment, "silent_ms": _moment, "limit_ms": _moment, "step": _bigint},
+    RankStack: {"rank": _int, "function": _name, "location": _name, "state": _name, "step": _bigint},
     DeploymentObserved: {
         "bytes_done": _bytes, "bytes_total": _bytes, "store_bytes": _bytes, "refused_bytes": _bytes,
         "chunks_done": lambda bitmap: bitmap[:MAX_CHUNKS_BYTES], "rate_in": _rate, "rate_out": _rate,

@@ -288,6 +288,8 @@ class AttemptObserved(_message.Message):
     END_FIELD_NUMBER: _builtins.int
     UPLINK_DRAINED_FIELD_NUMBER: _builtins.int
     RESUME_DAMAGED_FIELD_NUMBER: _builtins.int
+    STACKS_FIELD_NUMBER: _builtins.int
+    HANG_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
     phase: Global___AttemptObserved.Phase.ValueType
     exit_code: _builtins.int
@@ -300,6 +302,12 @@ class AttemptObserved(_message.Message):
     """every metric, log line and checkpoint of it has been acknowledged"""
     resume_damaged: _builtins.bool
     """the checkpoint to resume from has other bytes than were saved, or none"""
+    @_builtins.property
+    def stacks(self) -> Global___StacksObserved: ...
+    @_builtins.property
+    def hang(self) -> Global___HangObserved:
+        """absent again as soon as there is progress"""
+
     def __init__(
         self,
         *,
@@ -310,14 +318,147 @@ class AttemptObserved(_message.Message):
         end: Global___AttemptObserved.End.ValueType = ...,
         uplink_drained: _builtins.bool = ...,
         resume_damaged: _builtins.bool = ...,
+        stacks: Global___StacksObserved | None = ...,
+        hang: Global___HangObserved | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_hang", b"_hang", "_stacks", b"_stacks", "hang", b"hang", "stacks", b"stacks"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_hang", b"_hang", "_stacks", b"_stacks", "attempt_id", b"attempt_id", "end", b"end", "exit_code", b"exit_code", "hang", b"hang", "phase", b"phase", "reason", b"reason", "resume_damaged", b"resume_damaged", "stacks", b"stacks", "uplink_drained", b"uplink_drained"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__hang: _TypeAlias = _typing.Literal["hang"]  # noqa: Y015
+    _WhichOneofArgType__hang: _TypeAlias = _typing.Literal["_hang", b"_hang"]  # noqa: Y015
+    _WhichOneofReturnType__stacks: _TypeAlias = _typing.Literal["stacks"]  # noqa: Y015
+    _WhichOneofArgType__stacks: _TypeAlias = _typing.Literal["_stacks", b"_stacks"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__hang) -> _WhichOneofReturnType__hang | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stacks) -> _WhichOneofReturnType__stacks | None: ...
+
+Global___AttemptObserved: _TypeAlias = AttemptObserved  # noqa: Y015
+
+@_typing.final
+class HangObserved(_message.Message):
+    """The ranks of this node make no progress, and their stacks do not move."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_MS_FIELD_NUMBER: _builtins.int
+    SILENT_MS_FIELD_NUMBER: _builtins.int
+    LIMIT_MS_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    silent_ms: _builtins.int
+    limit_ms: _builtins.int
+    """by the job's own steps"""
+    step: _builtins.int
+    def __init__(
+        self,
+        *,
+        at_ms: _builtins.int = ...,
+        silent_ms: _builtins.int = ...,
+        limit_ms: _builtins.int = ...,
+        step: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "end", b"end", "exit_code", b"exit_code", "phase", b"phase", "reason", b"reason", "resume_damaged", b"resume_damaged", "uplink_drained", b"uplink_drained"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "limit_ms", b"limit_ms", "silent_ms", b"silent_ms", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___AttemptObserved: _TypeAlias = AttemptObserved  # noqa: Y015
+Global___HangObserved: _TypeAlias = HangObserved  # noqa: Y015
+
+@_typing.final
+class StacksObserved(_message.Message):
+    """The newest stack dumps of the ranks on this node, in short; the whole text is in the log."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ORDER_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    RANKS_FIELD_NUMBER: _builtins.int
+    order: _builtins.int
+    """the stacks_order that it answers"""
+    at_ms: _builtins.int
+    @_builtins.property
+    def ranks(self) -> _containers.RepeatedCompositeFieldContainer[Global___RankStack]: ...
+    def __init__(
+        self,
+        *,
+        order: _builtins.int = ...,
+        at_ms: _builtins.int = ...,
+        ranks: _abc.Iterable[Global___RankStack] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "order", b"order", "ranks", b"ranks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StacksObserved: _TypeAlias = StacksObserved  # noqa: Y015
+
+@_typing.final
+class RankStack(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Activity:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _ActivityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[RankStack._Activity.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        ACTIVITY_UNSPECIFIED: RankStack._Activity.ValueType  # 0
+        COLLECTIVE: RankStack._Activity.ValueType  # 1
+        BACKWARD: RankStack._Activity.ValueType  # 2
+        COMPILE: RankStack._Activity.ValueType  # 3
+        CHECKPOINT: RankStack._Activity.ValueType  # 4
+        SCRIPT: RankStack._Activity.ValueType  # 5
+        SILENT: RankStack._Activity.ValueType  # 6
+
+    class Activity(_Activity, metaclass=_ActivityEnumTypeWrapper): ...
+    ACTIVITY_UNSPECIFIED: RankStack.Activity.ValueType  # 0
+    COLLECTIVE: RankStack.Activity.ValueType  # 1
+    BACKWARD: RankStack.Activity.ValueType  # 2
+    COMPILE: RankStack.Activity.ValueType  # 3
+    CHECKPOINT: RankStack.Activity.ValueType  # 4
+    SCRIPT: RankStack.Activity.ValueType  # 5
+    SILENT: RankStack.Activity.ValueType  # 6
+
+    RANK_FIELD_NUMBER: _builtins.int
+    ACTIVITY_FIELD_NUMBER: _builtins.int
+    FUNCTION_FIELD_NUMBER: _builtins.int
+    LOCATION_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    MOVING_FIELD_NUMBER: _builtins.int
+    rank: _builtins.int
+    activity: Global___RankStack.Activity.ValueType
+    function: _builtins.str
+    """the collective, or the innermost function of the script"""
+    location: _builtins.str
+    """file:line of the script"""
+    state: _builtins.str
+    """of a process that gave no stack"""
+    step: _builtins.int
+    moving: _builtins.bool
+    """another stack came a few seconds later"""
+    def __init__(
+        self,
+        *,
+        rank: _builtins.int = ...,
+        activity: Global___RankStack.Activity.ValueType = ...,
+        function: _builtins.str = ...,
+        location: _builtins.str = ...,
+        state: _builtins.str = ...,
+        step: _builtins.int = ...,
+        moving: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activity", b"activity", "function", b"function", "location", b"location", "moving", b"moving", "rank", b"rank", "state", b"state", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RankStack: _TypeAlias = RankStack  # noqa: Y015
 
 @_typing.final
 class DeploymentObserved(_message.Message):
@@ -561,6 +702,7 @@ class AttemptWanted(_message.Message):
     CHECKPOINT_INTERVAL_MS_FIELD_NUMBER: _builtins.int
     STOP_DEADLINE_MS_FIELD_NUMBER: _builtins.int
     STOP_REASON_FIELD_NUMBER: _builtins.int
+    STACKS_ORDER_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
     action: Global___AttemptWanted.Action.ValueType
     grace_seconds: _builtins.int
@@ -572,6 +714,8 @@ class AttemptWanted(_message.Message):
     stop_deadline_ms: _builtins.int
     """when the grace of a stop ends, in ms since 1970; 0: not known"""
     stop_reason: _builtins.str
+    stacks_order: _builtins.int
+    """a greater one asks for stack dumps of all ranks"""
     @_builtins.property
     def launch(self) -> Global___Launch: ...
     def __init__(
@@ -585,10 +729,11 @@ class AttemptWanted(_message.Message):
         checkpoint_interval_ms: _builtins.int = ...,
         stop_deadline_ms: _builtins.int = ...,
         stop_reason: _builtins.str = ...,
+        stacks_order: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["launch", b"launch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "attempt_id", b"attempt_id", "checkpoint_interval_ms", b"checkpoint_interval_ms", "grace_seconds", b"grace_seconds", "launch", b"launch", "save_order", b"save_order", "stop_deadline_ms", b"stop_deadline_ms", "stop_reason", b"stop_reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "attempt_id", b"attempt_id", "checkpoint_interval_ms", b"checkpoint_interval_ms", "grace_seconds", b"grace_seconds", "launch", b"launch", "save_order", b"save_order", "stacks_order", b"stacks_order", "stop_deadline_ms", b"stop_deadline_ms", "stop_reason", b"stop_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

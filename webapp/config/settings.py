@@ -162,6 +162,7 @@ TENSORBOARD_ENVIRONMENT = {name: os.environ[name] for name in _HARMLESS if name 
 
 # Names, addresses and networks beyond the public internet that sources of code and data may lie in.
 OUTBOUND_HOSTS = words("TRAINMASTER_OUTBOUND_HOSTS", "")
+IMAGE_REGISTRIES = words("TRAINMASTER_IMAGE_REGISTRIES", "docker.io,ghcr.io,quay.io,nvcr.io,gcr.io")
 UPLOAD_LIMIT_BYTES = integer("TRAINMASTER_UPLOAD_LIMIT_BYTES", 64 * 2**30, 2**20, 2**50)  # one file
 TEAM_UPLOAD_LIMIT_BYTES = integer(
     "TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES", 10 * 2**40, 2**20, 2**60

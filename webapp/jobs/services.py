@@ -28,7 +28,7 @@ from webapp.base.lease import Fence
 from webapp.base.rows import update_each
 from webapp.datasets import queries as datasets
 from webapp.events import services as events
-from webapp.jobs import code_source, hints, queries, recoveries, transitions
+from webapp.jobs import hints, origins, queries, recoveries, transitions
 from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Job, Member
 from webapp.jobs.placement import Placing, place
@@ -100,7 +100,7 @@ def accept(
         return earlier, False
     origin = lineages.submitted(lineage or {})
     asked = spec
-    spec, origin = code_source.resolve(actor, asked, origin)
+    spec, origin = origins.resolve(actor, asked, origin)
     try:
         with transaction.atomic():
             return _accept(actor, spec, idempotency_key, origin, cloned_from), True
@@ -120,9 +120,7 @@ def check_permissions(actor: Actor, spec: JobSpec) -> None:
 
 def _same_submission(actor: Actor, spec: JobSpec, key: str) -> Job | None:
     job = Job.objects.filter(user__username=actor.username, team=spec.team, idempotency_key=key).first()
-    if job is not None and not code_source.same_request(
-        job.spec, job.lineage, specification.as_mapping(spec)
-    ):
+    if job is not None and not origins.same_request(job.spec, job.lineage, specification.as_mapping(spec)):
         raise TrainmasterError("idempotency_conflict", key=key)
     return job
 

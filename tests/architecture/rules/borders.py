@@ -15,6 +15,9 @@ PUBLIC = {"services", "queries", "values", "signals"}
 ALSO_PUBLIC = {
     "webapp.base.identity": "ids for new rows of every app",
     "webapp.base.lease": "leadership by a lease is the same for every coordinator",
+    "webapp.base.outbound": "which addresses the platform connects to for people",
+    "webapp.artifacts.git": "the one way in for code from a repository",
+    "webapp.artifacts.images": "the one place that asks registries of images",
     "webapp.base.rows": "many rows change in one statement, whatever app they belong to",
     "webapp.sockets.subjects": "every app registers who may watch its subjects",
     "webapp.accounts.permissions": "the one place that decides who may do what",

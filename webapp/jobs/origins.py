@@ -1,4 +1,4 @@
-"""The code of a job that names a git repository: fetched when it is submitted, and kept as an ordinary bundle."""
+"""What a job names by a word that moves, such as a branch or a tag: resolved when it is submitted, and kept so."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from dataclasses import replace
 from platform_core.jobs.spec import JobSpec, Problem, SpecError
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
-from webapp.artifacts import git
+from webapp.artifacts import git, images
 
 
 def resolve(actor: Actor, spec: JobSpec, lineage: Mapping[str, str]) -> tuple[JobSpec, dict[str, str]]:
-    """The job with its bundle and commit, and where they come from. Blocks while the repository is fetched.
+    """The job with the digest of its image, its bundle and commit, and where they come from.
+
+    Blocks while the registry answers and the repository is fetched.
 
     Raises SpecError when the repository gives no code, and TrainmasterError of what an upload raises.
     """
+    if spec.container_image:
+        spec = replace(spec, container_image=images.pinned(spec.container_image))
     if not spec.git.url or spec.code:
         return spec, dict(lineage)
     try:
@@ -31,6 +35,9 @@ def same_request(
     kept: Mapping[str, object], lineage: Mapping[str, object], asked: Mapping[str, object]
 ) -> bool:
     """Whether a kept job is what was asked for, before its ref was resolved to a commit."""
+    image, asked_image = str(kept.get("container_image")), str(asked.get("container_image"))
+    if image.startswith(f"{asked_image}@"):
+        kept = {**kept, "container_image": asked_image}
     if kept == asked:
         return True
     source, wanted = kept.get("git"), asked.get("git")

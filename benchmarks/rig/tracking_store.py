@@ -149,7 +149,8 @@ def timed(client: Client, address: str) -> tuple[float, int, Any]:
 
 
 def compare_50x24() -> Figures:
-    """The page, and its charts in as few requests as a browser sends; the median of five."""
+    """The page, and its charts, twelve a request; the median of five. A browser asks for six at once, to draw the first
+    charts sooner."""
     keys = [f"{part}/{name}" for part in ("train", "val", "test") for name in "abcdefgh"]
     ids = make_runs("compared", COMPARED, keys[:COMPARED_METRICS], 2_000)
     client, chosen = signed_in(), ",".join(ids)

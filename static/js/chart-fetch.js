@@ -35,7 +35,7 @@ async function request(base, keys) {
     const answer = await fetch(url, { headers: { Accept: "application/json" } });
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
     const body = await answer.json();
-    const charts = body.charts ?? [body]; // an address without a key answers with its only chart
+    const charts = (body.charts ?? [body]).map(unfolded); // an address without a key answers with its only chart
     for (const [key, waiting] of keys) {
       const chart = key ? charts.find((candidate) => candidate.key === key) : charts[0];
       const tag = `${url.search} ${answer.headers.get("ETag")} ${key}`;
@@ -47,4 +47,14 @@ async function request(base, keys) {
   } catch (error) {
     for (const waiting of keys.values()) for (const { reject } of waiting) reject(error);
   }
+}
+
+// Columns that an earlier series of the chart has as well came as the number of that series.
+function unfolded(chart) {
+  for (const series of chart.series) {
+    for (const name of ["x", "counts"]) {
+      if (typeof series[name] === "number") series[name] = [...chart.series[series[name]][name]];
+    }
+  }
+  return chart;
 }

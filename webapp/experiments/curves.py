@@ -18,7 +18,7 @@ from webapp.metrics.values import Bands
 
 MOST_RUNS = 100  # compared at once
 MOST_COLUMNS, LEAST_COLUMNS = 2_000, 60
-COLUMNS_OF_ALL = 7_000  # of the runs of a chart together, unless the caller asks for a number
+COLUMNS_OF_ALL = 5_000  # of the runs of a chart together, unless the caller asks for a number
 _SMOOTHED_COLUMNS = 400
 _DIGITS = 6  # as exact as a screen can show
 _AXES = {"step": "step", "": "step", "relative": "elapsed", "time": "elapsed", "wall": "time"}
@@ -96,19 +96,29 @@ def curves(
     runs: Sequence[Run], key: str, axis: Axis, columns: int, window: Window | None = None
 ) -> list[Curve]:
     """One curve a run, in the order of the runs; a run without the metric has an empty one."""
+    return curves_of_keys(runs, [key], axis, columns, window)[key]
+
+
+def curves_of_keys(
+    runs: Sequence[Run], keys: Sequence[str], axis: Axis, columns: int, window: Window | None = None
+) -> dict[str, list[Curve]]:
+    """Metric → the curves of the runs, in their order."""
     origins = {run.id: origin_ms(run) for run in runs}
-    found = metrics.bands(
+    drawn = metrics.bands_of_keys(
         [run.id for run in runs],
-        key,
+        keys,
         columns=columns,
         window=_windows(origins, axis, window),
         axis={"step": "step", "value": f"metric:{axis.key}"}.get(axis.kind, "wall"),
         digits=_DIGITS,
     )
-    return [
-        _curve(run, found.get(run.id, Bands()), origins[run.id] if axis.kind == "elapsed" else None)
-        for run in runs
-    ]
+    elapsed = axis.kind == "elapsed"
+    return {
+        key: [
+            _curve(run, drawn[key].get(run.id, Bands()), origins[run.id] if elapsed else None) for run in runs
+        ]
+        for key in keys
+    }
 
 
 def origin_ms(run: Run) -> int:

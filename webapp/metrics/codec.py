@@ -33,14 +33,13 @@ def decode(payload: bytes, compacted: bool) -> Points:
     if not compacted:
         return np.frombuffer(payload, POINT)
     data = np.frombuffer(_decompressor().decompress(payload), np.uint8).reshape(4, 8, -1)
-    steps, times, values, attempts = (
-        np.ascontiguousarray(column.T).view(np.uint64).reshape(-1) for column in data
-    )
-    points = np.empty(len(steps), POINT)
-    points["step"] = np.cumsum(steps).view(np.int64)
-    points["at_ms"] = np.cumsum(np.cumsum(times)).view(np.int64)
-    points["value"] = values.view(np.float64)
-    points["attempt"] = np.cumsum(attempts).view(np.int64)
+    columns = np.ascontiguousarray(data.transpose(0, 2, 1)).view(np.uint64)[:, :, 0]
+    sums = np.cumsum(columns, axis=1)
+    points = np.empty(columns.shape[1], POINT)
+    points["step"] = sums[0].view(np.int64)
+    points["at_ms"] = np.cumsum(sums[1]).view(np.int64)
+    points["value"] = columns[2].view(np.float64)
+    points["attempt"] = sums[3].view(np.int64)
     return points
 
 

@@ -9,12 +9,13 @@ from platform_core.metrics.points import NONE, merged, place
 from platform_core.metrics.points import Points as Batch
 from webapp.metrics import codec
 from webapp.metrics.database import rows
-from webapp.metrics.drawing import bands
+from webapp.metrics.drawing import bands, bands_of_keys
 from webapp.metrics.models import Series, Subject
 from webapp.metrics.values import Latest, Points, Summary
 
 __all__ = [
     "bands",
+    "bands_of_keys",
     "history",
     "keys",
     "latest",

@@ -32,6 +32,20 @@ def test_two_answers_of_the_same_text_differ_in_length_so_that_it_tells_nothing(
     assert len(lengths) > 1
 
 
+def test_a_large_answer_is_compressed_for_the_same_reader_in_less_time(rf: RequestFactory) -> None:
+    large = b"".join(b"%d line of a page\n" % number for number in range(20_000))
+    response = answer(rf, HttpResponse(large, headers={"ETag": '"of-the-text"'}))
+    assert isinstance(response, HttpResponse)
+    assert gzip.decompress(response.content) == large
+    assert response["Content-Encoding"] == "gzip"
+    assert response["Vary"] == "Accept-Encoding"
+    assert response["ETag"] == 'W/"of-the-text"'
+    assert int(response["Content-Length"]) == len(response.content) < len(large) / 4
+    plain = answer(rf, HttpResponse(large), encoding="identity")
+    assert not plain.has_header("Content-Encoding")
+    assert plain["Vary"] == "Accept-Encoding"
+
+
 @pytest.mark.parametrize(
     "response",
     [

@@ -50,6 +50,20 @@ def test_a_single_spike_survives_among_thousands(job: Job, owner: User, browser:
     assert max(series["y"]) < 10
 
 
+def test_runs_that_report_at_the_same_steps_share_their_columns_on_the_wire(
+    submit: Callable[..., Job], owner: User, browser: Browse
+) -> None:
+    jobs = [submit(num_gpus=1, name=name) for name in ("one", "two", "late")]
+    for job, first in zip(jobs, (0, 0, 50), strict=True):
+        points = [Point("loss", step, float(step), step) for step in range(first, 10_000)]
+        services.ingest(job.id, 1, points)
+    runs = ",".join(job.id for job in jobs)
+    one, two, late = series_of(browser(owner), runs=runs, key="loss", columns="100")
+    assert (two["x"], two["counts"]) == (0, 0)
+    assert len(one["x"]) == len(two["y"]) == len(late["x"]) == 100
+    assert late["x"] != one["x"]
+
+
 def test_a_window_shows_each_point_that_the_whole_curve_hides(job: Job, owner: User, browser: Browse) -> None:
     report(job, "loss", [float(step) for step in range(10_000)])
     asked = {"runs": job.id, "key": "loss", "columns": "100", "from": "5000", "to": "5049.5"}

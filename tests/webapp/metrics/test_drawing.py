@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from webapp.base.identity import now_ms
-from webapp.metrics import queries, segments, services
+from webapp.metrics import drawing, queries, segments, services
 from webapp.metrics.models import Segment, Series, Subject
 from webapp.metrics.values import Points
 
@@ -99,3 +99,20 @@ def test_a_clock_compacts_what_fell_silent_and_deletes_what_is_old(settings: Any
     settings.METRIC_RETENTION_DAYS = 1
     services.retain()
     assert (queries.keys(["silent"]), queries.keys(["reporting"])) == ([], ["loss"])
+
+
+def test_curves_of_many_metrics_are_each_as_alone_however_many_fit_into_a_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = [f"metric-{number}" for number in range(5)]
+    for subject in (RUN, "another"):
+        batch = [
+            Points(key, np.arange(300 + size), np.arange(300 + size) % 7, np.arange(300 + size))
+            for size, key in enumerate(keys)
+        ]
+        services.append(subject, batch)
+    alone = {key: queries.bands([RUN, "another"], key, columns=50) for key in keys}
+    for most in (1, 700, 10**6):
+        monkeypatch.setattr(drawing, "POINTS_AT_ONCE", most)
+        together = queries.bands_of_keys(["another", RUN], [*keys, "unknown"], columns=50)
+        assert together == alone | {"unknown": {}}

@@ -6,9 +6,10 @@ from typing import Any
 from urllib.parse import urlencode
 from zlib import crc32
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.cache import get_conditional_response
+from pydantic_core import to_json
 
 from platform_core.errors import TrainmasterError
 from platform_core.experiments.comparison import direction, headline
@@ -111,10 +112,9 @@ def answer(request: HttpRequest, runs: Sequence[Run]) -> HttpResponse:
     response = get_conditional_response(request, etag=tag)
     if response is None:
         groups = curves.seed_groups(runs) if together else None
-        labels = labels_of(runs)
-        response = JsonResponse(
-            {"charts": [_values(runs, labels, key, axis, columns, window, groups) for key in keys]}
-        )
+        charts = _charts(runs, keys, axis, columns, window, groups)
+        body = to_json({"charts": [_shared(chart) for chart in charts]}, inf_nan_mode="null")
+        response = HttpResponse(body, content_type="application/json")
     response["ETag"] = tag
     response["Cache-Control"] = "private, no-cache"
     return response
@@ -122,28 +122,45 @@ def answer(request: HttpRequest, runs: Sequence[Run]) -> HttpResponse:
 
 def values(runs: Sequence[Run], key: str, x: str) -> dict[str, Any]:
     """One chart of static/js/chart-data.js."""
-    return _values(runs, labels_of(runs), key, curves.axis_of(x), curves.columns_of("", len(runs)))
+    [chart] = _charts(runs, [key], curves.axis_of(x), curves.columns_of("", len(runs)))
+    return chart
 
 
-def _values(
+def _charts(
     runs: Sequence[Run],
-    labels: dict[str, Label],
-    key: str,
+    keys: Sequence[str],
     axis: Axis,
     columns: int,
     window: curves.Window | None = None,
     groups: Sequence[tuple[Run, ...]] | None = None,
-) -> dict[str, Any]:
-    lines = curves.curves(runs, key, axis, columns, window)
+) -> list[dict[str, Any]]:
+    labels = labels_of(runs)
+    lines = curves.curves_of_keys(runs, keys, axis, columns, window)
     if groups is not None:
-        lines = curves.grouped(lines, groups, columns)
-    return {
-        "key": key,
-        "x": {"kind": axis.kind, "title": axis.key or _TITLES[axis.kind], "key": axis.key},
-        "y": {"title": key},
-        "series": [_series(line, key, labels) for line in lines],
-        "marks": [],
-    }
+        lines = {key: curves.grouped(of_key, groups, columns) for key, of_key in lines.items()}
+    return [
+        {
+            "key": key,
+            "x": {"kind": axis.kind, "title": axis.key or _TITLES[axis.kind], "key": axis.key},
+            "y": {"title": key},
+            "series": [_series(line, key, labels) for line in lines[key]],
+            "marks": [],
+        }
+        for key in keys
+    ]
+
+
+def _shared(chart: dict[str, Any]) -> dict[str, Any]:
+    """Runs that report at the same steps have the same columns: these are sent once, then as the number of their
+    series."""
+    series = [dict(line) for line in chart["series"]]
+    for name in ("x", "counts"):
+        first: dict[tuple[float, ...], int] = {}
+        for number, line in enumerate(series):
+            if line.get(name):
+                same = first.setdefault(tuple(line[name]), number)
+                line[name] = line[name] if same == number else same
+    return {**chart, "series": series}
 
 
 def labels_of(runs: Sequence[Run]) -> dict[str, Label]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_GET
 
 from platform_core.errors import TrainmasterError
@@ -106,7 +105,6 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_GET
-@gzip_page
 def curves(request: HttpRequest) -> HttpResponse:
     """The values of charts, see static/js/chart-data.js."""
     return charts.answer(request, _runs_asked_for(request))

@@ -21,6 +21,7 @@ from platform_core.distribution.rollouts import states as rollout_states
 from platform_core.errors import CATALOGUE
 from platform_core.jobs import states as job_states
 from platform_core.jobs import transitions as job_transitions
+from platform_core.jobs.ends import ENDS
 from platform_core.jobs.fields import Field, Group
 from platform_core.jobs.spec import FIELDS
 from platform_core.sweeps import spec as sweep_spec
@@ -138,6 +139,19 @@ def errors_page() -> str:
     )
 
 
+def end_reasons_page() -> str:
+    budgets = {
+        "script": "`max_restarts` of the spec",
+        "infrastructure": "the budget for infrastructure",
+        "": "no budget",
+    }
+    return "\n".join(
+        f"## {reason}\n\n**{end.label}.** {'Retried' if end.retried else 'Not retried'}; counts against "
+        f"{budgets[end.counts]}.\n\n{end.remedy or 'Nothing to do.'}\n"
+        for reason, end in ENDS.items()
+    )
+
+
 def cli_page(group: click.Command = command_line, name: str = "trainmaster") -> str:
     context = click.Context(group, info_name=name, max_content_width=100)
     if not isinstance(group, click.Group):
@@ -209,6 +223,7 @@ def pages() -> dict[Path, str]:
     return {
         **{DOCS / "states" / f"{machine.page}.md": state_page(machine) for machine in machines()},
         DOCS / "errors.md": errors_page(),
+        DOCS / "end-reasons.md": end_reasons_page(),
         DOCS / "cli.md": cli_page(),
         DOCS / "job-file.md": fields_page(FIELDS, Group),
         DOCS / "sweep-file.md": fields_page(sweep_spec.FIELDS, sweep_spec.Section),

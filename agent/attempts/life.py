@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from typing import Any
 
 from agent.attempts import records
 from agent.attempts.orders import Orders, orders_of, stop_order, write_orders
@@ -25,7 +26,8 @@ from agent.uplink.mask import Mask
 from agent.uplink.push import Pusher
 from agent.uplink.uploads import Uploader
 from agent.work_folder import WorkFolder
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.ends import EndReason, with_exit_code
+from platform_core.jobs.job import MemberPhase
 from platform_core.node.observed import AttemptObserved
 from platform_core.node.wanted import AttemptWanted, Launch
 
@@ -33,7 +35,7 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_SECONDS = 0.2
 LEAVING_GRACE_SECONDS = 10
-STOPPED_BEFORE_START = Verdict(143, "It was stopped before it started on this node.", EndKind.STOPPED)
+STOPPED_BEFORE_START = Verdict(143, "It was stopped before it started on this node.", EndReason.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,7 @@ class AttemptLife:
         except Exception as error:
             log.exception("%s is given up", self.folder.attempt_id)
             await self._ask_to_stop(0)
-            await self._end(Verdict(125, f"The agent failed: {error!r}.", EndKind.INFRASTRUCTURE))
+            await self._end(Verdict(125, f"The agent failed: {error!r}.", EndReason.LAUNCHER))
 
     def _observe(self, **changes: object) -> None:
         self._observed = replace(self._observed, **changes)  # type: ignore[arg-type]
@@ -186,7 +188,7 @@ class AttemptLife:
         except PreparationError as error:
             return await self._end(Verdict(125, str(error), error.end, error.resume_damaged))
         except LauncherError as error:
-            return await self._end(Verdict(125, str(error), EndKind.INFRASTRUCTURE))
+            return await self._end(Verdict(125, str(error), EndReason.LAUNCHER))
         return await self._watch()
 
     async def _go_on(self, status: Alive | Ended) -> None:
@@ -296,6 +298,15 @@ def _write_verdict(folder: WorkFolder, verdict: Verdict) -> None:
         log.warning("the verdict on %s could not be kept: %s", folder.attempt_id, error)
 
 
+def _end_reason(document: dict[str, Any]) -> EndReason:
+    """The stored reason; what another version of the agent wrote and this one does not know is a script error."""
+    try:
+        end = EndReason(document.get("end", EndReason.SCRIPT_ERROR))
+    except ValueError:
+        end = EndReason.SCRIPT_ERROR
+    return with_exit_code(end, int(document["exit_code"]))
+
+
 def _read_verdict(folder: WorkFolder) -> Verdict | None:
     document = read_json(folder.verdict_file)
     if document is None:
@@ -303,6 +314,6 @@ def _read_verdict(folder: WorkFolder) -> Verdict | None:
     return Verdict(
         int(document["exit_code"]),
         str(document["reason"]),
-        EndKind(document.get("end", EndKind.SCRIPT)),
+        _end_reason(document),
         bool(document.get("resume_damaged")),
     )

@@ -15,7 +15,7 @@ from agent.launchers.accounts import Account, AccountError, account_of
 from agent.launchers.contract import CONTAINER_FOLDER, LaunchOrder
 from agent.work_folder import WorkFolder
 from platform_core.errors import TrainmasterError
-from platform_core.jobs.job import EndKind
+from platform_core.jobs.ends import EndReason
 from platform_core.node.wanted import ArtifactReference, Launch
 
 
@@ -23,7 +23,7 @@ class PreparationError(Exception):
     """The attempt cannot be started here; the message is a sentence."""
 
     def __init__(
-        self, sentence: str, end: EndKind = EndKind.INFRASTRUCTURE, resume_damaged: bool = False
+        self, sentence: str, end: EndReason = EndReason.LAUNCHER, resume_damaged: bool = False
     ) -> None:
         super().__init__(sentence)
         self.end, self.resume_damaged = end, resume_damaged
@@ -61,7 +61,7 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
     try:
         argv = command.argv_of(launch, python, options)
     except command.CommandError as error:
-        raise PreparationError(str(error), EndKind.SCRIPT) from error
+        raise PreparationError(str(error), EndReason.SCRIPT_ERROR) from error
     for what, artifact, into in (
         ("code bundle", launch.code, folder.code),
         ("dataset", launch.dataset, folder.data),
@@ -97,7 +97,7 @@ def _account(launch: Launch, isolation: Isolation) -> Account | None:
     if isolation is Isolation.CONTAINERS and not launch.container_image:
         raise PreparationError(
             "This node runs jobs in containers only, by its operator's setting; give the job a container_image.",
-            EndKind.SCRIPT,
+            EndReason.SCRIPT_ERROR,
         )
     if isolation is not Isolation.USER:
         return None

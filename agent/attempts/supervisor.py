@@ -13,7 +13,8 @@ from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, NotS
 from agent.reconcile import ForgetAttempt, StartAttempt, StopAttempt
 from agent.uplink.mask import Mask
 from agent.work_folder import WorkFolder, WorkFolders
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import MemberPhase
 from platform_core.node.observed import AttemptObserved
 from platform_core.node.wanted import Launch, Wanted
 
@@ -86,7 +87,7 @@ class Supervisor:
         try:
             folder = self._folders.of(wanted.attempt_id)
         except ValueError as error:
-            self._report_end(wanted.attempt_id, 125, str(error), EndKind.INFRASTRUCTURE)
+            self._report_end(wanted.attempt_id, 125, str(error), EndReason.LAUNCHER)
             return
         self._leftovers.pop(wanted.attempt_id, None)
         log.info("starting %s of %s", wanted.attempt_id, wanted.launch.job_name or wanted.launch.job_id)
@@ -118,7 +119,7 @@ class Supervisor:
         for life in self._lives.values():
             await life.let_go(stop)
 
-    def _report_end(self, attempt_id: str, exit_code: int, reason: str, end: EndKind) -> None:
+    def _report_end(self, attempt_id: str, exit_code: int, reason: str, end: EndReason) -> None:
         self._tombstones[attempt_id] = AttemptObserved(
             attempt_id,
             MemberPhase.EXITED,

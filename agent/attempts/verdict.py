@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from agent.launchers.contract import Ended
-from platform_core.jobs.job import EndKind
+from platform_core.jobs.ends import EndReason
 from platform_core.units import format_bytes, format_duration_ms
 
 # torchrun's own report of a failed rank; the root cause is the last block.
@@ -25,7 +25,7 @@ _LONGEST_REASON = 1000
 class Verdict:
     exit_code: int
     reason: str
-    end: EndKind = EndKind.SCRIPT
+    end: EndReason = EndReason.SCRIPT_ERROR
     resume_damaged: bool = False  # the checkpoint to resume from is not what was saved
 
 
@@ -64,23 +64,23 @@ def _by_cause(
     if ended.trouble:
         ours = ended.vanished or ended.exit_code == 125
         return Verdict(
-            ended.exit_code, _capital(ended.trouble), EndKind.INFRASTRUCTURE if ours else EndKind.SCRIPT
+            ended.exit_code, _capital(ended.trouble), EndReason.LAUNCHER if ours else EndReason.SCRIPT_ERROR
         )
     if ended.memory_limit_bytes:
         limit = format_bytes(ended.memory_limit_bytes)
         reason = f"It used more memory than its limit on this node, {limit}, and was ended."
-        return Verdict(137, reason, EndKind.OUT_OF_MEMORY)
+        return Verdict(137, reason, EndReason.OUT_OF_MEMORY_HOST)
     if ended.agent_silent_ms:
         silence = format_duration_ms(ended.agent_silent_ms)
         return Verdict(
             ended.exit_code or 143,
             f"The agent of its node was silent for {silence}, so it was ended before it could start elsewhere.",
-            EndKind.INFRASTRUCTURE,
+            EndReason.LAUNCHER,
         )
     if ended.stopped:
         return _stopped(ended, ranks, expected_ranks)
     if ended.exit_code == 0:
-        return Verdict(0, "")
+        return Verdict(0, "", EndReason.SUCCEEDED)
     failed = _root_cause(launcher_log) or _first_failed(ranks)
     if failed is None:
         (rank,) = last_lines if len(last_lines) == 1 else (None,)
@@ -94,10 +94,10 @@ def _by_cause(
 def _stopped(ended: Ended, ranks: Mapping[int, RankEnd], expected_ranks: int) -> Verdict:
     if ended.killed_after_grace:
         reason = "It was asked to stop, did not end within its grace, and was killed."
-        return Verdict(137, reason, EndKind.STOPPED)
+        return Verdict(137, reason, EndReason.STOPPED)
     clean = 0 < expected_ranks <= len(ranks) and all(end.exit_code == 0 for end in ranks.values())
     # torchrun exits with 1 after SIGTERM even when every rank saved and left in peace: trust the ranks.
-    return Verdict(0 if clean else ended.exit_code, "It was asked to stop, and did.", EndKind.STOPPED)
+    return Verdict(0 if clean else ended.exit_code, "It was asked to stop, and did.", EndReason.STOPPED)
 
 
 def _root_cause(launcher_log: str) -> tuple[int, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from platform_core.jobs.ends import EndReason
 from platform_core.jobs.job import Job
 from platform_core.jobs.states import JobState
 
@@ -33,6 +34,7 @@ class GangEnded:
     """The last member has ended. `outcome` is the state that follows: pending means another try."""
 
     outcome: JobState
+    end: EndReason
     sentence: str
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from platform_core.checkpointing.restore import Chosen
-from platform_core.jobs.job import EndKind, Member, MemberPhase
+from platform_core.jobs.ends import ENDS, EndReason, with_exit_code
+from platform_core.jobs.job import Member, MemberPhase
 from platform_core.units import plural
 
 
@@ -36,7 +37,7 @@ class MemberObserved(Event):
     phase: MemberPhase
     exit_code: int | None = None
     reason: str = ""
-    end: EndKind = EndKind.SCRIPT
+    end: EndReason = EndReason.SCRIPT_ERROR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +76,7 @@ class PreemptRequested(Event):
 
     attempt: int | None = None
     leaves_ms: int | None = None  # when a node of it is taken away, by a notice
+    end: EndReason = EndReason.PREEMPTED  # or SPOT_NOTICE, MAINTENANCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +139,10 @@ def _what_happened(event: JobEvent) -> str:
 def _what_was_seen(event: MemberObserved) -> str:
     match event.phase:
         case MemberPhase.EXITED:
-            end = "" if event.exit_code is None else f" with exit code {event.exit_code}"
-            sentence = f"its processes on {event.node} ended{end}"
+            code = "" if event.exit_code is None else f" with exit code {event.exit_code}"
+            end = with_exit_code(event.end, event.exit_code)
+            cause = "" if end is EndReason.SUCCEEDED else f", {ENDS[end].in_sentence}"
+            sentence = f"its processes on {event.node} ended{code}{cause}"
         case MemberPhase.LOST:
             sentence = f"its processes on {event.node} are gone"
         case MemberPhase.RUNNING:

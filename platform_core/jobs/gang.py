@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from platform_core.jobs import recovery
 from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, ReleaseSlots, Step, StopMembers
-from platform_core.jobs.job import EndKind, Failure, Job, Member, MemberPhase, Stop
+from platform_core.jobs.ends import ENDS, EndReason
+from platform_core.jobs.job import Failure, Job, Member, MemberPhase, Stop
 from platform_core.jobs.states import JobState
 
 SAVE_GRACE_MS = 60_000  # a preempted job, or one over its time limit, may save
@@ -43,12 +44,12 @@ def notice_grace_ms(left_ms: int, save_grace_ms: int = SAVE_GRACE_MS) -> int:
     return max(0, min(left_ms, max(NOTICE_GRACE_MS, save_grace_ms)))
 
 
-def request_stop(job: Job, stop: Stop, reason: str, grace_ms: int) -> Step:
+def request_stop(job: Job, stop: Stop, end: EndReason, reason: str, grace_ms: int) -> Step:
     """The members are stopped once; a stronger stop later only changes the outcome."""
     if _STRENGTH.index(stop) <= _STRENGTH.index(job.stop):
         return Step(job)
     told_already = job.stop is not Stop.NONE
-    stopped = replace(job, stop=stop, reason=reason)
+    stopped = replace(job, stop=stop, end=end, reason=reason)
     if told_already:
         return Step(stopped)
     nodes = tuple(member.node for member in job.living)
@@ -68,7 +69,10 @@ def observe(job: Job, seen: Member, at_ms: int) -> Step:
     if job.living:
         return Step(_follow(job, at_ms), effects)
     job = _end(job, at_ms)
-    return Step(job, (*effects, GangEnded(job.state, job.reason or "all its ranks ended with exit code 0")))
+    end = job.end or EndReason.SUCCEEDED
+    return Step(
+        job, (*effects, GangEnded(job.state, end, job.reason or "all its ranks ended with exit code 0"))
+    )
 
 
 def _follow(job: Job, at_ms: int) -> Job:
@@ -95,14 +99,15 @@ def _count_failure(job: Job, seen: Member, at_ms: int) -> tuple[Job, tuple[Effec
     failures = job.failures
     if job.stop is Stop.RESTART:
         failures, reason = _without_consequences(job), recovery.told(seen)
+        job = replace(job, end=seen.end)
     ran_ms = at_ms - job.running_ms if job.running_ms is not None else 0
     failure = Failure(seen.node, at_ms, job.attempt, seen.rank, seen.end, seen.exit_code, ran_ms)
     job = replace(job, failures=(*failures, failure), reason=reason)
     if job.stop is not Stop.NONE:
         return job, ()
     if not job.living:
-        return replace(job, stop=Stop.RESTART, reason=recovery.told(seen)), ()
-    step = request_stop(job, Stop.RESTART, recovery.told(seen), GRACE_MS[Stop.RESTART])
+        return replace(job, stop=Stop.RESTART, end=seen.end, reason=recovery.told(seen)), ()
+    step = request_stop(job, Stop.RESTART, seen.end, recovery.told(seen), GRACE_MS[Stop.RESTART])
     return step.job, step.effects
 
 
@@ -111,7 +116,7 @@ def _without_consequences(job: Job) -> tuple[Failure, ...]:
     return tuple(
         failure
         for failure in job.failures
-        if failure.attempt != job.attempt or failure.kind in (EndKind.INFRASTRUCTURE, EndKind.NODE_LOST)
+        if failure.attempt != job.attempt or ENDS[failure.end].counts == "infrastructure"
     )
 
 
@@ -119,7 +124,7 @@ def _end(job: Job, at_ms: int) -> Job:
     """All members have ended: the kind of stop says what that means."""
     match job.stop:
         case Stop.NONE:
-            return _finish(job, JobState.SUCCEEDED, at_ms, "")
+            return _finish(replace(job, end=EndReason.SUCCEEDED), JobState.SUCCEEDED, at_ms, "")
         case Stop.CANCEL:
             return _finish(job, JobState.CANCELLED, at_ms, job.reason)
         case Stop.TIME_LIMIT:

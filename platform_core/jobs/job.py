@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from platform_core.jobs.ends import EndReason
 from platform_core.jobs.spec import JobSpec
 from platform_core.jobs.states import ACTIVE, TERMINAL, JobState
 
@@ -18,13 +19,9 @@ class MemberPhase(StrEnum):
 
 
 class EndKind(StrEnum):
-    """What ended a member. Whose fault it is decides what follows."""
+    """The default that the first migration of webapp.jobs names; the second maps its values to `EndReason`."""
 
-    SCRIPT = "script"  # its own exit code, 0 included
-    OUT_OF_MEMORY = "out_of_memory"  # beyond the limit that its spec sets
-    INFRASTRUCTURE = "infrastructure"  # the platform could not run it
-    STOPPED = "stopped"  # it was asked to stop, and did
-    NODE_LOST = "node_lost"
+    SCRIPT = "script"
 
 
 class Stop(StrEnum):
@@ -48,7 +45,7 @@ class Member:
     phase: MemberPhase = MemberPhase.ASSIGNED
     exit_code: int | None = None
     reason: str = ""
-    end: EndKind = EndKind.SCRIPT  # once it has ended
+    end: EndReason = EndReason.SUCCEEDED  # once it has ended
 
     @property
     def ended(self) -> bool:
@@ -63,7 +60,7 @@ class Failure:
     at_ms: int
     attempt: int = 0
     rank: int = 0
-    kind: EndKind = EndKind.SCRIPT
+    end: EndReason = EndReason.SCRIPT_ERROR
     exit_code: int | None = None
     ran_ms: int = 0  # since all ranks ran; 0 where they never did
     step: int = 0  # of the newest checkpoint at the end of the attempt
@@ -99,6 +96,7 @@ class Job:
     stop_grace_ms: int = 0  # what its members were given when they were told to stop
     running_ms: int | None = None  # since when all ranks of the current attempt run
     not_before_ms: int = 0  # after a failure, it starts again from then on
+    end: EndReason | None = None  # why its newest attempt is being stopped, or has ended
 
     @property
     def stopping(self) -> bool:

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from platform_core.jobs.job import EndKind, Failure, Job, Member, MemberPhase
+from platform_core.jobs.ends import ENDS, EndReason
+from platform_core.jobs.job import Failure, Job, Member, MemberPhase
 from platform_core.units import MINUTE_MS, SECOND_MS, format_duration_ms
 
 FAILURES_TO_EXCLUDE = 2
 INFRASTRUCTURE_RESTARTS = 10  # without progress; as many as `max_restarts` if that is more
 SOON_MS = MINUTE_MS  # a script that fails so soon after its start, in the same way again, does so each time
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 10 * SECOND_MS, 5 * MINUTE_MS
-_SCRIPT = (EndKind.SCRIPT, EndKind.OUT_OF_MEMORY)
 _FROM_OUTSIDE = (-15, -9, 137, 143)  # somebody killed it: another time perhaps not
 
 
@@ -38,17 +38,21 @@ def decide(job: Job) -> Restart | GiveUp:
     if not job.spec.max_restarts:
         return GiveUp(f"{job.reason}; max_restarts is 0, so it is not restarted")
     causes = _since_progress(job.failures)
-    last, platform = causes[-1], causes[-1].kind not in _SCRIPT
+    last, platform = causes[-1], _infrastructure(causes[-1])
     if len(causes) > 1 and _same_soon(causes[-2], last, job.members):
         ran = format_duration_ms(max(last.ran_ms, SECOND_MS))
         again = f"it failed in the same way the last time, {ran} after its start"
         return GiveUp(f"{job.reason}; {again}: another restart would not help")
     limit = max(INFRASTRUCTURE_RESTARTS, job.spec.max_restarts) if platform else job.spec.max_restarts
-    number = sum((cause.kind not in _SCRIPT) == platform for cause in causes)
+    number = sum(_infrastructure(cause) == platform for cause in causes)
     if number > limit:
         sentence = f"{job.reason}; it was restarted {limit} times without progress"
         return GiveUp(f"{sentence}, and {limit} is the limit")
     return Restart(goes_on_from(job), excluded(job), number, limit, _pause_ms(number - platform))
+
+
+def _infrastructure(failure: Failure) -> bool:
+    return ENDS[failure.end].counts == "infrastructure"
 
 
 def _pause_ms(number: int) -> int:
@@ -60,7 +64,7 @@ def _since_progress(failures: Sequence[Failure]) -> list[Failure]:
     """The cause of each failed attempt, from the last one on that had a newer checkpoint than any before it."""
     causes: dict[int, Failure] = {}
     for failure in failures:  # several nodes may be lost in an attempt, beside ranks that failed for that
-        if failure.attempt not in causes or causes[failure.attempt].kind in _SCRIPT:
+        if failure.attempt not in causes or not _infrastructure(causes[failure.attempt]):
             causes[failure.attempt] = failure
     furthest, since = -1, 0
     for number, cause in enumerate(causes.values()):
@@ -71,13 +75,13 @@ def _since_progress(failures: Sequence[Failure]) -> list[Failure]:
 
 def _same_soon(before: Failure, last: Failure, members: Sequence[Member]) -> bool:
     """Whether the script failed as the time before, soon after its start both times: the command is wrong."""
-    if last.kind not in _SCRIPT or max(before.ran_ms, last.ran_ms) > SOON_MS:
+    if _infrastructure(last) or max(before.ran_ms, last.ran_ms) > SOON_MS:
         return False
-    if last.exit_code in _FROM_OUTSIDE and last.kind is EndKind.SCRIPT:
+    if last.exit_code in _FROM_OUTSIDE and last.end in (EndReason.SCRIPT_ERROR, EndReason.KILLED):
         return False
     # Which of several ranks that fail alike is heard of first is chance.
-    alike = {m.rank for m in members if m.end is last.kind and m.exit_code == last.exit_code}
-    return (before.kind, before.exit_code) == (last.kind, last.exit_code) and before.rank in alike
+    alike = {m.rank for m in members if m.end is last.end and m.exit_code == last.exit_code}
+    return (before.end, before.exit_code) == (last.end, last.exit_code) and before.rank in alike
 
 
 def with_progress(job: Job) -> Job:
@@ -105,7 +109,7 @@ def excluded(job: Job) -> tuple[str, ...]:
 
 def failed(member: Member) -> bool:
     """Ended otherwise than by its own exit code 0."""
-    return member.ended and (member.exit_code != 0 or member.end is not EndKind.SCRIPT)
+    return member.ended and member.end is not EndReason.SUCCEEDED
 
 
 def told(member: Member) -> str:
@@ -113,7 +117,7 @@ def told(member: Member) -> str:
     who = f"rank {member.rank} on {member.node}"
     if member.phase is MemberPhase.LOST:
         return f"{who} was lost" + (f": {member.reason}" if member.reason else "")
-    if member.end is EndKind.INFRASTRUCTURE:
+    if member.end is EndReason.LAUNCHER:
         detail = member.reason.rstrip(".")
         return f"{member.node} could not run rank {member.rank}" + (f": {detail}" if detail else "")
     if member.reason:  # the agent knows which rank it was and why; repeating the code would say it twice

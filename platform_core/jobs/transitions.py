@@ -8,7 +8,8 @@ from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
 from platform_core.jobs import gang
 from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, ReleaseSlots, Step, StopMembers
-from platform_core.jobs.job import EndKind, Job, Member, MemberPhase, Stop
+from platform_core.jobs.ends import EndReason, with_exit_code
+from platform_core.jobs.job import Job, Member, MemberPhase, Stop
 from platform_core.jobs.recovery import goes_on_from
 from platform_core.jobs.spec import JobSpec
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
@@ -128,12 +129,14 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
             return Step(_placed(job, event))
         case ev.MemberObserved(node=node, phase=phase, reason=reason, at_ms=at_ms):
             code = event.exit_code if phase is MemberPhase.EXITED else None
-            seen = replace(_living(job, node), phase=phase, exit_code=code, reason=reason, end=event.end)
-            if phase is MemberPhase.LOST:
-                seen = replace(seen, end=EndKind.NODE_LOST)
+            seen = replace(_living(job, node), phase=phase, exit_code=code, reason=reason)
+            if phase is MemberPhase.EXITED:
+                seen = replace(seen, end=with_exit_code(event.end, code))
+            elif phase is MemberPhase.LOST:
+                seen = replace(seen, end=EndReason.NODE_LOST)
             return gang.observe(job, seen, at_ms)
         case ev.NodeLost(node=node, cause=cause, at_ms=at_ms):
-            seen = replace(_living(job, node), phase=MemberPhase.LOST, reason=cause, end=EndKind.NODE_LOST)
+            seen = replace(_living(job, node), phase=MemberPhase.LOST, reason=cause, end=EndReason.NODE_LOST)
             return gang.observe(job, seen, at_ms)
         case ev.CheckpointStarted():
             return Step(replace(job, state=_CHECKPOINTING) if job.state is _RUNNING else job)
@@ -158,9 +161,11 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
             grace = (
                 save_grace_ms if leaves_ms is None else gang.notice_grace_ms(leaves_ms - at_ms, save_grace_ms)
             )
-            return gang.request_stop(job, Stop.PREEMPT, why, grace)
+            return gang.request_stop(job, Stop.PREEMPT, event.end, why, grace)
         case ev.TimeLimitReached(at_ms=at_ms):
-            return gang.request_stop(job, Stop.TIME_LIMIT, _over_limit(job, at_ms), save_grace_ms)
+            return gang.request_stop(
+                job, Stop.TIME_LIMIT, EndReason.TIME_LIMIT, _over_limit(job, at_ms), save_grace_ms
+            )
         case ev.Submitted():
             return Step(job)
 
@@ -198,7 +203,7 @@ def _placed(job: Job, event: ev.Placed) -> Job:
         raise IllegalTransition(job.id, job.state, "Placed", story)
     return replace(
         job, state=_SCHEDULED, attempt=event.attempt, members=members, started_ms=event.at_ms,
-        stop=Stop.NONE, reason="", running_ms=None, not_before_ms=0,
+        stop=Stop.NONE, reason="", running_ms=None, not_before_ms=0, end=None,
     )  # fmt: skip
 
 
@@ -209,12 +214,16 @@ def _without(job: Job, event: ev.CheckpointDamaged) -> Step:
     if one is None:
         left = "no other checkpoint of it is whole; clone it to begin again at step 0"
         job = replace(job, latest_checkpoint="", latest_step=0, latest_ms=None, latest_attempt=0)
-        return gang.request_stop(job, Stop.RESTORE, f"{cause}; {left}", gang.GRACE_MS[Stop.RESTORE])
+        return gang.request_stop(
+            job, Stop.RESTORE, EndReason.DATA_REVIEW, f"{cause}; {left}", gang.GRACE_MS[Stop.RESTORE]
+        )
     job = replace(
         job, latest_checkpoint=one.id, latest_step=one.step, latest_ms=None, latest_attempt=one.attempt
     )
     source = f"it goes on from checkpoint {one.id} at step {one.step}"
-    return gang.request_stop(job, Stop.RESTORE, f"{cause}; {source}", gang.GRACE_MS[Stop.RESTORE])
+    return gang.request_stop(
+        job, Stop.RESTORE, EndReason.DATA_REVIEW, f"{cause}; {source}", gang.GRACE_MS[Stop.RESTORE]
+    )
 
 
 def _cancelled(job: Job, event: ev.CancelRequested, save_grace_ms: int) -> Step:
@@ -222,8 +231,12 @@ def _cancelled(job: Job, event: ev.CancelRequested, save_grace_ms: int) -> Step:
     reason = f"cancelled by {who}" + (f": {event.cause}" if event.cause else "")
     if job.state in ACTIVE:
         grace_ms = save_grace_ms if event.may_save else gang.GRACE_MS[Stop.CANCEL]
-        return gang.request_stop(job, Stop.CANCEL, reason, grace_ms)
-    return Step(replace(job, state=JobState.CANCELLED, finished_ms=event.at_ms, reason=reason))
+        return gang.request_stop(job, Stop.CANCEL, EndReason.CANCELLED, reason, grace_ms)
+    return Step(
+        replace(
+            job, state=JobState.CANCELLED, finished_ms=event.at_ms, reason=reason, end=EndReason.CANCELLED
+        )
+    )
 
 
 def _ran_ms(job: Job, now_ms: int) -> int:

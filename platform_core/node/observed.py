@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.stacks import RankStack
 from platform_core.node.wanted import DeploymentWanted
 
@@ -37,7 +38,7 @@ class AttemptObserved:
     phase: MemberPhase
     exit_code: int = 0  # once exited; 128 + signal for a killed process
     reason: str = ""
-    end: EndKind = EndKind.SCRIPT  # once exited
+    end: EndReason = EndReason.SCRIPT_ERROR  # once exited
     uplink_drained: bool = False  # every metric, log line and checkpoint of it has been acknowledged
     resume_damaged: bool = False  # the checkpoint to resume from is not what was saved; `reason` says why
     stacks: StacksObserved | None = None

@@ -13,7 +13,8 @@ from platform_core.cluster.invariants import AttemptHolding
 from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs import events as ev
 from platform_core.jobs.effects import GangEnded, ReleaseSlots, StopMembers
-from platform_core.jobs.job import EndKind, Member, MemberPhase
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import Member, MemberPhase
 from platform_core.jobs.states import TERMINAL, JobState
 from platform_core.jobs.transitions import advance, submit
 from platform_core.scheduling.decisions import NodeReservation, Placement
@@ -130,7 +131,7 @@ class Jobs:
             record.script.save_last(now_ms)
         for member in record.job.living:
             if self._nodes.is_up(member.node):
-                self._observe(record, member.node, MemberPhase.EXITED, now_ms, _KILLED, EndKind.STOPPED)
+                self._observe(record, member.node, MemberPhase.EXITED, now_ms, _KILLED, EndReason.STOPPED)
         self._look_again(record)
 
     def on(self, node: str) -> list[Record]:
@@ -156,7 +157,7 @@ class Jobs:
         for record in self.on(node):
             member = next(each for each in record.job.living if each.node == node)
             if member.phase is not MemberPhase.ASSIGNED or record.job.stopping:
-                self._observe(record, node, MemberPhase.EXITED, now_ms, -1, EndKind.INFRASTRUCTURE)
+                self._observe(record, node, MemberPhase.EXITED, now_ms, -1, EndReason.LAUNCHER)
                 self._look_again(record)
             else:
                 self._begin(record, now_ms)
@@ -202,7 +203,7 @@ class Jobs:
         phase: MemberPhase,
         now_ms: int,
         code: int | None = None,
-        end: EndKind = EndKind.SCRIPT,
+        end: EndReason = EndReason.SCRIPT_ERROR,
     ) -> None:
         attempt = record.job.attempt
         seen = ev.MemberObserved(

@@ -23,7 +23,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from platform_core.distribution.deployments.sharing import Share
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.spec import CheckpointPolicy
 from platform_core.jobs.stacks import RankStack
 from platform_core.node import description, observed, wanted
@@ -59,7 +59,6 @@ LOCAL: dict[type, frozenset[str]] = {
     observed.AttemptObserved: frozenset({"stopping"}),
     observed.DeploymentObserved: frozenset({"acting_on"}),
     MemberPhase: frozenset({"ASSIGNED", "LOST"}),  # the platform's alone
-    EndKind: frozenset({"NODE_LOST"}),
 }
 
 

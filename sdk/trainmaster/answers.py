@@ -93,6 +93,7 @@ class Job(Answer):
     user: str = ""
     project: str = ""
     stopping: str | None = None
+    end: Mapping[str, Any] | None = None  # why it ended: reason, label, retried, counts, remedy
     reason: str = ""
     priority: int = 50
     num_gpus: int = 0

@@ -14,7 +14,7 @@ from tests.support.gateway import Gateway
 from trainmaster.store.copying import describe
 from trainmaster_wire.agent.v1 import session_pb2
 
-INFRASTRUCTURE, SCRIPT = session_pb2.AttemptObserved.INFRASTRUCTURE, session_pb2.AttemptObserved.SCRIPT
+INFRASTRUCTURE, SCRIPT = session_pb2.AttemptObserved.LAUNCHER, session_pb2.AttemptObserved.SCRIPT_ERROR
 
 
 @pytest.fixture

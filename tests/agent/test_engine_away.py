@@ -60,7 +60,7 @@ async def test_what_an_absent_engine_never_started_is_told_and_forgotten(
     await agent.start()
     await gateway.want(wanted("att-test-away-2", "true", container_image="image"))
     ended = await gateway.until_drained("att-test-away-2")
-    assert (ended.phase, ended.end) == (EXITED, session_pb2.AttemptObserved.INFRASTRUCTURE)
+    assert (ended.phase, ended.end) == (EXITED, session_pb2.AttemptObserved.LAUNCHER)
     assert ended.reason == (
         f"This node has no {absent}, which a job with a container image needs: install it here, or submit the job"
         " without container_image."

@@ -59,7 +59,7 @@ async def test_a_killed_agent_comes_back_and_adopts_what_runs(
 
     go_on.touch()
     ended = await gateway.until_drained("att-test-2")
-    assert (ended.exit_code, ended.end) == (3, session_pb2.AttemptObserved.SCRIPT)
+    assert (ended.exit_code, ended.end) == (3, session_pb2.AttemptObserved.SCRIPT_ERROR)
     assert gateway.log("att-test-2", 0) == "before\nafter\n"
 
 
@@ -192,7 +192,7 @@ async def test_what_cannot_be_fetched_is_the_platforms_fault_with_the_cause(
     assert (ended.phase, ended.exit_code, ended.end) == (
         EXITED,
         125,
-        session_pb2.AttemptObserved.INFRASTRUCTURE,
+        session_pb2.AttemptObserved.LAUNCHER,
     )
     assert f"Could not fetch code bundle {manifest.id}:" in ended.reason
     assert "train.py" in ended.reason

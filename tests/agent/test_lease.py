@@ -15,7 +15,7 @@ from trainmaster_wire.agent.v1 import session_pb2
 TRAINS = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 SHORT_MS = 6_000
-INFRASTRUCTURE = session_pb2.AttemptObserved.INFRASTRUCTURE
+INFRASTRUCTURE = session_pb2.AttemptObserved.LAUNCHER
 
 
 async def running(gateway: Gateway, agent: AgentProcess, attempt_id: str, script: str) -> None:

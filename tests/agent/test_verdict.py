@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from agent.attempts.verdict import RankEnd, Verdict, decide
 from agent.launchers.contract import Ended
-from platform_core.jobs.job import EndKind
+from platform_core.jobs.ends import EndReason
 
 TORCHRUN_REPORT = """
 E1121 04:10:03.222 elastic/multiprocessing/api.py:984] failed (exitcode: 1) local_rank: 0 (pid: 11) of binary: python
@@ -47,7 +47,7 @@ def verdict(
 
 
 def test_a_clean_end_needs_no_words() -> None:
-    assert verdict(Ended(0)) == Verdict(0, "")
+    assert verdict(Ended(0)) == Verdict(0, "", EndReason.SUCCEEDED)
 
 
 def test_the_root_cause_is_named_and_not_the_rank_that_failed_after_it() -> None:
@@ -81,7 +81,7 @@ def test_a_killed_command_names_the_signal() -> None:
 def test_too_much_memory_is_said_with_the_number() -> None:
     ended = verdict(Ended(137, memory_limit_bytes=8 << 30), launcher_log=TORCHRUN_REPORT)
     told = "It used more memory than its limit on this node, 8 GiB, and was ended."
-    assert ended == Verdict(137, told, EndKind.OUT_OF_MEMORY)
+    assert ended == Verdict(137, told, EndReason.OUT_OF_MEMORY_HOST)
 
 
 def test_a_stop_counts_as_clean_when_every_rank_left_in_peace() -> None:
@@ -94,11 +94,11 @@ def test_a_stop_counts_as_clean_when_every_rank_left_in_peace() -> None:
 def test_a_kill_after_the_grace_is_said() -> None:
     ended = verdict(Ended(137, stopped=True, killed_after_grace=True))
     told = "It was asked to stop, did not end within its grace, and was killed."
-    assert ended == Verdict(137, told, EndKind.STOPPED)
+    assert ended == Verdict(137, told, EndReason.STOPPED)
 
 
 def test_trouble_of_the_launcher_is_the_platforms_fault_and_a_missing_program_the_users() -> None:
     gone = verdict(Ended(137, vanished=True, trouble="it is gone"))
-    assert gone == Verdict(137, "It is gone.", EndKind.INFRASTRUCTURE)
+    assert gone == Verdict(137, "It is gone.", EndReason.LAUNCHER)
     missing = verdict(Ended(127, trouble='"trian" could not be started: No such file or directory.'))
     assert missing == Verdict(127, '"trian" could not be started: No such file or directory.')

@@ -10,6 +10,7 @@ from platform_core.distribution.deployments.deployment import DeploymentState, W
 from platform_core.distribution.rollouts.states import RolloutState
 from platform_core.errors import CATALOGUE
 from platform_core.experiments.states import RunState
+from platform_core.jobs.ends import EndReason
 from platform_core.jobs.states import JobState
 from platform_core.sweeps.states import SweepState, TrialState
 from tests.architecture.rules import documentation as rule
@@ -52,6 +53,10 @@ def test_every_setting_has_its_heading() -> None:
 
 def test_every_error_code_has_its_heading() -> None:
     assert rule.both(DOCS / "errors.md", set(CATALOGUE), "error code", r"[a-z_]+") == []
+
+
+def test_every_end_reason_has_its_heading() -> None:
+    assert rule.both(DOCS / "end-reasons.md", rule.states(EndReason), "end reason", r"[a-z_]+") == []
 
 
 def test_every_command_has_its_heading() -> None:

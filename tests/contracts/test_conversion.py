@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import MemberPhase
 from platform_core.node.description import NodeDescription, Telemetry
 from platform_core.node.observed import AttemptObserved, DeploymentObserved, Observed, TransferState
 from platform_core.node.wanted import Wanted, WantedAction
@@ -146,10 +147,10 @@ def test_an_end_that_is_not_known_is_that_of_the_script_and_a_state_that_is_not_
     None
 ):
     exited = session_pb2.AttemptObserved.EXITED
-    attempts = [session_pb2.AttemptObserved(phase=exited, end=end) for end in (0, 1, 17)]
+    attempts = [session_pb2.AttemptObserved(phase=exited, end=end) for end in (0, 1, 99)]
     deployments = [session_pb2.DeploymentObserved(state=state) for state in (0, 3, 17)]
     observed = from_wire(Observed, session_pb2.Observed(attempts=attempts, deployments=deployments))
-    assert [attempt.end for attempt in observed.attempts] == [EndKind.SCRIPT] * 3
+    assert [attempt.end for attempt in observed.attempts] == [EndReason.SCRIPT_ERROR] * 3
     assert [deployment.state for deployment in observed.deployments] == [TransferState.VERIFYING]
     with pytest.raises(UnknownMember):
         from_wire(AttemptObserved, session_pb2.AttemptObserved(phase=17))

@@ -5,7 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 from platform_core.jobs import spec as specification
-from platform_core.jobs.job import EndKind, Failure, Job, Member, MemberPhase, Stop
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import Failure, Job, Member, MemberPhase, Stop
 from platform_core.jobs.states import JobState
 from webapp.jobs import models
 
@@ -19,7 +20,7 @@ def job_value(row: models.Job, attempt: models.Attempt | None, members: Iterable
         version=row.version,
         attempt=row.attempt,
         restarts=row.restarts,
-        failures=tuple(Failure(**failure | {"kind": EndKind(failure["kind"])}) for failure in row.failures),
+        failures=tuple(Failure(**failure | {"end": EndReason(failure["end"])}) for failure in row.failures),
         excluded_nodes=tuple(row.excluded_nodes),
         stop=Stop(row.stop),
         latest_checkpoint=row.latest_checkpoint,
@@ -34,9 +35,16 @@ def job_value(row: models.Job, attempt: models.Attempt | None, members: Iterable
         started_ms=row.started_ms,
         finished_ms=row.finished_ms,
         reason=row.reason,
+        end=EndReason(row.end) if row.end else None,
         members=tuple(
             Member(
-                m.node_id, m.rank, tuple(m.slots), MemberPhase(m.phase), m.exit_code, m.reason, EndKind(m.end)
+                m.node_id,
+                m.rank,
+                tuple(m.slots),
+                MemberPhase(m.phase),
+                m.exit_code,
+                m.reason,
+                EndReason(m.end),
             )
             for m in sorted(members, key=lambda m: m.rank)
         ),
@@ -63,4 +71,5 @@ def job_columns(job: Job) -> dict[str, Any]:
         "started_ms": job.started_ms,
         "finished_ms": job.finished_ms,
         "reason": job.reason,
+        "end": job.end or "",
     }

@@ -1,7 +1,10 @@
 from django.db import models
 
-from platform_core.jobs.job import EndKind, MemberPhase, Stop
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import MemberPhase, Stop
 from platform_core.jobs.states import JobState
+
+_END_REASONS = [(reason.value, reason.value) for reason in EndReason]
 
 
 class Job(models.Model):
@@ -32,6 +35,12 @@ class Job(models.Model):
         default=0, help_text="what its members were given when they were told to stop"
     )
     reason = models.TextField(blank=True)
+    end = models.CharField(
+        max_length=20,
+        choices=_END_REASONS,
+        blank=True,
+        help_text="why its newest attempt is stopped, or ended",
+    )
     submitted_ms = models.BigIntegerField()
     waiting_since_ms = models.BigIntegerField(
         help_text="as if it had waited at a stretch: the time that its attempts took is left out"
@@ -116,6 +125,7 @@ class Attempt(models.Model):
     stopping_ms = models.BigIntegerField(null=True, help_text="when it was known to fail, or ordered to stop")
     ended_ms = models.BigIntegerField(null=True)
     outcome = models.CharField(max_length=200, blank=True)
+    end = models.CharField(max_length=20, choices=_END_REASONS, blank=True, help_text="why it ended")
     last_step = models.BigIntegerField(
         null=True, help_text="the last that its script told, once it has ended"
     )
@@ -145,7 +155,7 @@ class Member(models.Model):
     phase = models.CharField(max_length=20, choices=[(p.value, p.value) for p in MemberPhase])
     exit_code = models.IntegerField(null=True)
     end = models.CharField(
-        max_length=20, choices=[(e.value, e.value) for e in EndKind], default=EndKind.SCRIPT,
+        max_length=20, choices=_END_REASONS, default=EndReason.SUCCEEDED,
         help_text="what ended it, once it has ended",
     )  # fmt: skip
     reason = models.TextField(blank=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db import transaction
 
+from platform_core.jobs.ends import EndReason
 from platform_core.jobs.events import PreemptRequested
 from platform_core.jobs.job import Stop
 from platform_core.jobs.states import ACTIVE, JobState
@@ -14,6 +15,8 @@ from webapp.jobs import transitions
 from webapp.jobs.models import Job
 from webapp.jobs.signals import preempted
 from webapp.nodes import queries as clusters
+
+_ENDS = {StopKind.SPOT_NOTICE: EndReason.SPOT_NOTICE, StopKind.MAINTENANCE: EndReason.MAINTENANCE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,9 @@ def preempt(
     # While it still counts as going on, so that a receiver can tell what it loses.
     preempted.send(Job, job=job.row, preemption=preemption, at_ms=at_ms)
     event = PreemptRequested(
-        at_ms=at_ms, actor="scheduler", cause=preemption.cause, attempt=job.row.attempt, leaves_ms=leaves_ms
-    )
+        at_ms=at_ms, actor="scheduler", cause=preemption.cause, attempt=job.row.attempt, leaves_ms=leaves_ms,
+        end=_ENDS.get(preemption.kind, EndReason.PREEMPTED),
+    )  # fmt: skip
     Job.objects.filter(id=job_id).update(resize_to=resize_to)
     batch.advance(job_id, event)
     batch.write()

@@ -13,7 +13,8 @@ from platform_core.experiments import lineage as lineages
 from platform_core.jobs import events as ev
 from platform_core.jobs import purposes
 from platform_core.jobs import spec as specification
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.script import missing_script
 from platform_core.jobs.spec import LEAST_URGENT, MOST_URGENT, JobSpec
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
@@ -302,7 +303,7 @@ def _gone(member: Member, at_ms: int) -> ev.MemberObserved:
         phase=MemberPhase.EXITED,
         exit_code=-1,
         reason="the node came back without it (its data folder is new?)",
-        end=EndKind.INFRASTRUCTURE,
+        end=EndReason.LAUNCHER,
     )
 
 

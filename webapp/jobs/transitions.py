@@ -179,14 +179,21 @@ def _ends(job: Advancing, attempt: Attempt, columns: dict[str, Any]) -> list[Att
     for _, _, following in job.steps:
         for effect in following:
             if isinstance(effect, effects.GangEnded) and effect.outcome in WAITING:
-                kinds = [failure.kind for failure in job.value.failures if failure.attempt == attempt.number]
-                reason = str(kinds[-1]) if kinds else str(effect.outcome)
-                return [AttemptEnd(job.row, attempt, columns, effect.outcome, reason)]
+                return [AttemptEnd(job.row, attempt, columns, effect.outcome, effect.end)]
     return []
 
 
 def _attempt_columns(job: Advancing, attempt: Attempt) -> dict[str, Any]:
-    names = ("running_ms", "stopping_ms", "ended_ms", "outcome", "last_step", "kept_step", "lost_gpu_ms")
+    names = (
+        "running_ms",
+        "stopping_ms",
+        "ended_ms",
+        "outcome",
+        "end",
+        "last_step",
+        "kept_step",
+        "lost_gpu_ms",
+    )
     columns = {name: getattr(attempt, name) for name in names}
     for event, state, following in job.steps:
         if columns["running_ms"] is None and state == JobState.RUNNING:
@@ -195,7 +202,8 @@ def _attempt_columns(job: Advancing, attempt: Attempt) -> dict[str, Any]:
             if isinstance(effect, effects.GangEnded | effects.StopMembers):
                 columns["stopping_ms"] = columns["stopping_ms"] or event.at_ms
             if isinstance(effect, effects.GangEnded):
-                columns |= {"ended_ms": event.at_ms, "outcome": f"{effect.outcome}: {effect.sentence}"}
+                columns |= {"ended_ms": event.at_ms, "end": effect.end}
+                columns["outcome"] = f"{effect.outcome}: {effect.sentence}"
                 columns |= _left_behind(job, attempt, effect.outcome, event.at_ms)
     return columns
 

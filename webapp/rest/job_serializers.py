@@ -1,11 +1,13 @@
 """Jobs as REST shows them."""
 
+from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from platform_core.jobs.ends import ENDS, EndReason
 from webapp.jobs.models import Job
 from webapp.rest.enums import DryRunOutcome
 
@@ -29,6 +31,25 @@ class DryRunOut(serializers.Serializer[dict[str, Any]]):
     )
 
 
+class EndOut(serializers.Serializer[Job]):
+    """An end reason: docs/reference/end-reasons.md."""
+
+    reason = serializers.ChoiceField(choices=list(EndReason))
+    label = serializers.CharField()  # type: ignore[assignment]
+    retried = serializers.BooleanField(
+        help_text="An attempt that ends like this is tried again within its budget."
+    )
+    counts = serializers.ChoiceField(
+        choices=["script", "infrastructure", ""], help_text="The budget of restarts it counts against."
+    )
+    remedy = serializers.CharField(help_text="What to do.")
+
+    def to_representation(self, job: Job) -> Any:
+        if not job.end:
+            return None
+        return {"reason": job.end, **asdict(ENDS[EndReason(job.end)])}
+
+
 class JobOut(serializers.ModelSerializer[Job]):
     """A job. `spec` has the fields of the job file."""
 
@@ -40,14 +61,15 @@ class JobOut(serializers.ModelSerializer[Job]):
     )
     progress = serializers.SerializerMethodField(help_text="What the script last reported.")
     stopping = serializers.SerializerMethodField(help_text="Why it is being stopped; null if it is not.")
+    end = EndOut(source="*", help_text="Why its newest attempt is being stopped, or ended; null before that.")
     spec = SpecOut()
 
     class Meta:
         model = Job
         fields = (
-            "id", "name", "team", "user", "project", "state", "stopping", "reason", "url", "priority", "num_gpus",
-            "gpu_type", "attempt", "restarts", "submitted_ms", "started_ms", "finished_ms", "latest_checkpoint",
-            "waiting", "progress", "spec", "lineage", "cloned_from",
+            "id", "name", "team", "user", "project", "state", "stopping", "end", "reason", "url", "priority",
+            "num_gpus", "gpu_type", "attempt", "restarts", "submitted_ms", "started_ms", "finished_ms",
+            "latest_checkpoint", "waiting", "progress", "spec", "lineage", "cloned_from",
         )  # fmt: skip
 
     def get_url(self, job: Job) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 
 from django.db import transaction
 
+from platform_core.jobs.ends import EndReason
 from platform_core.jobs.events import MemberObserved
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.job import MemberPhase
 from platform_core.node.observed import AttemptObserved
 from trainmaster_wire.agent.v1 import session_pb2
 from webapp.base.identity import now_ms
@@ -94,5 +95,5 @@ def _event(node: str, attempt: AttemptObserved, member: MemberSeen, now: int) ->
         phase=attempt.phase,
         exit_code=attempt.exit_code if exited else None,
         reason=attempt.reason if exited else "",
-        end=attempt.end if exited else EndKind.SCRIPT,
+        end=attempt.end if exited else EndReason.SCRIPT_ERROR,
     )

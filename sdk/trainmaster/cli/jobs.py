@@ -95,7 +95,9 @@ def _show(job: Job) -> None:
         [
             ("job", f"{job.id}  {job.name}"),
             ("state", _state(job)),
+            ("end", job.end["label"] if job.end else None),
             ("reason", job.reason),
+            ("remedy", job.end["remedy"] if job.end and not job.waiting else None),
             ("waits", _wait_reason(job)),
             ("team", f"{job.team}, submitted by {job.user}" if job.user else job.team),
             ("GPUs", f"{job.num_gpus} x {job.gpu_type}"),

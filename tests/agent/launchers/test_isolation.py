@@ -20,7 +20,7 @@ from agent.launchers.accounts import Account
 from agent.launchers.process import ProcessLauncher
 from agent.launchers.stop_file import write_stop
 from agent.work_folder import WorkFolder, WorkFolders
-from platform_core.jobs.job import EndKind
+from platform_core.jobs.ends import EndReason
 from tests.agent.launchers.conftest import order, until_ended, until_logged
 from tests.agent.launches import LAUNCH
 
@@ -133,6 +133,6 @@ def test_a_node_for_containers_only_refuses_a_process_job(tmp_path: Path) -> Non
         PreparationError, match=r"containers only.* give the job a container_image"
     ) as refusal:
         prepare(folder, LAUNCH, facts, lambda *_: None, Event())
-    assert refusal.value.end is EndKind.SCRIPT
+    assert refusal.value.end is EndReason.SCRIPT_ERROR
     image = replace(LAUNCH, container_image="pytorch:2")
     assert prepare(folder, image, facts, lambda *_: None, Event()).image == "pytorch:2"

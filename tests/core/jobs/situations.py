@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from platform_core.jobs import events as ev
 from platform_core.jobs.effects import Effect
-from platform_core.jobs.job import EndKind, Job, Member, MemberPhase
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import Job, Member, MemberPhase
 from platform_core.jobs.spec import JobSpec, parse
 from platform_core.jobs.transitions import advance, submit
 
@@ -51,7 +52,7 @@ class Story:
         phase: MemberPhase,
         exit_code: int | None = None,
         reason: str = "",
-        end: EndKind = EndKind.SCRIPT,
+        end: EndReason = EndReason.SCRIPT_ERROR,
     ) -> Story:
         return self.tell(
             ev.MemberObserved,

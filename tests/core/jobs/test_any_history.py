@@ -13,7 +13,8 @@ from platform_core.checkpointing.restore import Chosen
 from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
 from platform_core.jobs.effects import GangEnded, ReleaseSlots, StopMembers
-from platform_core.jobs.job import EndKind, Job, MemberPhase, Stop
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import Job, MemberPhase, Stop
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from platform_core.jobs.transitions import TRANSITIONS, Step, advance, submit
 from tests.core.jobs.situations import members, spec
@@ -55,12 +56,12 @@ class Happening:
 
 GANGS = {"node-a": ("node-a",), "node-b": ("node-a", "node-b"), "node-c": ("node-c", "node-b")}
 SIGHTS = (
-    (MemberPhase.ASSIGNED, None, EndKind.SCRIPT), (MemberPhase.PREPARING, None, EndKind.SCRIPT),
-    (MemberPhase.RUNNING, None, EndKind.SCRIPT), (MemberPhase.RUNNING, None, EndKind.SCRIPT),
-    (MemberPhase.EXITED, 0, EndKind.SCRIPT), (MemberPhase.EXITED, 0, EndKind.SCRIPT),
-    (MemberPhase.EXITED, 1, EndKind.SCRIPT), (MemberPhase.EXITED, None, EndKind.SCRIPT),
-    (MemberPhase.EXITED, 137, EndKind.OUT_OF_MEMORY), (MemberPhase.EXITED, 0, EndKind.INFRASTRUCTURE),
-    (MemberPhase.EXITED, 143, EndKind.STOPPED), (MemberPhase.LOST, None, EndKind.NODE_LOST),
+    (MemberPhase.ASSIGNED, None, EndReason.SCRIPT_ERROR), (MemberPhase.PREPARING, None, EndReason.SCRIPT_ERROR),
+    (MemberPhase.RUNNING, None, EndReason.SCRIPT_ERROR), (MemberPhase.RUNNING, None, EndReason.SCRIPT_ERROR),
+    (MemberPhase.EXITED, 0, EndReason.SCRIPT_ERROR), (MemberPhase.EXITED, 0, EndReason.SCRIPT_ERROR),
+    (MemberPhase.EXITED, 1, EndReason.SCRIPT_ERROR), (MemberPhase.EXITED, None, EndReason.SCRIPT_ERROR),
+    (MemberPhase.EXITED, 137, EndReason.OUT_OF_MEMORY_HOST), (MemberPhase.EXITED, 0, EndReason.LAUNCHER),
+    (MemberPhase.EXITED, 143, EndReason.STOPPED), (MemberPhase.LOST, None, EndReason.NODE_LOST),
 )  # fmt: skip
 SEEN = [
     Happening(ev.MemberObserved, (("node", node), ("phase", phase), ("exit_code", code), ("end", end)), shift)

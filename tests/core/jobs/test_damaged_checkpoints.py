@@ -5,7 +5,8 @@ from __future__ import annotations
 from platform_core.checkpointing.restore import Chosen
 from platform_core.jobs import events as ev
 from platform_core.jobs.effects import GangEnded, StopMembers
-from platform_core.jobs.job import EndKind, Stop
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import Stop
 from platform_core.jobs.states import JobState
 from tests.core.jobs.situations import EXITED, LOST, PREPARING, Story, running, waiting
 
@@ -31,7 +32,7 @@ def test_it_goes_on_from_an_older_one_and_no_restart_is_counted_and_no_node_blam
     story = damaged(restoring(), OLDER)
     assert story.told(StopMembers) == [StopMembers(("node-a", "node-b"), 10_000)]
     failures = story.job.failures
-    story.see("node-a", EXITED, 125, "it is gone", EndKind.INFRASTRUCTURE).see("node-b", EXITED, 143)
+    story.see("node-a", EXITED, 125, "it is gone", EndReason.LAUNCHER).see("node-b", EXITED, 143)
     job = story.job
     assert (job.state, job.restarts, job.stop, job.failures) == (JobState.PENDING, 1, Stop.NONE, failures)
     assert (job.latest_checkpoint, job.latest_step, job.latest_attempt) == ("ckpt-40", 40, 1)
@@ -47,7 +48,7 @@ def test_when_none_is_whole_it_has_failed_and_says_what_to_do():
         "clone it to begin again at step 0"
     )
     assert (story.job.state, story.job.reason) == (JobState.FAILED, reason)
-    assert story.told(GangEnded) == [GangEnded(JobState.FAILED, reason)]
+    assert story.told(GangEnded) == [GangEnded(JobState.FAILED, EndReason.DATA_REVIEW, reason)]
 
 
 def test_the_second_node_that_finds_it_tells_nothing_new():

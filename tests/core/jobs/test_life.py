@@ -10,7 +10,8 @@ from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
 from platform_core.jobs import recovery
 from platform_core.jobs.effects import GangEnded, HintScheduler, ReleaseSlots, StopMembers
-from platform_core.jobs.job import EndKind, Member, Stop
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import Member, Stop
 from platform_core.jobs.states import JobState
 from platform_core.jobs.transitions import advance
 from tests.core.jobs.situations import (
@@ -47,7 +48,9 @@ def test_a_job_succeeds_when_every_member_ended_with_zero():
     story.see("node-a", EXITED, 0)
     assert story.job.state is JobState.SUCCEEDED
     assert story.job.finished_ms == story.now_ms
-    assert story.told(GangEnded) == [GangEnded(JobState.SUCCEEDED, "all its ranks ended with exit code 0")]
+    assert story.told(GangEnded) == [
+        GangEnded(JobState.SUCCEEDED, EndReason.SUCCEEDED, "all its ranks ended with exit code 0")
+    ]
 
 
 def test_a_script_that_ends_before_anyone_saw_it_run_succeeds():
@@ -109,7 +112,7 @@ def test_one_failed_rank_stops_the_whole_gang_and_starts_it_again():
     assert (job.state, job.restarts, job.stop) == (JobState.PENDING, 1, Stop.NONE)
     assert job.reason == "rank 1 on node-b ended with exit code 1; restart 1 of 3 from checkpoint ckpt-50"
     assert [failure.node for failure in job.failures] == ["node-b"]
-    assert story.told(GangEnded) == [GangEnded(JobState.PENDING, job.reason)]
+    assert story.told(GangEnded) == [GangEnded(JobState.PENDING, EndReason.SCRIPT_ERROR, job.reason)]
 
 
 def test_a_rank_killed_by_a_signal_is_told_as_such():
@@ -118,7 +121,7 @@ def test_a_rank_killed_by_a_signal_is_told_as_such():
 
 
 def test_the_launchers_trouble_restarts_even_with_exit_code_zero():
-    story = running().see("node-a", EXITED, 0, "no space left on /var", EndKind.INFRASTRUCTURE)
+    story = running().see("node-a", EXITED, 0, "no space left on /var", EndReason.LAUNCHER)
     assert story.job.stop is Stop.RESTART
     assert story.job.reason == "node-a could not run rank 0: no space left on /var"
 
@@ -159,7 +162,7 @@ def test_a_script_that_always_fails_ends_after_three_restarts():
 
 def test_the_launchers_sentence_is_told_without_its_full_stop():
     story = running()
-    story.see("node-a", EXITED, 125, "The disk is full.", EndKind.INFRASTRUCTURE).see("node-b", EXITED, 143)
+    story.see("node-a", EXITED, 125, "The disk is full.", EndReason.LAUNCHER).see("node-b", EXITED, 143)
     assert (
         story.job.reason
         == "node-a could not run rank 0: The disk is full; restart 1 of 10 from the beginning"
@@ -177,7 +180,7 @@ def test_a_lost_node_is_blamed_and_not_its_peers_whose_collectives_failed_first(
 
 
 def test_the_launchers_trouble_stays_counted_when_another_node_is_lost_as_well():
-    story = running().see("node-a", EXITED, 1, "no space", EndKind.INFRASTRUCTURE)
+    story = running().see("node-a", EXITED, 1, "no space", EndReason.LAUNCHER)
     story.tell(ev.NodeLost, node="node-b")
     assert [failure.node for failure in story.job.failures] == ["node-a", "node-b"]
 
@@ -292,7 +295,7 @@ def test_an_operator_may_give_more_time_to_save():
 
 
 def test_a_rank_that_was_stopped_by_its_agent_alone_has_not_succeeded():
-    story = running().see("node-a", EXITED, 0, "It was asked to stop, and did.", EndKind.STOPPED)
+    story = running().see("node-a", EXITED, 0, "It was asked to stop, and did.", EndReason.STOPPED)
     assert story.job.stop is Stop.RESTART
 
 

@@ -10,12 +10,16 @@ from hypothesis import strategies as st
 
 from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
-from platform_core.jobs.job import EndKind
+from platform_core.jobs.ends import EndReason
 from platform_core.jobs.recovery import INFRASTRUCTURE_RESTARTS, LONGEST_PAUSE_MS, SOON_MS
 from platform_core.jobs.states import JobState
 from tests.core.jobs.situations import EXITED, HOUR_MS, PREPARING, RUNNING, Story, running, waiting
 
-SCRIPT, INFRASTRUCTURE, OUT_OF_MEMORY = EndKind.SCRIPT, EndKind.INFRASTRUCTURE, EndKind.OUT_OF_MEMORY
+SCRIPT, INFRASTRUCTURE, OUT_OF_MEMORY = (
+    EndReason.SCRIPT_ERROR,
+    EndReason.LAUNCHER,
+    EndReason.OUT_OF_MEMORY_HOST,
+)
 
 
 def one(**fields: object) -> Story:
@@ -23,7 +27,7 @@ def one(**fields: object) -> Story:
     return waiting(num_gpus=2, **fields)
 
 
-def fail(story: Story, exit_code: int = 1, *, after_ms: int = HOUR_MS, end: EndKind = SCRIPT) -> Story:
+def fail(story: Story, exit_code: int = 1, *, after_ms: int = HOUR_MS, end: EndReason = SCRIPT) -> Story:
     """Another attempt, which fails so long after its start."""
     return story.run("node-a", for_ms=after_ms).see("node-a", EXITED, exit_code, "", end)
 
@@ -69,7 +73,7 @@ def test_what_ends_before_anybody_saw_it_run_has_failed_soon():
     ],
 )
 def test_another_failure_or_a_later_one_is_tried_again(
-    first: tuple[int, EndKind, int], second: tuple[int, EndKind, int]
+    first: tuple[int, EndReason, int], second: tuple[int, EndReason, int]
 ):
     story = one()
     for exit_code, end, after_ms in (first, second):
@@ -179,7 +183,7 @@ ATTEMPTS = st.lists(
 
 @given(ATTEMPTS, st.integers(0, 4))
 def test_restarts_are_bounded_and_no_wrong_command_is_tried_a_third_time(
-    attempts: list[tuple[int, EndKind, int, int]], max_restarts: int
+    attempts: list[tuple[int, EndReason, int, int]], max_restarts: int
 ):
     story = one(max_restarts=max_restarts)
     furthest, past = -1, []

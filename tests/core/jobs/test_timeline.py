@@ -18,7 +18,7 @@ from tests.core.jobs.situations import members
         (ev.MemberObserved(at_ms=1, attempt=1, node="node-a", phase=MemberPhase.RUNNING),
          "its processes run on node-a"),
         (ev.MemberObserved(at_ms=1, attempt=1, node="node-a", phase=MemberPhase.EXITED, exit_code=1),
-         "its processes on node-a ended with exit code 1"),
+         "its processes on node-a ended with exit code 1, script error"),
         (ev.MemberObserved(at_ms=1, attempt=1, node="node-a", phase=MemberPhase.LOST, reason="not known there"),
          "its processes on node-a are gone (not known there)"),
         (ev.CheckpointStarted(at_ms=1, attempt=1, step=50), "began to write a checkpoint at step 50"),

@@ -72,7 +72,7 @@ def cannot_restore(job: Job, why: str = WHY) -> None:
     attempt = Attempt.objects.get(job=job, number=again(job).attempt)
     ended = session_pb2.AttemptObserved(
         attempt_id=attempt.id, phase=session_pb2.AttemptObserved.EXITED, exit_code=125, reason=why,
-        end=session_pb2.AttemptObserved.INFRASTRUCTURE, uplink_drained=True, resume_damaged=True,
+        end=session_pb2.AttemptObserved.LAUNCHER, uplink_drained=True, resume_damaged=True,
     )  # fmt: skip
     node = Member.objects.get(attempt=attempt).node_id
     observe([Report(node, session_pb2.Observed(attempts=[ended]), complete=False)])

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from platform_core.jobs.ends import EndReason
 from platform_core.jobs.events import MemberObserved
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.job import MemberPhase
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
@@ -54,7 +55,7 @@ def say(
     *,
     only: int | None = None,
     reason: str = "",
-    end: EndKind = EndKind.SCRIPT,
+    end: EndReason = EndReason.SCRIPT_ERROR,
 ) -> None:
     """Every member (or the one of this rank) of the job's newest attempt reports this phase."""
     attempt = Attempt.objects.get(job=job, number=Job.objects.get(id=job.id).attempt)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 from django.conf import LazySettings
 
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import MemberPhase
 from platform_core.node.wanted import WantedAction
 from platform_core.scheduling.decisions import StopKind
 from tests.webapp.jobs.conftest import say, tick
@@ -76,9 +77,9 @@ def test_what_ended_a_member_is_a_field_and_its_reason_a_sentence(job: Job) -> N
     member = Member.objects.filter(attempt__job=job).order_by("rank")[0]
     ended = session_pb2.AttemptObserved(
         attempt_id=Attempt.objects.get(job=job).id, phase=session_pb2.AttemptObserved.EXITED, exit_code=125,
-        reason="The disk is full.", end=session_pb2.AttemptObserved.INFRASTRUCTURE, uplink_drained=True,
+        reason="The disk is full.", end=session_pb2.AttemptObserved.LAUNCHER, uplink_drained=True,
     )  # fmt: skip
     observe([Report(member.node_id, session_pb2.Observed(attempts=[ended]), complete=False)])
     member.refresh_from_db()
-    assert (member.end, member.reason) == (EndKind.INFRASTRUCTURE, "The disk is full.")
+    assert (member.end, member.reason) == (EndReason.LAUNCHER, "The disk is full.")
     assert Job.objects.get(id=job.id).reason.endswith("could not run rank 0: The disk is full")

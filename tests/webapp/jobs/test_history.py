@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from platform_core.jobs.ends import EndReason
 from platform_core.jobs.events import CheckpointSaved
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.job import MemberPhase
 from platform_core.scheduling.decisions import StopKind
 from tests.webapp.jobs.conftest import after_its_pause, say, tick
 from webapp.base.identity import now_ms
@@ -46,7 +47,7 @@ def ran_for(job: Job, ms: int) -> None:
 
 def preempt(job: Job) -> None:
     services.preempt(job.id, Preemption(StopKind.EVICTED, "a more urgent job needs 2 slots"), now_ms())
-    say(job, MemberPhase.EXITED, 143, end=EndKind.STOPPED)
+    say(job, MemberPhase.EXITED, 143, end=EndReason.STOPPED)
 
 
 def story(job: Job) -> History:

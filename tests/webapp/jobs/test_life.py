@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from platform_core.errors import TrainmasterError
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.spec import SpecError
 from tests.webapp.jobs.conftest import SPEC, after_its_pause, say, state, tick
 from webapp.accounts.models import User
@@ -94,7 +95,7 @@ def test_a_wrong_command_is_not_tried_a_third_time(submit: Submit) -> None:
 def test_a_job_says_how_often_it_may_be_restarted(submit: Submit) -> None:
     job = submit(num_gpus=1, max_restarts=0)
     tick()
-    say(job, MemberPhase.EXITED, 1, end=EndKind.INFRASTRUCTURE)
+    say(job, MemberPhase.EXITED, 1, end=EndReason.LAUNCHER)
     row = Job.objects.get(id=job.id)
     assert (row.state, row.reason.split("; ")[1]) == ("failed", "max_restarts is 0, so it is not restarted")
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.ends import EndReason
+from platform_core.jobs.job import MemberPhase
 from tests.webapp.conftest import Cast
 from tests.webapp.jobs.conftest import SPEC, cluster, say, tick
 from webapp.accounts import services as accounts
@@ -31,7 +32,7 @@ def submit(who: User, name: str, **changes: Any) -> Job:
 
 
 def fail(job: Job) -> None:
-    say(job, MemberPhase.EXITED, 1, reason="CUDA out of memory", end=EndKind.SCRIPT)
+    say(job, MemberPhase.EXITED, 1, reason="CUDA out of memory", end=EndReason.SCRIPT_ERROR)
 
 
 def test_a_member_reads_own_work_in_one_sentence(

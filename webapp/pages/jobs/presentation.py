@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from platform_core.jobs.ends import ENDS, EndReason
 from platform_core.jobs.spec import given
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING
 from platform_core.quotas.cost import cost_micro_dollars
@@ -105,8 +106,12 @@ def _ended(job: Job) -> Answer:
         return Answer("ok", f"Succeeded{took}", _attempts(job))
     if job.state == "cancelled":
         return Answer("off", f"Cancelled{took}", "Its metrics, log and checkpoints are kept.")
-    remedy = " The log has the last lines of each rank; clone and edit the job to try again."
-    return Answer("bad", f"Failed{took}", f"{_sentence(job.reason)}{remedy}")
+    end = ENDS[EndReason(job.end)] if job.end else None
+    headline = f"Failed{took}: {end.in_sentence}" if end else f"Failed{took}"
+    remedy = (
+        end.remedy if end else "The log has the last lines of each rank; clone and edit the job to try again."
+    )
+    return Answer("bad", headline, f"{_sentence(job.reason)} {remedy}")
 
 
 def _sentence(clause: str) -> str:
@@ -179,6 +184,7 @@ def members(attempt: Attempt | None) -> list[dict[str, Any]]:
             "slots": ", ".join(map(str, member.slots)),
             "phase": member.phase,
             "exit_code": member.exit_code,
+            "end": ENDS[EndReason(member.end)].label if member.phase in ("exited", "lost") else "",
             "reason": member.reason,
         }
         for member in sorted(attempt.members.all(), key=lambda member: member.rank)

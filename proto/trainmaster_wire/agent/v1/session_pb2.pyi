@@ -269,17 +269,47 @@ class AttemptObserved(_message.Message):
     class _EndEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[AttemptObserved._End.ValueType], _builtins.type):
         DESCRIPTOR: _descriptor.EnumDescriptor
         END_UNSPECIFIED: AttemptObserved._End.ValueType  # 0
-        SCRIPT: AttemptObserved._End.ValueType  # 1
-        OUT_OF_MEMORY: AttemptObserved._End.ValueType  # 2
-        INFRASTRUCTURE: AttemptObserved._End.ValueType  # 3
+        SCRIPT_ERROR: AttemptObserved._End.ValueType  # 1
+        OUT_OF_MEMORY_HOST: AttemptObserved._End.ValueType  # 2
+        LAUNCHER: AttemptObserved._End.ValueType  # 3
         STOPPED: AttemptObserved._End.ValueType  # 4
+        SUCCEEDED: AttemptObserved._End.ValueType  # 5
+        OUT_OF_MEMORY_GPU: AttemptObserved._End.ValueType  # 6
+        KILLED: AttemptObserved._End.ValueType  # 7
+        NODE_LOST: AttemptObserved._End.ValueType  # 8
+        GPU_FAILED: AttemptObserved._End.ValueType  # 9
+        NETWORK: AttemptObserved._End.ValueType  # 10
+        DISK_FULL: AttemptObserved._End.ValueType  # 11
+        HANG: AttemptObserved._End.ValueType  # 12
+        SILENT_CORRUPTION: AttemptObserved._End.ValueType  # 13
+        DATA_REVIEW: AttemptObserved._End.ValueType  # 14
+        PREEMPTED: AttemptObserved._End.ValueType  # 15
+        SPOT_NOTICE: AttemptObserved._End.ValueType  # 16
+        MAINTENANCE: AttemptObserved._End.ValueType  # 17
+        TIME_LIMIT: AttemptObserved._End.ValueType  # 18
+        CANCELLED: AttemptObserved._End.ValueType  # 19
 
     class End(_End, metaclass=_EndEnumTypeWrapper): ...
     END_UNSPECIFIED: AttemptObserved.End.ValueType  # 0
-    SCRIPT: AttemptObserved.End.ValueType  # 1
-    OUT_OF_MEMORY: AttemptObserved.End.ValueType  # 2
-    INFRASTRUCTURE: AttemptObserved.End.ValueType  # 3
+    SCRIPT_ERROR: AttemptObserved.End.ValueType  # 1
+    OUT_OF_MEMORY_HOST: AttemptObserved.End.ValueType  # 2
+    LAUNCHER: AttemptObserved.End.ValueType  # 3
     STOPPED: AttemptObserved.End.ValueType  # 4
+    SUCCEEDED: AttemptObserved.End.ValueType  # 5
+    OUT_OF_MEMORY_GPU: AttemptObserved.End.ValueType  # 6
+    KILLED: AttemptObserved.End.ValueType  # 7
+    NODE_LOST: AttemptObserved.End.ValueType  # 8
+    GPU_FAILED: AttemptObserved.End.ValueType  # 9
+    NETWORK: AttemptObserved.End.ValueType  # 10
+    DISK_FULL: AttemptObserved.End.ValueType  # 11
+    HANG: AttemptObserved.End.ValueType  # 12
+    SILENT_CORRUPTION: AttemptObserved.End.ValueType  # 13
+    DATA_REVIEW: AttemptObserved.End.ValueType  # 14
+    PREEMPTED: AttemptObserved.End.ValueType  # 15
+    SPOT_NOTICE: AttemptObserved.End.ValueType  # 16
+    MAINTENANCE: AttemptObserved.End.ValueType  # 17
+    TIME_LIMIT: AttemptObserved.End.ValueType  # 18
+    CANCELLED: AttemptObserved.End.ValueType  # 19
 
     ATTEMPT_ID_FIELD_NUMBER: _builtins.int
     PHASE_FIELD_NUMBER: _builtins.int
@@ -297,7 +327,7 @@ class AttemptObserved(_message.Message):
     reason: _builtins.str
     """a sentence, e.g. "could not fetch code bundle man-…: …" """
     end: Global___AttemptObserved.End.ValueType
-    """with EXITED: what ended it"""
+    """with EXITED: why it ended"""
     uplink_drained: _builtins.bool
     """every metric, log line and checkpoint of it has been acknowledged"""
     resume_damaged: _builtins.bool

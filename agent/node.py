@@ -15,6 +15,7 @@ from agent.attempts.supervisor import RunningAttempt, Supervisor
 from agent.config import AgentConfig
 from agent.lease import LEASE_SHARE, Lease
 from agent.probes import notice
+from agent.probes.devices import Devices
 from agent.probes.slots import Slots, usable_cpus
 from agent.probes.system import Sampled, SystemSampler
 from agent.probes.telemetry import Occupant, Probe
@@ -57,10 +58,12 @@ class Node:
         versions: Mapping[str, str],
         lease: Lease,
         credentials: NodeCredentials | None = None,
+        devices: Devices | None = None,
     ) -> None:
         """Without `credentials` the operator gave this node a certificate for others."""
         self._config, self._slots, self._probe, self._credentials = config, slots, probe, credentials
         self._versions, self._lease = dict(versions), lease
+        self._devices = devices or Devices(None, None)
         self._wanted: Wanted | None = None
         self._changed = asyncio.Event()
         self._settling = False
@@ -160,7 +163,10 @@ class Node:
                 self.note_change()
 
     def telemetry(self) -> Telemetry:
-        return self._sample
+        return self._devices.added_to(self._sample)
+
+    def clock_differs(self, by_ms: float) -> None:
+        self._devices.clock_offset_ms = by_ms
 
     def notice_seconds(self) -> int | None:
         """Seconds until this machine is taken away; None without such a notice."""
@@ -170,7 +176,7 @@ class Node:
 
     def duties(self, sampler: SystemSampler) -> list[Coroutine[None, None, None]]:
         """What the node does for ever beside its session."""
-        duties = [self.sample()]
+        duties = [self.sample(), *self._devices.duties()]
         if self._config.system_interval_seconds:
             duties.append(self.sample_system(sampler))
         if self._config.notice_url:

@@ -28,7 +28,9 @@ from agent.launchers.process import ProcessLauncher
 from agent.lease import LEASE_SHARE, Lease
 from agent.manifests import Manifests, ask_platform
 from agent.node import Node
+from agent.probes.devices import Devices
 from agent.probes.gpus import Nvml
+from agent.probes.host_health import HostHealth
 from agent.probes.network import interface_of
 from agent.probes.slots import Slots, find_slots
 from agent.probes.system import SystemSampler
@@ -99,7 +101,9 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     toolchain = await asyncio.to_thread(ask, config.python, inherited)
     versions = toolchain.versions | ({"driver": driver} if nvml and (driver := nvml.driver_version()) else {})
     lease = Lease(config.data / "lease", config.lost_after_seconds * LEASE_SHARE)
-    node = Node(config, slots, Probe(slots, nvml, config.data), versions, lease, credentials)
+    gpus = nvml.health([slot.index for slot in slots.slots]) if nvml and slots.are_gpus else None
+    devices = Devices(gpus, HostHealth(config.data))
+    node = Node(config, slots, Probe(slots, nvml, config.data), versions, lease, credentials, devices)
     session = Session(config, channel, node)
     pusher = Pusher(channel, session.identity)
     manifests = Manifests(config.data, partial(ask_platform, config.server, channel, session.identity))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from typing import Any, Protocol, cast
 
 import grpc
@@ -26,6 +27,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_HEARTBEAT_SECONDS = 3
 WELCOME_TIMEOUT_SECONDS = 20
+LONGEST_ANSWER_SECONDS = 1.0  # of the server to a heartbeat by which clocks are compared
 SHORTEST_BETWEEN_REPORTS_SECONDS = 0.1
 
 
@@ -52,6 +54,9 @@ class NodeSide(Protocol):
 
     def notice_seconds(self) -> int | None:
         """Seconds until this machine is taken away; None without such a notice."""
+
+    def clock_differs(self, by_ms: float) -> None:
+        """How far this node's clock is ahead of the platform's, or behind."""
 
     async def changed(self) -> None:
         """Returns when `observed` may differ from what it was at the last call."""
@@ -85,6 +90,7 @@ class Session:
         self._heartbeat_seconds: float = DEFAULT_HEARTBEAT_SECONDS
         self._backoff = Backoff()
         self._trouble = ""
+        self._beat_sent: tuple[int, float] = (0, 0.0)  # sequence, and when, by this node's clock
         self._joined: asyncio.Future[Identity] = asyncio.get_running_loop().create_future()
 
     async def identity(self) -> Identity:
@@ -171,6 +177,8 @@ class Session:
                 self._welcome.set()
                 self._trouble = ""
                 log.info("connected to %s as %s", self._config.server, message.welcome.node_id)
+            elif kind == "heartbeat_ack":
+                self._compare_clocks(message.heartbeat_ack)
             elif kind == "wanted" and message.wanted.revision >= self._revision:
                 self._revision = message.wanted.revision
                 self._node.want(from_wire(Wanted, message.wanted))
@@ -204,9 +212,17 @@ class Session:
                         telemetry=to_wire(self._node.telemetry()),
                         notice_seconds=self._node.notice_seconds(),
                     )
+                    self._beat_sent = (sequence, time.time())
                     await self._write(call, pb.FromAgent(heartbeat=heartbeat))
         finally:
             changed.cancel()
+
+    def _compare_clocks(self, ack: pb.HeartbeatAck) -> None:
+        """The server's clock was read between the heartbeat and now; a slow answer says too little."""
+        sequence, sent = self._beat_sent
+        took = time.time() - sent
+        if ack.at_ms and ack.sequence == sequence and 0 <= took < LONGEST_ANSWER_SECONDS:
+            self._node.clock_differs((sent + took / 2) * 1000 - ack.at_ms)
 
     async def _changed_again(self) -> None:
         await asyncio.sleep(SHORTEST_BETWEEN_REPORTS_SECONDS)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
+from agent.probes.gpu_health import GpuHealth
 from platform_core.cluster.topology import numbered
 from platform_core.node.description import SlotDescription, SlotTelemetry
 
@@ -38,6 +40,9 @@ class Nvml:
             log.debug("no NVML: %s", error)
             return None
         return cls(pynvml)
+
+    def health(self, indices: Iterable[int]) -> GpuHealth:
+        return GpuHealth(self._library, indices)
 
     def driver_version(self) -> str:
         """Empty when the driver does not tell."""

@@ -51,6 +51,7 @@ class SlotTelemetry:
     ecc_uncorrected: int | None = None
     ecc_corrected_lifetime: int | None = None
     ecc_uncorrected_lifetime: int | None = None
+    readings: Mapping[str, float] = field(default_factory=dict)  # of device health, by name; 0 is left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +59,4 @@ class Telemetry:
     disk_free_bytes: int
     memory_used_bytes: int
     slots: tuple[SlotTelemetry, ...] = ()
+    readings: Mapping[str, float] = field(default_factory=dict)  # of the node, as those of a slot

@@ -76,6 +76,8 @@ def contents(hint: Any, field: Any) -> some.SearchStrategy[Any]:
         (hint,) = (each for each in inner if each is not type(None))
         return some.none() | contents(hint, field)
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        if inner[-1] is float:
+            return some.dictionaries(TEXT, NUMBERS["double"], max_size=3)
         is_pairs = conversion.get_origin(hint) is tuple
         return PAIRS.map(lambda texts: tuple(sorted(texts.items()))) if is_pairs else PAIRS
     if not field.is_repeated:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -45,6 +46,7 @@ class Gateway:
         self.refusal: grpc.StatusCode | None = None  # with which every session is answered
         self.acknowledges = True
         self.lost_after_ms = 30_000
+        self.clock_ahead_ms = 0
         self.authority = NodeAuthority("secret of the tests")
         self.address = ""
         self._wanted = session_pb2.Wanted()
@@ -255,7 +257,8 @@ class _Session(session_pb2_grpc.AgentSessionServicer):
             elif kind == "heartbeat":
                 gateway.heartbeats.append(message.heartbeat)
                 await gateway.heard(gateway.observed)
-                ack = session_pb2.HeartbeatAck(sequence=message.heartbeat.sequence)
+                now_ms = time.time_ns() // 1_000_000 + self._gateway.clock_ahead_ms
+                ack = session_pb2.HeartbeatAck(sequence=message.heartbeat.sequence, at_ms=now_ms)
                 await outgoing.put(session_pb2.FromServer(heartbeat_ack=ack))
             else:
                 await gateway.heard(message.observed)

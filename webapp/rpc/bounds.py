@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from platform_core.cluster.device_health import READINGS
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.stacks import RankStack
 from platform_core.json_values import storable
@@ -199,6 +200,14 @@ def _hang(hang: HangObserved | None) -> HangObserved | None:
     return None if hang is None else _bounded(hang)
 
 
+def _readings(readings: Mapping[str, float]) -> Mapping[str, float]:
+    return {
+        name: max(0.0, min(float(value), float(MAX_BIGINT)))
+        for name, value in sorted(readings.items())
+        if name in READINGS and math.isfinite(value)
+    }
+
+
 def _name(text: str) -> str:
     return str(storable(text[:200]))
 
@@ -227,10 +236,10 @@ RULES: dict[type, dict[str, Callable[[Any], Any]]] = {
     ActivationObserved: {
         "revision": _int, "output": _output, "round": _int, "check_output": _output,
     },
-    Telemetry: {"disk_free_bytes": _bigint, "memory_used_bytes": _bigint},
+    Telemetry: {"disk_free_bytes": _bigint, "memory_used_bytes": _bigint, "readings": _readings},
     SlotTelemetry: {
         "utilisation": _measured(0.0, 1.0), "temperature_celsius": _measured(-MAX_CELSIUS, MAX_CELSIUS),
         "memory_used_bytes": _COUNT, "ecc_corrected": _COUNT, "ecc_uncorrected": _COUNT,
-        "ecc_corrected_lifetime": _COUNT, "ecc_uncorrected_lifetime": _COUNT,
+        "ecc_corrected_lifetime": _COUNT, "ecc_uncorrected_lifetime": _COUNT, "readings": _readings,
     },
 }  # fmt: skip

@@ -11,6 +11,7 @@ from django.conf import settings
 from platform_core.errors import TrainmasterError
 from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2, session_pb2_grpc
 from trainmaster_wire.conversion import to_wire
+from webapp.base.identity import now_ms
 from webapp.nodes import services as clusters
 from webapp.rpc import bounds, observed, wanted
 from webapp.rpc.batcher import Batcher
@@ -101,7 +102,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
                     await clusters.heartbeat(node_id, bounds.telemetry(heartbeat.telemetry))
                     if heartbeat.HasField("notice_seconds"):
                         await in_database(clusters.heard_notice, node_id, heartbeat.notice_seconds)
-                    ack = session_pb2.HeartbeatAck(sequence=heartbeat.sequence)
+                    ack = session_pb2.HeartbeatAck(sequence=heartbeat.sequence, at_ms=now_ms())
                     await outgoing.put(session_pb2.FromServer(heartbeat_ack=ack))
                 case "observed":
                     if newest.full():  # each says all that the node has: the one before is contained in it

@@ -117,23 +117,49 @@ Global___Heartbeat: _TypeAlias = Heartbeat  # noqa: Y015
 class Telemetry(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class ReadingsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     DISK_FREE_BYTES_FIELD_NUMBER: _builtins.int
     MEMORY_USED_BYTES_FIELD_NUMBER: _builtins.int
     SLOTS_FIELD_NUMBER: _builtins.int
+    READINGS_FIELD_NUMBER: _builtins.int
     disk_free_bytes: _builtins.int
     memory_used_bytes: _builtins.int
     @_builtins.property
     def slots(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlotTelemetry]: ...
+    @_builtins.property
+    def readings(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """of device health, by the names in the reference; 0 is left out"""
+
     def __init__(
         self,
         *,
         disk_free_bytes: _builtins.int = ...,
         memory_used_bytes: _builtins.int = ...,
         slots: _abc.Iterable[Global___SlotTelemetry] | None = ...,
+        readings: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["disk_free_bytes", b"disk_free_bytes", "memory_used_bytes", b"memory_used_bytes", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["disk_free_bytes", b"disk_free_bytes", "memory_used_bytes", b"memory_used_bytes", "readings", b"readings", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -143,6 +169,26 @@ Global___Telemetry: _TypeAlias = Telemetry  # noqa: Y015
 class SlotTelemetry(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class ReadingsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.float
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.float = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     INDEX_FIELD_NUMBER: _builtins.int
     UTILISATION_FIELD_NUMBER: _builtins.int
     MEMORY_USED_BYTES_FIELD_NUMBER: _builtins.int
@@ -151,6 +197,7 @@ class SlotTelemetry(_message.Message):
     ECC_UNCORRECTED_FIELD_NUMBER: _builtins.int
     ECC_CORRECTED_LIFETIME_FIELD_NUMBER: _builtins.int
     ECC_UNCORRECTED_LIFETIME_FIELD_NUMBER: _builtins.int
+    READINGS_FIELD_NUMBER: _builtins.int
     index: _builtins.int
     utilisation: _builtins.float
     """Fields the hardware does not have are absent.
@@ -164,6 +211,10 @@ class SlotTelemetry(_message.Message):
     ecc_corrected_lifetime: _builtins.int
     """since the GPU was made"""
     ecc_uncorrected_lifetime: _builtins.int
+    @_builtins.property
+    def readings(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
+        """as those of the node"""
+
     def __init__(
         self,
         *,
@@ -175,10 +226,11 @@ class SlotTelemetry(_message.Message):
         ecc_uncorrected: _builtins.int | None = ...,
         ecc_corrected_lifetime: _builtins.int | None = ...,
         ecc_uncorrected_lifetime: _builtins.int | None = ...,
+        readings: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ecc_corrected", b"_ecc_corrected", "_ecc_corrected_lifetime", b"_ecc_corrected_lifetime", "_ecc_uncorrected", b"_ecc_uncorrected", "_ecc_uncorrected_lifetime", b"_ecc_uncorrected_lifetime", "_memory_used_bytes", b"_memory_used_bytes", "_temperature_celsius", b"_temperature_celsius", "_utilisation", b"_utilisation", "ecc_corrected", b"ecc_corrected", "ecc_corrected_lifetime", b"ecc_corrected_lifetime", "ecc_uncorrected", b"ecc_uncorrected", "ecc_uncorrected_lifetime", b"ecc_uncorrected_lifetime", "memory_used_bytes", b"memory_used_bytes", "temperature_celsius", b"temperature_celsius", "utilisation", b"utilisation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ecc_corrected", b"_ecc_corrected", "_ecc_corrected_lifetime", b"_ecc_corrected_lifetime", "_ecc_uncorrected", b"_ecc_uncorrected", "_ecc_uncorrected_lifetime", b"_ecc_uncorrected_lifetime", "_memory_used_bytes", b"_memory_used_bytes", "_temperature_celsius", b"_temperature_celsius", "_utilisation", b"_utilisation", "ecc_corrected", b"ecc_corrected", "ecc_corrected_lifetime", b"ecc_corrected_lifetime", "ecc_uncorrected", b"ecc_uncorrected", "ecc_uncorrected_lifetime", b"ecc_uncorrected_lifetime", "index", b"index", "memory_used_bytes", b"memory_used_bytes", "temperature_celsius", b"temperature_celsius", "utilisation", b"utilisation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ecc_corrected", b"_ecc_corrected", "_ecc_corrected_lifetime", b"_ecc_corrected_lifetime", "_ecc_uncorrected", b"_ecc_uncorrected", "_ecc_uncorrected_lifetime", b"_ecc_uncorrected_lifetime", "_memory_used_bytes", b"_memory_used_bytes", "_temperature_celsius", b"_temperature_celsius", "_utilisation", b"_utilisation", "ecc_corrected", b"ecc_corrected", "ecc_corrected_lifetime", b"ecc_corrected_lifetime", "ecc_uncorrected", b"ecc_uncorrected", "ecc_uncorrected_lifetime", b"ecc_uncorrected_lifetime", "index", b"index", "memory_used_bytes", b"memory_used_bytes", "readings", b"readings", "temperature_celsius", b"temperature_celsius", "utilisation", b"utilisation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ecc_corrected: _TypeAlias = _typing.Literal["ecc_corrected"]  # noqa: Y015
     _WhichOneofArgType__ecc_corrected: _TypeAlias = _typing.Literal["_ecc_corrected", b"_ecc_corrected"]  # noqa: Y015
@@ -656,15 +708,19 @@ class HeartbeatAck(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SEQUENCE_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
+    at_ms: _builtins.int
+    """by the server's clock, for the node's offset from it"""
     def __init__(
         self,
         *,
         sequence: _builtins.int = ...,
+        at_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["sequence", b"sequence"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "sequence", b"sequence"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

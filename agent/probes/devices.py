@@ -1,0 +1,62 @@
+"""The health readings of this node, taken beside the heartbeat: a driver or a disk that hangs must not hold that up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from typing import Any
+
+from agent.probes.gpu_health import GpuHealth
+from agent.probes.host_health import HostHealth
+from platform_core.node.description import Telemetry
+
+log = logging.getLogger(__name__)
+
+GPUS_EVERY_SECONDS, DISKS_EVERY_SECONDS = 5.0, 30.0
+
+
+class Devices:
+    """Lives on the event loop; each probe has a thread of its own while it reads."""
+
+    def __init__(self, gpus: GpuHealth | None, host: HostHealth | None) -> None:
+        self._gpus, self._host = gpus, host
+        self._of_gpus: Mapping[int, Mapping[str, float]] = {}
+        self._of_host: Mapping[str, float] = {}
+        self.clock_offset_ms = 0.0  # of the platform's clock
+
+    def added_to(self, sample: Telemetry) -> Telemetry:
+        waiting = self._host.waiting_ms() if self._host is not None else 0.0
+        values = {**self._of_host, "clock_offset_ms": abs(round(self.clock_offset_ms))}
+        values["disk_write_ms"] = max(waiting, values.get("disk_write_ms", 0.0))
+        slots = tuple(
+            replace(slot, readings=dict(self._of_gpus.get(slot.index, {}))) for slot in sample.slots
+        )
+        return replace(
+            sample, slots=slots, readings={name: float(value) for name, value in values.items() if value}
+        )
+
+    def duties(self) -> list[Coroutine[None, None, None]]:
+        """What is read for ever."""
+        duties = []
+        if self._gpus is not None:
+            duties.append(_repeat(self._gpus.read, GPUS_EVERY_SECONDS, self._keep_gpus))
+        if self._host is not None:
+            duties.append(_repeat(self._host.read, DISKS_EVERY_SECONDS, self._keep_host))
+        return duties
+
+    def _keep_gpus(self, readings: Mapping[int, Mapping[str, float]]) -> None:
+        self._of_gpus = readings
+
+    def _keep_host(self, readings: Mapping[str, float]) -> None:
+        self._of_host = readings
+
+
+async def _repeat(read: Callable[[], Any], every_seconds: float, keep: Callable[[Any], None]) -> None:
+    while True:
+        try:
+            keep(await asyncio.to_thread(read))
+        except Exception:
+            log.exception("the health of devices could not be read")
+        await asyncio.sleep(every_seconds)

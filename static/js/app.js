@@ -14,6 +14,7 @@ import { startPicker } from "./picker.js";
 import { startRunTable } from "./run-table.js";
 import { startCompletion } from "./completion.js";
 import { startJobForm } from "./job-form.js";
+import { startFindCharts } from "./find-charts.js";
 import { startCompare } from "./compare.js";
 
 startTimes();
@@ -25,6 +26,7 @@ startCompletion();
 startJobForm();
 startKeys();
 startCharts();
+startFindCharts();
 startCompare();
 startLogs();
 startHeat();

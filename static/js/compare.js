@@ -118,21 +118,6 @@ function rankedBy(form) {
   if (document.querySelector("[data-parallel]")) location.reload();
 }
 
-function find(text) {
-  const wanted = text.trim().toLowerCase();
-  let any = false;
-  for (const section of root.querySelectorAll("[data-section]")) {
-    let matching = 0;
-    for (const card of section.querySelectorAll("[data-metric-card]")) {
-      card.hidden = !card.dataset.metricCard.toLowerCase().includes(wanted);
-      matching += card.hidden ? 0 : 1;
-    }
-    section.hidden = matching === 0;
-    any ||= matching > 0;
-  }
-  root.querySelector("[data-no-metric]").hidden = any;
-}
-
 // Charts: pinned, moved, wide, enlarged
 
 function pinned() {
@@ -267,7 +252,6 @@ function changed({ target }) {
 }
 
 function typed({ target }) {
-  if (target.id === "find-metric") find(target.value);
   if (target.id === "option-smooth") drawn({ target });
 }
 

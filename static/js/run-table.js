@@ -11,7 +11,7 @@ function form() {
 function putAway(stretch) {
   if (away.has(stretch) || stretch.contains(document.activeElement)) return;
   const { height } = stretch.getBoundingClientRect();
-  if (!height || stretch.id === "newest") return; // the first one changes live
+  if (!height) return;
   for (const box of stretch.querySelectorAll("[data-pick]:checked")) keep(box.value);
   const columns = stretch.rows[0]?.cells.length ?? 1;
   away.set(stretch, [...stretch.rows]);
@@ -21,6 +21,8 @@ function putAway(stretch) {
   cell.setAttribute("height", String(Math.round(height)));
   row.append(cell);
   stretch.replaceChildren(row);
+  stretch.dataset.liveLater = stretch.dataset.live;
+  delete stretch.dataset.live; // nobody sees what changes; it is fetched again when it comes back
 }
 
 function bringBack(stretch) {
@@ -28,6 +30,8 @@ function bringBack(stretch) {
   if (!rows) return;
   away.delete(stretch);
   stretch.replaceChildren(...rows);
+  stretch.dataset.live = stretch.dataset.liveLater;
+  window.htmx.trigger(stretch, "live");
   for (const box of stretch.querySelectorAll("[data-pick]:checked")) release(box.value);
 }
 

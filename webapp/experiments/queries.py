@@ -1,5 +1,4 @@
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +13,6 @@ from webapp.accounts.queries import actor_of
 from webapp.experiments import search
 from webapp.experiments.models import Experiment, Run
 from webapp.metrics import queries as metrics
-
-_OUTCOME = (
-    "experiment_id", "tags", "created_ms", "name", "state", "ended_ms", "reported_ms",
-)  # fmt: skip
-
 
 VIEWS = {
     "active": Q(deleted_ms=None, archived_ms=None),
@@ -120,15 +114,6 @@ def with_summaries(rows: Iterable[Run]) -> list[Run]:
     for run in runs:
         run.summaries = found[run.id]
     return runs
-
-
-def outcomes(experiment_ids: Sequence[int]) -> dict[int, list[Run]]:
-    """The runs of each, newest first, without what they were made of; an experiment without runs is left out."""
-    by_experiment: dict[int, list[Run]] = defaultdict(list)
-    rows = Run.objects.filter(experiment__in=experiment_ids, deleted_ms=None, archived_ms=None)
-    for row in with_summaries(rows.only(*_OUTCOME).order_by("-created_ms", "-id")):
-        by_experiment[row.experiment_id].append(row)
-    return by_experiment
 
 
 def chosen(run_ids: Sequence[str]) -> list[Run]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from django.db.models import F, OuterRef, QuerySet, Subquery
+from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 
 from platform_core.metrics.points import NONE, merged, place
 from platform_core.metrics.points import Points as Batch
@@ -18,9 +18,11 @@ __all__ = [
     "bands_of_keys",
     "history",
     "keys",
+    "keys_of",
     "latest",
     "order_by_metric",
     "points",
+    "reporting",
     "summaries",
     "version",
     "with_metric",
@@ -46,6 +48,19 @@ def keys(subjects: Iterable[str]) -> list[str]:
     """The metrics that any of the subjects has reported, in the order of their names."""
     found = Series.objects.filter(subject__in=list(subjects))
     return sorted(found.values_list("key", flat=True).distinct())
+
+
+def keys_of(subjects: Iterable[str]) -> dict[str, list[str]]:
+    """Subject → its metrics; a subject without any is left out."""
+    result: dict[str, list[str]] = {}
+    for subject, key in Series.objects.filter(subject__in=list(subjects)).values_list("subject", "key"):
+        result.setdefault(subject, []).append(key)
+    return result
+
+
+def reporting(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Rows of a table whose primary key is the subject, of those subjects that have reported a metric."""
+    return rows.filter(Exists(Series.objects.filter(subject=OuterRef("pk"))))
 
 
 def version(subjects: Iterable[str]) -> tuple[int, ...]:

@@ -18,7 +18,8 @@ from platform_core.experiments.states import RunState
 from webapp.accounts.queries import actor_of
 from webapp.base.parsing import whole_number
 from webapp.experiments import comparison, queries, services
-from webapp.experiments.models import Experiment, Run
+from webapp.experiments.models import Experiment
+from webapp.experiments.standings import Standing, standings
 from webapp.metrics import queries as metrics
 from webapp.metrics.values import Points, Summary
 from webapp.rest.bodies import sent
@@ -87,8 +88,8 @@ class Experiments(APIView):
         if search := request.query_params.get("search"):
             rows = rows.filter(name__icontains=search)
         experiments = list(rows[:MOST_LISTED])
-        runs = queries.outcomes([experiment.id for experiment in experiments])
-        lines = [_experiment(experiment, runs.get(experiment.id, [])) for experiment in experiments]
+        known = standings(experiments)
+        lines = [_experiment(experiment, known[experiment.pk]) for experiment in experiments]
         return Response({"results": ExperimentOut(lines, many=True).data})
 
     @extend_schema(request=NewExperiment, responses={201: ExperimentOut})
@@ -96,7 +97,7 @@ class Experiments(APIView):
         """Create an experiment."""
         body = sent(NewExperiment, request)
         experiment = services.create_experiment(actor_of(request), **body)
-        return Response(ExperimentOut(_experiment(experiment, [])).data, status=201)
+        return _answer(experiment, 201)
 
 
 class OneExperiment(APIView):
@@ -133,25 +134,24 @@ class ExperimentRestore(APIView):
         return _answer(queries.find_experiment(actor, experiment_id))
 
 
-def _answer(experiment: Experiment) -> Response:
-    runs = queries.outcomes([experiment.pk]).get(experiment.pk, [])
-    return Response(ExperimentOut(_experiment(experiment, runs)).data)
+def _answer(experiment: Experiment, status: int = 200) -> Response:
+    standing = standings([experiment])[experiment.pk]
+    return Response(ExperimentOut(_experiment(experiment, standing)).data, status=status)
 
 
-def _experiment(experiment: Experiment, runs: list[Run]) -> dict[str, Any]:
-    best = comparison.best_run(runs)
+def _experiment(experiment: Experiment, standing: Standing) -> dict[str, Any]:
     return {
         "id": experiment.id,
         "name": experiment.name,
         "team": experiment.team_id,
-        "runs": len(runs),
-        "active": sum(run.state == RunState.RUNNING for run in runs),
-        "best": best,
+        "runs": standing.runs,
+        "active": standing.running,
+        "best": standing.best,
         "description": experiment.description,
         "tags": experiment.tags,
         "created_by": experiment.created_by.username if experiment.created_by else "",
         "created_ms": experiment.created_ms,
-        "changed_ms": comparison.changed_ms(runs, experiment.created_ms),
+        "changed_ms": standing.changed_ms,
         "archived_ms": experiment.archived_ms,
         "deleted_ms": experiment.deleted_ms,
     }

@@ -16,7 +16,6 @@ from webapp.experiments import services
 from webapp.experiments.models import Run
 from webapp.experiments.services import Point
 from webapp.jobs.models import Job
-from webapp.pages.experiments import charts
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -139,11 +138,14 @@ def test_a_metric_that_no_run_reports_is_not_found(key: str, job: Job, owner: Us
     assert browser(owner).get("/experiments/curves/", {"runs": job.id, "key": key}).status_code == 404
 
 
-def test_a_metric_without_a_chart_on_the_page_of_the_job_is_named_there(
+def test_the_overview_of_a_job_draws_the_first_metrics_and_its_charts_draw_all(
     job: Job, owner: User, browser: Browse
 ) -> None:
-    points = [Point(f"layer/{number:02}", 1, 1.0, 1_000) for number in range(charts.MOST_CHARTS)]
-    services.ingest(job.id, 1, [*points, Point("val/loss", 1, 2.0, 1_000)])
-    text = browser(owner).get(f"/jobs/{job.id}/").content.decode()
-    assert "Not drawn here:" in text
-    assert f"?runs={job.id}&amp;metric=" in text
+    services.ingest(job.id, 1, [Point(f"layer/{number:02}", 1, 1.0, 1_000) for number in range(30)])
+    client = browser(owner)
+    overview = client.get(f"/jobs/{job.id}/").content.decode()
+    assert overview.count("data-metric=") == 5
+    assert "Show all 30 charts" in overview
+    charts = client.get(f"/jobs/{job.id}/", {"tab": "charts"}).content.decode()
+    assert charts.count("data-metric=") == 30
+    assert 'data-find-charts="run-charts"' in charts

@@ -40,7 +40,7 @@ COSTS = [
     ("/nodes/{node}/", "slots", 7),
     ("/nodes/{node}/", "events", 5),
     ("/teams/vision/", "quota", 10),
-    ("/experiments/", "list", 9),
+    ("/experiments/", "list", 11),
     ("/experiments/{experiment}/", "runs", 10),
 ]
 

@@ -22,7 +22,6 @@ from webapp.experiments.curves import Axis, Curve
 from webapp.experiments.models import Run
 from webapp.metrics import queries as metrics
 
-MOST_CHARTS = 24
 MOST_KEYS = 12  # of one request
 _TITLES = {"step": "step", "elapsed": "time", "time": "time"}
 
@@ -87,11 +86,11 @@ def address_of(runs: Sequence[Run], x: str = "step", **more: str) -> str:
     return f"{reverse('experiments:curves')}?{query}"
 
 
-def elsewhere(runs: Sequence[Run], keys: Sequence[str]) -> list[dict[str, str]]:
-    """Where the metrics that a page leaves out are drawn."""
-    chosen = ",".join(run.id for run in runs)
-    page = reverse("experiments:compare")
-    return [{"name": key, "url": f"{page}?{urlencode({'runs': chosen, 'metric': key})}"} for key in keys]
+def comparison_of(runs: Sequence[Run]) -> str:
+    """The page that draws all metrics of these runs."""
+    return (
+        f"{reverse('experiments:compare')}?{urlencode({'runs': ','.join(run.id for run in runs)}, safe=',')}"
+    )
 
 
 def answer(request: HttpRequest, runs: Sequence[Run]) -> HttpResponse:

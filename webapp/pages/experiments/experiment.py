@@ -85,7 +85,8 @@ class ExperimentPage:
     groups: Callable[[], Groups | None]
     chooser: Callable[[], Chooser]
     charts: Callable[[], Sequence[dict[str, Any]]]
-    not_drawn: Callable[[], Sequence[dict[str, str]]]
+    metrics: Callable[[], int]  # of the runs that are drawn
+    compare: Callable[[], str]  # where all of their metrics are drawn
     charted: Callable[[], str]  # "of 3 selected runs"
     views: Callable[[], Sequence[SavedView]]
     query: str  # of this view, to save it
@@ -197,7 +198,8 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
         ),
         chooser=lambda: _chooser(experiment, table.columns()),
         charts=lambda: charts.of_runs(table.charted(), _metrics_of(table.charted())[:CHARTS]),
-        not_drawn=lambda: charts.elsewhere(table.charted(), _metrics_of(table.charted())[CHARTS:]),
+        metrics=lambda: len(_metrics_of(table.charted())),
+        compare=lambda: charts.comparison_of(table.charted()),
         charted=lambda: _charted(table, request.GET.getlist("runs")),
         views=lambda: views_of(actor, experiment),
         query=_saved_query(request.GET),

@@ -9,14 +9,14 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from platform_core.errors import TrainmasterError
-from platform_core.experiments.states import RunState
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
-from webapp.experiments import comparison, queries
+from webapp.experiments import queries
 from webapp.experiments.curves import MOST_RUNS
 from webapp.experiments.models import Experiment, Run
+from webapp.experiments.standings import Standing, standings
 from webapp.pages import fragments
 from webapp.pages.experiments import charts
 from webapp.pages.experiments import compare as comparing
@@ -25,6 +25,7 @@ from webapp.quotas import queries as quotas
 from webapp.quotas.queries import JobCost
 
 PAGE = 30
+MOST_TAGS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +64,22 @@ def experiment_list(request: HttpRequest) -> HttpResponse:
 
 
 def _lines(experiments: Sequence[Experiment]) -> list[dict[str, Any]]:
-    runs = queries.outcomes([experiment.id for experiment in experiments])
-    costs = quotas.costs_of_jobs([run.id for of_one in runs.values() for run in of_one], now_ms())
-    return [_line(experiment, runs.get(experiment.id, []), costs) for experiment in experiments]
+    known = standings(experiments)
+    costs = quotas.costs_of_jobs([job for standing in known.values() for job in standing.jobs], now_ms())
+    return [_line(experiment, known[experiment.pk], costs) for experiment in experiments]
 
 
-def _line(experiment: Experiment, runs: Sequence[Run], all_costs: Mapping[str, JobCost]) -> dict[str, Any]:
-    costs = [all_costs[run.id] for run in runs if run.id in all_costs]
+def _line(experiment: Experiment, standing: Standing, all_costs: Mapping[str, JobCost]) -> dict[str, Any]:
+    costs = [all_costs[job] for job in standing.jobs if job in all_costs]
     return {
         "id": experiment.id,
         "name": experiment.name,
         "team": experiment.team_id,
-        "runs": len(runs),
-        "running": sum(run.state == RunState.RUNNING for run in runs),
-        "best": _best(runs),
+        "standing": standing,
         "micro_dollars": sum(cost.micro_dollars for cost in costs),
         "gpu_ms": sum(cost.gpu_ms for cost in costs),
-        "changed_ms": comparison.changed_ms(runs, experiment.created_ms),
-        "tags": sorted({tag for run in runs for tag in run.tags})[:6],
+        "tags": standing.tags[:MOST_TAGS],
     }
-
-
-def _best(runs: Sequence[Run]) -> dict[str, Any] | None:
-    best = comparison.best_run(runs)
-    if best is None:
-        return None
-    run = best.run
-    return {"metric": best.metric, "rule": best.rule, "value": best.value, "run_id": run.id, "run": run.name}
 
 
 @login_required

@@ -82,8 +82,7 @@ class JobPage:
     spec_text: Callable[[], str]  # the job file that gives this job again
 
     run: dict[str, Any] | None = None
-    charts: Any = ()
-    not_drawn: Any = ()
+    first_charts: Any = None
     artifacts: Any = ()
     models: Callable[[], list[str]]  # known to the team, to register a checkpoint under
     checkpoints: Any

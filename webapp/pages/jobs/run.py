@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from webapp.experiments import queries
-from webapp.experiments.comparison import metric_names
-from webapp.pages.experiments import artifacts, charts
+from webapp.pages.experiments import artifacts
+from webapp.pages.runs import parts
 
 if TYPE_CHECKING:
     from webapp.jobs.models import Job
@@ -17,8 +17,7 @@ def of_job(job: Job) -> dict[str, Any]:
     if run is None:
         return {}
     return {
-        "charts": lambda: charts.of_runs([run], metric_names([run])[: charts.MOST_CHARTS]),
-        "not_drawn": lambda: charts.elsewhere([run], metric_names([run])[charts.MOST_CHARTS :]),
+        "first_charts": lambda: parts.first_charts(run),
         "lineage": run.lineage,
         "artifacts": lambda: artifacts.listed(run),
         "run": {"id": run.id, "experiment_id": run.experiment_id, "experiment": run.experiment.name},

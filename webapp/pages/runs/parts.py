@@ -18,7 +18,7 @@ from webapp.pages.experiments import charts
 from webapp.pages.experiments.run_table import text_of
 from webapp.pages.runs import files, lineage, media
 
-FIRST_CHARTS = 4
+FIRST_CHARTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,14 @@ class NotesPart:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstCharts:
+    """For the overview: what people look at first."""
+
+    shown: Sequence[dict[str, Any]]
+    metrics: int  # of the run, all of them drawn on the tab of charts
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     name: str
     charts: Sequence[dict[str, Any]]
@@ -45,6 +53,10 @@ class Section:
 class ChartsPart:
     sections: Sequence[Section]
     is_system: bool
+
+    @property
+    def count(self) -> int:
+        return sum(len(section.charts) for section in self.sections)
 
 
 def may_of(actor: Actor, run: Run) -> May:
@@ -62,9 +74,9 @@ def notes(run: Run) -> NotesPart:
     )
 
 
-def first_charts(run: Run) -> list[dict[str, Any]]:
-    """For the overview: what people look at first."""
-    return charts.of_runs([run], metric_names([run])[:FIRST_CHARTS])
+def first_charts(run: Run) -> FirstCharts:
+    keys = metric_names([run])
+    return FirstCharts(charts.of_runs([run], keys[:FIRST_CHARTS]), len(keys))
 
 
 def charts_of(run: Run, *, is_system: bool) -> ChartsPart:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -42,7 +41,7 @@ class RunPage:
     duration_ms: int | None  # of one that has ended
     facts: Callable[[], Sequence[Fact]]
     notes: Callable[[], parts.NotesPart]
-    charts: Callable[[], Sequence[dict[str, Any]]]  # the first of them
+    first_charts: Callable[[], parts.FirstCharts]
 
 
 @login_required
@@ -71,7 +70,7 @@ def show(request: HttpRequest, actor: Actor, run: Run) -> HttpResponse:
         duration_ms=run.ended_ms - run.started_ms if run.ended_ms and run.started_ms else None,
         facts=lambda: lineage.facts(run),
         notes=lambda: parts.notes(run),
-        charts=lambda: parts.first_charts(run),
+        first_charts=lambda: parts.first_charts(run),
     )
     template = parts.TEMPLATES.get(tab, "runs/overview.html")
     context = {**fragments.values_of(page), **parts.context(request, run, tab, LAYOUT)}

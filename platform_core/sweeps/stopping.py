@@ -76,7 +76,7 @@ def verdict(stopping: EarlyStopping, objective: Objective, trial: Trial, others:
     place = ranks.index(objective.rank(value)) + 1
     return (
         f"its {objective.metric} of {value:.4g} at step {rung} is number {place} of {len(ranks)} trials; "
-        f"the best {kept} go on"
+        f"the best {f'{kept} go' if kept > 1 else 'goes'} on"
     )
 
 

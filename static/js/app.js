@@ -15,6 +15,7 @@ import { startRunTable } from "./run-table.js";
 import { startCompletion } from "./completion.js";
 import { startJobForm } from "./job-form.js";
 import { startFindCharts } from "./find-charts.js";
+import { startParallel } from "./parallel.js";
 import { startCompare } from "./compare.js";
 
 startTimes();
@@ -28,6 +29,7 @@ startKeys();
 startCharts();
 startFindCharts();
 startCompare();
+startParallel();
 startLogs();
 startHeat();
 startMap();

@@ -2,7 +2,6 @@
 // link restores the page. charts.js reads the choices from data-hidden, data-drawing and data-curves.
 import { csvOf, highlight, imageOf } from "./charts.js";
 import { swatch } from "./chart-style.js";
-import { startParallel } from "./parallel.js";
 
 const DEFAULTS = {
   x: "step", kind: "exponential", smooth: "0", scale: "linear", xscale: "linear", clip: "0", better: "auto", by: "best",
@@ -282,5 +281,4 @@ export function startCompare() {
   root.querySelector(".run-list").addEventListener("pointerleave", stand);
   document.addEventListener("keydown", pressed);
   document.addEventListener("htmx:afterSettle", showHidden);
-  startParallel(root);
 }

@@ -1,11 +1,13 @@
 // Parallel coordinates and scatter plots of the runs' parameters and their result, drawn as SVG: in the runs' own
 // colours, without a WebGL context each. JSON of the page:
-//   { axes: [{name, values: [number | null], categories: [text], log}], result, runs: [{id, name, style}] }
+//   { axes: [{name, values: [number | null], categories: [text], log}], result, runs: [{id, name, style, share}] }
+// A run with a share (to 1, the best) is drawn the darker, the greater that is. The scatter plots may be left out.
 import { number } from "./chart-data.js";
 import { swatch } from "./chart-style.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const [HEIGHT, TOP, BOTTOM, GAP] = [300, 34, 24, 130];
+const [HEIGHT, TOP, BOTTOM] = [300, 34, 24];
+const [GAP, NARROW_GAP, NARROW] = [130, 84, 500]; // between axes; on a phone; the width of one
 const CELL = 130;
 const MOST_SCATTERED = 4; // axes at first
 
@@ -44,14 +46,15 @@ function short(text, most) {
 }
 
 function parallel(box) {
-  const width = Math.max(box.clientWidth, data.axes.length * GAP);
+  const gap = box.clientWidth < NARROW ? NARROW_GAP : GAP;
+  const width = Math.max(box.clientWidth, data.axes.length * gap);
   const svg = make("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, role: "img" });
   svg.setAttribute("aria-label", described("Parallel coordinates", data.axes));
-  const step = data.axes.length > 1 ? (width - GAP) / (data.axes.length - 1) : 0;
+  const step = data.axes.length > 1 ? (width - gap) / (data.axes.length - 1) : 0;
   const lengthOfAxis = HEIGHT - TOP - BOTTOM;
   const columns = data.axes.map((axis, index) => {
     const place = scale(axis);
-    return { axis, x: GAP / 2 + index * step, at: axis.values.map(place), place };
+    return { axis, x: gap / 2 + index * step, at: axis.values.map(place), place };
   });
   const y = (at) => HEIGHT - BOTTOM - at * lengthOfAxis;
   const lines = make("g", { class: "lines" });
@@ -59,22 +62,24 @@ function parallel(box) {
     const known = columns.filter(({ at }) => at[index] !== null);
     const points = known.map(({ x, at }) => `${x.toFixed(1)},${y(at[index]).toFixed(1)}`).join(" ");
     const line = make("polyline", { points, class: `run-${run.style.colour + 1}`, "data-line": run.id });
+    if (run.share) line.setAttribute("stroke-opacity", run.share ** 2 * 0.9 + 0.1);
+    if (run.share === 1) line.classList.add("best");
     line.append(make("title", {}, run.name));
     lines.append(line);
   });
   svg.append(lines);
-  for (const column of columns) svg.append(axisOf(column, y, box));
+  for (const column of columns) svg.append(axisOf(column, y, box, gap));
   box.replaceChildren(svg);
   box.classList.add("scroll");
   show(box);
 }
 
-function axisOf({ axis, x, place }, y, box) {
+function axisOf({ axis, x, place }, y, box, gap) {
   const group = make("g", { class: axis.name === data.result ? "axis result" : "axis" });
   group.append(make("line", { x1: x, x2: x, y1: y(0), y2: y(1) }));
-  group.append(make("text", { x, y: 16, "text-anchor": "middle", class: "name" }, short(axis.name, 20)));
+  group.append(make("text", { x, y: 16, "text-anchor": "middle", class: "name" }, short(axis.name, Math.round(gap / 6.5))));
   for (const [text, at] of ticks(axis, place)) {
-    group.append(make("text", { x: x + 6, y: y(at) + 4, class: "tick" }, short(text, 12)));
+    group.append(make("text", { x: x + 6, y: y(at) + 4, class: "tick" }, short(text, Math.round(gap / 10))));
   }
   const brush = make("rect", { x: x - 8, width: 16, y: y(1), height: y(0) - y(1), class: "brush-area" });
   const mark = make("rect", { x: x - 8, width: 16, class: "brush" });
@@ -188,20 +193,30 @@ function axesMenu(menu, box, names) {
   }));
 }
 
-export function startParallel(root) {
+let drawn = "";
+
+function draw() {
   const source = document.getElementById("parameters-data");
-  if (!source) return;
-  data = JSON.parse(source.textContent);
-  off = new Set((root.dataset.hidden ?? "").split(" "));
+  const lines = document.querySelector("[data-parallel]");
+  if (!source || !lines || (source.textContent === drawn && lines.firstChild)) return;
+  drawn = source.textContent;
+  data = JSON.parse(drawn);
   const hasParameter = data.axes.some(({ name }) => name !== data.result);
-  root.querySelector("[data-few]").hidden = hasParameter;
+  document.querySelector("[data-few]").hidden = hasParameter;
   if (!hasParameter) return;
+  parallel(lines);
+  const dots = document.querySelector("[data-scatter]");
+  if (!dots) return;
   const first = data.axes.slice(0, MOST_SCATTERED - 1).map(({ name }) => name);
   const names = new Set([...first, data.result || data.axes.at(-1).name]);
-  const [lines, dots] = [root.querySelector("[data-parallel]"), root.querySelector("[data-scatter]")];
-  parallel(lines);
   scatter(dots, names);
-  axesMenu(root.querySelector("[data-axes]"), dots, names);
+  axesMenu(document.querySelector("[data-axes]"), dots, names);
+}
+
+export function startParallel() {
+  off = new Set((document.querySelector("[data-hidden]")?.dataset.hidden ?? "").split(" "));
+  draw();
+  document.addEventListener("htmx:afterSettle", draw);
   document.addEventListener("trainmaster:highlight", highlighted);
   document.addEventListener("trainmaster:shown", ({ detail }) => {
     off = detail;

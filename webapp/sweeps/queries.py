@@ -12,7 +12,7 @@ from platform_core.sweeps.transitions import best
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
 from webapp.metrics import queries as metrics
-from webapp.sweeps import mapping, samplers
+from webapp.sweeps import mapping
 from webapp.sweeps.models import Sweep, Trial
 
 
@@ -47,10 +47,6 @@ def may_watch(user: Any, sweep_id: str) -> bool:
 def running_count(teams: Iterable[str] | None) -> int:
     rows = Sweep.objects.filter(state=SweepState.RUNNING)
     return (rows if teams is None else rows.filter(team__in=list(teams))).count()
-
-
-def importance(sweep: SweepValue) -> dict[str, float]:
-    return samplers.importance(sweep.spec, sweep.trials)
 
 
 def curves(

@@ -30,7 +30,6 @@ from platform_core.sweeps.states import Trial, TrialState
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 STARTUP_TRIALS = 8  # drawn by chance before a sampler learns
-LEAST_TRIALS = 8  # for importance
 _NEEDS = {Method.GP: ("torch", "scipy"), Method.CMAES: ("cmaes",)}
 _STATES = {
     TrialState.SUCCEEDED: StudyState.COMPLETE,
@@ -85,21 +84,6 @@ def _asked(spec: SweepSpec, trials: Sequence[Trial], notes: Notes, seed: int) ->
             value = asked._suggest(dimension.name, known[dimension.name])
             parameters[dimension.name] = float(f"{value:.12g}") if isinstance(value, float) else value
     return Proposal(parameters, dict(study._storage.get_trial_system_attrs(asked._trial_id)))
-
-
-def importance(spec: SweepSpec, trials: Sequence[Trial]) -> dict[str, float]:
-    """The share of each parameter in what tells good trials from others (PED-ANOVA), the greatest first.
-
-    Empty while fewer than LEAST_TRIALS have a value.
-    """
-    whole = [trial for trial in trials if trial.state is TrialState.SUCCEEDED]
-    if len(whole) < LEAST_TRIALS:
-        return {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        study = _study(spec, whole, {}, None)
-        evaluator = optuna.importance.PedAnovaImportanceEvaluator()
-        return dict(optuna.importance.get_param_importances(study, evaluator=evaluator))
 
 
 def _study(

@@ -95,7 +95,7 @@ def test_a_trial_that_is_worse_is_pruned_and_its_script_may_save(sweep: MakeSwee
     assert coordination.coordinate()  # a second look changes nothing
     pruned, job = trial(row, 2), job_of(row, 2)
     assert pruned.state == "pruned"
-    assert pruned.reason == "its loss of 2 at step 10 is number 2 of 2 trials; the best 1 go on"
+    assert pruned.reason == "its loss of 2 at step 10 is number 2 of 2 trials; the best goes on"
     assert job.stop == "cancel"
     assert job.stop_grace_ms == 60_000
     assert pruned.reason in job.reason

@@ -1,13 +1,17 @@
 """The pages of sweeps: what they show, and what their buttons do."""
 
+import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 from django.test import Client
 
-from tests.webapp.sweeps.conftest import again, ends, reports, round_, runs
+from tests.webapp.sweeps.conftest import again, ends, job_of, reports, round_, runs
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
+from webapp.artifacts.models import Manifest
+from webapp.checkpoints.models import Checkpoint
 from webapp.sweeps import coordination, outside, services
 from webapp.sweeps.models import Sweep
 
@@ -24,6 +28,18 @@ def evaluated(row: Sweep, owner: User, count: int) -> None:
         )
 
 
+def checkpoint(row: Sweep, step: int) -> str:
+    """Of the first trial; its id."""
+    job = job_of(row, 1)
+    manifest, _ = Manifest.objects.get_or_create(
+        id="man-1", kind="checkpoint", total_bytes=1, files=1, document={"files": []}, created_ms=1
+    )
+    Checkpoint.objects.create(
+        id=f"ckpt-{step}", job=job, attempt=1, step=step, manifest=manifest, saved_ms=step
+    )
+    return f"ckpt-{step}"
+
+
 def test_the_page_shows_the_best_trial_and_every_other(
     sweep: MakeSweep, owner: User, browser: Callable[[User], Client]
 ) -> None:
@@ -34,9 +50,23 @@ def test_the_page_shows_the_best_trial_and_every_other(
     assert page.status_code == 200
     assert "Best loss" in text
     assert text.count('data-key="trial-') == 9
-    assert text.count("<polyline") == 9
-    assert "Importance of the parameters" in text
-    assert "Eight trials have to succeed" not in text
+    [data] = re.findall(r'<script id="parameters-data" type="application/json">(.*?)</script>', text)
+    picture = json.loads(data)
+    assert [line["name"] for line in picture["runs"]][-1] == "trial 1: loss 2"
+    assert "lr" in [axis["name"] for axis in picture["axes"]]
+    assert "Cost by trial" not in text  # no job ran
+    bars = browser(owner).get(f"/sweeps/{row.id}/?block=importance_part", headers={"HX-Request": "true"})
+    assert "±" in bars.content.decode()
+    assert "Random forest on 9 trials" in bars.content.decode()
+
+
+def test_too_few_trials_for_an_importance_are_counted(
+    sweep: MakeSweep, owner: User, browser: Callable[[User], Client]
+) -> None:
+    row = sweep(job=None, space=SPACE, budget={"trials": 20})
+    evaluated(row, owner, 1)
+    bars = browser(owner).get(f"/sweeps/{row.id}/?block=importance_part", headers={"HX-Request": "true"})
+    assert "1 trial succeeded; an importance needs at least 8." in bars.content.decode()
 
 
 def test_the_best_trial_can_be_run_with_more(
@@ -51,7 +81,26 @@ def test_the_best_trial_can_be_run_with_more(
     text = browser(owner).get(f"/sweeps/{row.id}/").content.decode()
     [job_id] = [trial.job_id for trial in row.trials.all()]
     assert f"?clone={job_id}" in text
+    assert "resume_from" not in text
+    assert "Cost by trial" in text
     assert browser(owner).get(f"/jobs/submit/?clone={job_id}").status_code == 200
+
+
+def test_the_best_trial_is_run_with_more_from_its_last_checkpoint(
+    sweep: MakeSweep, owner: User, browser: Callable[[User], Client]
+) -> None:
+    row = sweep(budget={"trials": 1})
+    round_()
+    runs(row, 1)
+    reports(row, 1, (1, 2.0))
+    saved = [checkpoint(row, step) for step in (10, 20)]
+    ends(row, 1)
+    assert coordination.coordinate()
+    page = browser(owner).get(f"/sweeps/{row.id}/").content.decode()
+    [query] = re.findall(r'href="/jobs/submit/\?(clone=[^"]+)"', page)
+    assert query.endswith(f"&amp;resume_from={saved[-1]}")
+    form = browser(owner).get(f"/jobs/submit/?{query.replace('&amp;', '&')}").content.decode()
+    assert f'<option value="{saved[-1]}" selected>' in form
 
 
 def test_buttons_pause_resume_and_change_the_budget(

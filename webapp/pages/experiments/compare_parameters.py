@@ -51,12 +51,16 @@ def picture(runs: Sequence[Run], options: Options) -> dict[str, Any]:
 def importance(runs: Sequence[Run], options: Options) -> Importance:
     if not options.metric:
         return Importance([], "Choose a metric to rank by; the importance is of the parameters for it.")
-    result = forests.importance(parameter_axes(runs), values_of(runs, options))
+    return explained(forests.importance(parameter_axes(runs), values_of(runs, options)))
+
+
+def explained(result: forests.Importance, noun: str = "runs") -> Importance:
+    """What the forest found, in bars and a sentence."""
     if result.problem:
         return Importance([], result.problem)
     sentence = (
-        f"Random forest on {result.runs} runs; it predicts {max(0.0, result.explained):.0%} of the variation in runs "
-        "that it has not seen. The line at the end of a bar is one standard deviation."
+        f"Random forest on {result.runs} {noun}; it predicts {max(0.0, result.explained):.0%} of the variation in "
+        f"{noun} that it has not seen. The line at the end of a bar is one standard deviation."
     )
     if result.explained < 0.2:
         sentence += " That is little: take the order as a hint only."

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -12,6 +13,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from platform_core.errors import TrainmasterError
+from platform_core.experiments.settings_table import LEAST_RUNS
 from platform_core.sweeps.definition import Budget
 from platform_core.sweeps.states import Sweep as SweepValue
 from platform_core.sweeps.states import Trial, TrialState
@@ -22,7 +24,10 @@ from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
+from webapp.checkpoints import queries as checkpoints
+from webapp.experiments import importance as forests
 from webapp.pages import fragments
+from webapp.pages.experiments.compare_parameters import Importance, explained
 from webapp.pages.figures import Figure
 from webapp.pages.paging import Pager, paged
 from webapp.pages.sweeps import charts
@@ -54,14 +59,16 @@ class SweepPage:
     may_steer: bool
     kpis: list[Figure]
     best: Trial | None
-    more_url: str  # the form for a job as the best trial, filled in; '' without one
+    more_url: str  # the form for a job that resumes from the best trial's checkpoint; '' without one
     names: list[str]  # of the parameters
     trials: Callable[[], list[dict[str, Any]]]
     best_over_time: Callable[[], dict[str, Any]]
     best_over_gpu_hours: Callable[[], dict[str, Any]]
+    cost_by_trial: Callable[[], dict[str, Any]]
+    runs_jobs: bool
     curves: Callable[[], dict[str, Any]]
-    parallel: Callable[[], charts.Parallel | None]
-    importance: Callable[[], list[dict[str, Any]]]
+    parallel: Callable[[], dict[str, Any] | None]
+    importance: Callable[[], Importance]
     budget: list[dict[str, Any]]  # name, label, value
     problem: str
 
@@ -119,11 +126,13 @@ def _page(actor: Actor, sweep_id: str, problem: str = "") -> SweepPage:
         may_steer=permissions.may(actor, "sweep.steer", row.team_id, owner=row.user.username),
         kpis=_kpis(sweep, winner),
         best=winner,
-        more_url=f"{reverse('jobs:submit')}?clone={winner.job}" if winner and winner.job else "",
+        more_url=_more_url(winner),
         names=[dimension.name for dimension in sweep.spec.space],
         trials=lambda: _trials(sweep, costs, winner),
         best_over_time=lambda: charts.best_over_time(sweep),
         best_over_gpu_hours=lambda: charts.best_over_gpu_hours(sweep, costs),
+        cost_by_trial=lambda: charts.cost_by_trial(sweep, costs),
+        runs_jobs=sweep.spec.runs_jobs,
         curves=lambda: charts.curves(sweep),
         parallel=lambda: charts.parallel(sweep),
         importance=lambda: _importance(sweep),
@@ -169,8 +178,22 @@ def _trials(sweep: SweepValue, costs: Mapping[str, JobCost], winner: Trial | Non
     ]
 
 
-def _importance(sweep: SweepValue) -> list[dict[str, Any]]:
-    return [{"name": name, "share": share} for name, share in queries.importance(sweep).items()]
+def _importance(sweep: SweepValue) -> Importance:
+    trials = charts.finished(sweep)
+    if len(trials) < LEAST_RUNS:
+        done = plural(len(trials), "trial")
+        return Importance([], f"{done} succeeded; an importance needs at least {LEAST_RUNS}.")
+    values = [trial.value for trial in trials]
+    return explained(forests.importance(charts.parameter_axes(trials), values), "trials")
+
+
+def _more_url(winner: Trial | None) -> str:
+    if winner is None or not winner.job:
+        return ""
+    query = {"clone": winner.job}
+    if newest := checkpoints.living(job=winner.job).order_by("-step").first():
+        query["resume_from"] = newest.id
+    return f"{reverse('jobs:submit')}?{urlencode(query)}"
 
 
 def _budget(limits: Budget) -> list[dict[str, Any]]:

@@ -62,7 +62,7 @@ def standings(experiments: Sequence[Experiment]) -> dict[int, Standing]:
     return result
 
 
-def _counted(living: QuerySet[Run]) -> Iterable[dict[str, Any]]:
+def _counted(living: QuerySet[Run]) -> Iterable[Mapping[str, Any]]:
     return (
         living.order_by()
         .values("experiment_id")

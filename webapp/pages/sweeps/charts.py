@@ -40,7 +40,7 @@ def _best(sweep: Sweep, x: dict[str, str], places: Sequence[float]) -> dict[str,
     """Steps: a best value stands until a trial with a better one ends."""
     objective = sweep.spec.objective
     values = [trial.value or 0.0 for trial in finished(sweep)]
-    best = accumulate(values, lambda known, value: min(known, value, key=objective.rank))
+    best = accumulate(values, lambda known, value: value if objective.better(value, known) else known)
     corners = {
         "x": [at for at in places for _ in range(2)][1:],
         "y": [value for value in best for _ in range(2)][:-1],

@@ -301,3 +301,13 @@ class Node(Answer):
     utilisation: float | None = None
     agent_version: str = ""
     last_seen_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction(Answer):
+    """A job beside the one that it repeats."""
+
+    repeats: str
+    sentence: str = ""
+    subjects: Sequence[Mapping[str, Any]] = ()
+    metrics: Sequence[Mapping[str, Any]] = ()

@@ -25,6 +25,7 @@ from trainmaster.answers import (
     Plan,
     QueueEntry,
     Quota,
+    Reproduction,
     Snapshot,
     Team,
     UnexpectedAnswer,
@@ -152,6 +153,15 @@ class Client:
             cursor = str(body.get("next") or "") if isinstance(body, dict) else ""
             if not cursor or not bodies:
                 return
+
+    def run_again(self, job_id: str, *, idempotency_key: str | None = None) -> Job:
+        """The new job, with the code, data, image, settings and seed of this one."""
+        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
+        return Job.of(self.call("POST", f"training-jobs/{_part(job_id)}/again", headers=headers))
+
+    def reproduction(self, job_id: str) -> Reproduction:
+        """Of a job that repeats another one: what differs, and whether the metrics agree."""
+        return Reproduction.of(self.call("GET", f"training-jobs/{_part(job_id)}/reproduction"))
 
     def cancel(self, job_id: str) -> Job:
         return Job.of(self.call("POST", f"training-jobs/{_part(job_id)}/cancel"))

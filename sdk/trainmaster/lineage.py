@@ -4,27 +4,46 @@ from __future__ import annotations
 
 import os
 import platform
+import re
+import sys
 from collections import Counter
-from importlib import metadata
+from collections.abc import Iterator
 from pathlib import Path
 
 from platform_core.units import format_bytes
 
-PACKAGES = (
-    "torch", "numpy", "trainmaster", "torchvision", "torchaudio", "transformers", "datasets", "tokenizers",
-    "accelerate", "deepspeed", "lightning", "triton", "flash-attn", "jax", "tensorflow", "scikit-learn", "pandas",
-)  # fmt: skip
+MOST_PACKAGES = 1_990  # the platform takes 2,000
+_INSTALLED = re.compile(r"(?P<name>[A-Za-z0-9._]+)-(?P<version>[^-]+)(-py[^-]+)?\.(dist|egg)-info")
+_DRIVER = re.compile(r"Kernel Module(?: for \S+)?\s+(?P<version>[\d.]+)")
 
 
 def packages() -> dict[str, str]:
-    """Name to version of Python and of the packages that decide results. Imports none of them."""
+    """Name to version of Python, the NVIDIA driver and all installed packages. Imports and opens none of them."""
     versions = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return versions
+    if driver := _driver():
+        versions["nvidia-driver"] = driver
+    for folder in sys.path:
+        for installed in _installed(folder):
+            # The first folder of the path wins, as it does for imports.
+            versions.setdefault(installed["name"].replace("_", "-").lower(), installed["version"])
+    return dict(sorted(versions.items())[:MOST_PACKAGES])
+
+
+def _installed(folder: str) -> Iterator[re.Match[str]]:
+    try:
+        with os.scandir(folder or ".") as entries:
+            names = sorted(entry.name for entry in entries)
+    except OSError:
+        return
+    yield from filter(None, map(_INSTALLED.fullmatch, names))
+
+
+def _driver() -> str:
+    try:
+        found = _DRIVER.search(Path("/proc/driver/nvidia/version").read_text(errors="replace"))
+    except OSError:
+        return ""
+    return found["version"] if found else ""
 
 
 def hardware() -> str:

@@ -117,6 +117,8 @@ def api_rows() -> Iterator[Row]:
     yield from api_experiment_rows()
     yield row("get", "datasets", SIGNED_IN)
     job, one = "training-jobs/<str:job_id>", "training-jobs/{job}"
+    yield row("post", f"{job}/again", MEMBERS, f"{one}/again")
+    yield row("get", f"{job}/reproduction", OF_TEAM, "training-jobs/{repetition}/reproduction")
     yield row("get", job, OF_TEAM, one)
     yield row("patch", job, LEADS, one, body={"priority": 40})
     yield row("post", f"{job}/cancel", OWN_OR_LEAD, f"{one}/cancel")

@@ -165,6 +165,7 @@ def job_rows() -> Iterator[Row]:
     # Without an archive; tests/webapp/jobs/test_uploading.py has those who may not upload one.
     yield Row("post", "jobs/code/", "L U F U U U U", body={"team": "vision"})
     yield Row("get", "jobs/<str:job_id>/", OF_TEAM, "jobs/{job}/")
+    yield Row("post", "jobs/<str:job_id>/again/", MEMBERS, "jobs/{job}/again/")
     yield Row("post", "jobs/<str:job_id>/cancel/", OWN_OR_LEAD, "jobs/{job}/cancel/")
     yield Row("post", "jobs/<str:job_id>/lost/", WHILE_STOPPING, "jobs/{job}/lost/")
     question = {"gpu_type": "cpu", "order": "first_come"}

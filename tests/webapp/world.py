@@ -22,6 +22,7 @@ from webapp.experiments.models import Run, RunArtifact
 from webapp.experiments.saved_views import save_view
 from webapp.experiments.services import Point
 from webapp.jobs import services as jobs
+from webapp.jobs.repetition import run_again
 from webapp.metrics.values import Points
 from webapp.nodes import services as clusters
 from webapp.quotas.models import Quota
@@ -38,6 +39,7 @@ PNG = b"\x89PNG\r\n\x1a\n and what follows"
 @dataclass(frozen=True)
 class World:
     job: str
+    repetition: str  # of the job
     own_experiment: int  # of which every run is alice's
     sweep: str  # its trial 1 is evaluated by a program of alice
     experiment: int
@@ -112,6 +114,7 @@ def build(cast: Cast) -> World:
     datasets.add_snapshot(alice, "vision", "stdlib", dataset, "eval")
     return World(
         job=job.id,
+        repetition=run_again(alice, job.id).id,
         **_run_and_report(alice),
         sweep=_sweep(alice),
         view=save_view(alice, Run.objects.get(id=job.id).experiment, "newest", "", shared=True).pk,

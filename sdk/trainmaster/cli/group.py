@@ -18,6 +18,7 @@ from trainmaster.cli.models import models, register
 from trainmaster.cli.nodes import nodes
 from trainmaster.cli.project import init
 from trainmaster.cli.queue import queue
+from trainmaster.cli.repetition import reproduction, rerun
 from trainmaster.cli.rollouts import promote, rollback
 from trainmaster.cli.runs import runs
 from trainmaster.cli.submit import submit
@@ -25,7 +26,7 @@ from trainmaster.cli.sweeps import sweep
 from trainmaster.cli.sync import sync
 
 SECTIONS = {
-    "Jobs": [init, submit, jobs, queue, show, logs, cancel],
+    "Jobs": [init, submit, rerun, reproduction, jobs, queue, show, logs, cancel],
     "Experiments": [experiments, runs, compare, sweep, sync, import_group, export],
     "Data and models": [
         dataset, models, register, deploy, deployments, promote, rollback, retry, preheat, pin,

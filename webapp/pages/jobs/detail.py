@@ -21,6 +21,8 @@ from webapp.datasets import queries as datasets
 from webapp.events.models import Event
 from webapp.events.queries import story
 from webapp.experiments import queries as experiments
+from webapp.experiments import reproduction
+from webapp.experiments.reproduction import Reproduction
 from webapp.jobs import idle_policy, logs, lost_members, queries
 from webapp.jobs.models import Attempt, Job
 from webapp.pages import fragments
@@ -69,6 +71,7 @@ class JobPage:
     idle: str  # the warning of slots that are held and not used, or ""
     may: dict[str, Any]
     confirm_cancel: str
+    confirm_again: str
     confirm_lost: str
 
     members: Callable[[], list[dict[str, Any]]]  # the nodes of the last attempt
@@ -87,6 +90,7 @@ class JobPage:
     models: Callable[[], list[str]]  # known to the team, to register a checkpoint under
     checkpoints: Any
     recovery: Callable[[], RecoveryPanel]
+    reproduction: Callable[[], Reproduction | None]
     saving: Any  # how often it saves, beside how often it should
 
     # of a job that waits
@@ -136,6 +140,10 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
             "register": permissions.may(actor, "model.register", job.team_id),
         },
         confirm_cancel=_confirm_cancel(job),
+        confirm_again=(
+            f"{job.name} is submitted once more as it was, with the same code, data, image, settings and seed. "
+            "Its page then says what differs, and whether the metrics agree."
+        ),
         confirm_lost=(
             f"Only for nodes that will never report that {job.name} has stopped, because their container engine is "
             "gone. Its slots there are freed at once, and these nodes take no work until you resume them. "
@@ -151,6 +159,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
         settings=lambda: presentation.spec_rows(job),
         spec_text=lambda: presentation.spec_text(job),
         recovery=cache(lambda: recovery.of_job(job, now)),
+        reproduction=cache(lambda: reproduction.of_job(actor, job)),
         models=lambda: registry.names(job.team_id),
         **saved,
         **of_run,

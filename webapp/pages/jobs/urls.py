@@ -10,6 +10,7 @@ urlpatterns = [
     path("jobs/check/", submitting.check, name="check"),
     path("jobs/code/", submitting.code, name="code"),
     path("jobs/<str:job_id>/", detail.detail, name="detail"),
+    path("jobs/<str:job_id>/again/", views.run_again, name="again"),
     path("jobs/<str:job_id>/cancel/", views.cancel, name="cancel"),
     path("jobs/<str:job_id>/lost/", views.lost, name="lost"),
     path("jobs/<str:job_id>/log/", views.log_lines, name="log"),

@@ -18,7 +18,7 @@ from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
 from webapp.base.parsing import whole_number
-from webapp.jobs import idle_policy, logs, lost_members, queries, services
+from webapp.jobs import idle_policy, logs, lost_members, queries, repetition, services
 from webapp.jobs.models import Job
 from webapp.nodes import queries as cluster_queries
 from webapp.pages import fragments
@@ -130,6 +130,14 @@ def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
         request, "The job is being cancelled; its processes have time to save a checkpoint first."
     )
     return redirect("jobs:detail", job_id=job_id)
+
+
+@login_required
+@require_POST
+def run_again(request: HttpRequest, job_id: str) -> HttpResponse:
+    job = repetition.run_again(actor_of(request), queries.job_for(request, job_id).id)
+    messages.success(request, "Submitted once more as it was; Spec and lineage compares the two runs.")
+    return redirect("jobs:detail", job_id=job.id)
 
 
 @login_required

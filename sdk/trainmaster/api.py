@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainmaster.checkpoints import collective
+from trainmaster.checkpoints.saving import WhenBusy
 from trainmaster.environment import JobEnvironment, Scalar, client_environment, job_environment
 from trainmaster.run import Run, setting_of
 from trainmaster.tracking.live import ExitWatch, Tracking
@@ -69,22 +70,36 @@ def log(step: int, **values: Any) -> None:
     _run().log(step, values)
 
 
-def save_checkpoint(state: Mapping[str, Any], step: int, **metrics: Any) -> Path | None:
-    """Save a dict of state_dict()s, tensors and plain values. All ranks call it, at the same step.
+def save_checkpoint(
+    state: Mapping[str, Any],
+    step: int,
+    *,
+    blocking: bool = False,
+    when_busy: WhenBusy | None = None,
+    **metrics: Any,
+) -> Path | None:
+    """Save a dict of state_dict()s, tensors, sharded ones too, and plain values. All ranks call it, at the same step.
 
-    Rank 0 writes, atomically and with SHA-256 of each file, and gets the folder; all ranks wait until the bytes are
-    safe. The random states of all ranks go with it. CheckpointNotSaved is raised on every rank.
+    Each rank copies its part to host memory and returns; a thread writes it with SHA-256 and gives the checkpoint its
+    name when all parts are safe on disk. Rank 0 gets the folder that it will have. While the last save is being
+    written the next one waits for it, or with `when_busy="skip"` is left out and returns None.
+    The random states of all ranks go with it. `blocking=True` returns when the bytes are safe.
+
+    CheckpointNotSaved is raised on every rank: here, or at the next call or finish() for a failure in the thread.
     """
-    return _run().save_checkpoint(state, step, metrics)
+    return _run().save_checkpoint(state, step, metrics, blocking=blocking, when_busy=when_busy)
 
 
-def load_checkpoint() -> tuple[dict[str, Any], int] | None:
+def load_checkpoint(into: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], int] | None:
     """The state, on the CPU, and the step to go on from; None for a fresh run. All ranks call it.
+
+    With `into`, a state like the one that was saved, its tensors are filled in place, whatever number of ranks or
+    layout the checkpoint has; each rank reads only its shards. What is returned then has these tensors.
 
     Call it last before the loop: it restores the random states too. A corrupt checkpoint raises CheckpointCorrupt;
     alone on a laptop it is set aside and the next older one is used.
     """
-    return _run().load_checkpoint()
+    return _run().load_checkpoint(into)
 
 
 def checkpoint_due(step: int, every: int = 100) -> bool:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from platform_core.errors import TrainmasterError
 
@@ -30,6 +31,7 @@ class JobEnvironment:
     interval_steps: int = 0
     interval_seconds: int = 0
     keep_last: int = DEFAULT_KEEP
+    when_busy: Literal["wait", "skip"] = "wait"  # what a save does while the last one is being written
     seed: int | None = None
     hyperparameters: Mapping[str, Scalar] = field(default_factory=dict)
     rank: int = 0
@@ -63,6 +65,7 @@ def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment
         interval_steps=_whole(variables, "TRAINMASTER_CHECKPOINT_INTERVAL_STEPS", 0),
         interval_seconds=_whole(variables, "TRAINMASTER_CHECKPOINT_INTERVAL_SECONDS", 0),
         keep_last=_whole(variables, "TRAINMASTER_CHECKPOINT_KEEP", DEFAULT_KEEP),
+        when_busy="skip" if variables.get("TRAINMASTER_CHECKPOINT_WHEN_BUSY") == "skip" else "wait",
         seed=_whole(variables, "TRAINMASTER_SEED", 0) if seed else None,
         hyperparameters=_hyperparameters(variables.get("TRAINMASTER_HYPERPARAMETERS", "")),
         rank=_whole(variables, "RANK", 0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from trainmaster import artifacts, laptop, lineage
-from trainmaster.checkpoints import collective, folder, loading, random_state, saving
+from trainmaster.checkpoints import collective, folder, loading, random_state
+from trainmaster.checkpoints.description import Description
+from trainmaster.checkpoints.saving import Request, Saver, WhenBusy
 from trainmaster.console import Console
 from trainmaster.environment import JobEnvironment
 from trainmaster.progress import LOADING, SAVING, Progress
@@ -112,6 +115,7 @@ class Run:
         self._spool = Spool(setting.spool)
         self._stopping = Stopping(setting.stop_file)
         self._progress = Progress(environment.folder, environment.rank, now_ms)
+        self._saver = Saver(setting.checkpoints, setting.keep_last, now_ms, self._saved, self.console.warn)
         self._saved_at_ms = now_ms()
         self._refused: set[str] = set()
         self._watches_stop = False
@@ -257,7 +261,16 @@ class Run:
             self._tell("lineage", lineage={"dataset": str(name)})
 
     def finish(self, state: str = "succeeded", error: str = "") -> None:
-        """End the run and send what waits. Called at exit where the script does not; the second time does nothing."""
+        """End the run, wait for the save in flight and send what waits. Called at exit where the script does not.
+
+        The second time it does nothing. CheckpointNotSaved when that save failed, on every rank.
+        """
+        try:
+            self._saver.wait()
+        finally:
+            self._end(state, error)
+
+    def _end(self, state: str, error: str) -> None:
         if self.finished or not self.is_first or (self._tracking is not None and not self._tracking.is_ours):
             return
         self.finished = True
@@ -265,7 +278,15 @@ class Run:
             self._tell("finish", state=state, error=error)
             self._tracking.close(self.console.say)
 
-    def save_checkpoint(self, state: Mapping[str, Any], step: int, metrics: Mapping[str, Any]) -> Path | None:
+    def save_checkpoint(
+        self,
+        state: Mapping[str, Any],
+        step: int,
+        metrics: Mapping[str, Any],
+        *,
+        blocking: bool = False,
+        when_busy: WhenBusy | None = None,
+    ) -> Path | None:
         if not collective.active() and not self.is_first:
             return None
         self._progress.note(int(step), SAVING)
@@ -276,16 +297,22 @@ class Run:
             for name, value in metrics.items()
             if (number := self._number(name, value)) is not None
         }
-        description = folder.Description(int(step), numbers, collective.world_size(), self._now_ms())
-        saved = saving.save(state, description, self.setting.checkpoints, self.setting.keep_last)
+        when_busy = when_busy or self.environment.when_busy
+        saved = self._saver.save(state, Request(int(step), numbers, when_busy, blocking))
         self._saved_at_ms = self._now_ms()
         self._progress.note()
-        if saved is not None and self.setting.home is not None:
-            path = saved.relative_to(self.setting.home).as_posix()
-            self._tell("checkpoint", step=int(step), path=path, metrics=numbers)
         return saved
 
-    def load_checkpoint(self) -> tuple[dict[str, Any], int] | None:
+    def _saved(self, path: Path, description: Description) -> None:
+        """A part of a checkpoint is on this node's disk, and the others on theirs. Called by the writing thread."""
+        if self.setting.home is None:
+            return
+        names = ("step", "nodes", "node_rank", "began_at_ms", "blocking_ms", "write_ms", "emergency")
+        facts = {name: getattr(description, name) for name in names}
+        place = path.relative_to(os.path.abspath(self.setting.home)).as_posix()
+        self._tell("checkpoint", path=place, metrics=description.metrics, **facts)
+
+    def load_checkpoint(self, into: Mapping[str, Any] | None = None) -> tuple[dict[str, Any], int] | None:
         environment, alone = self.environment, self.setting.alone
         self._progress.note(doing=LOADING)
         if alone and environment.world_size > 1 and not collective.active():
@@ -293,7 +320,10 @@ class Run:
                 f"There are {environment.world_size} ranks, but torch.distributed is not initialised: "
                 "call torch.distributed.init_process_group() before load_checkpoint()."
             )
-        loaded = loading.load(self.setting.candidates, self.console.warn, go_back=alone)
+        self._saver.wait()
+        work_folder = None if alone else self.setting.home
+        source = loading.Source(self.setting.candidates, self.console.warn, alone, work_folder)
+        loaded = loading.load(source, into)
         self._reach("loaded", loaded.step if loaded is not None else 0)
         if loaded is None:
             return None

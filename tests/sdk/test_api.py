@@ -37,9 +37,12 @@ def test_one_script_runs_alone_and_as_a_job(tmp_path: Path) -> None:
     run([name], tmp_path, TRAINMASTER_DIR=attempt, TRAINMASTER_HYPERPARAMETERS='{"width": 8}')
     said = events(attempt / "spool" / "rank-0.jsonl")
     kinds = [event["kind"] for event in said]
-    assert kinds == ["init", "metrics", "metrics", "checkpoint_started", "checkpoint", *kinds[1:5]]
+    assert [kind for kind in kinds if kind != "checkpoint"] == [
+        "init",
+        *["metrics", "metrics", "checkpoint_started"] * 2,
+    ]
+    assert kinds.count("checkpoint") == 2  # each when its bytes are safe, while the training goes on
     assert said[0]["params"] == {"width": 8, "lr": 0.1}
-    assert kinds[1:5] == ["metrics", "metrics", "checkpoint_started", "checkpoint"]
 
 
 @pytest.mark.parametrize(("resume", "variable"), [(True, ""), ("", "auto")])
@@ -113,4 +116,4 @@ def test_a_state_that_would_run_code_when_loaded_is_refused_when_saved(tmp_path:
     assert done.returncode == 1
     assert "CheckpointNotSaved: The checkpoint of step 1 was not saved" in done.stderr
     assert "pathlib.PurePosixPath" in done.stderr
-    assert list((tmp_path / "trainmaster-runs" / "unsafe-1" / "checkpoints").iterdir()) == []
+    assert not (tmp_path / "trainmaster-runs" / "unsafe-1" / "checkpoints").exists()

@@ -39,12 +39,12 @@ def test_each_run_has_its_own_folder(on_a_laptop: Make, tmp_path: Path) -> None:
 
 
 def test_nothing_is_resumed_unless_asked_for(on_a_laptop: Make) -> None:
-    on_a_laptop().save_checkpoint({"x": 1}, 10, {})
+    on_a_laptop().save_checkpoint({"x": 1}, 10, {}, blocking=True)
     assert on_a_laptop().load_checkpoint() is None
 
 
 def test_the_newest_run_with_a_checkpoint_goes_on(on_a_laptop: Make, tmp_path: Path) -> None:
-    on_a_laptop().save_checkpoint({"x": 1}, 10, {})
+    on_a_laptop().save_checkpoint({"x": 1}, 10, {}, blocking=True)
     on_a_laptop().begin(None, {}, None)  # died before it saved anything
     run = on_a_laptop(resume="auto")
     assert run.load_checkpoint() == ({"x": 1}, 10)
@@ -56,7 +56,7 @@ def test_auto_without_any_checkpoint_begins_anew(on_a_laptop: Make) -> None:
 
 
 def test_a_new_run_may_begin_from_the_state_of_another(on_a_laptop: Make) -> None:
-    on_a_laptop().save_checkpoint({"x": 1}, 10, {})
+    on_a_laptop().save_checkpoint({"x": 1}, 10, {}, blocking=True)
     run = on_a_laptop(resume="trainmaster-runs/train-1")
     assert run.load_checkpoint() == ({"x": 1}, 10)
     assert run.setting.home == Path("trainmaster-runs/train-2")
@@ -70,7 +70,7 @@ def test_a_path_without_a_checkpoint_is_refused(on_a_laptop: Make) -> None:
 def test_only_the_newest_checkpoints_stay_on_disk(on_a_laptop: Make, tmp_path: Path) -> None:
     run = on_a_laptop(keep_last=2)
     for step in (10, 20, 30):
-        run.save_checkpoint({}, step, {})
+        run.save_checkpoint({}, step, {}, blocking=True)
     left = sorted(path.name for path in (tmp_path / "trainmaster-runs/train-1/checkpoints").iterdir())
     assert left == ["step-00000020", "step-00000030"]
 
@@ -85,22 +85,22 @@ def test_one_flipped_bit_is_found_and_the_older_checkpoint_is_used(
     on_a_laptop: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = on_a_laptop()
-    run.save_checkpoint({"x": torch.zeros(1000)}, 10, {})
-    run.save_checkpoint({"x": torch.ones(1000)}, 20, {})
+    run.save_checkpoint({"x": torch.zeros(1000)}, 10, {}, blocking=True)
+    run.save_checkpoint({"x": torch.ones(1000)}, 20, {}, blocking=True)
     checkpoints = tmp_path / "trainmaster-runs/train-1/checkpoints"
-    damage(checkpoints / "step-00000020" / "state.pt")
+    damage(checkpoints / "step-00000020" / "rank-00000-000.safetensors")
     found = on_a_laptop(resume="auto").load_checkpoint()
     assert found is not None
     assert found[1] == 10
-    assert "state.pt was damaged" in capsys.readouterr().err
+    assert "rank-00000-000.safetensors was damaged" in capsys.readouterr().err
     assert sorted(path.name for path in checkpoints.iterdir()) == ["step-00000010", "step-00000020.corrupt"]
 
 
 def test_when_every_checkpoint_is_corrupt_it_says_so_instead_of_beginning_anew(
     on_a_laptop: Make, tmp_path: Path
 ) -> None:
-    on_a_laptop().save_checkpoint({"x": 1}, 10, {})
-    damage(tmp_path / "trainmaster-runs/train-1/checkpoints/step-00000010/state.pt")
+    on_a_laptop().save_checkpoint({"x": 1}, 10, {}, blocking=True)
+    damage(tmp_path / "trainmaster-runs/train-1/checkpoints/step-00000010/values-00000.pt")
     with pytest.raises(CheckpointCorrupt, match="no older one"):
         on_a_laptop(resume="auto").load_checkpoint()
 
@@ -108,7 +108,7 @@ def test_when_every_checkpoint_is_corrupt_it_says_so_instead_of_beginning_anew(
 def test_random_numbers_go_on_where_they_were(on_a_laptop: Make) -> None:
     run = on_a_laptop()
     run.begin(None, {}, 7)
-    run.save_checkpoint({}, 10, {})
+    run.save_checkpoint({}, 10, {}, blocking=True)
     expected = (random.random(), float(numpy.random.rand()), float(torch.rand(1)))
     on_a_laptop().begin(None, {}, 8)
     on_a_laptop(resume="auto").load_checkpoint()

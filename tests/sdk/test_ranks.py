@@ -79,7 +79,7 @@ def test_every_rank_goes_on_with_its_own_random_numbers(
 NODES = """
 for copy in ("missing", "damaged", "good"):
     os.chdir(f"node-{rank}-{copy}")  # a relative path of rank 0 leads nowhere on another node
-    loaded = loading.load([Path("resume")], print, go_back=False)
+    loaded = loading.load(loading.Source([Path("resume")], print, go_back=False))
     os.chdir("..")
     say(f"{copy} {loaded.step} {loaded.state['weight'].tolist()} {loaded.random_restored}")
 """
@@ -93,7 +93,8 @@ def test_a_node_without_a_good_copy_gets_the_bytes_of_rank_0(
         shutil.copytree(checkpoint, tmp_path / f"node-0-{copy}" / "resume")
         shutil.copytree(checkpoint, tmp_path / f"node-1-{copy}" / "resume")
     shutil.rmtree(tmp_path / "node-1-missing" / "resume")
-    (tmp_path / "node-1-damaged" / "resume" / "state.pt").write_bytes(b"")
+    [tensors] = (tmp_path / "node-1-damaged" / "resume").glob("*.safetensors")
+    tensors.write_bytes(b"")
     expected = [f"{copy} 7 [5.0, 5.0, 5.0] True" for copy in ("missing", "damaged", "good")]
     assert ranks(tmp_path, NODES) == [expected] * 2
 
@@ -113,10 +114,11 @@ def test_under_the_platform_a_corrupt_checkpoint_is_refused_on_every_rank(
     [checkpoint] = (saved[0] / "trainmaster-runs").glob("*/checkpoints/step-*")
     copy = attempt / "checkpoints" / checkpoint.name
     shutil.copytree(checkpoint, copy)
-    (copy / "state.pt").write_bytes((copy / "state.pt").read_bytes()[:-1] + b"?")
+    [tensors] = copy.glob("*.safetensors")
+    tensors.write_bytes(tensors.read_bytes()[:-1] + b"?")
     said = ranks(tmp_path, CORRUPT, TRAINMASTER_DIR=attempt)
     assert said[0] == said[1]
-    assert "state.pt was damaged after it was saved" in said[0][0]
+    assert ".safetensors was damaged after it was saved" in said[0][0]
     assert copy.exists()  # evidence, and not ours to remove
 
 

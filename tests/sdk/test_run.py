@@ -65,7 +65,9 @@ def test_other_ranks_do_not_draw_over_the_curves_of_rank_0(on_a_node: Make, tmp_
 
 
 def test_a_checkpoint_is_announced_before_and_after(on_a_node: Make, tmp_path: Path) -> None:
-    folder = on_a_node().save_checkpoint({"weight": torch.ones(2)}, 50, {"loss": torch.tensor(1.5)})
+    folder = on_a_node().save_checkpoint(
+        {"weight": torch.ones(2)}, 50, {"loss": torch.tensor(1.5)}, blocking=True
+    )
     assert folder == tmp_path / "attempt" / "checkpoints" / "step-00000050"
     started, saved = events(spool(tmp_path))
     assert (started["kind"], started["step"]) == ("checkpoint_started", 50)
@@ -77,14 +79,14 @@ def test_a_checkpoint_is_announced_before_and_after(on_a_node: Make, tmp_path: P
 
 
 def test_a_job_may_choose_where_its_checkpoints_lie(on_a_node: Make, tmp_path: Path) -> None:
-    on_a_node(checkpoint_path="out/saved").save_checkpoint({}, 1, {})
+    on_a_node(checkpoint_path="out/saved").save_checkpoint({}, 1, {}, blocking=True)
     assert events(spool(tmp_path), "checkpoint")[0]["path"] == "out/saved/step-00000001"
 
 
 def test_the_agent_has_time_to_upload_before_anything_is_pruned(on_a_node: Make, tmp_path: Path) -> None:
     run = on_a_node(keep_last=1)
     for step in range(1, 14):
-        run.save_checkpoint({}, step, {})
+        run.save_checkpoint({}, step, {}, blocking=True)
     left = sorted(path.name for path in (tmp_path / "attempt" / "checkpoints").iterdir())
     assert left == [f"step-{step:08d}" for step in range(3, 14)]
 
@@ -95,7 +97,7 @@ def test_a_first_attempt_has_nothing_to_resume(on_a_node: Make) -> None:
 
 def test_an_attempt_resumes_from_what_was_fetched_for_it(on_a_node: Make, tmp_path: Path) -> None:
     earlier = on_a_node(checkpoint_path="earlier")
-    saved = earlier.save_checkpoint({"weight": torch.ones(2)}, 50, {})
+    saved = earlier.save_checkpoint({"weight": torch.ones(2)}, 50, {}, blocking=True)
     assert saved is not None
     saved.rename(tmp_path / "attempt" / "resume")
     found = on_a_node(resume=str(tmp_path / "attempt" / "resume")).load_checkpoint()
@@ -106,9 +108,9 @@ def test_an_attempt_resumes_from_what_was_fetched_for_it(on_a_node: Make, tmp_pa
 
 
 def test_a_restart_in_place_prefers_its_own_newer_checkpoint(on_a_node: Make, tmp_path: Path) -> None:
-    saved = on_a_node(checkpoint_path="earlier").save_checkpoint({}, 50, {})
+    saved = on_a_node(checkpoint_path="earlier").save_checkpoint({}, 50, {}, blocking=True)
     assert saved is not None
-    on_a_node().save_checkpoint({}, 60, {})
+    on_a_node().save_checkpoint({}, 60, {}, blocking=True)
     found = on_a_node(resume=str(saved)).load_checkpoint()
     assert found is not None
     assert found[1] == 60
@@ -121,7 +123,7 @@ def test_the_policy_of_the_job_decides_when_to_save(on_a_node: Make, clock: Cloc
     assert not by_time.checkpoint_due(10, every=10)
     clock.ms += 60_000
     assert by_time.checkpoint_due(11, every=10)
-    by_time.save_checkpoint({}, 11, {})
+    by_time.save_checkpoint({}, 11, {}, blocking=True)
     assert not by_time.checkpoint_due(12, every=10)
     assert on_a_node().checkpoint_due(10, every=10)
 

@@ -1,14 +1,23 @@
 """Values exchanged between ranks. Without torch.distributed, or before it is initialised, a rank is alone.
 
-`any_true`, `to_first` and `from_first` are collectives: all ranks call them, in the same order.
+All functions but `active`, `rank` and `world_size` are collectives: all ranks call them, in the same order, from the
+main thread. They use a gloo group of their own, so they never wait for a GPU and never meet the training's collectives.
+Threads use `channel()`, whose groups they own, and only through its methods: those outlive destroy_process_group().
 """
 
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+PATIENCE = timedelta(hours=1)  # the ranks of a save may finish that far from each other
+_SENTENCE_BYTES = 2048
+_groups: dict[str, Any] = {}
 
 
 def active() -> bool:
@@ -27,16 +36,33 @@ def rank() -> int:
     return int(_distributed().get_rank()) if active() else 0
 
 
+def maximum(values: Sequence[int]) -> list[int]:
+    """The largest of each value over all ranks."""
+    if not active():
+        return list(values)
+    torch: Any = sys.modules["torch"]
+    votes = torch.tensor(list(values), dtype=torch.int64)
+    _distributed().all_reduce(votes, op=_distributed().ReduceOp.MAX, group=_group("control"))
+    return [int(vote) for vote in votes]
+
+
 def any_true(flag: bool) -> bool:
     """Whether it is true on any rank."""
+    return bool(maximum([flag])[0])
+
+
+def everywhere(flag: bool) -> bool:
+    """Whether it is true on all ranks."""
+    return not any_true(not flag)
+
+
+def to_all(value: T) -> list[T]:
+    """The values of all ranks, in their order, on every rank."""
     if not active():
-        return flag
-    torch: Any = sys.modules["torch"]
-    # NCCL moves tensors on GPUs only.
-    device = "cuda" if _distributed().get_backend() == "nccl" else "cpu"
-    votes = torch.tensor([int(flag)], device=device)
-    _distributed().all_reduce(votes, op=_distributed().ReduceOp.MAX)
-    return bool(votes.item())
+        return [value]
+    gathered: list[Any] = [None] * world_size()
+    _distributed().all_gather_object(gathered, value, group=_group("control"))
+    return gathered
 
 
 def to_first(value: T) -> list[T]:
@@ -44,23 +70,101 @@ def to_first(value: T) -> list[T]:
     if not active():
         return [value]
     gathered: list[Any] | None = [None] * world_size() if rank() == 0 else None
-    _distributed().gather_object(value, gathered)
+    _distributed().gather_object(value, gathered, group=_group("control"))
     return gathered or []
 
 
-def from_first(value: T) -> T:
-    """Rank 0's value, everywhere."""
+def from_first(value: T, source: int = 0) -> T:
+    """The value of rank 0, or of `source`, everywhere."""
     if not active():
         return value
-    box: list[Any] = [value if rank() == 0 else None]
-    _distributed().broadcast_object_list(box)
+    box: list[Any] = [value if rank() == source else None]
+    _distributed().broadcast_object_list(box, src=source, group=_group("control"))
     received: T = box[0]
     return received
 
 
-def everywhere(flag: bool) -> bool:
-    """Whether it is true on all ranks."""
-    return not any_true(not flag)
+def scatter(values: Sequence[T]) -> T:
+    """Rank 0's values, one to each rank. Elsewhere `values` does not matter."""
+    if not active():
+        return values[0]
+    box: list[Any] = [None]
+    _distributed().scatter_object_list(
+        box, list(values) if rank() == 0 else None, src=0, group=_group("control")
+    )
+    received: T = box[0]
+    return received
+
+
+def first_sentence(sentence: str) -> str:
+    """The sentence of the lowest rank that has one, on every rank; '' where none has."""
+    if not any_true(bool(sentence)):
+        return ""
+    return next(filter(None, to_all(sentence)), "")
+
+
+class Channel:
+    """A gloo group for one thread of every rank, or nobody else where the rank is alone.
+
+    It speaks to the group directly, as the functions of torch.distributed look groups up in tables that
+    destroy_process_group() empties. A dead rank raises on the others.
+    """
+
+    def __init__(self, group: Any, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+        self._group = group
+
+    def maximum(self, values: Sequence[int]) -> list[int]:
+        if self._group is None:
+            return list(values)
+        import torch
+
+        votes = torch.tensor(list(values), dtype=torch.int64)
+        options = torch.distributed.AllreduceOptions()
+        options.reduceOp = torch.distributed.ReduceOp.MAX  # type: ignore[assignment]
+        self._wait(self._group.allreduce([votes], options))
+        return [int(vote) for vote in votes]
+
+    def first_sentence(self, sentence: str) -> str:
+        """The sentence of the lowest rank that has one, on every rank; '' where none has."""
+        if self._group is None:
+            return sentence
+        import torch
+
+        [last_first] = self.maximum([self.size - self.rank if sentence else 0])
+        if not last_first:
+            return ""
+        text = sentence.encode()[:_SENTENCE_BYTES].ljust(_SENTENCE_BYTES)
+        block = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+        options = torch.distributed.BroadcastOptions()
+        options.rootRank = self.size - last_first
+        self._wait(self._group.broadcast([block], options))
+        return bytes(block.tolist()).decode(errors="replace").rstrip()
+
+    @staticmethod
+    def _wait(work: Any) -> None:
+        """Sleeps in Python: a thread that waits in C++ aborts the process when the interpreter ends."""
+        pause = 0.0005
+        while not work.is_completed():
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.02)
+        work.wait()
+
+
+def channel(name: str) -> Channel:
+    """A collective at the first call with this name."""
+    return Channel(_group(name) if active() else None, rank(), world_size())
+
+
+def _group(name: str) -> Any:
+    distributed = _distributed()
+    world = distributed.group.WORLD
+    if _groups.get("world") is not world:  # destroyed and initialised again
+        _groups.clear()
+        _groups["world"] = world
+    if name not in _groups:
+        _groups[name] = distributed.new_group(backend="gloo", timeout=PATIENCE)
+    return _groups[name]
 
 
 def _distributed() -> Any:

@@ -20,7 +20,6 @@ import click
 from benchmarks import round_curves
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
-from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.policy import PRODUCTION, Policy
 
@@ -69,7 +68,6 @@ def pending_of(count: int, rng: random.Random, nodes: int) -> list[PendingJob]:
             waiting_since_ms=NOW_MS - rng.randrange(86_400_000),
             cpus_per_gpu=rng.choice([4, 8, 16]),
             memory_per_gpu_bytes=rng.choice([16, 64]) * GIB,
-            strategy=Strategy.DDP,
         )
         for number, gpus in enumerate(rng.choices(SIZES, k=count))
     ]
@@ -159,7 +157,6 @@ def asking(job: RunningJob) -> RunningJob:
         waiting_since_ms=job.submitted_ms,
         cpus_per_gpu=4,
         memory_per_gpu_bytes=16 * GIB,
-        strategy=Strategy.DDP,
     )
     return replace(job, asks=asks)
 

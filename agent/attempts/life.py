@@ -19,7 +19,7 @@ from agent.attempts.preparation import Fetch, NodeFacts, PreparationError, prepa
 from agent.attempts.verdict import Verdict
 from agent.attempts.watch import RankWatch
 from agent.files import read_json, write_atomically
-from agent.launchers.command import is_ranked
+from agent.launchers.command import is_ranked, processes_of
 from agent.launchers.contract import Alive, Ended, Launcher, LauncherError, LaunchOrder, Status
 from agent.uplink.attempt import AttemptUplink, UplinkPlan
 from agent.uplink.mask import Mask
@@ -260,7 +260,7 @@ class AttemptLife:
         return grace_seconds
 
     async def _verdict(self, ended: Ended) -> Verdict:
-        expected = len(self.launch.slots) if is_ranked(self.launch) else 0
+        expected = processes_of(self.launch) if is_ranked(self.launch) else 0
         resumed = self.launch.resume is not None
         return await asyncio.to_thread(records.verdict_of, self.folder, ended, expected, resumed)
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 
+from platform_core.jobs.launching import METHODS, Launcher, Method, Process, Strategy
 from platform_core.node.wanted import Launch
 
-TORCHRUN_STRATEGIES = frozenset({"ddp", "fsdp", "deepspeed"})
 RENDEZVOUS_TIMEOUT_SECONDS = 1800  # the slowest node may still be fetching its data
 # What the other ranks have when one has failed, to save and to leave. PyTorch before 2.13 gives them 30 seconds.
 FAILED_GANG_SECONDS = 120
-# Horovod names ranks in its own way, or in that of the MPI below it.
-_HOROVOD_RANK = (
-    "export RANK=${HOROVOD_RANK:-$OMPI_COMM_WORLD_RANK} WORLD_SIZE=${HOROVOD_SIZE:-$OMPI_COMM_WORLD_SIZE}"
-    ' LOCAL_RANK=${HOROVOD_LOCAL_RANK:-$OMPI_COMM_WORLD_LOCAL_RANK}; exec "$0" "$@"'
-)
 _OWN_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "mpirun", "horovodrun"})
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 
@@ -38,39 +34,78 @@ class Place:
 
 
 def argv_of(launch: Launch, python: str, torchrun_options: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """torchrun around `trainmaster.rank` for the strategies that need it; a custom command runs as it is.
+    """The strategy's launcher around `trainmaster.rank`; a custom command runs as it is.
 
     `torchrun_options`: those that the torchrun of this Python is known to have; the others here every version has.
     """
     if not launch.command:
         raise CommandError("The command is empty.")
-    if launch.strategy == "custom":
-        return _with_python(launch.command, python)
-    script = _script(launch.command, launch.strategy)
-    if launch.strategy == "horovod":
-        count = str(max(1, len(launch.slots)))
-        ranked = ("sh", "-c", _HOROVOD_RANK, python, "-m", "trainmaster.rank", *script)
-        return ("horovodrun", "-np", count, "-H", f"localhost:{count}", *ranked)
-    if launch.strategy not in TORCHRUN_STRATEGIES:
-        raise CommandError(f'This agent does not know the strategy "{launch.strategy}"; update the agent.')
+    match _method(launch).launcher:
+        case Launcher.TORCHRUN:
+            return _torchrun(launch, python, torchrun_options)
+        case Launcher.PROCESSES:
+            return _processes(launch, python)
+        case Launcher.COMMAND:
+            return _with_python(launch.command, python)
+
+
+def _method(launch: Launch) -> Method:
+    try:
+        return METHODS[Strategy(launch.strategy)]
+    except ValueError:
+        unknown = f'This agent does not know the strategy "{launch.strategy}"; update the agent.'
+        raise CommandError(unknown) from None
+
+
+def _torchrun(launch: Launch, python: str, options: frozenset[str]) -> tuple[str, ...]:
     return (
         # -P: a file of the job called like a standard module must not break the launcher itself.
         *(python, "-P", "-m", "trainmaster.gang"),
         f"--nnodes={launch.nodes}",
         f"--node-rank={launch.node_rank}",
-        f"--nproc-per-node={max(1, len(launch.slots))}",
+        f"--nproc-per-node={processes_of(launch)}",
         f"--master-addr={launch.master_address}",
         f"--master-port={launch.master_port}",
         "--max-restarts=0",
         f"--rdzv-conf=timeout={RENDEZVOUS_TIMEOUT_SECONDS}",
-        *([f"--shutdown-timeout={FAILED_GANG_SECONDS}"] if "shutdown-timeout" in torchrun_options else []),
-        *("-m", "trainmaster.rank", *script),
+        *([f"--shutdown-timeout={FAILED_GANG_SECONDS}"] if "shutdown-timeout" in options else []),
+        *("-m", "trainmaster.rank", *_script(launch.command, launch.strategy)),
     )
+
+
+def _processes(launch: Launch, python: str) -> tuple[str, ...]:
+    """One process a slot or a node; the SDK's launcher tells each of them what `platform_core.jobs.launching` says."""
+    commands = [role.command or launch.command for role in launch.roles] or [launch.command]
+    plan = {
+        "strategy": launch.strategy,
+        "nodes": launch.nodes,
+        "node_rank": launch.node_rank,
+        "local_size": processes_of(launch),
+        "master": [launch.master_address, launch.master_port],
+        "roles": [[role.name, role.count] for role in launch.roles],
+        "commands": [_ranked(command, python, launch) for command in commands],
+        "rendezvous_seconds": RENDEZVOUS_TIMEOUT_SECONDS,
+        "failed_seconds": FAILED_GANG_SECONDS,
+    }
+    return (python, "-P", "-m", "trainmaster.processes", json.dumps(plan))
+
+
+def _ranked(command: tuple[str, ...], python: str, launch: Launch) -> tuple[str, ...]:
+    """A role may also be any program that the node has."""
+    program = PurePosixPath(command[0]).name
+    if launch.roles and not program.startswith("python") and not program.endswith(".py"):
+        return command
+    return (python, "-m", "trainmaster.rank", *_script(command, launch.strategy))
 
 
 def is_ranked(launch: Launch) -> bool:
     """Whether each rank writes its own log; otherwise the command's output is the one log of this node."""
-    return launch.strategy != "custom"
+    return _method(launch).launcher is not Launcher.COMMAND
+
+
+def processes_of(launch: Launch) -> int:
+    """How many processes the strategy starts on this node."""
+    return max(1, len(launch.slots)) if _method(launch).per_slot else 1
 
 
 def _script(command: tuple[str, ...], strategy: str) -> tuple[str, ...]:
@@ -101,7 +136,7 @@ def _with_python(command: tuple[str, ...], python: str) -> tuple[str, ...]:
 
 def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, str]:
     """Later lines win: inherited, then ours, then the user's own, then what nobody may change."""
-    slots = max(1, len(launch.slots))
+    method, local_size = _method(launch), processes_of(launch)
     environment = dict(place.inherited)
     environment |= {
         "PYTHONUNBUFFERED": "1",
@@ -128,7 +163,8 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
         "MASTER_PORT": str(launch.master_port),
         "NODE_RANK": str(launch.node_rank),
         "NNODES": str(launch.nodes),
-        "NPROC_PER_NODE": str(slots),
+        "NPROC_PER_NODE": str(local_size),
+        "TRAINMASTER_SAVING": method.saving,
     }
     if launch.checkpoint.path:
         environment["TRAINMASTER_CHECKPOINT_PATH"] = launch.checkpoint.path
@@ -138,9 +174,13 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
         environment["TRAINMASTER_RESUME"] = str(place.folder / "resume")
     if launch.dataset is not None:
         environment["TRAINMASTER_DATA"] = str(place.folder / "data")
-    if launch.strategy == "custom":
-        # One process a node, so the node's rank is its rank. Whatever the command starts may set its own.
-        environment |= {"RANK": str(launch.node_rank), "WORLD_SIZE": str(launch.nodes), "LOCAL_RANK": "0"}
+    if method.launcher is not Launcher.PROCESSES:  # which knows the addresses of the processes, too
+        first = launch.node_rank * local_size
+        place_in_gang = Process(
+            first, 0, local_size, launch.node_rank, launch.nodes, has_gpus=bool(place.gpus)
+        )
+        environment |= method.variables(place_in_gang)
+    if method.launcher is Launcher.COMMAND:
         environment["TRAINMASTER_SLOTS"] = ",".join(map(str, launch.slots))
     return environment
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.topology import Islands
 from platform_core.jobs.constraints import ANYWHERE, Constraints
-from platform_core.jobs.spec import JobSpec, Strategy
+from platform_core.jobs.spec import JobSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,6 @@ class PendingJob:
     waiting_since_ms: int
     cpus_per_gpu: int
     memory_per_gpu_bytes: int
-    strategy: Strategy
     attained_gpu_ms: int = 0  # GPU time it has had in earlier attempts
     expected_runtime_ms: int | None = None  # what is left to run, where an estimate beats the limit
     constraints: Constraints = ANYWHERE
@@ -83,7 +82,6 @@ class PendingJob:
             waiting_since_ms=waiting_since_ms,
             cpus_per_gpu=spec.cpus_per_gpu,
             memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
-            strategy=spec.strategy,
             constraints=spec.constraints,
         )
 

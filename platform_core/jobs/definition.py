@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from platform_core.jobs import constraints as placement
 from platform_core.jobs import field_readers as readers
@@ -24,6 +23,8 @@ from platform_core.jobs.kinds import (
     whole,
     words,
 )
+from platform_core.jobs.launching import Strategy
+from platform_core.jobs.roles import Role, roles
 from platform_core.units import GIB, HOUR_MS
 
 MAX_GPUS = 10_000
@@ -31,14 +32,6 @@ MAX_HOURS = 720
 MAX_RESTARTS, MOST_RESTARTS = 3, 100
 MOST_URGENT, DEFAULT_PRIORITY, LEAST_URGENT = 0, 50, 100
 PRIORITIES = {"high": 20, "normal": DEFAULT_PRIORITY, "low": 80}
-
-
-class Strategy(StrEnum):
-    DDP = "ddp"
-    FSDP = "fsdp"
-    DEEPSPEED = "deepspeed"
-    HOROVOD = "horovod"
-    CUSTOM = "custom"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +94,17 @@ class JobSpec:
     strategy: Strategy = described(  # noqa: RUF009
         choice(Strategy),
         "Strategy",
-        "How the script divides the work; placement and launch follow it.",
+        "How the processes are started and find each other; see Use your framework.",
         Group.RESOURCES,
-        default=Strategy.DDP,
+        default=Strategy.TORCHRUN,
+    )
+    roles: tuple[Role, ...] = described(
+        roles(),
+        "Roles",
+        "Groups of processes, one for each GPU, with commands of their own where they need them.",
+        Group.RESOURCES,
+        default=(),
+        example="ps=1 python server.py",
     )
     cpus_per_gpu: int = described(
         whole(1, 256), "CPUs per GPU", "CPU cores for each GPU.", Group.RESOURCES, default=1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from platform_core.jobs.checkpoint_policy import CheckpointPolicy
@@ -12,7 +13,6 @@ from platform_core.jobs.definition import (
     MOST_URGENT,
     PRIORITIES,
     JobSpec,
-    Strategy,
 )
 from platform_core.jobs.field_readers import Scalar
 from platform_core.jobs.fields import (
@@ -25,7 +25,9 @@ from platform_core.jobs.fields import (
     read_fields,
     schema_of,
 )
+from platform_core.jobs.launching import Strategy
 from platform_core.jobs.reader import Problem, Reader, SpecError, shown
+from platform_core.jobs.roles import check as check_roles
 from platform_core.units import format_duration_ms
 
 __all__ = [
@@ -48,6 +50,8 @@ def parse(mapping: object, labels: Mapping[str, str] | None = None) -> JobSpec:
     reader = Reader(mapping, problems, labels)
     spec: JobSpec = read_fields(JobSpec, reader)
     reader.refuse_the_rest()
+    if spec.roles and reader.value("strategy") is None:
+        spec = replace(spec, strategy=Strategy.ROLES)
     _check_combinations(reader, spec)
     if problems:
         raise SpecError(tuple(problems))
@@ -88,6 +92,7 @@ def _check_combinations(read: Reader, spec: JobSpec) -> None:
     if read.sound("num_gpus", "min_gpus") and spec.min_gpus > spec.num_gpus:
         more = f"is {spec.min_gpus}, more than {label('num_gpus')} {spec.num_gpus}"
         read.say("min_gpus", f"{more}; lower {label('min_gpus')}, or ask for {spec.min_gpus} GPUs")
+    check_roles(read, spec.num_gpus, spec.min_gpus, spec.roles, spec.strategy is Strategy.ROLES)
     if read.sound("dataset", "purpose") and spec.dataset and not spec.purpose:
         missing = f"is missing although the dataset {shown(spec.dataset)} is given"
         read.say("purpose", f"{missing}; say what it is used for, such as train or eval")

@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from platform_core.distribution.content.manifest import Manifest
 from platform_core.distribution.deployments.sharing import USUAL, Share
-from platform_core.jobs.spec import CheckpointPolicy
+from platform_core.jobs.checkpoint_policy import CheckpointPolicy
+from platform_core.jobs.roles import Role
 
 Pairs = tuple[tuple[str, str], ...]  # ordered by name
 
@@ -60,6 +61,7 @@ class Launch:
     dataset: ArtifactReference | None = None
     resume: ArtifactReference | None = None
     seed: int | None = None
+    roles: tuple[Role, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

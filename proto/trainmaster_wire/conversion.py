@@ -24,6 +24,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from platform_core.distribution.deployments.sharing import Share
 from platform_core.jobs.job import MemberPhase
+from platform_core.jobs.roles import Role
 from platform_core.jobs.spec import CheckpointPolicy
 from platform_core.jobs.stacks import RankStack
 from platform_core.node import description, observed, wanted
@@ -35,6 +36,7 @@ T = TypeVar("T")
 MESSAGES: dict[type, Any] = {
     wanted.ArtifactReference: session_pb2.ArtifactReference,
     CheckpointPolicy: session_pb2.CheckpointPolicy,
+    Role: session_pb2.Role,
     wanted.Launch: session_pb2.Launch,
     wanted.AttemptWanted: session_pb2.AttemptWanted,
     wanted.Peer: session_pb2.Peer,

@@ -74,6 +74,11 @@ def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment
     )
 
 
+def launcher_environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What the processes that a launcher starts inherit."""
+    return dict(variables)
+
+
 def client_environment(variables: Mapping[str, str] = os.environ) -> ClientEnvironment:
     base = variables.get("XDG_CONFIG_HOME", "")
     secrets = {name: value for name, value in variables.items() if _SECRET.search(name) and len(value) >= 6}

@@ -23,7 +23,7 @@ EXAMPLE = ROOT / "examples" / "bytelm"
 SUBMITTER = next(person for person in CAST if person.username == "bob")
 FORM = {
     "team": "vision", "project": "byte models", "experiment": "bytelm", "command": "train.py", "purpose": "training",
-    "strategy": "ddp", "max_runtime_hours": "1",
+    "strategy": "torchrun", "max_runtime_hours": "1",
     "checkpoint_interval_steps": "20", "checkpoint_keep_last": "2", "tags": "demo",
 }  # fmt: skip
 RANKS = 4

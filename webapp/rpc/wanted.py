@@ -11,7 +11,7 @@ from django.db import transaction
 
 from platform_core.errors import TrainmasterError
 from platform_core.jobs import spec as specification
-from platform_core.jobs.spec import JobSpec
+from platform_core.jobs.spec import JobSpec, Strategy
 from platform_core.node.wanted import AttemptWanted, DeploymentWanted, Launch, Wanted, WantedAction
 from platform_core.units import SECOND_MS
 from webapp.accounts import queries as accounts
@@ -28,6 +28,8 @@ from webapp.rollouts import queries as rollouts
 
 log = logging.getLogger(__name__)
 
+# As agents of 0.1.0 know it, which may stay connected during an upgrade; newer ones read both.
+_NAMES_BEFORE = {Strategy.TORCHRUN: "ddp"}
 _LAUNCH = [field.name for field in fields(Launch)]
 
 
@@ -111,6 +113,7 @@ def _launch(member: MemberWanted, spec: JobSpec) -> Launch:
             **_like(spec),
             **_like(member),
             "secrets": tuple(sorted(accounts.secret_values(member.team, spec.secrets).items())),
+            "strategy": _NAMES_BEFORE.get(spec.strategy, spec.strategy.value),
             "slots": tuple(sorted(member.slots)),
             "hyperparameters_json": json.dumps(dict(spec.hyperparameters)),
             "checkpoint_upload_url": f"{settings.STORE_URL}/checkpoint/{member.job_id}",

@@ -164,8 +164,6 @@ class Explainer:
         needed = f"needs {amount(demand.gpus, demand.gpu_type)}"
         if not large_enough:
             return self._share_sentence(demand, of_type)
-        if demand.one_node:
-            return f"can never start: {needed} on one node (horovod); the largest has {on_one}"
         if most >= demand.gpus:
             return f"can never start: {needed} in equal parts; no equal split fits nodes of at most {on_one}"
         return f"can never start: {needed}; the cluster has {most} at most"
@@ -259,12 +257,11 @@ class Explainer:
             sentence = f"{needed}; {where}{self._where_it_failed(demand)}{held}"
             return WaitCode.NO_FREE_SLOTS, numbers, sentence
         on_one = self._at_end.most_on_one(allowed)
-        how = "on one node" if demand.one_node else "on one node or in equal parts"
         spread = f"{free} are free but spread over {with_free} nodes, at most {on_one} on one"
         return (
             WaitCode.FRAGMENTED,
             (*numbers, ("most_on_one_node", on_one)),
-            f"{needed} {how}; {spread}{held}",
+            f"{needed} on one node or in equal parts; {spread}{held}",
         )
 
     def _where_it_failed(self, demand: Demand) -> str:

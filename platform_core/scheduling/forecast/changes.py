@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, Snapshot, TeamShare
-from platform_core.jobs.spec import MOST_URGENT, Strategy
+from platform_core.jobs.spec import MOST_URGENT
 from platform_core.scheduling.decisions import Placement
 from platform_core.scheduling.engine import Decisions, decide
 from platform_core.scheduling.estimates import with_gpus
@@ -172,8 +172,6 @@ def _fewer_conditions(trial: _Trial) -> Iterator[Change]:
             yield _tolerating(trial, changed)
         else:
             yield Change(field, "", wording[field])
-    if job.strategy is Strategy.HOROVOD and trial.starts(replace(job, strategy=Strategy.DDP)):
-        yield Change("strategy", Strategy.DDP, "ddp, which may span nodes, instead of horovod")
 
 
 def _tolerating(trial: _Trial, changed: PendingJob) -> Change:

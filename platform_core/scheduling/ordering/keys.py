@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from platform_core.cluster.snapshot import PendingJob, RunningJob, Snapshot
-from platform_core.jobs.spec import Strategy
 
 OrderKey = tuple[float, int, str]  # rank, then the earlier submission, then the id
 KeyOfJob = Callable[[PendingJob], OrderKey]
@@ -57,7 +56,6 @@ def as_if_waiting(job: RunningJob, now_ms: int) -> PendingJob:
         waiting_since_ms=now_ms,
         cpus_per_gpu=0,
         memory_per_gpu_bytes=0,
-        strategy=Strategy.CUSTOM,
         attained_gpu_ms=job.attained_gpu_ms + max(0, now_ms - job.started_ms) * job.held,
         expected_runtime_ms=None if job.expected_end_ms is None else max(0, job.expected_end_ms - now_ms),
     )

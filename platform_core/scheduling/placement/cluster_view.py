@@ -107,7 +107,7 @@ class ClusterView:
         return (len(place.nodes),) if place is not None else ()
 
     def _all_splits(self, demand: Demand) -> tuple[int, ...]:
-        return equal_splits(demand.gpus, self.index.most_slots, one_node=demand.one_node)
+        return equal_splits(demand.gpus, self.index.most_slots)
 
 
 def _by_window(index: NodeIndex) -> tuple[tuple[int, int, int], ...]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from platform_core.cluster.snapshot import NodeView, PendingJob
 from platform_core.jobs.constraints import ANYWHERE, Constraints
-from platform_core.jobs.spec import Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,6 @@ class Demand:
     cpus_per_gpu: int
     memory_per_gpu_bytes: int
     excluded_nodes: tuple[str, ...]
-    one_node: bool
     constraints: Constraints = ANYWHERE
 
     @classmethod
@@ -35,7 +33,6 @@ class Demand:
             job.cpus_per_gpu,
             job.memory_per_gpu_bytes,
             tuple(sorted(set(job.excluded_nodes))),
-            job.strategy is Strategy.HOROVOD,  # its launcher starts all ranks from one node
             job.constraints,
         )
 

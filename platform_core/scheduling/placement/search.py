@@ -59,10 +59,8 @@ def find_place(
 
 
 @cache
-def equal_splits(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ...]:
+def equal_splits(gpus: int, most_slots: int) -> tuple[int, ...]:
     """Over how many nodes a gang can be split into equal parts, fewest first."""
-    if one_node:
-        return (1,) if gpus <= most_slots else ()
     return tuple(count for count in range(1, gpus + 1) if gpus % count == 0 and gpus // count <= most_slots)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 import pytest
 
-from agent.launchers.command import CommandError, Place, argv_of, environment_of
+from agent.launchers.command import CommandError, Place, argv_of, environment_of, is_ranked, processes_of
+from platform_core.jobs.roles import Role
 from platform_core.jobs.spec import CheckpointPolicy
 from tests.agent.launches import LAUNCH
 
@@ -20,7 +22,7 @@ def after_rank(command: tuple[str, ...], strategy: str = "ddp") -> tuple[str, ..
     return argv[argv.index("trainmaster.rank") + 1 :]
 
 
-@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "deepspeed"])
+@pytest.mark.parametrize("strategy", ["torchrun", "ddp", "deepspeed"])
 def test_torchrun_starts_a_rank_for_each_slot(strategy: str) -> None:
     argv = argv_of(replace(GANG, strategy=strategy), "/venv/python")
     assert argv[:4] == ("/venv/python", "-P", "-m", "trainmaster.gang")
@@ -77,11 +79,37 @@ def test_a_bare_python_is_the_nodes_interpreter_in_a_custom_command_too() -> Non
     assert argv_of(custom, "/venv/python") == ("/venv/python", "x.py")
 
 
-def test_horovod_starts_its_slots_on_this_node_with_torchs_names_of_ranks() -> None:
-    argv = argv_of(replace(GANG, strategy="horovod", nodes=1), "/venv/python")
-    assert argv[:5] == ("horovodrun", "-np", "2", "-H", "localhost:2")
-    assert "RANK=${HOROVOD_RANK" in argv[7]
-    assert argv[-2:] == ("trainmaster.rank", "train.py")
+RANKED = ["/venv/python", "-m", "trainmaster.rank"]
+
+
+@pytest.mark.parametrize(("strategy", "processes"), [("horovod", 2), ("tensorflow", 1), ("jax", 1)])
+def test_a_framework_without_torchrun_has_a_process_for_each_slot_or_node(
+    strategy: str, processes: int
+) -> None:
+    launch = replace(GANG, strategy=strategy)
+    argv = argv_of(launch, "/venv/python")
+    assert argv[:4] == ("/venv/python", "-P", "-m", "trainmaster.processes")
+    plan = json.loads(argv[4])
+    assert (plan["nodes"], plan["node_rank"], plan["master"]) == (2, 1, ["10.0.0.1", 29501])
+    assert plan["local_size"] == processes_of(launch) == processes
+    assert plan["commands"] == [[*RANKED, "train.py"]]
+    assert is_ranked(launch)
+
+
+def test_each_role_has_its_own_command_or_the_jobs() -> None:
+    roles = (Role("cache", 1, ("redis-server",)), Role("ps", 1, ("python", "ps.py")), Role("worker", 2))
+    plan = json.loads(argv_of(replace(GANG, strategy="roles", roles=roles), "/venv/python")[4])
+    assert plan["roles"] == [["cache", 1], ["ps", 1], ["worker", 2]]
+    assert plan["commands"] == [["redis-server"], [*RANKED, "ps.py"], [*RANKED, "train.py"]]
+
+
+def test_deepspeed_is_told_its_accelerator_and_its_place_among_the_nodes() -> None:
+    launch = replace(GANG, strategy="deepspeed")
+    environment = environment_of(launch, "att-a", PLACE)
+    names = ("DS_ACCELERATOR", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "TRAINMASTER_SAVING")
+    assert [environment[name] for name in names] == ["cpu", "2", "1", "2", "engine"]
+    gpus = environment_of(launch, "att-a", replace(PLACE, gpus=("GPU-a", "GPU-b")))
+    assert gpus["DS_ACCELERATOR"] == "cuda"
 
 
 def test_the_environment_tells_the_script_what_it_needs() -> None:

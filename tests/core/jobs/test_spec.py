@@ -37,6 +37,9 @@ SCALARS = (
 def good_mappings(draw: st.DrawFn) -> dict[str, object]:
     environment = draw(st.dictionaries(NAMES, VALUES, max_size=4))
     num_gpus = draw(st.integers(1, 10_000))
+    strategy = draw(st.sampled_from(Strategy))
+    roles = {"ps": 1, "worker": f"{num_gpus - 1} python 'w w.py'"} if num_gpus > 1 else {"solo": "1"}
+    by_roles = strategy is Strategy.ROLES
     hours = draw(st.integers(1, 720) | st.floats(0.001, 720) | st.just("1.5"))
     return {
         "name": draw(LINES),
@@ -47,13 +50,14 @@ def good_mappings(draw: st.DrawFn) -> dict[str, object]:
         "environment": environment,
         "secrets": draw(st.lists(NAMES.filter(lambda name: name not in environment), max_size=3)),
         "num_gpus": num_gpus,
-        "min_gpus": draw(st.integers(1, num_gpus)),
+        "min_gpus": num_gpus if by_roles else draw(st.integers(1, num_gpus)),
         "gpu_type": draw(st.sampled_from(["a100-80gb", "cpu"])),
         "memory_per_gpu": draw(st.sampled_from(["8GiB", "512MiB", "1.5GiB", 12_345_678_901])),
         "priority": draw(st.integers(0, 100)),
         "preemptible": draw(st.booleans()),
         "max_runtime_hours": hours,
-        "strategy": draw(st.sampled_from(Strategy)).value,
+        "strategy": strategy.value,
+        "roles": roles if by_roles else {},
         "checkpoint": draw(
             st.sampled_from([{}, {"interval_steps": 50}, {"keep_last": 9, "path": "out/./ckpt/"}])
         ),
@@ -113,7 +117,7 @@ def test_whatever_is_sent_gives_a_spec_or_sentences(mapping: dict[str, object]):
 def test_the_smallest_description_gets_sensible_values():
     spec = parse(MINIMAL)
     assert spec.command == ("python", "train.py")
-    assert (spec.num_gpus, spec.min_gpus, spec.priority, spec.strategy) == (1, 1, 50, Strategy.DDP)
+    assert (spec.num_gpus, spec.min_gpus, spec.priority, spec.strategy) == (1, 1, 50, Strategy.TORCHRUN)
     assert spec.max_runtime_ms == 24 * 3_600_000
     assert not spec.preemptible
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
 from platform_core.jobs.constraints import Constraints
-from platform_core.jobs.spec import Strategy
 from tests.core.scheduling.situations import GIB, MINUTE_MS, NOW_MS, node, pending, running, snapshot, team
 
 TYPES = ("a100", "cpu")
@@ -69,7 +68,6 @@ def pending_job(draw: st.DrawFn, number: int) -> PendingJob:
         excluded=draw(st.sets(st.sampled_from(["n0", "n1", "n2"]), max_size=2)),
         cpus_per_gpu=draw(st.sampled_from([1, 1, 1, 2])),
         memory_per_gpu_bytes=draw(st.sampled_from([1, 1, 1, 2])) * GIB,
-        strategy=draw(st.sampled_from([Strategy.DDP, Strategy.DDP, Strategy.CUSTOM, Strategy.HOROVOD])),
         constraints=draw(constraints()),
         max_runtime_ms=draw(st.sampled_from([60, 60, 60, 100])) * MINUTE_MS,
     )

@@ -9,7 +9,6 @@ from itertools import combinations
 
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, Snapshot
-from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.decisions import Placement, Plan
 from tests.core.scheduling.situations import NOW_MS
 
@@ -47,8 +46,6 @@ def _of_one_gang(job: PendingJob, placement: Placement, nodes: dict[str, NodeVie
         broken.add("unequal parts")
     if [seat.rank for seat in placement.members] != list(range(len(parts))):
         broken.add("ranks not counted from 0")
-    if job.strategy is Strategy.HOROVOD and len(parts) > 1:
-        broken.add("horovod on several nodes")
     for seat in placement.members:
         broken |= _of_one_node(job, nodes[seat.node])
     if any(_closed(job, nodes[seat.node]) for seat in placement.members):
@@ -157,8 +154,7 @@ def possible_places(
 
 def _by_count(job: PendingJob, nodes: dict[str, NodeView], slots: dict[str, int]) -> Iterator[int]:
     """Over how many nodes it can lie on these slots, fewest first."""
-    most = 1 if job.strategy is Strategy.HOROVOD else len(slots)
-    for count in range(1, most + 1):
+    for count in range(1, len(slots) + 1):
         if job.num_gpus % count == 0 and any(_sets(job, nodes, slots, count)):
             yield count
 

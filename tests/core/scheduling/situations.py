@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob, RunningJob, Snapshot, TeamShare
 from platform_core.jobs.constraints import ANYWHERE, Constraints
-from platform_core.jobs.spec import Strategy
 
 NOW_MS = 1_800_000_000_000
 GIB = 1 << 30
@@ -52,7 +51,6 @@ def pending(
     excluded: Iterable[str] = (),
     cpus_per_gpu: int = 1,
     memory_per_gpu_bytes: int = GIB,
-    strategy: Strategy = Strategy.DDP,
     max_runtime_ms: int = 3_600_000,
     constraints: Constraints = ANYWHERE,
     least: int = 0,
@@ -73,7 +71,6 @@ def pending(
         waiting_since_ms=submitted_ms if waiting_since_ms is None else waiting_since_ms,
         cpus_per_gpu=cpus_per_gpu,
         memory_per_gpu_bytes=memory_per_gpu_bytes,
-        strategy=strategy,
         constraints=constraints,
         resize_to=resize_to,
     )

@@ -10,7 +10,6 @@ import pytest
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, Snapshot
 from platform_core.jobs.constraints import Constraints
-from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.placement import cluster_view as cluster
 from platform_core.scheduling.placement import search as placement
@@ -40,16 +39,12 @@ def _any_candidates(index: NodeIndex, candidates: int, wanted: int) -> list[tupl
     return [(candidates, wanted)]
 
 
-def _most_nodes_first(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ...]:
+def _most_nodes_first(gpus: int, most_slots: int) -> tuple[int, ...]:
     return tuple(count for count in range(gpus, 0, -1) if gpus % count == 0)
 
 
-def _rounded_parts(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ...]:
+def _rounded_parts(gpus: int, most_slots: int) -> tuple[int, ...]:
     return tuple(range(1, gpus + 1))
-
-
-def _spread(gpus: int, most_slots: int, *, one_node: bool) -> tuple[int, ...]:
-    return tuple(count for count in range(1, gpus + 1) if gpus % count == 0)
 
 
 _place_job = RoundState.place_job
@@ -127,11 +122,6 @@ RULES: dict[str, tuple[Patch, Snapshot, str]] = {
         replacing(NodeIndex, "large_enough", _any_node_of_type),
         snapshot([node("a", memory_bytes=8 * GIB)], [pending("x", 1, memory_per_gpu_bytes=2 * GIB)]),
         "too little memory",
-    ),
-    "horovod on one node": (
-        replacing(cluster, "equal_splits", _spread),
-        snapshot(TWO_RACKS, [pending("x", 4, strategy=Strategy.HOROVOD)]),
-        "horovod on several nodes",
     ),
     "equal parts": (
         replacing(cluster, "equal_splits", _rounded_parts),

@@ -86,7 +86,12 @@ def presets() -> list[Preset]:
 
 
 def _preset(label: str, gpu_type: str, num_gpus: int, **more: str) -> Preset:
-    fields = {"gpu_type": gpu_type, "num_gpus": str(num_gpus), "strategy": "ddp", "max_runtime_hours": ""}
+    fields = {
+        "gpu_type": gpu_type,
+        "num_gpus": str(num_gpus),
+        "strategy": "torchrun",
+        "max_runtime_hours": "",
+    }
     return Preset(label, json.dumps(fields | more))
 
 

@@ -892,6 +892,7 @@ class Launch(_message.Message):
     SEED_FIELD_NUMBER: _builtins.int
     CHECKPOINT_UPLOAD_URL_FIELD_NUMBER: _builtins.int
     TEAM_FIELD_NUMBER: _builtins.int
+    ROLES_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     job_name: _builtins.str
     attempt: _builtins.int
@@ -928,6 +929,10 @@ class Launch(_message.Message):
     def resume(self) -> Global___ArtifactReference: ...
     @_builtins.property
     def checkpoint(self) -> Global___CheckpointPolicy: ...
+    @_builtins.property
+    def roles(self) -> _containers.RepeatedCompositeFieldContainer[Global___Role]:
+        """named groups of processes, in the order of their ranks"""
+
     def __init__(
         self,
         *,
@@ -954,16 +959,46 @@ class Launch(_message.Message):
         seed: _builtins.int | None = ...,
         checkpoint_upload_url: _builtins.str = ...,
         team: _builtins.str = ...,
+        roles: _abc.Iterable[Global___Role] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "checkpoint", b"checkpoint", "code", b"code", "dataset", b"dataset", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "node_rank", b"node_rank", "nodes", b"nodes", "resume", b"resume", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "node_rank", b"node_rank", "nodes", b"nodes", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__seed) -> _WhichOneofReturnType__seed | None: ...
 
 Global___Launch: _TypeAlias = Launch  # noqa: Y015
+
+@_typing.final
+class Role(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    COMMAND_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    count: _builtins.int
+    """of processes; each takes one slot"""
+    @_builtins.property
+    def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """none: the command of the launch"""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        count: _builtins.int = ...,
+        command: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "count", b"count", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Role: _TypeAlias = Role  # noqa: Y015
 
 @_typing.final
 class CheckpointPolicy(_message.Message):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob
-from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.decisions import Wait, WaitCode
 from platform_core.scheduling.engine import plan
 from platform_core.scheduling.policy import Policy
@@ -37,11 +36,11 @@ def test_a_holder_on_several_nodes_is_said_with_all_it_holds() -> None:
 
 
 def test_enough_free_slots_in_the_wrong_places_is_fragmentation() -> None:
-    nodes = [node("a", slots=4, free=3), node("b", slots=4, free=2)]
-    wait = only_wait(nodes, pending("x", 4, strategy=Strategy.HOROVOD))
+    nodes = [node("a", slots=4, free=3), node("b", slots=4, free=1)]
+    wait = only_wait(nodes, pending("x", 4))
     assert wait.code is WaitCode.FRAGMENTED
     assert wait.sentence == (
-        "needs 4 GPUs of a100 on one node; 5 are free but spread over 2 nodes, at most 3 on one"
+        "needs 4 GPUs of a100 on one node or in equal parts; 4 are free but spread over 2 nodes, at most 3 on one"
     )
     assert dict(wait.numbers)["most_on_one_node"] == 3
 
@@ -103,12 +102,6 @@ def test_a_gang_that_only_fits_in_unequal_parts_can_never_start() -> None:
     assert wait.sentence == (
         "can never start: needs 5 GPUs of a100 in equal parts; no equal split fits nodes of at most 4"
     )
-
-
-def test_horovod_beyond_the_largest_node_can_never_start() -> None:
-    wait = only_wait([node("a"), node("b")], pending("x", 12, strategy=Strategy.HOROVOD))
-    assert wait.code is WaitCode.CANNOT_EVER_FIT
-    assert wait.sentence == "can never start: needs 12 GPUs of a100 on one node (horovod); the largest has 8"
 
 
 def test_a_share_of_cpus_no_node_has_can_never_start() -> None:

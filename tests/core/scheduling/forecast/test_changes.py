@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.jobs.constraints import Constraints
-from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.engine import decide, plan
 from platform_core.scheduling.forecast.changes import TRIES, Change, changes
 from platform_core.scheduling.policy import Policy
@@ -59,8 +58,6 @@ def changed(job: PendingJob, change: Change, now_ms: int) -> PendingJob:
             return replace(anew, max_runtime_ms=limit)
         case "gpu_type", str(gpu_type):
             return replace(anew, gpu_type=gpu_type)
-        case "strategy", str(name):
-            return replace(anew, strategy=Strategy(name))
         case "node_labels", _:
             return replace(anew, constraints=wanted._replace(labels=()))
         case "excluded_nodes", _:

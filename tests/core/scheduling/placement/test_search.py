@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob
-from platform_core.jobs.spec import Strategy
 from platform_core.scheduling.engine import plan
 from tests.core.scheduling.situations import node, pending, snapshot
 
@@ -99,10 +98,9 @@ def test_within_a_rack_the_fullest_nodes_are_taken() -> None:
     assert place(nodes, pending("x", 10, excluded=["a"])) == [{"b": (3, 4, 5, 6, 7), "d": (3, 4, 5, 6, 7)}]
 
 
-def test_horovod_waits_for_one_node_while_others_take_two() -> None:
+def test_a_gang_that_is_too_large_for_a_node_takes_two() -> None:
     nodes = [node("a", slots=2), node("b", slots=2)]
-    assert place(nodes, pending("x", 4, strategy=Strategy.HOROVOD)) == [None]
-    assert place(nodes, pending("x", 4, strategy=Strategy.CUSTOM)) == [{"a": (0, 1), "b": (0, 1)}]
+    assert place(nodes, pending("x", 4)) == [{"a": (0, 1), "b": (0, 1)}]
 
 
 def test_ranks_follow_blocks_racks_and_names() -> None:

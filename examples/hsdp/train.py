@@ -1,0 +1,73 @@
+"""HSDP: parameters are sharded within a node, where links are fast, and replicated across nodes."""
+
+import os
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.functional import mse_loss
+
+import trainmaster
+
+WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
+
+
+def batch(step: int, rank: int, world: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """This rank's part of the batch of this step: the same numbers, however many ranks there are."""
+    x = torch.randn(16, 8, generator=torch.Generator().manual_seed(step))[rank::world]
+    return x, x.sum(dim=1, keepdim=True)
+
+
+def main() -> None:
+    steps = int(trainmaster.hyperparameters().get("steps", 20))
+    gpu = torch.cuda.is_available()
+    dist.init_process_group("nccl" if gpu else "gloo")
+    rank, world = dist.get_rank(), dist.get_world_size()
+    device = torch.device("cuda", dist.get_node_local_rank()) if gpu else torch.device("cpu")
+    if gpu:
+        torch.cuda.set_device(device)
+    trainmaster.init(total_steps=steps, seed=1)
+    # Two dimensions: replicas, and the ranks among which each of them is sharded. On one node, two replicas.
+    shards = int(os.environ["LOCAL_WORLD_SIZE"])
+    if shards == world:
+        shards = max(1, world // 2)
+    mesh = init_device_mesh(device.type, (world // shards, shards), mesh_dim_names=("replicate", "shard"))
+
+    model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 1)).to(device)
+    for layer in model:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    done = 0
+    if resumed := trainmaster.load_checkpoint():
+        state, done = resumed
+        set_state_dict(
+            model,
+            optimizer,
+            model_state_dict=state["model"],
+            optim_state_dict=state["optimizer"],
+            options=WHOLE,
+        )
+
+    for step in range(done + 1, steps + 1):
+        x, y = (part.to(device) for part in batch(step, rank, world))
+        loss = mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        dist.all_reduce(mean := loss.detach() / world)
+        trainmaster.log(step, loss=mean)
+        stopping = trainmaster.should_stop()
+        if stopping or step == steps or trainmaster.checkpoint_due(step, every=10):
+            model_state, optimizer_state = get_state_dict(model, optimizer, options=WHOLE)
+            trainmaster.save_checkpoint({"model": model_state, "optimizer": optimizer_state}, step)
+        if stopping:
+            break
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""The examples that need PyTorch alone: each trains over ranks, saves, and goes on from its checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.frameworks.gangs import Gang, losses
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("example", "slots"), [("ddp", 2), ("fsdp", 2), ("hsdp", 4), ("tensor_parallel", 2), ("pipeline", 2)]
+)
+def test_a_resumed_run_goes_on_as_the_uninterrupted_one(example: str, slots: int, tmp_path: Path) -> None:
+    whole = Gang(example, tmp_path / "whole", nodes=1, slots=slots)
+    said = losses(whole.run())
+    assert sorted(said) == [1, 2, 3, 4]
+    assert said[4] < said[1]
+    again = Gang(example, tmp_path / "again", nodes=1, slots=slots)
+    assert losses(again.run(resume=whole.checkpoint(2))) == pytest.approx(
+        {step: said[step] for step in (3, 4)}
+    )

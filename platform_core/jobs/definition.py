@@ -94,7 +94,7 @@ class JobSpec:
     strategy: Strategy = described(  # noqa: RUF009
         choice(Strategy),
         "Strategy",
-        "How the processes are started and find each other; see Use your framework.",
+        "How the processes of the script are started; see docs/how-to/use-your-framework.md.",
         Group.RESOURCES,
         default=Strategy.TORCHRUN,
     )

@@ -21,7 +21,7 @@ from trainmaster.integrations import files
 FOLDER = Path("accelerate-state")
 
 
-class TrainmasterTracker(GeneralTracker):  # type: ignore[misc]
+class TrainmasterTracker(GeneralTracker):
     name = "trainmaster"
     requires_logging_directory = False
     main_process_only = False  # `trainmaster` itself lets rank 0 alone report

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from platform_core.jobs.launching import METHODS
 from platform_core.jobs.spec import PRIORITIES
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
@@ -47,6 +48,7 @@ def options(actor: Actor, teams: Sequence[str]) -> dict[str, list[Option]]:
             Option(name, "") for name in experiments.visible(teams).values_list("name", flat=True).distinct()
         ],
         "priority": _priorities(actor, teams),
+        "strategy": [Option(strategy, method.label) for strategy, method in METHODS.items()],
     }
 
 

@@ -214,6 +214,7 @@ def lineage_entries(job: Job, lineage: dict[str, Any], names: dict[str, str]) ->
         _named("Dataset", lineage.get("dataset"), names),
         LineageEntry("Purpose", _text(lineage.get("purpose"))),
         LineageEntry("Strategy", job.spec["strategy"]),
+        LineageEntry("Roles", _plain(job.spec.get("roles", {}))),
         LineageEntry("Seed", _text(lineage.get("reported_seed", lineage.get("seed"))), True),
         LineageEntry("Command", " ".join(job.spec["command"]), True),
         _named("Resumed from", lineage.get("resume_from"), names),

@@ -4,7 +4,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from horovod.runner.common.util.hosts import SlotInfo
+from horovod.hosts import SlotInfo
 
 
 class _Handler(BaseHTTPRequestHandler):

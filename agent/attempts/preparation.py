@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from threading import Event
 
 from agent.artifacts import is_damage
+from agent.attempts.causes import cause_of
 from agent.attempts.records import write_record
 from agent.config import Isolation
 from agent.launchers import command
@@ -53,7 +54,9 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
         folder.create()
         write_record(folder, launch)
     except OSError as error:
-        raise PreparationError(f"The work folder could not be made: {error}.") from error
+        raise PreparationError(
+            f"The work folder could not be made: {error}.", _end_of(error, False)
+        ) from error
     account = _account(launch, facts.isolation)
     # An image brings a torch of its own.
     own = ("python", frozenset[str]())
@@ -118,7 +121,16 @@ def _fetch(fetch: Fetch, kind: str, artifact: ArtifactReference, into: Path, sto
         sentence = str(error).rstrip(".") or type(error).__name__
         damaged = kind == RESUME and is_damage(error, artifact.source_url)
         trouble = f"Could not fetch {kind} {artifact.manifest_id}: {sentence}."
-        raise PreparationError(trouble, resume_damaged=damaged) from error
+        raise PreparationError(trouble, _end_of(error, damaged), resume_damaged=damaged) from error
+
+
+def _end_of(error: Exception, damaged: bool) -> EndReason:
+    if damaged or (isinstance(error, TrainmasterError) and error.code == "verification_failed"):
+        return EndReason.DATA_REVIEW
+    cause = cause_of(f"{type(error).__name__}: {error}")
+    return (
+        cause.end if cause and cause.end in (EndReason.DISK_FULL, EndReason.NETWORK) else EndReason.LAUNCHER
+    )
 
 
 def _read_twice(fetch: Callable[[], None]) -> None:

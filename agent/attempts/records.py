@@ -57,9 +57,9 @@ def read_record(folder: WorkFolder) -> AttemptRecord | None:
 def verdict_of(folder: WorkFolder, ended: Ended, expected_ranks: int, resumed: bool) -> Verdict:
     """`resumed`: it was given a checkpoint to go on from."""
     ranks = {rank: _rank_end(file) for rank, file in _ranked(folder, "ranks")}
-    last_lines = {rank: _last_line(file) for rank, file in _ranked(folder, "logs")}
+    logs = {rank: _tail(file) for rank, file in _ranked(folder, "logs")}
     launcher_log = _tail(JobPath(folder.path, "logs/launcher.log"))
-    verdict = decide(ended, ranks, expected_ranks, launcher_log, last_lines)
+    verdict = decide(ended, ranks, expected_ranks, launcher_log, logs)
     refused = resumed and not ended.stopped and any(_CORRUPT in end.error for end in ranks.values())
     return dataclasses.replace(verdict, resume_damaged=refused)
 
@@ -83,7 +83,3 @@ def _rank_end(file: JobPath) -> RankEnd:
 
 def _tail(file: JobPath) -> str:
     return file.tail(_TAIL_BYTES).decode(errors="replace")
-
-
-def _last_line(file: JobPath) -> str:
-    return next((line for line in reversed(_tail(file).splitlines()) if line.strip()), "")

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from agent.attempts.causes import Cause, cause_in, cause_of
 from agent.launchers.contract import Ended
 from platform_core.jobs.ends import EndReason
 from platform_core.units import format_bytes, format_duration_ms
@@ -17,6 +18,7 @@ _EXCEPTION = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)|Killed|Segmentation fault)\b.*"
     r"|^(?:\S*/)?(?:python[\d.]*|sh|bash|env|timeout): .*"  # what starts programs, and could not
 )
+_TRACEBACK = "Traceback (most recent call last)"
 _LONGEST_QUOTE = 300
 _LONGEST_REASON = 1000
 
@@ -42,13 +44,13 @@ def decide(
     ranks: Mapping[int, RankEnd],
     expected_ranks: int,
     launcher_log: str,
-    last_lines: Mapping[int, str],
+    logs: Mapping[int, str],
 ) -> Verdict:
-    """Decides how an attempt ended. `last_lines` by rank; `expected_ranks` on this node, 0 for a custom command.
+    """Decides how an attempt ended. `logs` has the end of each rank's log; `expected_ranks` is 0 for a custom command.
 
     All of it comes from files that the job could write to, so the verdict is made to fit the message that carries it.
     """
-    verdict = _by_cause(ended, ranks, expected_ranks, launcher_log, last_lines)
+    verdict = _by_cause(ended, ranks, expected_ranks, launcher_log, logs)
     code = verdict.exit_code if 0 <= verdict.exit_code <= 255 else 1
     reason = verdict.reason[:_LONGEST_REASON].replace("\0", "").encode(errors="replace").decode()
     return replace(verdict, exit_code=code, reason=reason)
@@ -59,13 +61,14 @@ def _by_cause(
     ranks: Mapping[int, RankEnd],
     expected_ranks: int,
     launcher_log: str,
-    last_lines: Mapping[int, str],
+    logs: Mapping[int, str],
 ) -> Verdict:
     if ended.trouble:
-        ours = ended.vanished or ended.exit_code == 125
-        return Verdict(
-            ended.exit_code, _capital(ended.trouble), EndReason.LAUNCHER if ours else EndReason.SCRIPT_ERROR
-        )
+        cause, ours = cause_of(ended.trouble), ended.vanished or ended.exit_code == 125
+        end = EndReason.LAUNCHER if ours else EndReason.SCRIPT_ERROR
+        if cause is not None and cause.end is EndReason.DISK_FULL:
+            end = cause.end
+        return Verdict(ended.exit_code, _capital(ended.trouble), end)
     if ended.memory_limit_bytes:
         limit = format_bytes(ended.memory_limit_bytes)
         reason = f"It used more memory than its limit on this node, {limit}, and was ended."
@@ -75,20 +78,68 @@ def _by_cause(
         return Verdict(
             ended.exit_code or 143,
             f"The agent of its node was silent for {silence}, so it was ended before it could start elsewhere.",
-            EndReason.LAUNCHER,
+            EndReason.NODE_LOST,
         )
     if ended.stopped:
         return _stopped(ended, ranks, expected_ranks)
     if ended.exit_code == 0:
         return Verdict(0, "", EndReason.SUCCEEDED)
-    failed = _root_cause(launcher_log) or _first_failed(ranks)
-    if failed is None:
-        (rank,) = last_lines if len(last_lines) == 1 else (None,)
-        quote = _quote(last_lines.get(rank, "") if rank is not None else "") or _quote(_last(launcher_log))
-        return Verdict(ended.exit_code, f"Its command {_how(ended.exit_code)}{quote}.")
-    rank, code = failed
-    error = ranks[rank].error if rank in ranks and ranks[rank].error else last_lines.get(rank, "")
-    return Verdict(code, f"Rank {rank} {_how(code)}{_quote(error)}.")
+    failed = [
+        _rank_verdict(rank, code, ranks[rank].error if rank in ranks else "", logs.get(rank, ""))
+        for rank, code in _failed(launcher_log, ranks).items()
+    ]
+    if failed:
+        return next((verdict for verdict in failed if not _is_consequence(verdict)), failed[0])
+    output = next(iter(logs.values())) if len(logs) == 1 else ""
+    return _command_verdict(ended.exit_code, output or launcher_log)
+
+
+def _failed(launcher_log: str, ranks: Mapping[int, RankEnd]) -> dict[int, int]:
+    """Exit codes of the failed ranks by rank, the one that torchrun saw fail first in front."""
+    reported = [
+        (int(rank), 128 - int(code) if int(code) < 0 else int(code))
+        for rank, code in reversed(_FAILED_RANK.findall(launcher_log))
+    ]
+    codes = dict(reported)
+    for rank in sorted(ranks):
+        if ranks[rank].exit_code != 0:
+            codes.setdefault(rank, ranks[rank].exit_code)
+    return codes
+
+
+def _rank_verdict(rank: int, code: int, error: str, log: str) -> Verdict:
+    cause = _cause(error, log)
+    quote = _quote(error or (cause.line if cause else "") or _last(log))
+    return Verdict(code, f"Rank {rank} {_how(code)}{quote}.", cause.end if cause else _end_by_code(code))
+
+
+def _command_verdict(code: int, output: str) -> Verdict:
+    cause = cause_in(output)
+    quote = _quote(_last(output)) or _quote(cause.line if cause else "")
+    return Verdict(code, f"Its command {_how(code)}{quote}.", cause.end if cause else _end_by_code(code))
+
+
+def _cause(error: str, log: str) -> Cause | None:
+    """The cause of a rank's end, by the exception that ended it; by its log where there was none.
+
+    An exception may say more in the lines after its first. Lost connections in these lines come from other ranks.
+    """
+    own = cause_of(error)
+    if not error:
+        return cause_in(log)
+    if own is not None and own.end is not EndReason.NETWORK:
+        return own
+    more = cause_in(log[log.rfind(_TRACEBACK) :]) if _TRACEBACK in log else None
+    return more if more is not None and more.end is not EndReason.NETWORK else own
+
+
+def _is_consequence(verdict: Verdict) -> bool:
+    """Whether another rank's failure may have caused it: torchrun ends the others by SIGTERM."""
+    return verdict.end is EndReason.NETWORK or verdict.exit_code == 128 + signal.SIGTERM
+
+
+def _end_by_code(code: int) -> EndReason:
+    return EndReason.KILLED if _signal_name(code) else EndReason.SCRIPT_ERROR
 
 
 def _stopped(ended: Ended, ranks: Mapping[int, RankEnd], expected_ranks: int) -> Verdict:
@@ -100,31 +151,21 @@ def _stopped(ended: Ended, ranks: Mapping[int, RankEnd], expected_ranks: int) ->
     return Verdict(0 if clean else ended.exit_code, "It was asked to stop, and did.", EndReason.STOPPED)
 
 
-def _root_cause(launcher_log: str) -> tuple[int, int] | None:
-    failures = _FAILED_RANK.findall(launcher_log)
-    if not failures:
-        return None
-    rank, code = failures[-1]
-    return int(rank), 128 - int(code) if int(code) < 0 else int(code)
-
-
-def _first_failed(ranks: Mapping[int, RankEnd]) -> tuple[int, int] | None:
-    failed = sorted((rank, end.exit_code) for rank, end in ranks.items() if end.exit_code != 0)
-    return failed[0] if failed else None
-
-
 def _how(code: int) -> str:
-    if code > 128:
-        try:
-            return f"was killed by {signal.Signals(code - 128).name}"
-        except ValueError:
-            pass
-    return f"ended with exit code {code}"
+    name = _signal_name(code)
+    return f"was killed by {name}" if name else f"ended with exit code {code}"
+
+
+def _signal_name(code: int) -> str:
+    try:
+        return signal.Signals(code - 128).name if code > 128 else ""
+    except ValueError:
+        return ""
 
 
 def _quote(line: str) -> str:
     line = line.strip()
-    if not _EXCEPTION.match(line):
+    if not _EXCEPTION.match(line) and cause_of(line) is None:
         return ""
     return f": {line[:_LONGEST_QUOTE].rstrip('.')}"
 

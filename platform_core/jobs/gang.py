@@ -88,12 +88,13 @@ def _follow(job: Job, at_ms: int) -> Job:
 
 
 def _count_failure(job: Job, seen: Member, at_ms: int) -> tuple[Job, tuple[Effect, ...]]:
-    """The first to fail is the cause, what follows are consequences; but a lost node beats an exit code.
+    """The first to fail is the cause, what follows are consequences; but a lost node beats an exit code, and another
+    failure beats lost connections.
 
-    When a node dies, its peers' collectives fail first, long before the silence of the node is noticed.
+    When a node or a rank dies, its peers' collectives fail first, long before its end is noticed.
     """
     lost = seen.phase is MemberPhase.LOST
-    if job.stop is not Stop.NONE and not lost:
+    if job.stop is not Stop.NONE and not lost and not _explains(seen, job):
         return job, ()
     reason = job.reason
     failures = job.failures
@@ -111,12 +112,19 @@ def _count_failure(job: Job, seen: Member, at_ms: int) -> tuple[Job, tuple[Effec
     return step.job, step.effects
 
 
+def _explains(seen: Member, job: Job) -> bool:
+    """Whether this end is why the gang's first failure was a lost connection."""
+    consequences = (EndReason.NETWORK, EndReason.STOPPED, EndReason.SUCCEEDED)
+    return job.stop is Stop.RESTART and job.end is EndReason.NETWORK and seen.end not in consequences
+
+
 def _without_consequences(job: Job) -> tuple[Failure, ...]:
-    """The failures without those of this attempt that rest on nothing but a script's exit code."""
+    """The failures without those of this attempt that rest on nothing but a script's exit code or lost connections."""
     return tuple(
         failure
         for failure in job.failures
-        if failure.attempt != job.attempt or ENDS[failure.end].counts == "infrastructure"
+        if failure.attempt != job.attempt
+        or (ENDS[failure.end].counts == "infrastructure" and failure.end is not EndReason.NETWORK)
     )
 
 

@@ -104,7 +104,9 @@ def _show(error: BaseException) -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    return "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    """The line that begins with the exception: a SyntaxError has its code before it, others have more text after it."""
+    lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
+    return next((line for line in lines if type(error).__name__ in line.partition(":")[0]), lines[-1])
 
 
 def _leave_word(surroundings: JobEnvironment, code: int, error: str) -> None:

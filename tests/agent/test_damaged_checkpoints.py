@@ -14,7 +14,8 @@ from tests.support.gateway import Gateway
 from trainmaster.store.copying import describe
 from trainmaster_wire.agent.v1 import session_pb2
 
-INFRASTRUCTURE, SCRIPT = session_pb2.AttemptObserved.LAUNCHER, session_pb2.AttemptObserved.SCRIPT_ERROR
+DATA_REVIEW, NETWORK = session_pb2.AttemptObserved.DATA_REVIEW, session_pb2.AttemptObserved.NETWORK
+LAUNCHER, SCRIPT = session_pb2.AttemptObserved.LAUNCHER, session_pb2.AttemptObserved.SCRIPT_ERROR
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ async def test_other_bytes_than_were_saved(gateway: Gateway, agent: AgentProcess
     ended = await resumed(gateway, agent, manifest, saved.as_uri())
     assert (ended.exit_code, ended.end, ended.resume_damaged) == (
         125,
-        INFRASTRUCTURE,
+        DATA_REVIEW,
         True,
     )
     assert "state.pt (chunk 0) was read twice and does not have the SHA-256" in ended.reason
@@ -69,7 +70,7 @@ async def test_a_store_whose_disk_is_not_mounted_says_nothing_of_the_checkpoint(
     ended = await resumed(gateway, agent, manifest, saved.as_uri())
     assert (ended.exit_code, ended.end, ended.resume_damaged) == (
         125,
-        INFRASTRUCTURE,
+        LAUNCHER,
         False,
     )
 
@@ -81,7 +82,7 @@ async def test_a_store_that_does_not_answer_says_nothing_of_it_either(
     ended = await resumed(gateway, agent, manifest, "http://127.0.0.1:9/checkpoint")
     assert (ended.exit_code, ended.end, ended.resume_damaged) == (
         125,
-        INFRASTRUCTURE,
+        NETWORK,
         False,
     )
 

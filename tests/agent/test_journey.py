@@ -192,7 +192,7 @@ async def test_what_cannot_be_fetched_is_the_platforms_fault_with_the_cause(
     assert (ended.phase, ended.exit_code, ended.end) == (
         EXITED,
         125,
-        session_pb2.AttemptObserved.LAUNCHER,
+        session_pb2.AttemptObserved.DATA_REVIEW,
     )
     assert f"Could not fetch code bundle {manifest.id}:" in ended.reason
     assert "train.py" in ended.reason

@@ -15,7 +15,7 @@ from trainmaster_wire.agent.v1 import session_pb2
 TRAINS = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
 SHORT_MS = 6_000
-INFRASTRUCTURE = session_pb2.AttemptObserved.LAUNCHER
+NODE_LOST = session_pb2.AttemptObserved.NODE_LOST
 
 
 async def running(gateway: Gateway, agent: AgentProcess, attempt_id: str, script: str) -> None:
@@ -38,7 +38,7 @@ async def test_a_killed_agent_that_does_not_come_back(gateway: Gateway, agent: A
     await agent.start()
     ended = await gateway.until_drained("att-test-lease-1")
     assert gateway.log("att-test-lease-1", 0).endswith("saved\n")
-    assert ended.end == INFRASTRUCTURE
+    assert ended.end == NODE_LOST
     assert ended.reason.startswith("The agent of its node was silent for ")
 
 
@@ -52,7 +52,7 @@ async def test_a_frozen_agent_that_wakes_up_later(gateway: Gateway, agent: Agent
     finally:
         frozen.resume()
     ended = await gateway.until_drained("att-test-lease-2")
-    assert (ended.exit_code, ended.end) == (137, INFRASTRUCTURE)
+    assert (ended.exit_code, ended.end) == (137, NODE_LOST)
     assert "silent" in ended.reason
 
 

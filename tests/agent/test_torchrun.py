@@ -102,7 +102,7 @@ async def test_ranks_of_two_nodes_find_each_other(pair: Pair) -> None:
 async def test_a_rank_killed_by_sigkill_is_named_in_the_reason(pair: Pair) -> None:
     await pair.run("att-test-die", "python3", "train.py", "die")
     end = await pair.gateways[1].until_drained("att-test-die", 90)
-    assert (end.exit_code, end.end) == (137, session_pb2.AttemptObserved.SCRIPT_ERROR)
+    assert (end.exit_code, end.end) == (137, session_pb2.AttemptObserved.KILLED)
     assert end.reason == "Rank 1 was killed by SIGKILL."
     await pair.gateways[0].want(stop("att-test-die", 5))
     await pair.gateways[0].until_drained("att-test-die", 90)

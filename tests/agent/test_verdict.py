@@ -41,9 +41,9 @@ def verdict(
     ranks: Mapping[int, RankEnd] | None = None,
     expected: int = 2,
     launcher_log: str = "",
-    last_lines: Mapping[int, str] | None = None,
+    logs: Mapping[int, str] | None = None,
 ) -> Verdict:
-    return decide(ended, ranks or {}, expected, launcher_log, last_lines or {})
+    return decide(ended, ranks or {}, expected, launcher_log, logs or {})
 
 
 def test_a_clean_end_needs_no_words() -> None:
@@ -54,7 +54,7 @@ def test_the_root_cause_is_named_and_not_the_rank_that_failed_after_it() -> None
     ended = verdict(
         Ended(1), {2: RankEnd(1, "RuntimeError: connection closed by peer")}, launcher_log=TORCHRUN_REPORT
     )
-    assert ended == Verdict(137, "Rank 3 was killed by SIGKILL.")
+    assert ended == Verdict(137, "Rank 3 was killed by SIGKILL.", EndReason.KILLED)
 
 
 def test_the_ranks_own_word_is_quoted() -> None:
@@ -66,11 +66,11 @@ def test_the_ranks_own_word_is_quoted() -> None:
 
 
 def test_a_custom_command_has_its_last_word_quoted_if_it_is_an_error() -> None:
-    told = verdict(Ended(1), expected=0, last_lines={0: "KeyError: 'lr'"})
+    told = verdict(Ended(1), expected=0, logs={0: "KeyError: 'lr'"})
     assert told.reason == "Its command ended with exit code 1: KeyError: 'lr'."
-    absent = verdict(Ended(2), expected=0, last_lines={0: "/opt/bin/python3.11: can't open file 'x.py'"})
+    absent = verdict(Ended(2), expected=0, logs={0: "/opt/bin/python3.11: can't open file 'x.py'"})
     assert absent.reason == "Its command ended with exit code 2: /opt/bin/python3.11: can't open file 'x.py'."
-    quiet = verdict(Ended(2), expected=0, last_lines={0: "epoch 3 of 9"})
+    quiet = verdict(Ended(2), expected=0, logs={0: "epoch 3 of 9"})
     assert quiet.reason == "Its command ended with exit code 2."
 
 

@@ -363,3 +363,24 @@ def test_the_version_counts_changes_only():
     assert story.job.version == 2
     step = advance(story.job, ev.Submitted(at_ms=1))
     assert step.job is story.job
+
+
+def test_a_rank_that_died_is_the_cause_and_not_its_peer_that_lost_the_connection_and_was_heard_of_first():
+    story = running().see("node-a", EXITED, 1, "Connection closed by peer.", EndReason.NETWORK)
+    assert story.job.end is EndReason.NETWORK
+    story.see("node-b", EXITED, 1, "CUDA out of memory.", EndReason.OUT_OF_MEMORY_GPU)
+    job = story.job
+    assert (job.state, job.end) == (JobState.PENDING, EndReason.OUT_OF_MEMORY_GPU)
+    assert [(failure.node, failure.end) for failure in job.failures] == [
+        ("node-b", EndReason.OUT_OF_MEMORY_GPU)
+    ]
+    assert job.reason.startswith("node-b: CUDA out of memory;")
+
+
+def test_a_network_failure_stays_the_cause_when_the_others_only_stopped():
+    story = running().see("node-a", EXITED, 1, "Connection closed by peer.", EndReason.NETWORK)
+    story.see("node-b", EXITED, 143, "It was asked to stop, and did.", EndReason.STOPPED)
+    assert (story.job.end, [failure.node for failure in story.job.failures]) == (
+        EndReason.NETWORK,
+        ["node-a"],
+    )

@@ -10,7 +10,9 @@ from urllib.parse import unquote, urlsplit
 
 from agent.job_files import JobPath
 from agent.manifests import Manifests
+from agent.uplink.checkpoint_files import PartUploader, description_of
 from agent.uplink.uploads import Uploaded
+from platform_core.distribution.content.layout import BY_DIGEST, is_by_digest
 from platform_core.distribution.content.manifest import (
     DEFAULT_CHUNK_SIZE,
     DEFAULT_PIECE_SIZE,
@@ -47,8 +49,21 @@ def is_damage(error: Exception, source_url: str) -> bool:
 def _is_there(source_url: str) -> bool:
     """A store in a folder whose disk is not mounted has nothing at all, not even the place of all checkpoints."""
     parts = urlsplit(source_url)
-    of_kind = Path(unquote(parts.path)).parents[2:3]  # kind/job/attempt/checkpoint
+    place = Path(unquote(parts.path))
+    of_kind = (
+        place.parents[1:2] if is_by_digest(source_url) else place.parents[2:3]
+    )  # kind/job/attempt/checkpoint
     return parts.scheme != "file" or any(folder.is_dir() for folder in of_kind)
+
+
+def upload_with(parts: PartUploader, place: JobPath, kind: str, url: str) -> Uploaded:
+    """As `upload`; a checkpoint of format 2 goes file by file to where its job shares files by their digests."""
+    described = description_of(place) if kind == "checkpoint" else None
+    if described is None:
+        return upload(place, kind, url)
+    of_job = f"{url.rsplit('/', 2)[0]}/{BY_DIGEST}"
+    manifest = parts.upload(place, described, of_job)
+    return Uploaded(manifest.id, to_json(manifest), of_job, part=described)
 
 
 def upload(place: JobPath, kind: str, url: str) -> Uploaded:

@@ -66,6 +66,9 @@ class AgentConfig:
     send_cap: int  # and going out to other nodes
     cache_high: int  # percent of the disk in use from which models that nobody needs go
     cache_low: int  # until it is this
+    checkpoint_share: (
+        int  # percent of the link that uploads of checkpoints may take; a moving model goes first
+    )
     store_silence: int  # seconds without a byte after which a range of the store is asked for anew
     isolation: Isolation
     job_environment: tuple[str, ...]  # names of variables that jobs inherit beside the usual ones
@@ -136,6 +139,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         send_cap=source.number("send_cap_mib", 0, 0, 1 << 20) * MIB,
         cache_high=cache_high,
         cache_low=cache_low,
+        checkpoint_share=source.number("checkpoint_share", 50, 1, 100),
         store_silence=source.number("store_silence_seconds", 5, 1, 3600),
         isolation=_isolation(source.text("isolation")),
         job_environment=tuple(source.many("job_environment")),

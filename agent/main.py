@@ -68,6 +68,12 @@ EXIT_CONFIG = 2
     "--cache-low", metavar="PERCENT", type=int, help="Disk use at which eviction stops; 80 by default."
 )
 @click.option(
+    "--checkpoint-share",
+    metavar="PERCENT",
+    type=int,
+    help="Share of the link that uploads of checkpoints may take, less while a model moves; 50 by default.",
+)
+@click.option(
     "--store-silence-seconds",
     metavar="N",
     type=int,

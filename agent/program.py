@@ -31,7 +31,7 @@ from agent.node import Node
 from agent.probes.devices import Devices
 from agent.probes.gpus import Nvml
 from agent.probes.host_health import HostHealth
-from agent.probes.network import interface_of
+from agent.probes.network import interface_of, link_bytes_per_second
 from agent.probes.slots import Slots, find_slots
 from agent.probes.system import SystemSampler
 from agent.probes.telemetry import Probe
@@ -44,6 +44,7 @@ from agent.transfer.orders.hooks import Hooks
 from agent.transfer.orders.pull import Trying
 from agent.transfer.peers.credentials import NodeCredentials
 from agent.transfer.peers.neighbour import Security
+from agent.uplink.checkpoint_files import Pace, PartUploader
 from agent.uplink.push import Pusher
 from agent.work_folder import WorkFolders
 
@@ -51,6 +52,7 @@ log = logging.getLogger(__name__)
 
 
 LEAVE_SECONDS = 15
+YIELD_EVERY_SECONDS = 1.0
 
 
 class AlreadyRunning(Exception):
@@ -108,9 +110,10 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     pusher = Pusher(channel, session.identity)
     manifests = Manifests(config.data, partial(ask_platform, config.server, channel, session.identity))
     fetch = partial(artifacts.fetch, manifests)
+    pace = _pace(config)
     facts = _facts(config, slots, toolchain, inherited)
     supervisor = Supervisor(
-        WorkFolders(config.data), _tools(config, facts, lease, fetch, pusher, uploads, node.note_change)
+        WorkFolders(config.data), _tools(config, facts, lease, fetch, pusher, uploads, pace, node.note_change)
     )
     caps = (config.receive_cap, config.send_cap)
     marks = Watermarks(config.cache_low, config.cache_high)
@@ -134,7 +137,9 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     for fault in slots.faults:
         log.error("%s", fault)
     sampler = SystemSampler(slots, nvml, config.data, config.log_cap_bytes)
-    duties = (session.run(), pusher.run(), lease.keep(), *node.duties(sampler))
+    duties = (
+        session.run(), pusher.run(), lease.keep(), _yield_to_models(pace, deployments), *node.duties(sampler),
+    )  # fmt: skip
     tasks = [asyncio.create_task(work) for work in duties]
     leave, stop_jobs = asyncio.create_task(_asked_to_leave()), False
     try:
@@ -173,12 +178,13 @@ def _tools(
     fetch: Fetch,
     pusher: Pusher,
     executor: Executor,
+    pace: Pace,
     changed: Callable[[], None],
 ) -> Tools:
     return Tools(
         facts=facts,
         fetch=fetch,
-        uploader=artifacts.upload,
+        uploader=partial(artifacts.upload_with, PartUploader(pace)),
         pusher=pusher,
         executor=executor,
         process_launcher=ProcessLauncher(lease.path),
@@ -188,6 +194,18 @@ def _tools(
         hang_floor_seconds=config.hang_floor_seconds,
         changed=changed,
     )
+
+
+def _pace(config: AgentConfig) -> Pace:
+    link = config.send_cap or link_bytes_per_second(interface_of(config.address))
+    return Pace(link * config.checkpoint_share / 100)
+
+
+async def _yield_to_models(pace: Pace, deployments: Deployments) -> None:
+    """For ever: uploads of checkpoints slow down while a model comes in or goes out."""
+    while True:
+        pace.yields = any(part.rate_in or part.rate_out for part in deployments.observed())
+        await asyncio.sleep(YIELD_EVERY_SECONDS)
 
 
 def _trust(credentials: NodeCredentials | None, trusted: grpc.ChannelCredentials | None) -> Trust:

@@ -18,3 +18,9 @@ def interface_of(address: str) -> str:
         if any(each.address.split("%")[0] in wanted for each in addresses):
             return name
     return ""
+
+
+def link_bytes_per_second(interface: str) -> float:
+    """What the driver says of the interface; 0 where it does not say, as for a loopback."""
+    status = psutil.net_if_stats().get(interface)
+    return status.speed * 125_000.0 if status is not None else 0.0

@@ -22,6 +22,14 @@ class CheckpointUploaded:
     metrics_json: str
     saved_at_ms: int
     etags: tuple[str, ...] = ()  # what the store calls each file
+    format: int = 1  # 2: the part of one node, whose files lie in the store under their digests
+    node_rank: int = 0
+    nodes: int = 1
+    world_size: int = 1
+    began_at_ms: int = 0
+    blocking_ms: int = 0
+    write_ms: int = 0
+    emergency: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import grpc.aio
@@ -216,39 +216,9 @@ def _message(batch: Batch) -> pb.Batch:
         at_ms=time.time_ns() // 1_000_000,
     )
     if batch.checkpoint is not None:
-        uploaded = batch.checkpoint
-        message.checkpoint.CopyFrom(
-            pb.CheckpointUploaded(
-                step=uploaded.step,
-                manifest_id=uploaded.manifest_id,
-                manifest_json=uploaded.manifest_json,
-                source_url=uploaded.source_url,
-                metrics_json=uploaded.metrics_json,
-                saved_at_ms=uploaded.saved_at_ms,
-                etags=uploaded.etags,
-            )
-        )
+        message.checkpoint.CopyFrom(pb.CheckpointUploaded(**asdict(batch.checkpoint)))
     if batch.artifact is not None:
-        stored = batch.artifact
-        message.artifact.CopyFrom(
-            pb.ArtifactUploaded(
-                name=stored.name,
-                manifest_id=stored.manifest_id,
-                manifest_json=stored.manifest_json,
-                source_url=stored.source_url,
-                etags=stored.etags,
-            )
-        )
+        message.artifact.CopyFrom(pb.ArtifactUploaded(**asdict(batch.artifact)))
     if batch.value is not None:
-        value = batch.value
-        message.value.CopyFrom(
-            pb.ValueFile(
-                key=value.key,
-                step=value.step,
-                index=value.index,
-                kind=value.kind,
-                at_ms=value.at_ms,
-                caption=value.caption,
-            )
-        )
+        message.value.CopyFrom(pb.ValueFile(**asdict(batch.value)))
     return message

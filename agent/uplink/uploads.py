@@ -7,11 +7,12 @@ import re
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agent.job_files import JobPath
 from agent.uplink.batch import Ack, ArtifactUploaded, Batch, CheckpointUploaded, ValueFile
+from agent.uplink.checkpoint_files import PartDescription
 from agent.uplink.cursors import Cursors, Source
 from agent.uplink.events import ArtifactKept, CheckpointSaved, Misfit, ValueKept, parse
 from agent.uplink.mask import Mask
@@ -35,6 +36,7 @@ class Uploaded:
     etags: tuple[str, ...] = ()  # what the store calls each file, in the manifest's order
     paths: tuple[str, ...] = ()  # of the files, in the same order
     left_out: int = 0  # links and special files, which are not followed
+    part: PartDescription | None = None  # of a checkpoint of format 2
 
 
 class Uploader(Protocol):
@@ -74,7 +76,7 @@ class Uploads:
         self._running: Future[Uploaded] | None = None
         self._ready: Batch | None = None
         self._failures = 0
-        self._not_before = 0.0
+        self._now = self._not_before = 0.0
         self._uploaded: list[tuple[int, str]] = []
 
     @property
@@ -89,7 +91,7 @@ class Uploads:
         Without a `mask` no name is known to be free of secrets: it waits for one until the attempt has ended.
         `give_up`: the attempt ended long ago; what cannot be uploaded now is dropped, which the log says.
         """
-        self._mask = mask
+        self._mask, self._now = mask, now
         if mask is None and not ended:
             return None
         behind = [rank for rank, file in spools.items() if self._scan(rank, file)]
@@ -108,6 +110,10 @@ class Uploads:
             return
         if ack.error or ack.next_offset >= current.next_offset:
             self._settle(current)
+        elif (
+            current.source is Source.CHECKPOINT
+        ):  # the store no longer has a file that this part shares with others
+            self._ready, self._not_before = None, self._now + RETRY_SECONDS[0]
 
     def _scan(self, rank: int, file: JobPath) -> bool:
         """Towards the end of the last whole line; whether more is left to look at."""
@@ -256,6 +262,12 @@ def _announce(attempt_id: str, reported: Reported, uploaded: Uploaded, mask: Mas
             saved_at_ms=event.at_ms,
             etags=uploaded.etags,
         )
+        if part := uploaded.part:
+            checkpoint = replace(
+                checkpoint, format=2, node_rank=part.node_rank, nodes=part.nodes, world_size=part.world_size,
+                began_at_ms=part.began_at_ms, blocking_ms=part.blocking_ms, write_ms=part.write_ms,
+                emergency=part.emergency,
+            )  # fmt: skip
     elif isinstance(event, ArtifactKept):
         artifact = ArtifactUploaded(
             mask.sentence(event.name) if mask is not None else f"withheld-{reported.rank}-{reported.offset}",

@@ -1,5 +1,6 @@
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Q, TextField
@@ -55,6 +56,11 @@ def references(manifest_ids: Iterable[str]) -> dict[str, ArtifactReference]:
     """By id, of those that there are."""
     rows = models.Manifest.objects.filter(id__in=set(manifest_ids)).values_list("id", "source_url", "etags")
     return {key: ArtifactReference(key, url, tuple(etags)) for key, url, etags in rows}
+
+
+def files_at(url: str) -> list[list[dict[str, Any]]]:
+    """The files of each manifest whose files lie at this URL."""
+    return list(models.Manifest.objects.filter(source_url=url).values_list("document__files", flat=True))
 
 
 def is_source(url: str) -> bool:

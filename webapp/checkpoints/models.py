@@ -11,12 +11,74 @@ class Checkpoint(models.Model):
     manifest = models.ForeignKey("artifacts.Manifest", models.PROTECT)
     metrics = models.JSONField(default=dict)
     saved_ms = models.BigIntegerField()
+    began_ms = models.BigIntegerField(null=True, help_text="by the clock of the script; null: not known")
+    blocking_ms = models.BigIntegerField(null=True, help_text="for which training stood still")
+    write_ms = models.BigIntegerField(null=True, help_text="to the disks of its nodes")
+    upload_ms = models.BigIntegerField(null=True, help_text="until it was whole in the store")
+    nodes = models.PositiveIntegerField(default=1, help_text="that saved a part each")
+    emergency = models.BooleanField(default=False, help_text="saved because the job was about to be stopped")
+    bytes = models.BigIntegerField(default=0)
+    pinned_by = models.CharField(
+        max_length=150, blank=True, help_text="who keeps it from retention; empty: nobody"
+    )
     damaged = models.TextField(
         blank=True, help_text="why it cannot be restored, as a node found; empty: nobody found anything wrong"
     )
-    deleted_ms = models.BigIntegerField(null=True, help_text="its bytes were removed by the retention policy")
+    deleted_ms = models.BigIntegerField(null=True, help_text="when its bytes were removed")
 
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["job", "attempt", "step"], name="one_checkpoint_a_step")
         ]
+
+
+class CheckpointPart(models.Model):
+    """The files of one node of a checkpoint that is not whole yet. Deleted once the checkpoint is."""
+
+    job = models.ForeignKey("jobs.Job", models.CASCADE, related_name="+")
+    attempt = models.PositiveIntegerField()
+    step = models.BigIntegerField()
+    node_rank = models.PositiveIntegerField()
+    nodes = models.PositiveIntegerField()
+    world_size = models.PositiveIntegerField()
+    manifest = models.JSONField()
+    saved_ms = models.BigIntegerField()
+    began_ms = models.BigIntegerField(default=0)
+    blocking_ms = models.BigIntegerField(default=0)
+    write_ms = models.BigIntegerField(default=0)
+    emergency = models.BooleanField(default=False)
+    metrics = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job", "attempt", "step", "node_rank"], name="one_checkpoint_part_a_node"
+            )
+        ]
+
+
+class SharedFiles(models.Model):
+    """The files of a job's checkpoints that lie in the store under their digests.
+
+    A file is deleted in three steps: its digest joins `doomed`, the file goes, `doomed` is emptied and `deletions`
+    grows. A part that names a doomed file, or that was checked against the store before the last deletion, is not
+    registered: its agent looks again, and uploads what is gone.
+    """
+
+    job = models.OneToOneField("jobs.Job", models.CASCADE, primary_key=True, related_name="+")
+    doomed = models.JSONField(default=list)
+    deletions = models.PositiveIntegerField(default=0)
+    swept_attempt = models.PositiveIntegerField(
+        default=0, help_text="the newest ended attempt whose left-over files were removed"
+    )
+
+
+class SaveOrders(models.Model):
+    """What the running script of a job is told: when to save, and how often."""
+
+    job = models.OneToOneField("jobs.Job", models.CASCADE, primary_key=True, related_name="+")
+    save_order = models.PositiveIntegerField(default=0, help_text="grows with each order to save now")
+    asked_by = models.CharField(max_length=150, blank=True)
+    asked_ms = models.BigIntegerField(null=True)
+    interval_ms = models.BigIntegerField(default=0, help_text="set by the platform; 0: none yet")
+    interval_basis = models.JSONField(default=dict, help_text="the numbers that it was computed from")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Count, F, IntegerField, Q, QuerySet, Value
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
@@ -17,22 +16,22 @@ from platform_core.checkpointing.retention import Kept, to_delete
 from platform_core.errors import TrainmasterError
 from platform_core.jobs import events as ev
 from platform_core.jobs import spec as specification
-from platform_core.json_values import storable
-from trainmaster.store import open_store
+from platform_core.units import DAY_MS
 from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
-from webapp.base.identity import new_id, now_ms
-from webapp.checkpoints import queries
-from webapp.checkpoints.models import Checkpoint
+from webapp.base.identity import now_ms
+from webapp.checkpoints import files, queries, shared_files
+from webapp.checkpoints.models import Checkpoint, SharedFiles
+from webapp.checkpoints.parts import PartUploaded, forget_halves, register_part
+from webapp.checkpoints.registration import Saved, keep
 from webapp.events import services as events
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
 from webapp.nodes import queries as clusters
 
-if TYPE_CHECKING:
-    from webapp.artifacts.models import Manifest
-
 log = logging.getLogger(__name__)
+
+__all__ = ["PartUploaded", "mark_damaged", "register", "register_part", "retain", "sweep"]
 
 
 def register(
@@ -47,42 +46,16 @@ def register(
     saved_ms: int,
     actor: str,
 ) -> Checkpoint:
-    """Keep a checkpoint that an agent has verified and uploaded. Told twice, it is one row."""
-    job = job_queries.find(job_id)
-    assert job is not None, "an attempt's job exists"
+    """Keeps a checkpoint of format 1 that an agent has verified and uploaded. Announced twice, it is one row."""
     existing = (
-        Checkpoint.objects.select_related("manifest").filter(job=job, attempt=attempt, step=step).first()
+        Checkpoint.objects.select_related("manifest").filter(job=job_id, attempt=attempt, step=step).first()
     )
     if existing is not None:
         return existing
-    with transaction.atomic():
-        manifest, replaced = _registered(manifest_json, job.team_id, source_url, etags)
-        metrics = {name: value for name, value in storable(metrics).items() if _is_number(value)}
-        row, made = Checkpoint.objects.get_or_create(
-            job=job, attempt=attempt, step=step,
-            defaults={"id": new_id("ckpt"), "manifest": manifest, "metrics": metrics, "saved_ms": saved_ms},
-        )  # fmt: skip
-        if made:
-            event = ev.CheckpointSaved(
-                at_ms=now_ms(), actor=actor, attempt=attempt, step=step, checkpoint=row.id
-            )
-            jobs.observe(job_id, event)
-    if manifest.source_url != source_url:  # an earlier attempt saved the very same, which is kept
-        _delete_files(source_url, manifest)
-    if replaced:
-        _delete_files(replaced, manifest)
-    return row
-
-
-def _registered(text: str, team: str, source_url: str, etags: Sequence[str]) -> tuple[Manifest, str]:
-    """The manifest, and where the same bytes lay damaged until now."""
-    manifest = artifacts.register_json(text, team, source_url, etags)
-    damaged = Checkpoint.objects.filter(manifest=manifest).exclude(damaged="")
-    if manifest.source_url in ("", source_url) or not damaged.exists():
-        return manifest, ""
-    old = artifacts.vacate(artifacts.lock(manifest.id))
-    damaged.update(damaged="")  # whole again, in another place
-    return artifacts.register_json(text, team, source_url, etags), old
+    saved = Saved(step, manifest_json, source_url, metrics, saved_ms, etags)
+    kept = keep(job_id, attempt, saved, actor)
+    kept.delete_stale()
+    return kept.checkpoint
 
 
 def mark_damaged(checkpoint_id: str, *, job_id: str, attempt: int, why: str, actor: str) -> None:
@@ -118,10 +91,6 @@ def _instead(job_id: str) -> Chosen | None:
         kept.append(Kept(given.id, 0, given.step))
     chosen = choose(kept)
     return chosen if isinstance(chosen, Chosen) else None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float)  # NaN has become text
 
 
 def retain(limit: int = 200) -> int:
@@ -173,16 +142,24 @@ def _delete(row: Checkpoint) -> None:
         if Checkpoint.objects.filter(manifest=manifest, deleted_ms=None).exists():
             return  # the same bytes under another step or attempt
         url = artifacts.vacate(manifest)
-    _delete_files(url, manifest)
+    files.delete(url, manifest)
 
 
-def _delete_files(url: str, manifest: Manifest) -> None:
-    """Those of a checkpoint that lies where agents put them; what is listed elsewhere is not ours to delete."""
-    try:
-        folder = artifact_queries.path_in_store(url)
-    except TrainmasterError as error:
-        log.warning("the files of %s are left where they are: %s", manifest.id, error)
-        return
-    store = open_store(settings.STORE_URL)
-    for entry in manifest.document["files"]:
-        store.delete(f"{folder}/{entry['path']}")
+def sweep(limit: int = 20) -> int:
+    """Removes what ended attempts left of checkpoints that never became whole, and goes on with deletions that broke
+    off. Returns how many jobs were looked at."""
+    shared_files.finish_deletions()
+    swept = dict(SharedFiles.objects.values_list("job_id", "swept_attempt"))
+    looked_at = 0
+    for job_id, attempt in job_queries.newest_ended_attempts(now_ms() - DAY_MS):
+        if swept.get(job_id, 0) >= attempt or looked_at >= limit:
+            continue
+        forget_halves(job_id, attempt)
+        try:
+            shared_files.sweep(job_id)
+        except TrainmasterError as error:
+            log.warning("what %s left in the store is not removed yet: %s", job_id, error)
+            continue
+        SharedFiles.objects.filter(job=job_id).update(swept_attempt=attempt)
+        looked_at += 1
+    return looked_at

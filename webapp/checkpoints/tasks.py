@@ -6,3 +6,4 @@ from webapp.checkpoints import services
 @shared_task(name="checkpoints.retain")
 def retain() -> None:
     services.retain()
+    services.sweep()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Exists, F, Min, OuterRef, Q, QuerySet, Sum
+from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Sum
 
 from platform_core import ids
 from platform_core.errors import TrainmasterError
@@ -296,6 +296,17 @@ def holders() -> dict[str, tuple[str, str, str]]:
     """Attempt id → (job id, job name, team) of every attempt that may hold slots now."""
     rows = Attempt.objects.filter(ended_ms=None).values_list("id", "job_id", "job__name", "job__team_id")
     return {attempt: (job, name, team) for attempt, job, name, team in rows}
+
+
+def newest_ended_attempts(since_ms: int) -> list[tuple[str, int]]:
+    """(Job id, number) of the newest attempt of each job that ended since then, oldest first."""
+    ended = Attempt.objects.filter(ended_ms__gte=since_ms).order_by()
+    return list(
+        ended.values("job_id")
+        .annotate(newest=Max("number"), at=Max("ended_ms"))
+        .order_by("at")
+        .values_list("job_id", "newest")
+    )
 
 
 def needed_checkpoints() -> set[str]:

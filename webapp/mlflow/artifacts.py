@@ -9,13 +9,15 @@ import io
 import posixpath
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 from django.conf import settings
 from django.core import signing
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
+from platform_core.distribution.content.layout import stored_path
+from platform_core.distribution.content.manifest import FileEntry
 from platform_core.errors import TrainmasterError
 from trainmaster.store import open_store
 from webapp.accounts import permissions
@@ -27,6 +29,9 @@ from webapp.mlflow import logged_models, runs, shapes
 from webapp.mlflow.endpoint import Call, response_of
 from webapp.mlflow.errors import invalid, missing
 from webapp.registry import queries as registry
+
+if TYPE_CHECKING:
+    from webapp.artifacts.models import Manifest
 
 PART_SALT = "webapp.mlflow.part"
 PART_SECONDS = 24 * 3600
@@ -190,20 +195,20 @@ def get_of_logged_model(call: Call, model_id: str) -> HttpResponseBase:
     return _sent(call, logged_models.find(call, model_id), safe(call["artifact_file_path"]))
 
 
-def _version_files(call: Call, path: str) -> tuple[str, dict[str, int], str]:
-    """Where the files of a model version lie in the store, their sizes, and the rest of the path."""
+def _version_files(call: Call, path: str) -> tuple["Manifest", str]:
+    """The manifest of a model version, and the rest of the path."""
     _, version_id, rest = (f"{path}//").split("/", 2)
     version = registry.version(version_id)
     known = version is not None and version.manifest is not None and call.sees(version.model.team_id)
     if not known or version is None or version.manifest is None:
         raise missing(f"No such artifact: '{path[:200]}'")
     permissions.require(call.actor, "model.view", version.model.team_id, what=f"model version {version_id}")
-    sizes = {file["path"]: file["size"] for file in version.manifest.document["files"]}
-    return version.manifest.source_url, sizes, rest.strip("/")
+    return version.manifest, rest.strip("/")
 
 
 def _version_listing(call: Call, path: str) -> list[dict[str, Any]]:
-    _, sizes, folder = _version_files(call, path)
+    manifest, folder = _version_files(call, path)
+    sizes = {file["path"]: file["size"] for file in manifest.document["files"]}
     prefix = f"{folder}/" if folder else ""
     entries: dict[str, dict[str, Any]] = {}
     for file, size in sizes.items():
@@ -218,11 +223,13 @@ def _version_listing(call: Call, path: str) -> list[dict[str, Any]]:
 
 
 def _get_of_version(call: Call, path: str) -> HttpResponseBase:
-    source_url, sizes, file = _version_files(call, path)
-    if file not in sizes:
+    manifest, file = _version_files(call, path)
+    entry = next((entry for entry in manifest.document["files"] if entry["path"] == file), None)
+    if entry is None:
         raise missing(f"No such artifact: '{path[:200]}'")
-    read = _reader(f"{path_in_store(source_url)}/{file}")
-    return download(call.request, file, sizes[file], read)
+    place = stored_path(manifest.source_url, FileEntry(**entry))
+    read = _reader(f"{path_in_store(manifest.source_url)}/{place}")
+    return download(call.request, file, entry["size"], read)
 
 
 def _reader(place: str) -> Callable[[int, int], Iterable[bytes]]:

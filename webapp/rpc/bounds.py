@@ -138,6 +138,13 @@ def whole(number: int) -> int:
     return number
 
 
+def count(number: int) -> int:
+    """Of nodes or ranks, as a column takes it. Raises ValueError."""
+    if number > MAX_INT:
+        raise ValueError(f"{number} is more than {MAX_INT:,}")
+    return number
+
+
 def moment(at_ms: int) -> int:
     """A time, as a page can write it. Raises ValueError."""
     if not 0 <= at_ms <= MAX_MS:

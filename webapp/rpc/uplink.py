@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import DataError
 
+from platform_core.distribution.content.layout import BY_DIGEST
 from platform_core.errors import TrainmasterError
 from platform_core.experiments import rich_values
 from trainmaster.store import shown
@@ -21,7 +22,7 @@ from webapp.jobs import logs
 from webapp.jobs import queries as jobs
 from webapp.nodes import services as clusters
 from webapp.rpc import spool
-from webapp.rpc.bounds import MAX_BIGINT, MAX_INT, UNREADABLE, is_id, moment, whole
+from webapp.rpc.bounds import MAX_BIGINT, MAX_INT, UNREADABLE, count, is_id, moment, whole
 from webapp.rpc.database import in_database
 from webapp.rpc.status import bearer, errors_become_status
 
@@ -61,7 +62,8 @@ def _take(node_id: str, batch: uplink_pb2.Batch) -> uplink_pb2.Ack:
         )
         return ack
     try:
-        _keep(attempt, node_id, batch)
+        if not _keep(attempt, node_id, batch):
+            ack.next_offset = batch.offset  # the agent looks at the store again
     except TrainmasterError as error:
         log.warning("batch of %s refused: %s", batch.attempt_id, error.sentence)
         ack.error = error.sentence
@@ -74,7 +76,8 @@ def _take(node_id: str, batch: uplink_pb2.Batch) -> uplink_pb2.Ack:
     return ack
 
 
-def _keep(attempt: Attempt, node_id: str, batch: uplink_pb2.Batch) -> None:
+def _keep(attempt: Attempt, node_id: str, batch: uplink_pb2.Batch) -> bool:
+    """False: the store lacks files of a checkpoint's part."""
     if max(batch.rank, batch.offset, batch.next_offset) > MAX_BIGINT or batch.rank > MAX_INT:
         why = f"rank {batch.rank} from byte {batch.offset} to {batch.next_offset} is not in any file"
         raise TrainmasterError("request_invalid", what="the batch", why=why)
@@ -86,6 +89,8 @@ def _keep(attempt: Attempt, node_id: str, batch: uplink_pb2.Batch) -> None:
             spool.ingest(attempt, node_id, batch.data, rank=batch.rank, end=batch.next_offset)
         case uplink_pb2.Batch.CHECKPOINT:
             uploaded = batch.checkpoint
+            if uploaded.format == 2:
+                return _part(attempt, node_id, uploaded)
             checkpoints.register(
                 job_id=attempt.job_id,
                 attempt=attempt.number,
@@ -115,6 +120,32 @@ def _keep(attempt: Attempt, node_id: str, batch: uplink_pb2.Batch) -> None:
             experiments.ingest_value(attempt.job_id, attempt.number, value)
         case source:
             raise TrainmasterError("request_invalid", what="the batch", why=f"source {source} is not known")
+    return True
+
+
+def _part(attempt: Attempt, node_id: str, uploaded: uplink_pb2.CheckpointUploaded) -> bool:
+    part = checkpoints.PartUploaded(
+        step=whole(uploaded.step),
+        node_rank=count(uploaded.node_rank),
+        nodes=count(uploaded.nodes),
+        world_size=count(uploaded.world_size),
+        manifest_json=uploaded.manifest_json,
+        metrics=_metrics(uploaded.metrics_json),
+        saved_ms=moment(uploaded.saved_at_ms),
+        began_ms=moment(uploaded.began_at_ms),
+        blocking_ms=moment(uploaded.blocking_ms),
+        write_ms=moment(uploaded.write_ms),
+        emergency=uploaded.emergency,
+    )
+    place = artifacts.path_in_store(uploaded.source_url)
+    if place != f"{_UPLOADS[0]}/{attempt.job_id}/{BY_DIGEST}":
+        why = f"it is not where the checkpoints of {attempt.job_id} share files"
+        raise TrainmasterError("request_invalid", what=shown(uploaded.source_url), why=why)
+    if attempt.job.attempt != attempt.number:
+        return True  # a newer attempt runs: the other parts of this one never come
+    return checkpoints.register_part(
+        job_id=attempt.job_id, attempt=attempt.number, part=part, actor=f"node:{node_id}"
+    )
 
 
 def _own_place(attempt: Attempt, url: str) -> str:

@@ -13,7 +13,8 @@ from typing import Protocol, TypeAlias
 from agent.transfer.disk.holdings import Holdings
 from agent.transfer.disk.landing import Landing
 from agent.transfer.store.ranges import BLOCK, SILENCE_SECONDS, Came, Outstanding, Ranges, Silent
-from platform_core.distribution.content.manifest import Piece
+from platform_core.distribution.content.layout import stored_path
+from platform_core.distribution.content.manifest import FileEntry, Piece
 from platform_core.distribution.planning.forest import STORE
 from platform_core.errors import TrainmasterError
 from trainmaster.store import Store, open_store, shown
@@ -131,19 +132,20 @@ class StoreSource:
             await asyncio.gather(*calls, return_exceptions=True)
 
     async def _read(self, store: Store, landing: Landing, first: Piece, size: int, came: Came) -> bytes:
-        path = landing.manifest.files[landing.manifest.chunks[first.chunk].file].path
-        return await self._fetching.fetch(partial(self._pinned, store, path), first.offset, size, came)
+        entry = landing.manifest.files[landing.manifest.chunks[first.chunk].file]
+        return await self._fetching.fetch(partial(self._pinned, store, entry), first.offset, size, came)
 
-    def _pinned(self, store: Store, path: str, offset: int, size: int) -> Generator[bytes, None, None]:
+    def _pinned(self, store: Store, entry: FileEntry, offset: int, size: int) -> Generator[bytes, None, None]:
         """All of a file from the same version of it: one that was replaced meanwhile is an error at once."""
+        path, place = entry.path, stored_path(self._url, entry)
         etag = self._registered.etags.get(path) or self._seen.get(path)
         if etag is None:
             try:
-                etag = store.etag(path)
+                etag = store.etag(place)
             except TrainmasterError:  # a server that answers ranges only; the pieces' digests still decide
                 etag = ""
             self._seen[path] = etag
-        yield from store.stream_range(path, offset, size, etag, block=BLOCK)
+        yield from store.stream_range(place, offset, size, etag, block=BLOCK)
 
     def other_bytes(self, landing: Landing, number: int) -> SourceChanged:
         """The error for a piece that was wrong twice."""

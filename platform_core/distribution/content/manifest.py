@@ -199,6 +199,10 @@ class FileDigester:
             self.size += len(taken)
             view = view[len(taken) :]
 
+    def digest(self) -> str:
+        """SHA-256 of what was fed so far."""
+        return self._file.hexdigest()
+
     def finish(self) -> FilePart:
         if self.size > self._piece_start:
             self._close_piece()

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Event
 from typing import BinaryIO, NamedTuple
 
+from platform_core.distribution.content.layout import stored_path
 from platform_core.distribution.content.manifest import (
     DEFAULT_CHUNK_SIZE,
     DEFAULT_PIECE_SIZE,
@@ -165,7 +166,8 @@ def fetch(
             with _clear_errors(path), path.open("wb") as file:
                 file.truncate(manifest.files[number].size)
         chunks = [chunk for chunk in manifest.chunks if chunk.file in unfinished]
-        read = partial(_pinned, store, etags)
+        places = {entry.path: stored_path(url, entry) for entry in manifest.files}
+        read = partial(_pinned, store, etags, places)
         _fetch_chunks(chunks, manifest, read, unfinished, on_bytes)
         for number, path in unfinished.items():
             target = dest / manifest.files[number].path
@@ -177,9 +179,11 @@ def fetch(
             path.unlink(missing_ok=True)
 
 
-def _pinned(store: Store, etags: Mapping[str, str], path: str, chunk: Chunk) -> Iterator[bytes]:
+def _pinned(
+    store: Store, etags: Mapping[str, str], places: Mapping[str, str], path: str, chunk: Chunk
+) -> Iterator[bytes]:
     with telling_since("since it was registered"):
-        yield from store.stream_range(path, chunk.offset, chunk.size, etags.get(path, ""))
+        yield from store.stream_range(places[path], chunk.offset, chunk.size, etags.get(path, ""))
 
 
 def _fetch_chunks(

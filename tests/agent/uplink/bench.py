@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +22,11 @@ class Server:
 
     def __init__(self) -> None:
         self.kept: dict[tuple[Source, int], dict[int, Batch]] = {}
+        self.answers: Callable[[Batch], Ack | None] = lambda _: None  # instead of keeping it
 
     def take(self, batch: Batch) -> Ack:
+        if (answer := self.answers(batch)) is not None:
+            return answer
         self.kept.setdefault((batch.source, batch.rank), {}).setdefault(batch.offset, batch)
         return Ack(batch.attempt_id, batch.rank, batch.source, batch.next_offset)
 

@@ -16,6 +16,7 @@ from trainmaster_wire.agent.v1 import uplink_pb2
 from webapp.accounts.models import User
 from webapp.artifacts import services as artifacts
 from webapp.artifacts.models import Manifest
+from webapp.checkpoints import files as checkpoint_files
 from webapp.checkpoints import services as checkpoints
 from webapp.checkpoints.models import Checkpoint
 from webapp.experiments.models import RunArtifact
@@ -129,7 +130,7 @@ def test_retention_leaves_files_alone_that_lie_outside_the_store(job: Job, tmp_p
     elsewhere.mkdir()
     (elsewhere / "m.bin").write_bytes(CONTENT)
     row = artifacts.register_json(manifest(), "vision", f"file://{elsewhere}")
-    checkpoints._delete_files(f"file://{elsewhere}", row)
+    checkpoint_files.delete(f"file://{elsewhere}", row)
     assert (elsewhere / "m.bin").exists()
 
 

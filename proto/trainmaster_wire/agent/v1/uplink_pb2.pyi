@@ -112,12 +112,31 @@ class CheckpointUploaded(_message.Message):
     METRICS_JSON_FIELD_NUMBER: _builtins.int
     SAVED_AT_MS_FIELD_NUMBER: _builtins.int
     ETAGS_FIELD_NUMBER: _builtins.int
+    FORMAT_FIELD_NUMBER: _builtins.int
+    NODE_RANK_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    WORLD_SIZE_FIELD_NUMBER: _builtins.int
+    BEGAN_AT_MS_FIELD_NUMBER: _builtins.int
+    BLOCKING_MS_FIELD_NUMBER: _builtins.int
+    WRITE_MS_FIELD_NUMBER: _builtins.int
+    EMERGENCY_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     manifest_id: _builtins.str
     manifest_json: _builtins.str
     source_url: _builtins.str
     metrics_json: _builtins.str
     saved_at_ms: _builtins.int
+    format: _builtins.int
+    """2: the part of one node, whose files lie in the store under their digests"""
+    node_rank: _builtins.int
+    nodes: _builtins.int
+    world_size: _builtins.int
+    began_at_ms: _builtins.int
+    blocking_ms: _builtins.int
+    """for which training stood still"""
+    write_ms: _builtins.int
+    emergency: _builtins.bool
+    """saved because the job was about to be stopped"""
     @_builtins.property
     def etags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """what the store calls each file, in the manifest's order; may be none"""
@@ -132,10 +151,18 @@ class CheckpointUploaded(_message.Message):
         metrics_json: _builtins.str = ...,
         saved_at_ms: _builtins.int = ...,
         etags: _abc.Iterable[_builtins.str] | None = ...,
+        format: _builtins.int = ...,
+        node_rank: _builtins.int = ...,
+        nodes: _builtins.int = ...,
+        world_size: _builtins.int = ...,
+        began_at_ms: _builtins.int = ...,
+        blocking_ms: _builtins.int = ...,
+        write_ms: _builtins.int = ...,
+        emergency: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["etags", b"etags", "manifest_id", b"manifest_id", "manifest_json", b"manifest_json", "metrics_json", b"metrics_json", "saved_at_ms", b"saved_at_ms", "source_url", b"source_url", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["began_at_ms", b"began_at_ms", "blocking_ms", b"blocking_ms", "emergency", b"emergency", "etags", b"etags", "format", b"format", "manifest_id", b"manifest_id", "manifest_json", b"manifest_json", "metrics_json", b"metrics_json", "node_rank", b"node_rank", "nodes", b"nodes", "saved_at_ms", b"saved_at_ms", "source_url", b"source_url", "step", b"step", "world_size", b"world_size", "write_ms", b"write_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -211,7 +238,9 @@ Global___ArtifactUploaded: _TypeAlias = ArtifactUploaded  # noqa: Y015
 
 @_typing.final
 class Ack(_message.Message):
-    """Where the server stands in that file: the agent goes on from next_offset, whatever it has sent."""
+    """Where the server stands in that file: the agent goes on from next_offset, whatever it has sent. A CHECKPOINT that is
+    acknowledged at its own offset lacks files in the store: the agent looks there again and uploads them.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -1,0 +1,82 @@
+"""The interval that the platform sets for a running job, from what its saves and its nodes have shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from platform_core.checkpointing import interval
+from platform_core.checkpointing.habit import Losses
+from platform_core.units import DAY_MS, HOUR_MS, SECOND_MS, format_duration_ms
+
+# One failure in so much node time is assumed beside those that were seen: a cluster that has lost nothing yet still
+# gets an interval, and a few failures of the first day do not set it alone. Llama 3 had one in 264 node-days of 8 GPUs.
+ASSUMED_NODE_MS = 100 * DAY_MS
+SHORTEST_MS, LONGEST_MS = 10 * SECOND_MS, HOUR_MS
+WORTH_A_CHANGE = 0.15  # of the interval; less is noise of the measurements
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Medians of the newest saves. `stored_ms`: from the start of a save until it is whole in the store."""
+
+    blocking_ms: int  # for which training stands still
+    stored_ms: int
+    restart_ms: int  # from a stop until it runs again
+    nodes: int
+    losses: Losses
+
+
+@dataclass(frozen=True, slots=True)
+class LiveInterval:
+    """`waste`: expected part of the wall time for saving, lost work and restarts."""
+
+    interval_ms: int
+    optimum_ms: int
+    mtbf_ms: int  # of the whole gang
+    saving: float
+    waste: float
+    bound: str  # what sets it: "optimum", "store" (the time until a save is in the store), "shortest" or "longest"
+
+    @property
+    def sentence(self) -> str:
+        every = format_duration_ms(self.interval_ms)
+        optimum = format_duration_ms(self.optimum_ms)
+        reason = {
+            "optimum": "Daly's optimum",
+            "store": f"the time until a save is in the store; Daly's optimum is {optimum}",
+            "shortest": f"the shortest that is set; Daly's optimum is {optimum}",
+            "longest": f"the longest that is set; Daly's optimum is {optimum}",
+        }[self.bound]
+        return f"The platform sets {every}: {reason}."
+
+
+def mtbf_of_gang(losses: Losses, nodes: int) -> int:
+    """The gang stops with any of its nodes."""
+    return max(1, (losses.node_ms + ASSUMED_NODE_MS) // (losses.lost + 1) // max(1, nodes))
+
+
+def live_interval(measured: Measured) -> LiveInterval:
+    """Daly's optimum, and never shorter than a save takes until it is in the store: a store that slows down lengthens
+    the interval."""
+    blocking_ms = max(1, measured.blocking_ms)
+    mtbf_ms = mtbf_of_gang(measured.losses, measured.nodes)
+    optimum_ms = max(1, round(interval.daly(blocking_ms, mtbf_ms)))
+    choices = {"optimum": optimum_ms, "store": measured.stored_ms, "shortest": SHORTEST_MS}
+    bound = max(choices, key=lambda name: (choices[name], name == "optimum"))
+    chosen_ms = choices[bound]
+    longest_ms = max(LONGEST_MS, measured.stored_ms)
+    if chosen_ms > longest_ms:
+        chosen_ms, bound = longest_ms, "longest"
+    return LiveInterval(
+        interval_ms=chosen_ms,
+        optimum_ms=optimum_ms,
+        mtbf_ms=mtbf_ms,
+        saving=blocking_ms / (chosen_ms + blocking_ms),
+        waste=interval.waste(chosen_ms, blocking_ms, mtbf_ms, measured.restart_ms),
+        bound=bound,
+    )
+
+
+def worth_setting(current_ms: int, advised_ms: int) -> bool:
+    """Whether the script is given another interval."""
+    return current_ms <= 0 or abs(advised_ms - current_ms) > WORTH_A_CHANGE * current_ms

@@ -115,15 +115,10 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     supervisor = Supervisor(
         WorkFolders(config.data), _tools(config, facts, lease, fetch, pusher, uploads, pace, node.note_change)
     )
-    caps = (config.receive_cap, config.send_cap)
-    marks = Watermarks(config.cache_low, config.cache_high)
     hooks = Hooks(config.hooks, inherited)
     activations = Activations(config.data, hooks, lambda *held: deployments.holds(*held), node.note_change)
-    deployments = Deployments(
-        config.data, manifests, node.note_change, _trust(credentials, trusted), caps,
-        Trying(store_silence=config.store_silence), marks,
-        in_use=activations.in_use, vacate=activations.vacate,
-    )  # fmt: skip
+    trust = _trust(credentials, trusted)
+    deployments = _deployments(config, manifests, trust, activations, node.note_change)
     try:
         own = shown if credentials is None else credentials.server()
         port = await deployments.start(_bind_host(config.address), config.transfer_port, own)
@@ -194,6 +189,21 @@ def _tools(
         hang_floor_seconds=config.hang_floor_seconds,
         changed=changed,
     )
+
+
+def _deployments(
+    config: AgentConfig,
+    manifests: Manifests,
+    trust: Trust,
+    activations: Activations,
+    changed: Callable[[], None],
+) -> Deployments:
+    caps = (config.receive_cap, config.send_cap)
+    marks = Watermarks(config.cache_low, config.cache_high)
+    return Deployments(
+        config.data, manifests, changed, trust, caps, Trying(store_silence=config.store_silence), marks,
+        in_use=activations.in_use, vacate=activations.vacate,
+    )  # fmt: skip
 
 
 def _pace(config: AgentConfig) -> Pace:

@@ -103,7 +103,7 @@ def description_of(place: JobPath) -> PartDescription | None:
         if not all(0 <= number < 1 << 53 for number in numbers.values()) or max(ranks) >= 1 << 31:
             raise ValueError("a number is out of range")
         return PartDescription(**numbers, emergency=bool(document.get("emergency")), files=files)
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+    except (TrainmasterError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         why = f"{DESCRIPTION} of the checkpoint does not make sense ({error})"
         raise TrainmasterError("manifest_invalid", why=why) from error
 

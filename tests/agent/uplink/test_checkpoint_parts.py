@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -19,7 +21,9 @@ from platform_core.errors import TrainmasterError
 from tests.agent.uplink.bench import Bench
 
 
-def save(bench: Bench, step: int, files: dict[str, bytes], more: dict[str, object] = {}) -> Path:
+def save(
+    bench: Bench, step: int, files: dict[str, bytes], more: Mapping[str, object] = MappingProxyType({})
+) -> Path:
     """As the SDK of the node's first rank."""
     name = f"step-{step:08d}"
     place = bench.folder.checkpoints / name
@@ -97,7 +101,7 @@ def test_a_file_that_changed_after_it_was_saved_is_not_stored_under_its_digest(
         {"files": [{"path": "../x", "size": 1, "sha256": "0"}]},
         {"nodes": -1},
         {"files": 3},
-        {"step": 1, "node_rank": []},
+        {"node_rank": [1]},
     ],
 )
 def test_a_description_that_makes_no_sense_is_refused_with_a_sentence(
@@ -106,7 +110,7 @@ def test_a_description_that_makes_no_sense_is_refused_with_a_sentence(
     save(uploading, 10, {"head": b"saved"}, more)
     uploading.drain()
     assert uploading.server.checkpoints() == []
-    assert "does not make sense" in uploading.notes()
+    assert "trainmaster.json of the checkpoint does not make sense" in uploading.notes()
 
 
 def test_when_the_server_misses_a_file_it_is_uploaded_again(uploading: Bench, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from platform_core.distribution.content.manifest import FileDigester, join, to_json
 from platform_core.errors import TrainmasterError
-from platform_core.jobs.job import EndKind, MemberPhase
+from platform_core.jobs.job import MemberPhase
 from tests.webapp.jobs.conftest import *  # noqa: F403  the small cluster
 from tests.webapp.jobs.conftest import say, tick
 from trainmaster.store import open_store
@@ -20,7 +20,6 @@ from webapp.artifacts import queries as artifacts
 from webapp.checkpoints import queries, services, shared_files
 from webapp.checkpoints.models import Checkpoint, CheckpointPart, SharedFiles
 from webapp.events.models import Event
-from webapp.jobs import services as jobs
 from webapp.jobs.models import Job, Member
 from webapp.rpc.uplink import _take
 

@@ -17,7 +17,6 @@ from webapp.accounts.models import User
 from webapp.artifacts import services as artifacts
 from webapp.artifacts.models import Manifest
 from webapp.checkpoints import files as checkpoint_files
-from webapp.checkpoints import services as checkpoints
 from webapp.checkpoints.models import Checkpoint
 from webapp.experiments.models import RunArtifact
 from webapp.jobs.models import Attempt, Job, Member

@@ -27,6 +27,10 @@ _KINDS = (
         "The sweep has {count} problem(s): {problems}",
     ),
     ErrorKind(
+        "plan_invalid", 422, "INVALID_ARGUMENT", "The question to the planner is not valid",
+        "The question has {count} problem(s): {problems}",
+    ),
+    ErrorKind(
         "request_invalid", 400, "INVALID_ARGUMENT", "The request is not valid",
         "{what} is not valid: {why}",
     ),

@@ -311,3 +311,14 @@ class Reproduction(Answer):
     sentence: str = ""
     subjects: Sequence[Mapping[str, Any]] = ()
     metrics: Sequence[Mapping[str, Any]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelismAdvice(Answer):
+    """What the planner says of a training."""
+
+    sentence: str
+    parameters: int = 0
+    plans: Sequence[Mapping[str, Any]] = ()
+    refusal: str = ""
+    scaling: Sequence[Mapping[str, Any]] = ()

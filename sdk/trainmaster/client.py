@@ -22,6 +22,7 @@ from trainmaster.answers import (
     Me,
     ModelVersion,
     Node,
+    ParallelismAdvice,
     Plan,
     QueueEntry,
     Quota,
@@ -121,6 +122,13 @@ class Client:
         body = {**spec, "lineage": dict(lineage)} if lineage else dict(spec)
         return Job.of(
             self.call("POST", "training-jobs", json=body, headers={"Idempotency-Key": idempotency_key})
+        )
+
+    def plan_parallelism(self, question: Mapping[str, Any], *, scaling: bool = False) -> ParallelismAdvice:
+        """Ranked layouts of a training; `question` as docs/how-to/plan-parallelism.md describes it."""
+        params = {"scaling": "1"} if scaling else {}
+        return ParallelismAdvice.of(
+            self.call("POST", "parallelism/plans", json=dict(question), params=params)
         )
 
     def dry_run(self, spec: Mapping[str, Any]) -> DryRun:

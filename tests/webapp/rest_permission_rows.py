@@ -107,6 +107,12 @@ def api_rows() -> Iterator[Row]:
     yield from api_team_rows()
     yield from api_cluster_rows()
     yield from api_sweep_rows()
+    yield row(
+        "post",
+        "parallelism/plans",
+        SIGNED_IN,
+        body={"model": {"layers": 2, "hidden": 64, "heads": 2}, "gpus": 1},
+    )
     yield row("get", "training-jobs", SIGNED_IN)
     yield row("post", "training-jobs", MEMBERS, body=job_mapping())
     yield row("post", "training-jobs/dry-run", MEMBERS, body=job_mapping())

@@ -101,9 +101,10 @@ SECTIONS = (
             Place("Report", "report:report", key="r"),
             Place("Forecasts", "queue:forecasts"),
             Place("What if", "queue:what-if"),
+            Place("Planner", "planner:planner"),
             Place("Audit log", "overview:audit", key="a"),
         ),
-        ("report:", "queue:forecasts", "queue:what-if", "overview:audit"),
+        ("report:", "queue:forecasts", "queue:what-if", "planner:", "overview:audit"),
     ),
     Section(
         "Admin",

@@ -11,6 +11,7 @@ SUBJECTS = (
     "nodes",
     "jobs",
     "queue",
+    "planner",
     "experiments",
     "runs",
     "sweeps",

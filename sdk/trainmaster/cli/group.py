@@ -16,6 +16,7 @@ from trainmaster.cli.login import login
 from trainmaster.cli.logs import logs
 from trainmaster.cli.models import models, register
 from trainmaster.cli.nodes import nodes
+from trainmaster.cli.planner import plan
 from trainmaster.cli.project import init
 from trainmaster.cli.queue import queue
 from trainmaster.cli.repetition import reproduction, rerun
@@ -26,7 +27,7 @@ from trainmaster.cli.sweeps import sweep
 from trainmaster.cli.sync import sync
 
 SECTIONS = {
-    "Jobs": [init, submit, rerun, reproduction, jobs, queue, show, logs, cancel],
+    "Jobs": [init, plan, submit, rerun, reproduction, jobs, queue, show, logs, cancel],
     "Experiments": [experiments, runs, compare, sweep, sync, import_group, export],
     "Data and models": [
         dataset, models, register, deploy, deployments, promote, rollback, retry, preheat, pin,

@@ -215,6 +215,12 @@ def percent(value: float | None) -> str:
 
 
 @register.filter
+def share(value: float | None) -> str:
+    """A share from 0 to 1, as a percentage."""
+    return percent(None if value is None else 100 * value)
+
+
+@register.filter
 def figure(value: object) -> str:
     """A measured number with four significant digits, as in 1.412, 0.0006 or 3e-07; words pass unchanged."""
     if value is None:

@@ -1,0 +1,123 @@
+"""The planner's answer for people: ranked plans in words and numbers, why others do not fit, and how it scales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from platform_core.parallelism.calibration import Calibration
+from platform_core.parallelism.plan import Plan, Run, run_of, title
+from platform_core.parallelism.request import PlanRequest
+from platform_core.parallelism.search import Answer, search
+from platform_core.units import format_bytes, format_duration_ms, format_micro_dollars, plural
+
+PLANS = 8
+MOST_SCALED = 4_096
+_LIMITS = {
+    "compute": "computation",
+    "recompute": "recomputation: it has too little memory to keep activations",
+    "ends": "embedding, logits and loss",
+    "launch": "the launch of kernels: they are small; raise the micro-batch or compile",
+    "bubble": "the pipeline bubble: too few micro-batches for its stages",
+    "tensor": "tensor-parallel communication",
+    "context": "context-parallel communication",
+    "expert": "expert-parallel communication",
+    "stages": "communication between pipeline stages",
+    "data": "data-parallel communication",
+    "optimizer": "the optimizer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    plan: Plan
+    title: str
+    limited_by: str  # in words
+    run: Run | None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    parameters: int
+    active_parameters: int
+    sentence: str
+    plans: tuple[Ranked, ...]  # from the fastest on
+    refusal: str  # why the fastest of those that do not fit does not; ""
+    looked_at: int
+    pruned: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePoint:
+    gpus: int
+    title: str
+    tokens_per_second: int
+    mfu: float
+    efficiency: float  # tokens a second and GPU, relative to the best of the curve
+
+
+def advise(
+    request: PlanRequest, price_micro_dollars: int = 0, calibration: Calibration | None = None
+) -> Advice:
+    """`price_micro_dollars`: of one GPU and hour; 0 is not known."""
+    shape = request.shape()
+    answer = search(
+        shape, request.cluster(), request.recipe, request.global_batch, keep=PLANS, calibration=calibration
+    )
+    ranked = tuple(_ranked(plan, request, price_micro_dollars) for plan in answer.plans)
+    return Advice(
+        shape.parameters,
+        shape.active_parameters,
+        _sentence(request, answer, ranked),
+        ranked,
+        answer.refusal.sentence if answer.refusal else "",
+        answer.looked_at,
+        answer.pruned,
+    )
+
+
+def scaling(request: PlanRequest, calibration: Calibration | None = None) -> tuple[ScalePoint, ...]:
+    """The fastest plan on 8, 16, … 4,096 GPUs, where one fits. The batch stays the same (strong scaling)."""
+    found_plans: list[tuple[int, Plan]] = []
+    gpus = min(8, request.gpus_per_node)
+    while gpus <= MOST_SCALED:
+        found = search(
+            request.shape(), request.cluster(gpus), request.recipe, request.global_batch, keep=1,
+            calibration=calibration,
+        )  # fmt: skip
+        if found.plans and not found.offloaded:
+            found_plans.append((gpus, found.plans[0]))
+        gpus *= 2
+    best = max((plan.tokens_per_second / gpus for gpus, plan in found_plans), default=1.0)
+    return tuple(
+        ScalePoint(
+            gpus, title(plan.layout), plan.tokens_per_second, plan.mfu, plan.tokens_per_second / gpus / best
+        )
+        for gpus, plan in found_plans
+    )
+
+
+def _ranked(plan: Plan, request: PlanRequest, price: int) -> Ranked:
+    run = None
+    if request.tokens:
+        run = run_of(plan, request.tokens, price, request.global_batch * request.sequence)
+    return Ranked(plan, title(plan.layout), _LIMITS[plan.limited_by], run)
+
+
+def _sentence(request: PlanRequest, answer: Answer, ranked: tuple[Ranked, ...]) -> str:
+    where = f"{plural(request.gpus, 'GPU')} of {request.gpu_type}"
+    if not ranked:
+        return f"It does not fit on {where}."
+    best = ranked[0]
+    fits = f"It fits on {where} with {best.title}"
+    if answer.offloaded:
+        fits += ", only with the optimizer in the memory of the hosts"
+    pace = f"{best.plan.tokens_per_second:,} tokens/s, MFU {best.plan.mfu:.0%}, {format_bytes(best.plan.memory.total)}"
+    text = f"{fits}: {pace} a GPU"
+    if best.run:
+        text += f"; {format_duration_ms(best.run.duration_ms)}"
+        if best.run.cost_micro_dollars:
+            text += f", {format_micro_dollars(best.run.cost_micro_dollars)}"
+    simplest = answer.simplest
+    if simplest is not None and simplest.layout != best.plan.layout:
+        return f"{text}. {title(simplest.layout)} is as fast within 2 % and simpler."
+    return f"{text}."

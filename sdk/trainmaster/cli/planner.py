@@ -1,0 +1,87 @@
+"""`trainmaster plan`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from platform_core.units import format_bytes, format_duration_ms, format_micro_dollars
+from trainmaster.cli import output
+from trainmaster.cli.commands import Failure
+from trainmaster.cli.session import connect
+
+
+@click.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--gpus", type=int, help="GPUs of the whole training.")
+@click.option("--gpu-type", help="Such as h100-80gb.")
+@click.option("--sequence", type=int, help="Tokens of one sample.")
+@click.option("--batch", "global_batch", type=int, help="Sequences of one step.")
+@click.option(
+    "--tokens", "tokens_billions", type=float, help="Billions of tokens to train on, for days and cost."
+)
+@click.option("--network-gbit", type=int, help="What a node sends, in Gbit/s.")
+@click.option("--precision", type=click.Choice(["bf16", "fp8"]), help="Of matrix products.")
+@click.option("--scaling", is_flag=True, help="Also show the fastest layout on 8 to 4,096 GPUs.")
+@output.options
+def plan(model: Path, scaling: bool, as_json: bool, **changes: Any) -> None:
+    """Plan the parallelism of a training: the fastest layouts that fit, with time, memory and cost.
+
+    MODEL is a YAML file of docs/how-to/plan-parallelism.md, or a Hugging Face config.json. Options replace its fields.
+    """
+    asked = {**_read(model), **{name: value for name, value in changes.items() if value is not None}}
+    with connect() as client:
+        found = client.plan_parallelism(asked, scaling=scaling)
+    if as_json:
+        output.dump(found)
+        return
+    click.echo(found.sentence)
+    if found.refusal and not found.plans:
+        click.echo(found.refusal)
+    output.table(
+        ("LAYOUT", "MICRO-BATCH", "STEP", "TOKENS/S", "MFU", "MEMORY", "TIME", "COST", "LIMITED BY"),
+        [_row(one) for one in found.plans],
+        empty="No layout fits.",
+    )
+    if found.scaling:
+        output.table(
+            ("GPUS", "LAYOUT", "TOKENS/S", "MFU", "EFFICIENCY"),
+            [
+                (
+                    one["gpus"],
+                    one["title"],
+                    one["tokens_per_second"],
+                    f"{one['mfu']:.0%}",
+                    f"{one['efficiency']:.0%}",
+                )
+                for one in found.scaling
+            ],
+            empty="",
+        )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text()) if file.suffix == ".json" else yaml.safe_load(file.read_text())
+    except (ValueError, yaml.YAMLError) as error:
+        raise Failure(f"{file} cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise Failure(f"{file} holds no mapping of fields; docs/how-to/plan-parallelism.md shows one.")
+    # A Hugging Face configuration has its fields at the top, unlike a question to the planner.
+    return {"config": content} if {"hidden_size", "n_embd"} & content.keys() else content
+
+
+def _row(one: Mapping[str, Any]) -> tuple[Any, ...]:
+    run = one["run"] or {}
+    cost = run.get("cost_micro_dollars")
+    return (
+        one["title"], one["layout"]["micro_batch"], format_duration_ms(one["step_ms"]), one["tokens_per_second"],
+        f"{one['mfu']:.0%}", format_bytes(one["memory_bytes"]["total"]),
+        format_duration_ms(run["duration_ms"]) if run else "", format_micro_dollars(cost) if cost else "",
+        one["limited_by"],
+    )  # fmt: skip

@@ -1,0 +1,58 @@
+"""The parallelism planner in a browser and over REST."""
+
+from collections.abc import Callable
+
+import pytest
+from django.test import Client
+
+from webapp.accounts.models import User
+
+Browser = Callable[[User], Client]
+SMALL = "model.layers=12&model.hidden=768&model.heads=12"
+
+
+@pytest.fixture
+def client(browser: Browser, outsider: User) -> Client:
+    """Somebody without a team: the planner shows nothing of anybody."""
+    return browser(outsider)
+
+
+def test_the_page_answers_for_a_known_model_at_once(client: Client) -> None:
+    page = client.get("/planner/").content.decode()
+    assert "It fits on 512 GPUs of h100-80gb with" in page
+    assert "Step time by part" in page
+
+
+def test_the_address_is_the_question(client: Client) -> None:
+    page = client.get(f"/planner/?{SMALL}&gpus=8&gpu_type=a100-80gb").content
+    assert b"It fits on 8 GPUs of a100-80gb with DP 8 (ZeRO 1)" in page
+
+
+@pytest.mark.parametrize(
+    "query", ["gpus=many", "gpus=12", "model.heads=0", "sequence=-1", "gpu_type=tpu", "gpus=1e400"]
+)
+def test_a_bad_question_is_answered_with_the_form_and_a_sentence(query: str, client: Client) -> None:
+    answer = client.get(f"/planner/?{SMALL}&{query}")
+    assert (answer.status_code, 'role="alert"' in answer.content.decode()) == (422, True)
+
+
+def test_scaling_comes_as_a_fragment_of_its_own(client: Client) -> None:
+    address = f"/planner/?{SMALL}&global_batch=4096&gpus=8&block=scaling"
+    assert client.get(address, headers={"HX-Request": "true"}).content.decode().count("<tr>") == 11
+
+
+def test_rest_gives_the_same_plan_with_its_parts(client: Client) -> None:
+    question = {"model": {"layers": 12, "hidden": 768, "heads": 12}, "gpus": 8, "tokens_billions": 1}
+    body = client.post("/api/v1/parallelism/plans?scaling=1", question, "application/json").json()
+    best = body["plans"][0]
+    assert best["title"].startswith("DP 8")
+    assert sum(best["step_seconds"].values()) == pytest.approx(best["step_ms"] / 1_000, abs=0.001)
+    assert best["memory_bytes"]["total"] == sum(
+        size for name, size in best["memory_bytes"].items() if name != "total"
+    )
+    assert body["scaling"][0]["gpus"] == 8
+
+
+def test_rest_refuses_a_bad_question_by_field(client: Client) -> None:
+    answer = client.post("/api/v1/parallelism/plans", {"gpus": 12}, "application/json")
+    assert (answer.status_code, answer.json()["code"]) == (422, "plan_invalid")

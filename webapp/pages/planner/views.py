@@ -1,0 +1,160 @@
+"""The parallelism planner as a page: the question in the address, the ranked layouts below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_GET
+
+from platform_core.jobs.fields import Field, leaves
+from platform_core.jobs.reader import SpecError
+from platform_core.parallelism.advice import Advice, Ranked, ScalePoint, advise, scaling
+from platform_core.parallelism.hardware import GPUS
+from platform_core.parallelism.request import PlanRequest, parse
+from platform_core.units import format_bytes
+from webapp.pages import fragments
+from webapp.pages.planner.models import FIRST, PRESETS
+from webapp.quotas import queries as quotas
+
+FIELDS: Mapping[str, Field] = {field.name: field for field in leaves(PlanRequest)}
+_WIDTH = 1_000  # of a bar, in the units of its picture
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    name: str
+    label: str
+    help: str
+    kind: str  # number, select or check
+    value: str
+    options: Sequence[str]
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a bar."""
+
+    name: str
+    shown: str
+    at: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    ranked: Ranked
+    step: Sequence[Part]
+    memory: Sequence[Part]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerPage:
+    """Fragment: scaling."""
+
+    inputs: Mapping[str, Sequence[Input]]  # by section
+    presets: Mapping[str, str]  # name → query
+    problems: Sequence[str]
+    advice: Advice | None
+    parameters: str
+    rows: Sequence[Row]
+    query: str
+    has_run: bool
+    scaling: Callable[[], Sequence[ScalePoint]]
+
+
+@login_required
+@require_GET
+def planner(request: HttpRequest) -> HttpResponse:
+    given = {name: text for name, text in request.GET.dict().items() if name in FIELDS}
+    if not given:
+        given = _query_of(FIRST)
+    problems: dict[str, str] = {}
+    asked = advice = None
+    try:
+        asked = parse(_mapping(given))
+        advice = advise(asked, quotas.price(asked.gpu_type))
+    except SpecError as error:
+        problems = {problem.field: problem.sentence for problem in error.problems}
+    page = PlannerPage(
+        inputs=_inputs(given, problems),
+        presets={name: urlencode({**given, **_query_of(name)}) for name in PRESETS},
+        problems=list(problems.values()),
+        advice=advice,
+        parameters=f"{advice.parameters / 1e9:.1f} billion" if advice else "",
+        rows=[_row(ranked, advice.plans) for ranked in advice.plans] if advice else [],
+        query=urlencode(given),
+        has_run=bool(asked and asked.tokens),
+        scaling=lambda: scaling(asked) if asked else (),
+    )
+    return fragments.render(request, "planner/planner.html", page, status=422 if problems else 200)
+
+
+def _query_of(preset: str) -> dict[str, str]:
+    """All fields of the model, so that a preset replaces the numbers of the one before it."""
+    chosen = PRESETS[preset]
+    model = {
+        name.removeprefix("model."): field for name, field in FIELDS.items() if name.startswith("model.")
+    }
+    return {f"model.{name}": _text(chosen.get(name, field.plain_default)) for name, field in model.items()}
+
+
+def _text(value: object) -> str:
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _mapping(given: Mapping[str, str]) -> dict[str, Any]:
+    mapping: dict[str, Any] = {"model": {}}
+    for name, text in given.items():
+        if text.strip():
+            parent, _, inside = name.rpartition(".")
+            (mapping[parent] if parent else mapping)[inside] = _value(FIELDS[name], text.strip())
+    return mapping
+
+
+def _value(field: Field, text: str) -> Any:
+    """A number or a truth if it is one; otherwise the text, which the core then refuses with its sentence."""
+    if field.kind.schema.get("type") == "boolean":
+        return {"true": True, "false": False}.get(text.lower(), text)
+    for convert in (int, float) if field.kind.schema.get("type") in ("integer", "number") else ():
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _inputs(given: Mapping[str, str], problems: Mapping[str, str]) -> dict[str, list[Input]]:
+    sections: dict[str, list[Input]] = {}
+    for name, field in FIELDS.items():
+        options = list(GPUS) if name == "gpu_type" else list(field.kind.schema.get("enum", ()))
+        kind = "select" if options else "check" if field.kind.schema.get("type") == "boolean" else "number"
+        value = given.get(name, _text(field.plain_default))
+        sections.setdefault(field.group.value, []).append(
+            Input(name, field.label, field.help, kind, value, options, problems.get(name, ""))
+        )
+    return sections
+
+
+def _row(ranked: Ranked, plans: Sequence[Ranked]) -> Row:
+    slowest = max(other.plan.step.total for other in plans)
+    fullest = max(other.plan.memory.total for other in plans)
+    step = [(name, seconds, f"{1_000 * seconds:,.0f} ms") for name, seconds in ranked.plan.step.parts]
+    memory = [(name, size, format_bytes(size)) for name, size in asdict(ranked.plan.memory).items()]
+    return Row(ranked, _parts(step, slowest), _parts(memory, fullest))
+
+
+def _parts(values: Sequence[tuple[str, float, str]], whole: float) -> list[Part]:
+    parts: list[Part] = []
+    at = 0
+    for name, amount, shown in values:
+        width = round(_WIDTH * amount / whole)
+        if width:
+            parts.append(Part(name, shown, at, width))
+            at += width
+    return parts

@@ -23,6 +23,7 @@ from trainmaster.api import (
     save_checkpoint,
     set_tags,
     should_stop,
+    stop_deadline,
     use_dataset,
 )
 from trainmaster.checkpoints.folder import CheckpointCorrupt
@@ -52,5 +53,6 @@ __all__ = [
     "save_checkpoint",
     "set_tags",
     "should_stop",
+    "stop_deadline",
     "use_dataset",
 ]

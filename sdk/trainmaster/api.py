@@ -103,7 +103,10 @@ def load_checkpoint(into: Mapping[str, Any] | None = None) -> tuple[dict[str, An
 
 
 def checkpoint_due(step: int, every: int = 100) -> bool:
-    """Whether to save now: by the job's checkpoint policy, or every `every` steps. All ranks call it."""
+    """Whether to save now: by the job's checkpoint policy, else every `every` steps, or on an order of the platform.
+
+    All ranks call it at the same step and get the same answer.
+    """
     return _run().checkpoint_due(step, every)
 
 
@@ -114,6 +117,14 @@ def should_stop() -> bool:
     others would wait for it for ever.
     """
     return _run().should_stop()
+
+
+def stop_deadline() -> float | None:
+    """The seconds that are left for the last checkpoint once the platform stops the run, else None.
+
+    It is the time of this rank's node; the answers of two ranks differ by the little time between the two calls.
+    """
+    return _run().stop_deadline()
 
 
 def log_artifact(path: str | Path) -> Path | None:

@@ -15,9 +15,9 @@ from trainmaster.checkpoints.description import Description
 from trainmaster.checkpoints.saving import Request, Saver, WhenBusy
 from trainmaster.console import Console
 from trainmaster.environment import JobEnvironment
+from trainmaster.guidance import Guidance
 from trainmaster.progress import LOADING, SAVING, Progress
 from trainmaster.spool import Spool, metrics_line
-from trainmaster.stopping import Stopping
 from trainmaster.tracking import origin
 from trainmaster.tracking.folder import EVENTS
 from trainmaster.tracking.live import Tracking, outcome
@@ -113,10 +113,10 @@ class Run:
         self._now_ms = now_ms
         self._tracking = tracking
         self._spool = Spool(setting.spool)
-        self._stopping = Stopping(setting.stop_file)
+        self._guidance = Guidance(environment, setting.stop_file, now_ms)
         self._progress = Progress(environment.folder, environment.rank, now_ms)
         self._saver = Saver(setting.checkpoints, setting.keep_last, now_ms, self._saved, self.console.warn)
-        self._saved_at_ms = now_ms()
+        self._began_at_ms = now_ms()
         self._refused: set[str] = set()
         self._watches_stop = False
         self._values = 0
@@ -247,7 +247,7 @@ class Run:
         if self.setting.home is None:
             raise ValueRefused("this rank keeps nothing")
         self._values += 1
-        name = f"{self._saved_at_ms}-{self._values:06d}{encoded.suffix}"
+        name = f"{self._began_at_ms}-{self._values:06d}{encoded.suffix}"
         return {"path": artifacts.keep_bytes(encoded.data, f"values/{name}", self.setting.home)}
 
     def set_tags(self, tags: Mapping[str, object]) -> None:
@@ -298,8 +298,10 @@ class Run:
             if (number := self._number(name, value)) is not None
         }
         when_busy = when_busy or self.environment.when_busy
-        saved = self._saver.save(state, Request(int(step), numbers, when_busy, blocking))
-        self._saved_at_ms = self._now_ms()
+        left = self._guidance.stop_deadline() if self._guidance.stopping else None
+        request = Request(int(step), numbers, when_busy, blocking, self._guidance.stopping, left)
+        saved = self._saver.save(state, request)
+        self._guidance.saved()
         self._progress.note()
         return saved
 
@@ -336,24 +338,19 @@ class Run:
         return loaded.state, loaded.step
 
     def checkpoint_due(self, step: int, every: int) -> bool:
-        """By the job's checkpoint policy, or by `every` where it has none."""
         self._reach("first_step", int(step))
         self._progress.note(step)
-        policy = self.environment
-        steps = policy.interval_steps or (0 if policy.interval_seconds else every)
-        if steps and step > 0 and step % steps == 0:
-            return True
-        if not policy.interval_seconds:
-            return False
-        # Clocks differ between nodes: rank 0's decides.
-        return collective.from_first(self._now_ms() - self._saved_at_ms >= policy.interval_seconds * 1000)
+        return self._guidance.checkpoint_due(step, every)
 
     def should_stop(self) -> bool:
         self._progress.note()
         if self.is_first and not self._watches_stop:
             self._watches_stop = True
             self._tell("watches_stop")
-        return collective.any_true(self._stopping.asked())
+        return self._guidance.should_stop()
+
+    def stop_deadline(self) -> float | None:
+        return self._guidance.stop_deadline()
 
     def log_artifact(self, path: str | Path) -> Path | None:
         if self.setting.home is None:

@@ -35,7 +35,8 @@ class Request:
     metrics: Mapping[str, float]
     when_busy: WhenBusy = "wait"
     blocking: bool = False
-    emergency: bool = False
+    emergency: bool = False  # the script was told to stop
+    seconds_left: float | None = None  # until it is stopped
 
 
 @dataclass(slots=True)
@@ -69,6 +70,7 @@ class Saver:
         self._node: Node | None = None
         self._folder: Path | None = None
         self._writer: Writer | None = None
+        self._write_seconds = 0.0
 
     @property
     def busy(self) -> bool:
@@ -96,6 +98,8 @@ class Saver:
         if busy and request.when_busy == "skip" and not request.blocking and not request.emergency:
             return None
         self.wait()
+        if request.emergency and collective.any_true(self._too_late(request, began)):
+            return None
         assert tree is not None
         if changed_:
             self._plan = self._make_plan(request.step, tree, signature)
@@ -109,6 +113,18 @@ class Saver:
             return None
         return (self.parent or self._folder) / folder.name_of(request.step)
 
+    def _too_late(self, request: Request, began: float) -> bool:
+        """Whether a stop leaves less time than the last save of this run took, which is whole by now."""
+        if request.seconds_left is None or not self._write_seconds:
+            return False
+        left = request.seconds_left - (time.perf_counter() - began)
+        if left < self._write_seconds:
+            self._warn(
+                f"step {request.step} is not saved: {left:.0f} s are left until the stop, and the last save took "
+                f"{self._write_seconds:.0f} s. The run resumes from that one."
+            )
+        return left < self._write_seconds
+
     def wait(self) -> None:
         """For the save in flight. CheckpointNotSaved when it failed, once, on every rank."""
         writer, self._writer = self._writer, None
@@ -117,6 +133,7 @@ class Saver:
         writer.join()
         if writer.sentence:
             raise _not_saved(writer.step, writer.sentence)
+        self._write_seconds = writer.write_seconds
 
     def _start(self, tree: Any, plan: _Plan, request: Request, began: float, began_at_ms: int) -> Writer:
         rank = collective.rank()

@@ -134,8 +134,8 @@ SCHEMA["properties"]["config"] = {
 }
 
 
-def parse(mapping: object) -> PlanRequest:
-    """Raises SpecError of request_invalid with every problem."""
+def parse(mapping: object, labels: Mapping[str, str] | None = None) -> PlanRequest:
+    """Raises SpecError of plan_invalid with every problem. Sentences call the fields by their names or these labels."""
     if not isinstance(mapping, Mapping):
         raise _invalid([Problem("", f"the question is a mapping of fields, not {shown(mapping)}")])
     problems: list[Problem] = []
@@ -143,11 +143,11 @@ def parse(mapping: object) -> PlanRequest:
     config = mapping.get("config")
     if config is not None:
         plain |= _from_config(config, mapping, problems)
-    reader = Reader(plain, problems)
+    reader = Reader(plain, problems, labels)
     request: PlanRequest = read_fields(PlanRequest, reader)
     reader.refuse_the_rest()
     if not problems:
-        _check(request, problems)
+        _check(request, reader, problems)
     if problems:
         raise _invalid(problems)
     return request
@@ -170,7 +170,7 @@ def _from_config(config: object, mapping: Mapping[str, Any], problems: list[Prob
     return {"model": numbers, "sequence": shape.sequence}
 
 
-def _check(request: PlanRequest, problems: list[Problem]) -> None:
+def _check(request: PlanRequest, reader: Reader, problems: list[Problem]) -> None:
     try:
         request.shape()
     except ValueError as error:
@@ -178,11 +178,11 @@ def _check(request: PlanRequest, problems: list[Problem]) -> None:
     try:
         gpu_of(request.gpu_type)
     except ValueError as error:
-        problems.append(Problem("gpu_type", f"gpu_type: {error}"))
+        problems.append(Problem("gpu_type", str(error)))
     if request.gpus > request.gpus_per_node and request.gpus % request.gpus_per_node:
         whole_nodes = request.gpus - request.gpus % request.gpus_per_node
-        sentence = f"gpus is {request.gpus}; with {request.gpus_per_node} a node ask for {whole_nodes} or"
-        problems.append(Problem("gpus", f"{sentence} {whole_nodes + request.gpus_per_node}"))
+        choices = f"{whole_nodes} or {whole_nodes + request.gpus_per_node}"
+        reader.say("gpus", f"is {request.gpus}; with {request.gpus_per_node} a node ask for {choices}")
 
 
 def _invalid(problems: list[Problem]) -> SpecError:

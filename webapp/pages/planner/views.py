@@ -72,12 +72,12 @@ class PlannerPage:
 @require_GET
 def planner(request: HttpRequest) -> HttpResponse:
     given = {name: text for name, text in request.GET.dict().items() if name in FIELDS}
-    if not given:
-        given = _query_of(FIRST)
+    if not any(name.startswith("model.") for name in given):
+        given = _query_of(FIRST) | given
     problems: dict[str, str] = {}
     asked = advice = None
     try:
-        asked = parse(_mapping(given))
+        asked = parse(_mapping(given), {name: f"“{field.label}”" for name, field in FIELDS.items()})
         advice = advise(asked, quotas.price(asked.gpu_type))
     except SpecError as error:
         problems = {problem.field: problem.sentence for problem in error.problems}

@@ -13,7 +13,7 @@ BIN := .venv/bin
 READY := .venv/.installed-from-lock
 CODE := platform_core agent sdk webapp tests tools benchmarks examples
 
-.PHONY: help demo run test check format docs lock proto wheel release-snapshot browser mlflow-peer clean
+.PHONY: help demo run test test-frameworks check format docs lock proto wheel release-snapshot browser mlflow-peer clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +25,11 @@ run: $(READY)  ## the platform without the demo journey, state kept in var/
 	@$(BIN)/trainmaster up
 
 test: $(READY) browser mlflow-peer  ## every test; ARGS="tests/core -k quota" for some
-	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder -m "not frameworks" $(ARGS)
+
+test-frameworks: $(READY)  ## the examples of Hugging Face, Lightning, DeepSpeed, TensorFlow, JAX, in an environment of their own
+	@$(BIN)/python -m tools.frameworks_venv >/dev/null
+	@$(BIN)/python -m pytest -n 2 -m frameworks tests/frameworks $(ARGS)
 
 docs: $(READY)  ## makes the reference pages anew: states, errors, commands
 	@$(BIN)/python -m tools.reference

@@ -35,6 +35,7 @@ def main() -> None:
             save(accelerator, step)
         if stopping:
             break
+    trainmaster.finish()  # the last checkpoint is written
     accelerator.end_training()
 
 

@@ -44,6 +44,7 @@ def main() -> None:
             save(engine, step)
         if stopping:
             break
+    trainmaster.finish()  # the last checkpoint is written
     dist.destroy_process_group()
 
 

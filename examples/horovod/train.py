@@ -47,6 +47,7 @@ def main() -> None:
             )
         if stopping:
             break
+    trainmaster.finish()  # the last checkpoint is written
     hvd.shutdown()
 
 

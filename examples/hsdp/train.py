@@ -5,20 +5,24 @@ import os
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.functional import mse_loss
 
 import trainmaster
 
-WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
-
 
 def batch(step: int, rank: int, world: int) -> tuple[torch.Tensor, torch.Tensor]:
     """This rank's part of the batch of this step: the same numbers, however many ranks there are."""
     x = torch.randn(16, 8, generator=torch.Generator().manual_seed(step))[rank::world]
     return x, x.sum(dim=1, keepdim=True)
+
+
+def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, object]:
+    """Sharded as the model is."""
+    model_state, optimizer_state = get_state_dict(model, optimizer)
+    return {"model": model_state, "optimizer": optimizer_state}
 
 
 def main() -> None:
@@ -42,15 +46,9 @@ def main() -> None:
     fully_shard(model, mesh=mesh)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     done = 0
-    if resumed := trainmaster.load_checkpoint():
+    if resumed := trainmaster.load_checkpoint(into=state_of(model, optimizer)):  # each rank reads its shards
         state, done = resumed
-        set_state_dict(
-            model,
-            optimizer,
-            model_state_dict=state["model"],
-            optim_state_dict=state["optimizer"],
-            options=WHOLE,
-        )
+        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
 
     for step in range(done + 1, steps + 1):
         x, y = (part.to(device) for part in batch(step, rank, world))
@@ -62,10 +60,10 @@ def main() -> None:
         trainmaster.log(step, loss=mean)
         stopping = trainmaster.should_stop()
         if stopping or step == steps or trainmaster.checkpoint_due(step, every=10):
-            model_state, optimizer_state = get_state_dict(model, optimizer, options=WHOLE)
-            trainmaster.save_checkpoint({"model": model_state, "optimizer": optimizer_state}, step)
+            trainmaster.save_checkpoint(state_of(model, optimizer), step)
         if stopping:
             break
+    trainmaster.finish()  # the last checkpoint is written
     dist.destroy_process_group()
 
 

@@ -36,6 +36,7 @@ def main() -> None:
     model = GPT2LMHeadModel(GPT2Config(vocab_size=64, n_positions=16, n_embd=32, n_layer=1, n_head=2))
     trainer = Trainer(model, arguments, train_dataset=Counting(), callbacks=[TrainmasterCallback()])
     trainer.train(resume_from_checkpoint=resume(arguments.output_dir))
+    trainmaster.finish()  # the last checkpoint is written
     if "RANK" in os.environ:
         torch.distributed.destroy_process_group()
 

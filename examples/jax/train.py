@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from jax.experimental import multihost_utils
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import trainmaster
 
@@ -31,7 +31,7 @@ def main() -> None:
         )
     rank, world = jax.process_index(), jax.process_count()
     trainmaster.init(total_steps=steps)
-    by_rows = NamedSharding(jax.make_mesh((jax.device_count(),), ("data",)), PartitionSpec("data"))
+    by_rows = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
     keys = jax.random.split(jax.random.key(1))
     parameters = [jax.random.normal(keys[0], (8, 32)) / 3, jax.random.normal(keys[1], (32, 1)) / 6]
     done = 0
@@ -53,6 +53,7 @@ def main() -> None:
             trainmaster.save_checkpoint({"parameters": values}, step)  # rank 0 writes
         if stopping:
             break
+    trainmaster.finish()  # the last checkpoint is written
 
 
 if __name__ == "__main__":

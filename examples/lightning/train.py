@@ -45,8 +45,9 @@ def main() -> None:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    data = DataLoader(TensorDataset(torch.randn(512, 8)), batch_size=8)
+    data = DataLoader(TensorDataset(torch.randn(16, 8)), batch_size=8)
     trainer.fit(Sums(), data, ckpt_path=resume(trainer))
+    trainmaster.finish()  # the last checkpoint is written
 
 
 if __name__ == "__main__":

@@ -35,8 +35,8 @@ def main() -> None:
     done = 0
     if resumed := trainmaster.load_checkpoint():
         state, done = resumed
-        layers.load_state_dict(state["stages"][rank]["model"])
-        optimizer.load_state_dict(state["stages"][rank]["optimizer"])
+        layers.load_state_dict(state[f"stage {rank}"]["model"])
+        optimizer.load_state_dict(state[f"stage {rank}"]["optimizer"])
 
     for step in range(done + 1, steps + 1):
         x, y = (part.to(device) for part in batch(step))
@@ -54,13 +54,11 @@ def main() -> None:
         trainmaster.log(step, loss=loss)
         stopping = trainmaster.should_stop()
         if stopping or step == steps or trainmaster.checkpoint_due(step, every=10):
-            stages: list[object] = [None] * world
-            dist.all_gather_object(
-                stages, {"model": layers.state_dict(), "optimizer": optimizer.state_dict()}
-            )
-            trainmaster.save_checkpoint({"stages": stages}, step)
+            own = {"model": layers.state_dict(), "optimizer": optimizer.state_dict()}
+            trainmaster.save_checkpoint({f"stage {rank}": own}, step)  # each rank adds its stage
         if stopping:
             break
+    trainmaster.finish()  # the last checkpoint is written
     dist.destroy_process_group()
 
 

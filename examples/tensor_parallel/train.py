@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, Shard
 from torch.distributed.tensor.parallel import (
@@ -17,7 +17,6 @@ from torch.nn.functional import cross_entropy
 
 import trainmaster
 
-WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True)
 BYTES, LENGTH, WIDTH = 64, 16, 32
 
 
@@ -59,6 +58,12 @@ def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
     return x, (x + 1) % BYTES
 
 
+def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, object]:
+    """Sharded as the model is."""
+    model_state, optimizer_state = get_state_dict(model, optimizer)
+    return {"model": model_state, "optimizer": optimizer_state}
+
+
 def main() -> None:
     steps = int(trainmaster.hyperparameters().get("steps", 20))
     gpu = torch.cuda.is_available()
@@ -72,15 +77,9 @@ def main() -> None:
     model = parallelize_module(Model().to(device), mesh, PLAN)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     done = 0
-    if resumed := trainmaster.load_checkpoint():
+    if resumed := trainmaster.load_checkpoint(into=state_of(model, optimizer)):  # each rank reads its shards
         state, done = resumed
-        set_state_dict(
-            model,
-            optimizer,
-            model_state_dict=state["model"],
-            optim_state_dict=state["optimizer"],
-            options=WHOLE,
-        )
+        set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
 
     for step in range(done + 1, steps + 1):
         x, y = (part.to(device) for part in batch(step))
@@ -91,10 +90,10 @@ def main() -> None:
         trainmaster.log(step, loss=loss)
         stopping = trainmaster.should_stop()
         if stopping or step == steps or trainmaster.checkpoint_due(step, every=10):
-            model_state, optimizer_state = get_state_dict(model, optimizer, options=WHOLE)
-            trainmaster.save_checkpoint({"model": model_state, "optimizer": optimizer_state}, step)
+            trainmaster.save_checkpoint(state_of(model, optimizer), step)
         if stopping:
             break
+    trainmaster.finish()  # the last checkpoint is written
     dist.destroy_process_group()
 
 

@@ -51,10 +51,11 @@ def main() -> None:
         trainmaster.log(step, loss=float(loss))
         stopping = float(votes) > 0
         if stopping or step == steps or trainmaster.checkpoint_due(step, every=10):
-            values = [torch.from_numpy(variable.numpy().copy()) for variable in variables]
+            values = [torch.tensor(variable.numpy()) for variable in variables]
             trainmaster.save_checkpoint({"variables": values}, step)  # rank 0 writes
         if stopping:
             break
+    trainmaster.finish()  # the last checkpoint is written
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from platform_core.jobs import spec
 from platform_core.jobs.spec import JobSpec
 from tests.agent.launches import LAUNCH
 from tests.sdk.scripts import attempt_folder, environment, events
+from trainmaster.checkpoints.description import DESCRIPTION
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 OPTIONS = toolchain.ask(sys.executable, {}).torchrun_options
@@ -42,13 +43,14 @@ class Gang:
     python: str = sys.executable
     steps: int = 4
     save_every: int = 2
+    seconds: int = 100
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def folder(self, node: int) -> Path:
         return self.root / f"node-{node}"
 
-    def run(self, resume: Path | None = None) -> list[dict[str, Any]]:
-        """The events of rank 0."""
+    def run(self, resume: Gang | None = None, step: int = 0) -> list[dict[str, Any]]:
+        """The events of rank 0. `resume`: from the checkpoint of this step of another gang."""
         job, port = job_of(self.example), _free_port()
         launch = replace(
             LAUNCH,
@@ -66,7 +68,7 @@ class Gang:
             folder = attempt_folder(self.folder(node))
             shutil.copytree(EXAMPLES / self.example, folder / "code", dirs_exist_ok=True)
             if resume is not None:
-                shutil.copytree(resume, folder / "resume")
+                resume.fetch(step, folder / "resume")
             here = replace(launch, node_rank=node)
             variables = environment_of(here, "att-test-gang", Place(folder, self.python, ()))
             variables |= {"TRAINMASTER_RESUME": str(folder / "resume")} if resume is not None else {}
@@ -81,7 +83,7 @@ class Gang:
                 )
             )
         try:
-            codes = [process.wait(100) for process in processes]
+            codes = [process.wait(self.seconds) for process in processes]
         finally:
             for process in processes:
                 if process.poll() is None:
@@ -94,8 +96,15 @@ class Gang:
             f"{path}:\n{path.read_text()[-5000:]}" for path in sorted(self.root.rglob("logs/*.log"))
         )
 
-    def checkpoint(self, step: int) -> Path:
-        return self.folder(0) / "checkpoints" / f"step-{step:08}"
+    def fetch(self, step: int, into: Path) -> None:
+        """The parts of all nodes under one description, as an agent fetches a checkpoint."""
+        parts = [self.folder(node) / "checkpoints" / f"step-{step:08}" for node in range(self.nodes)]
+        written = [part for part in parts if part.is_dir()]
+        for part in reversed(written):
+            shutil.copytree(part, into, dirs_exist_ok=True)
+        descriptions = [json.loads((part / DESCRIPTION).read_text()) for part in written]
+        files = [file for description in descriptions for file in description["files"]]
+        (into / DESCRIPTION).write_text(json.dumps({**descriptions[0], "files": files}))
 
 
 def losses(said: list[dict[str, Any]]) -> dict[int, float]:

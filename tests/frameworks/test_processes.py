@@ -112,7 +112,7 @@ def test_a_parameter_server_and_its_workers_train_and_go_on(tmp_path: Path) -> N
     assert said[60] < said[1]
     assert "workers" not in whole.logs()
     again = Gang("parameter_server", tmp_path / "again", nodes=2, slots=2, steps=70)
-    assert sorted(losses(again.run(resume=whole.checkpoint(60)))) == list(range(61, 71))
+    assert sorted(losses(again.run(whole, 60))) == list(range(61, 71))
 
 
 @pytest.mark.slow
@@ -123,9 +123,7 @@ def test_horovod_over_two_nodes_goes_on_with_one(tmp_path: Path) -> None:
     said = losses(whole.run())
     assert sorted(said) == [1, 2, 3, 4]
     again = Gang("horovod", tmp_path / "again", nodes=1, slots=1, variables=found)
-    assert losses(again.run(resume=whole.checkpoint(2))) == pytest.approx(
-        {step: said[step] for step in (3, 4)}, rel=1e-4
-    )
+    assert losses(again.run(whole, 2)) == pytest.approx({step: said[step] for step in (3, 4)}, rel=1e-4)
 
 
 def test_without_horovod_the_job_ends_with_the_remedy(tmp_path: Path) -> None:

@@ -23,9 +23,7 @@ def save(folder: Path, step: int, **metrics: Any) -> None:
     """
     collective.any_true(False)  # a barrier: every rank has written its own
     own = _read(folder) if job_environment().local_rank == 0 else {}
-    gathered = collective.to_first(own)
-    merged = {name: data for part in reversed(gathered) for name, data in part.items()}
-    trainmaster.save_checkpoint({FILES: merged}, step, **metrics)
+    trainmaster.save_checkpoint({FILES: own}, step, **metrics)
     if own:
         shutil.rmtree(folder, ignore_errors=True)
 

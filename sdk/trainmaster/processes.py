@@ -59,16 +59,17 @@ class Gang:
         self.plan = plan
         self.folder = job_environment().folder or Path.cwd()
         self.running: dict[int, subprocess.Popen[bytes]] = {}
-        self.stopping = False
+        self.begun = self.stopping = False
         self.failed: tuple[int, int] | None = None  # rank and exit code of the first
 
     def stop(self, *_: object) -> None:
         self.stopping = True
-        if not self.running:
-            sys.exit(143)  # nothing has begun
+        if not self.begun:
+            sys.exit(143)
         self._signal(signal.SIGTERM)
 
     def start(self, addresses: list[Address]) -> None:
+        self.begun = True
         plan, surroundings = self.plan, launcher_environment()
         gpus = [gpu for gpu in surroundings.get("CUDA_VISIBLE_DEVICES", "").split(",") if gpu]
         (self.folder / "logs").mkdir(exist_ok=True)

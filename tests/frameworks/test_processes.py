@@ -75,7 +75,7 @@ def start(tmp_path: Path, *commands: list[str], stop_after: str = "") -> tuple[i
         stdout=subprocess.PIPE,
         text=True,
     )
-    log = tmp_path / "logs" / "rank-0.log"
+    log = tmp_path / "logs" / "rank-1.log"
     while stop_after and launcher.poll() is None:
         if log.exists() and stop_after in log.read_text():
             launcher.terminate()
@@ -98,7 +98,7 @@ def test_a_program_that_is_not_there_fails_with_its_name_in_the_log(tmp_path: Pa
 
 def test_a_stop_reaches_every_process_and_a_clean_end_stays_clean(tmp_path: Path) -> None:
     patient = ["sh", "-c", "trap 'exit 0' TERM; echo ready; while true; do sleep 0.05; done"]
-    code, _ = start(tmp_path, patient, ["true"], stop_after="ready")
+    code, _ = start(tmp_path, ["true"], patient, stop_after="ready")
     assert code == 0
     ends = [json.loads((tmp_path / "ranks" / f"rank-{rank}.exit").read_text()) for rank in (0, 1)]
     assert [end["exit_code"] for end in ends] == [0, 0]

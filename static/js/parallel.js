@@ -124,6 +124,7 @@ function isOut(index) {
 }
 
 function show() {
+  if (!data) return;
   const out = new Set(data.runs.filter((run, index) => off.has(run.id) || isOut(index)).map(({ id }) => id));
   for (const line of document.querySelectorAll("[data-line]")) line.classList.toggle("out", out.has(line.dataset.line));
 }

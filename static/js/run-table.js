@@ -84,6 +84,19 @@ function query() {
   return new URLSearchParams(now).toString();
 }
 
+// Beside its own fields a form sends these of the address as it is now, which other forms and links have changed.
+function carry(form) {
+  const now = new URLSearchParams(location.search);
+  form.querySelectorAll("[data-carried]").forEach((input) => input.remove());
+  for (const name of form.dataset.carries.split(" ")) {
+    for (const value of now.getAll(name).filter(Boolean)) {
+      const input = Object.assign(document.createElement("input"), { type: "hidden", name, value });
+      input.dataset.carried = "";
+      form.append(input);
+    }
+  }
+}
+
 export function startRunTable() {
   look();
   document.addEventListener("htmx:afterSettle", look);
@@ -91,6 +104,7 @@ export function startRunTable() {
   document.addEventListener("submit", ({ target }) => {
     const field = target.querySelector?.("[data-current-query]");
     if (field) field.value = query();
+    if (target.dataset.carries) carry(target);
   }, true);
   document.addEventListener("click", ({ target }) => {
     const button = target.closest?.("[data-copy-address]");

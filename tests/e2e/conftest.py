@@ -25,6 +25,7 @@ FAILED = pytest.StashKey[bool]()
 ORDER = (
     "submitting",
     "comparing",
+    "reporting",
     "quotas",
     "deploying",
     "rolling_out",

@@ -99,6 +99,26 @@ def api_sweep_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("post", f"{sweep}/trials/<int:number>/tell", OWN_OR_LEAD, f"{one}/trials/1/tell", told)
 
 
+def api_report_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
+    report, one = "reports/<str:report_id>", "reports/{report}"
+    yield row("get", "reports", SIGNED_IN)
+    yield row("post", "reports", MEMBERS, body={"team": "vision", "title": "Rates", "text": "slow is best"})
+    yield row("get", report, OF_TEAM, one)
+    yield row("patch", report, MEMBERS, one, {"version": 1, "title": "Widths"})
+    yield row("delete", report, OWN_OR_LEAD, one)
+    # It is not deleted, so there is nothing to restore.
+    yield row("post", f"{report}/restore", "L N N N N N N", f"{one}/restore")
+    yield row("get", f"{report}/versions", OF_TEAM, f"{one}/versions")
+    yield row("get", f"{report}/versions/<int:number>", OF_TEAM, f"{one}/versions/1")
+    yield row("post", f"{report}/versions/<int:number>/restore", MEMBERS, f"{one}/versions/1/restore")
+    yield row("get", f"{report}/comments", OF_TEAM, f"{one}/comments")
+    yield row("post", f"{report}/comments", MEMBERS, f"{one}/comments", {"text": "good"})
+    yield row("delete", f"{report}/comments/<int:comment_id>", OWN_OR_LEAD, f"{one}/comments/{{comment}}")
+    yield row("get", f"{report}/links", OF_TEAM, f"{one}/links")
+    yield row("post", f"{report}/links", MEMBERS, f"{one}/links", {"days": 7})
+    yield row("delete", f"{report}/links/<int:link_id>", MEMBERS, f"{one}/links/{{read_link}}")
+
+
 def api_rows() -> Iterator[Row]:
     """The same letters as the pages have, but a stranger is asked who they are."""
     row = api_row
@@ -113,6 +133,7 @@ def api_rows() -> Iterator[Row]:
         SIGNED_IN,
         body={"model": {"layers": 2, "hidden": 64, "heads": 2}, "gpus": 1},
     )
+    yield from api_report_rows()
     yield row("get", "training-jobs", SIGNED_IN)
     yield row("post", "training-jobs", MEMBERS, body=job_mapping())
     yield row("post", "training-jobs/dry-run", MEMBERS, body=job_mapping())

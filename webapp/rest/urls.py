@@ -16,6 +16,7 @@ from webapp.rest import (
     recoveries,
     registry,
     repetition,
+    reports,
     rich_values,
     run_files,
     run_metrics,
@@ -110,6 +111,30 @@ urlpatterns = [
     path("sweeps/<str:sweep_id>/trials", sweeps.Trials.as_view(), name="api-trials"),
     path("sweeps/<str:sweep_id>/ask", sweeps.Ask.as_view(), name="api-sweep-ask"),
     path("sweeps/<str:sweep_id>/trials/<int:number>/tell", sweeps.Tell.as_view(), name="api-sweep-tell"),
+    path("reports", reports.Reports.as_view(), name="api-reports"),
+    path("reports/<str:report_id>", reports.OneReport.as_view(), name="api-report"),
+    path("reports/<str:report_id>/restore", reports.ReportRestore.as_view(), name="api-report-restore"),
+    path("reports/<str:report_id>/versions", reports.ReportVersions.as_view(), name="api-report-versions"),
+    path(
+        "reports/<str:report_id>/versions/<int:number>",
+        reports.OneReportVersion.as_view(),
+        name="api-report-version",
+    ),
+    path(
+        "reports/<str:report_id>/versions/<int:number>/restore",
+        reports.ReportVersionRestore.as_view(),
+        name="api-report-version-restore",
+    ),
+    path("reports/<str:report_id>/comments", reports.ReportComments.as_view(), name="api-report-comments"),
+    path(
+        "reports/<str:report_id>/comments/<int:comment_id>",
+        reports.OneReportComment.as_view(),
+        name="api-report-comment",
+    ),
+    path("reports/<str:report_id>/links", reports.ReportLinks.as_view(), name="api-report-links"),
+    path(
+        "reports/<str:report_id>/links/<int:link_id>", reports.OneReportLink.as_view(), name="api-report-link"
+    ),
     path("queue", queue.Queue.as_view(), name="api-queue"),
     path("models", registry.Models.as_view(), name="api-models"),
     path("models/<str:name>/versions", registry.Versions.as_view(), name="api-model-versions"),

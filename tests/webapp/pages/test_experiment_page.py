@@ -251,3 +251,15 @@ def test_an_experiment_is_created_renamed_archived_deleted_and_restored(
     assert ">depths</a>" in client.get("/experiments/").content.decode()
     taken = client.post("/experiments/new/", {"team": "vision", "name": "depths"}, follow=True)
     assert "exists already" in taken.content.decode()
+
+
+def test_the_columns_can_be_chosen_beside_a_filter_that_is_wrong(
+    add: Callable[..., Run], experiment: Experiment, cast: Cast, browser: Browse
+) -> None:
+    add("slow", 0.5, lr=0.1)
+    query = {"filter": "metrics.loss <", "block": "chooser"}
+    chooser = browser(cast.viewer).get(
+        f"/experiments/{experiment.pk}/", query, headers={"HX-Request": "true"}
+    )
+    assert chooser.status_code == 200
+    assert "val/loss" in chooser.content.decode()

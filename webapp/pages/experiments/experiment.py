@@ -204,7 +204,8 @@ def detail(request: HttpRequest, experiment_id: int) -> HttpResponse:
         views=lambda: views_of(actor, experiment),
         query=_saved_query(request.GET),
     )
-    return fragments.render(request, "experiments/detail.html", page, 422 if problem else 200)
+    wrong = problem and request.GET.get("block") != "chooser"  # the columns can be chosen all the same
+    return fragments.render(request, "experiments/detail.html", page, 422 if wrong else 200)
 
 
 def _may(actor: Actor, experiment: Experiment) -> dict[str, bool]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import accumulate
 from typing import Any
 
 from platform_core.experiments.settings_table import Axis, axes, metric_axis
@@ -40,7 +39,9 @@ def _best(sweep: Sweep, x: dict[str, str], places: Sequence[float]) -> dict[str,
     """Steps: a best value stands until a trial with a better one ends."""
     objective = sweep.spec.objective
     values = [trial.value or 0.0 for trial in finished(sweep)]
-    best = accumulate(values, lambda known, value: value if objective.better(value, known) else known)
+    best: list[float] = []
+    for value in values:
+        best.append(value if not best or objective.better(value, best[-1]) else best[-1])
     corners = {
         "x": [at for at in places for _ in range(2)][1:],
         "y": [value for value in best for _ in range(2)][:-1],

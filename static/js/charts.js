@@ -120,7 +120,7 @@ function show(figure, chart, source, address) {
 function arrange(figure) {
   const { chart } = known.get(figure);
   const drawing = drawingOf(figure);
-  const hidden = new Set((figure.closest("[data-hidden]")?.dataset.hidden ?? "").split(" "));
+  const hidden = new Set((figure.closest("[data-hidden]")?.dataset.hidden ?? "").split(" ").filter(Boolean));
   for (const series of chart.series) series.hidden = hidden.has(series.run);
   if (drawing.scale) chart.y.log = drawing.scale === "log";
   if (drawing.xscale) chart.x.log = drawing.xscale === "log";

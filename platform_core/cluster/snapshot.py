@@ -27,11 +27,12 @@ class NodeView:
     windows: tuple[tuple[int, int], ...] = ()  # (begin, end) of booked maintenance that is not over
     islands: Islands = ()  # slots that are linked with each other; () where all are alike
     disk_full: bool = False
+    out_of_service: bool = False  # by the health of its devices
 
     @property
     def takes_work(self) -> bool:
-        """Only a ready node with room on its disk is given new members; a draining one finishes what it has."""
-        return self.state is NodeState.READY and not self.disk_full
+        """Only a ready node in service with room on its disk; a draining one finishes what it has."""
+        return self.state is NodeState.READY and not self.disk_full and not self.out_of_service
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from platform_core.jobs.code_source import GitSource
 from platform_core.jobs.constraints import SPOT, Constraints
 from platform_core.jobs.field_readers import Scalar
 from platform_core.jobs.fields import Group, described, nested
+from platform_core.jobs.hangs import OnHang
 from platform_core.jobs.kinds import (
     choice,
     command,
@@ -159,6 +160,14 @@ class JobSpec:
         "After failures of the script, without a newer checkpoint between.",
         Group.SCHEDULING,
         default=MAX_RESTARTS,
+    )
+
+    on_hang: OnHang = described(  # noqa: RUF009
+        choice(OnHang),
+        "When it hangs",
+        "restart: it goes on from its last checkpoint. hold: it keeps its slots until a person has looked.",
+        Group.SCHEDULING,
+        default=OnHang.RESTART,
     )
 
     checkpoint: CheckpointPolicy = nested(CheckpointPolicy, Group.CHECKPOINTS)  # noqa: RUF009

@@ -85,6 +85,14 @@ class TimeLimitReached(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hung(Event):
+    """Its ranks make no progress, as the cause says, and it is to restart. `node`: of the stuck rank."""
+
+    attempt: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLost(Event):
     node: str
 
@@ -100,6 +108,7 @@ JobEvent = (
     | PreemptRequested
     | TimeLimitReached
     | NodeLost
+    | Hung
 )
 
 
@@ -134,6 +143,8 @@ def _what_happened(event: JobEvent) -> str:
             return "its time limit was reached"
         case NodeLost(node=node):
             return f"{node} was lost"
+        case Hung():
+            return f"{who} restarted it, for it hung" if event.actor != "system" else "it hung"
 
 
 def _what_was_seen(event: MemberObserved) -> str:

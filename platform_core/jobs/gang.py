@@ -56,6 +56,14 @@ def request_stop(job: Job, stop: Stop, end: EndReason, reason: str, grace_ms: in
     return Step(replace(stopped, stop_grace_ms=grace_ms), (StopMembers(nodes, grace_ms),))
 
 
+def restart_hung(job: Job, stuck: Member, reason: str, at_ms: int) -> Step:
+    """Stops a gang that hangs as one whose member on the node of the stuck rank has failed."""
+    ran_ms = at_ms - job.running_ms if job.running_ms is not None else 0
+    failure = Failure(stuck.node, at_ms, job.attempt, stuck.rank, EndReason.HANG, None, ran_ms)
+    job = replace(job, failures=(*job.failures, failure))
+    return request_stop(job, Stop.RESTART, EndReason.HANG, reason, GRACE_MS[Stop.RESTART])
+
+
 def observe(job: Job, seen: Member, at_ms: int) -> Step:
     """`seen` replaces the member on its node, and the job follows."""
     members = tuple(seen if member.node == seen.node else member for member in job.members)

@@ -40,6 +40,7 @@ TRANSITIONS: dict[tuple[JobState, type[ev.Event]], frozenset[JobState]] = {
             _CHECKPOINTING: {_CHECKPOINTING} | _ENDED,
         },
         ev.NodeLost: _STAY | {state: {state} | _BROKEN for state in ACTIVE},
+        ev.Hung: _STAY,
         ev.CheckpointStarted: _STAY | {_RUNNING: {_CHECKPOINTING}},
         ev.CheckpointSaved: _STAY | {_CHECKPOINTING: {_RUNNING}},
         ev.CheckpointDamaged: _STAY,
@@ -119,6 +120,9 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
             return job.state not in ACTIVE or _ran_ms(job, at_ms) < job.spec.max_runtime_ms
         case ev.NodeLost(node=node):
             return gang.living_on(job, node) is None
+        case ev.Hung(attempt=attempt, node=node):
+            stopped = attempt != job.attempt or job.stop is not Stop.NONE
+            return stopped or gang.living_on(job, node) is None
         case ev.CancelRequested():
             return False
 
@@ -138,6 +142,8 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
         case ev.NodeLost(node=node, cause=cause, at_ms=at_ms):
             seen = replace(_living(job, node), phase=MemberPhase.LOST, reason=cause, end=EndReason.NODE_LOST)
             return gang.observe(job, seen, at_ms)
+        case ev.Hung(node=node, cause=cause, at_ms=at_ms):
+            return gang.restart_hung(job, _living(job, node), cause, at_ms)
         case ev.CheckpointStarted():
             return Step(replace(job, state=_CHECKPOINTING) if job.state is _RUNNING else job)
         case ev.CheckpointSaved(step=step, checkpoint=checkpoint):

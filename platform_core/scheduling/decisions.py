@@ -88,6 +88,7 @@ class StopKind(StrEnum):
     GROWN = "grown"  # it is elastic and resumes with more GPUs, which were idle
     IDLE = "idle"  # it hardly used its slots while another job waited for them
     SPOT_NOTICE = "spot notice"  # the machine is taken away
+    DEVICE_FAULT = "device fault"  # its slot or node is out of service
     MAINTENANCE = "maintenance"  # a maintenance window began on its node
 
 

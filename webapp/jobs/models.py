@@ -134,12 +134,16 @@ class Attempt(models.Model):
     master_address = models.CharField(max_length=255)
     master_port = models.PositiveIntegerField()
     resume_checkpoint = models.CharField(max_length=40, blank=True)
+    stacks_order = models.PositiveIntegerField(
+        default=0, help_text="grows with each order of stack dumps of its ranks"
+    )
     placement_reason = models.TextField(blank=True)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_attempt_a_number")]
         indexes = [
-            models.Index(fields=["-placed_ms"], name="newest_restarts", condition=models.Q(number__gt=1))
+            models.Index(fields=["-placed_ms"], name="newest_restarts", condition=models.Q(number__gt=1)),
+            models.Index(fields=["-ended_ms"], name="newest_ends"),
         ]
 
 
@@ -187,6 +191,53 @@ class Recovery(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["job", "attempt"], name="one_recovery_an_attempt")]
         indexes = [models.Index(fields=["began_ms"], name="recoveries_by_time")]
+
+
+class StackDump(models.Model):
+    """The newest stack dumps of an attempt's ranks on one node, in short; the text is in the log."""
+
+    attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="stack_dumps")
+    node = models.ForeignKey("nodes.Node", models.CASCADE)
+    order = models.PositiveIntegerField(help_text="the attempt's stacks_order that it answers")
+    node_ms = models.BigIntegerField(help_text="when it was taken, by the node's clock")
+    at_ms = models.BigIntegerField()
+    ranks = models.JSONField(help_text="rank, activity, function, location, state, step, moving")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["attempt", "node"], name="one_stack_dump_a_node")]
+
+
+class Hang(models.Model):
+    """The ranks of an attempt make no progress, as one of its nodes has noticed."""
+
+    class Stage(models.TextChoices):
+        ASKING = "asking", "the stacks of the other nodes are on their way"
+        WORKING = "working", "a rank on another node still works"
+        HELD = "held", "it waits for a person"
+        RESTARTED = "restarted", "it was restarted"
+        OVER = "over", "it went on by itself, or ended"
+
+    attempt = models.ForeignKey(Attempt, models.CASCADE, related_name="hangs")
+    node = models.ForeignKey("nodes.Node", models.CASCADE, help_text="which noticed it first")
+    at_ms = models.BigIntegerField(help_text="when it was noticed, or last looked into")
+    since_ms = models.BigIntegerField(help_text="the last sign of progress")
+    limit_ms = models.BigIntegerField(help_text="of silence, by the job's own steps")
+    step = models.BigIntegerField()
+    order = models.PositiveIntegerField(help_text="the stacks_order that its nodes are to answer")
+    stage = models.CharField(max_length=10, choices=Stage.choices, default=Stage.ASKING)
+    sentence = models.TextField(
+        blank=True, help_text="which rank is stuck where, and what the others wait in"
+    )
+    stuck_node = models.CharField(max_length=40, blank=True, help_text="the node of the stuck rank")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["attempt"],
+                condition=models.Q(stage__in=["asking", "working", "held"]),
+                name="one_open_hang_an_attempt",
+            )
+        ]
 
 
 class LogChunk(models.Model):

@@ -1,5 +1,6 @@
 """Preemption: the one way in which the platform stops a running job, so that every stop has a receipt."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,16 +65,19 @@ def vacate(
     *,
     by: str = "system",
     leaves_ms: int | None = None,
+    slots: Collection[int] | None = None,
     fence: Fence = transaction.atomic,
 ) -> int:
     """Moves jobs away from this node: the preemptible ones, or all of them if the node leaves at `leaves_ms`.
+
+    With `slots` all jobs on these slots, or on any if there are none: the hardware fails below them.
 
     Returns how many were asked to stop.
     """
     asked = 0
     preemption = Preemption(kind, cause, node=clusters.hostname(node_id), by=by)
-    for job in Job.objects.filter(id__in=transitions.jobs_on(node_id), stop=Stop.NONE).order_by("id"):
-        if leaves_ms is not None or job.spec["preemptible"]:
+    for job in Job.objects.filter(id__in=transitions.jobs_on(node_id, slots), stop=Stop.NONE).order_by("id"):
+        if slots is not None or leaves_ms is not None or job.spec["preemptible"]:
             with fence():
                 asked += preempt(job.id, preemption, at_ms, leaves_ms=leaves_ms)
     return asked

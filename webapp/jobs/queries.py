@@ -37,6 +37,7 @@ class MemberWanted:
     master_address: str
     master_port: int
     resume_checkpoint: str
+    stacks_order: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ def wanted_on(node_ids: Collection[str]) -> dict[str, list[MemberWanted]]:
                 master_address=row.attempt.master_address,
                 master_port=row.attempt.master_port,
                 resume_checkpoint=row.attempt.resume_checkpoint,
+                stacks_order=row.attempt.stacks_order,
             )
         )
     return wanted

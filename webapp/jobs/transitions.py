@@ -3,7 +3,7 @@
 A thousand jobs take as many statements as one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -36,10 +36,14 @@ _KEPT_APART = {"at_ms", "actor", "cause"}
 Step = tuple[ev.JobEvent, JobState, tuple[Effect, ...]]  # what happened, where it led, what follows
 
 
-def jobs_on(node_id: str) -> list[str]:
-    """Returns the jobs with a living member on the node, in a fixed order so that two sweeps lock alike."""
+def jobs_on(node_id: str, slots: Collection[int] | None = None) -> list[str]:
+    """Returns the jobs with a living member on the node, or on one of these slots of it, if any are named.
+
+    In a fixed order, so that two sweeps lock alike.
+    """
     living = Member.objects.filter(node_id=node_id, phase__in=["assigned", "preparing", "running"])
-    return list(living.order_by("attempt__job_id").values_list("attempt__job_id", flat=True).distinct())
+    members = living.order_by("attempt__job_id").values_list("attempt__job_id", "slots")
+    return list(dict.fromkeys(job_id for job_id, held in members if not slots or set(slots) & set(held)))
 
 
 def step(job_id: str, event: ev.JobEvent) -> JobValue | None:

@@ -1,8 +1,8 @@
 """Who was heard when, in Redis: a heartbeat costs one round trip there and nothing in the database.
 
-Keys: `cluster:seen` (sorted set, node → ms), `cluster:telemetry:<node>` (JSON, expires), `cluster:full` (set of nodes
-whose disk is full), `cluster:ear` (since when, and when last, a gateway was there to hear anybody). Channel
-`wanted:<node>` carries hints to the node's gateway.
+Keys: `cluster:seen` (sorted set, node → ms), `cluster:telemetry:<node>` (JSON, expires), `cluster:full` and
+`cluster:ailing` (sets of nodes whose disk is full, and with symptoms of device health), `cluster:ear` (since when, and
+when last, a gateway was there to hear anybody). Channel `wanted:<node>` carries hints to the node's gateway.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ import redis
 import redis.asyncio
 from django.conf import settings
 
+from platform_core.cluster.device_health import is_symptom
 from platform_core.cluster.health import is_disk_full
 from platform_core.node.description import SlotTelemetry, Telemetry
 from webapp.base.identity import now_ms
@@ -24,6 +25,7 @@ from webapp.base.identity import now_ms
 SEEN = "cluster:seen"
 EAR = "cluster:ear"
 FULL = "cluster:full"
+AILING = "cluster:ailing"
 TELEMETRY_SECONDS = 120  # older numbers say nothing about now
 EAR_GAP_MS = 15_000  # a gateway that did not say it listens for this long was away
 
@@ -97,13 +99,31 @@ def heard(node_id: str, telemetry: Telemetry, moment_ms: int) -> None:
 
 
 def _note_disks(pipe: Any, beats: Mapping[str, Telemetry]) -> None:
-    """Two commands for all: the scheduler asks for the full ones alone, not for the telemetry of every node."""
+    """Commands for all: the scheduler asks for the full and the ailing alone, not for the telemetry of every node."""
     full = [node_id for node_id, telemetry in beats.items() if is_disk_full(telemetry.disk_free_bytes)]
     roomy = [node_id for node_id in beats if node_id not in full]
     if full:
         pipe.sadd(FULL, *full)
     if roomy:
         pipe.srem(FULL, *roomy)
+    ailing = [node_id for node_id, telemetry in beats.items() if _is_ailing(telemetry)]
+    well = [node_id for node_id in beats if node_id not in ailing]
+    if ailing:
+        pipe.sadd(AILING, *ailing)
+    if well:
+        pipe.srem(AILING, *well)
+
+
+def _is_ailing(telemetry: Telemetry) -> bool:
+    return any(
+        is_symptom(readings) for readings in (telemetry.readings, *(s.readings for s in telemetry.slots))
+    )
+
+
+def ailing() -> frozenset[str]:
+    """Nodes whose last heartbeat had a reading that a rule of device health is about."""
+    names: Any = client().smembers(AILING)
+    return frozenset(name.decode() for name in names)
 
 
 def full_disks() -> frozenset[str]:

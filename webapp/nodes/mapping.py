@@ -57,4 +57,5 @@ def view(
         windows=windows,
         islands=islands,
         disk_full=disk_full,
+        out_of_service=bool(node.out_of_service),
     )

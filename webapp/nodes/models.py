@@ -1,5 +1,6 @@
 from django.db import models
 
+from platform_core.cluster.device_health import Stage
 from platform_core.cluster.health import NodeState
 
 
@@ -34,6 +35,9 @@ class Node(models.Model):
     drain_requested = models.BooleanField(default=False)
     leaving_ms = models.BigIntegerField(null=True, help_text="when it goes, by the notice that drained it")
     last_seen_ms = models.BigIntegerField(default=0, help_text="durable copy; the live one is in Redis")
+    out_of_service = models.TextField(
+        blank=True, help_text="why it takes no jobs, by the health of its devices"
+    )
     wanted_revision = models.BigIntegerField(default=1)
     credential_digest = models.CharField(max_length=64, unique=True)
     revoked_ms = models.BigIntegerField(null=True)
@@ -63,9 +67,35 @@ class Slot(models.Model):
         default=0, help_text="slots of a node with an equal number are linked; 0: with no other"
     )
     attempt_id = models.CharField(max_length=40, null=True, db_index=True)
+    out_of_service = models.TextField(blank=True, help_text="why it takes no jobs, by its own health")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["node", "index"], name="one_slot_an_index")]
+
+
+class DeviceFinding(models.Model):
+    """A rule of device health about a slot or a node. What is over stays as the node's history."""
+
+    node = models.ForeignKey(Node, models.CASCADE, related_name="findings")
+    slot = models.IntegerField(help_text="index; -1: the whole node")
+    code = models.CharField(max_length=40, help_text="of the rule")
+    stage = models.CharField(max_length=10, choices=[(stage.value, stage.value) for stage in Stage])
+    since_ms = models.BigIntegerField()
+    began_ms = models.BigIntegerField()
+    value = models.FloatField()
+    worst = models.FloatField()
+    closed_ms = models.BigIntegerField(null=True)
+    returned_by = models.CharField(max_length=150, blank=True, help_text="the operator who returned it")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["node", "slot", "code"],
+                condition=models.Q(closed_ms=None),
+                name="one_open_finding_a_rule",
+            )
+        ]
+        indexes = [models.Index(fields=["node", "-began_ms"], name="findings_of_a_node")]
 
 
 class MaintenanceWindow(models.Model):

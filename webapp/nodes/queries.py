@@ -58,6 +58,7 @@ class SlotUse:
     memory_bytes: int
     attempt_id: str  # '' when it is free
     island: int = 0  # slots of an equal number are linked; 0: with no other
+    out_of_service: str = ""  # why
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +99,12 @@ def snapshot_nodes() -> tuple[NodeView, ...]:
     total: dict[str, int] = defaultdict(int)
     free: dict[str, list[int]] = defaultdict(list)
     numbered: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for node_id, index, attempt_id, island in Slot.objects.order_by("index").values_list(
-        "node_id", "index", "attempt_id", "island"
+    for node_id, index, attempt_id, island, out in Slot.objects.order_by("index").values_list(
+        "node_id", "index", "attempt_id", "island", "out_of_service"
     ):
         total[node_id] += 1
         numbered[node_id].append((index, island))
-        if attempt_id is None:
+        if attempt_id is None and not out:
             free[node_id].append(index)
     windows: dict[str, list[tuple[int, int]]] = defaultdict(list)
     ahead = MaintenanceWindow.objects.filter(over=False).order_by("begin_ms", "end_ms", "id")
@@ -239,10 +240,10 @@ def slots(node_ids: Iterable[str] | None = None) -> dict[str, tuple[SlotUse, ...
     if node_ids is not None:
         rows = rows.filter(node__in=list(node_ids))
     found: dict[str, list[SlotUse]] = defaultdict(list)
-    for node_id, index, name, memory, attempt, island in rows.values_list(
-        "node_id", "index", "name", "memory_bytes", "attempt_id", "island"
+    for node_id, index, name, memory, attempt, island, out in rows.values_list(
+        "node_id", "index", "name", "memory_bytes", "attempt_id", "island", "out_of_service"
     ):
-        found[node_id].append(SlotUse(node_id, index, name, memory, attempt or "", island))
+        found[node_id].append(SlotUse(node_id, index, name, memory, attempt or "", island, out))
     return {node_id: tuple(uses) for node_id, uses in found.items()}
 
 
@@ -270,7 +271,7 @@ def registered_slots() -> dict[str, int]:
 
 def capacity() -> dict[str, Capacity]:
     """gpu type → how much of it there is, for the job form and "cannot ever fit"."""
-    takes_work = Q(node__state=NodeState.READY, attempt_id=None)
+    takes_work = Q(node__state=NodeState.READY, node__out_of_service="", attempt_id=None, out_of_service="")
     rows = (
         Slot.objects.filter(node__revoked_ms=None)
         .values("node__gpu_type")

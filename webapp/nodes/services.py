@@ -13,8 +13,9 @@ from webapp.base.identity import new_id, now_ms
 from webapp.base.lease import Fence
 from webapp.base.rows import update_each
 from webapp.events import services as events
-from webapp.nodes import agentless, enrolment, health, liveness, maintenance
+from webapp.nodes import agentless, device_health, enrolment, health, liveness, maintenance
 from webapp.nodes.certificates import node_authority
+from webapp.nodes.device_health import judge_devices, return_to_service
 from webapp.nodes.enrolment import create_bootstrap_token, revoke_bootstrap_token
 from webapp.nodes.maintenance import book as book_maintenance
 from webapp.nodes.maintenance import book_now as book_maintenance_now
@@ -29,8 +30,9 @@ from webapp.sockets import services as sockets
 __all__ = [
     "assign_slots", "authenticate", "book_maintenance", "book_maintenance_now", "cancel_maintenance",
     "create_bootstrap_token", "drain", "give_notice", "heard_notice", "heartbeat", "hello", "join",
-    "listening", "mark", "node_authority", "note_replaced_session", "read_labels", "readmit", "register",
-    "release_slots", "resume", "revoke", "revoke_bootstrap_token", "sweep", "touch", "turn_maintenance", "worker_heard",
+    "judge_devices", "listening", "mark", "node_authority", "note_replaced_session", "read_labels", "readmit",
+    "register", "release_slots", "resume", "return_to_service", "revoke", "revoke_bootstrap_token", "sweep",
+    "touch", "turn_maintenance", "worker_heard",
 ]  # fmt: skip
 
 
@@ -153,11 +155,12 @@ def drain(actor: Actor, node_id: str, cause: str = "") -> None:
 
 @transaction.atomic
 def resume(actor: Actor, node_id: str) -> None:
-    """It takes jobs again; maintenance of it that is due ends."""
+    """It takes jobs again; maintenance of it that is due ends, and its faults are returned to service."""
     require(actor, "node.operate")
     maintenance.release(node_id)  # locks windows before nodes, as all of maintenance does
     node = _locked(node_id)
     health.step(node, ResumeRequested(at_ms=now_ms(), actor=actor.name))
+    device_health.give_back(node, actor)
 
 
 @transaction.atomic
@@ -205,8 +208,9 @@ def assign_slots(wanted: Mapping[str, Seats]) -> frozenset[str]:
     nodes = {node_id for seats in wanted.values() for node_id, _ in seats}
     # No join here: Django would move "is empty" into a subquery, which PostgreSQL does not look at again after it has
     # waited for another transaction that took the same slot.
-    ready = Node.objects.filter(id__in=nodes, state=NodeState.READY, revoked_ms=None)
-    rows = Slot.objects.select_for_update(no_key=True).filter(node__in=ready, attempt_id=None).order_by("id")
+    ready = Node.objects.filter(id__in=nodes, state=NodeState.READY, revoked_ms=None, out_of_service="")
+    free = Slot.objects.filter(node__in=ready, attempt_id=None, out_of_service="")
+    rows = free.select_for_update(no_key=True).order_by("id")
     empty = {(node_id, index): key for key, node_id, index in rows.values_list("id", "node_id", "index")}
     given: dict[int, dict[str, str]] = {}
     seated = set()

@@ -14,6 +14,7 @@ from trainmaster_wire.agent.v1 import session_pb2
 from webapp.base.identity import now_ms
 from webapp.checkpoints import services as checkpoints
 from webapp.deployments import services as deployments
+from webapp.jobs import hangs
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
 from webapp.jobs.queries import MemberSeen
@@ -65,10 +66,12 @@ def _attempts(observed: Sequence[tuple[str, AttemptObserved]]) -> None:
                     damages.append(_damage(node, attempt, member))
     for damage in damages:
         checkpoints.mark_damaged(**damage)
+    running = [seen for seen in observed if seen[1].phase is MemberPhase.RUNNING]
     with transaction.atomic():
         jobs.observe_all(events)
         # Nothing of these is wanted any more: their agents may clean up.
         clusters.touch(jobs.mark_drained(ended))
+    hangs.observe([(node, attempt) for node, attempt in running if (attempt.attempt_id, node) in known])
 
 
 def _damage(node: str, attempt: AttemptObserved, member: MemberSeen) -> dict[str, Any]:

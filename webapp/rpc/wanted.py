@@ -89,7 +89,8 @@ def _attempt(
 ) -> AttemptWanted | None:
     """None for one that has not begun and cannot; what has begun goes on without its order being made again."""
     action = WantedAction.STOP if member.stopping else WantedAction.RUN
-    wanted = AttemptWanted(member.attempt_id, action, -(-member.stop_grace_ms // SECOND_MS))
+    grace_seconds = -(-member.stop_grace_ms // SECOND_MS)
+    wanted = AttemptWanted(member.attempt_id, action, grace_seconds, stacks_order=member.stacks_order)
     if member.stopping:
         return wanted
     try:

@@ -1,5 +1,5 @@
 """Writes the reference pages that follow from the code: states/*.md, errors.md, cli.md, job-file.md,
-sweep-file.md. `make docs`.
+sweep-file.md, device-health.md. `make docs`.
 
 What a person wrote above the marker in a page stays; what stands below it is made anew. The check compares.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from platform_core.cluster import health
+from platform_core.cluster import device_health, health
 from platform_core.distribution.deployments import deployment
 from platform_core.distribution.deployments.deployment import WorkerState
 from platform_core.distribution.rollouts import rollout
@@ -28,6 +28,7 @@ from platform_core.sweeps import spec as sweep_spec
 from platform_core.sweeps import states as sweep_states
 from platform_core.sweeps import transitions as sweep_transitions
 from platform_core.sweeps import trials as sweep_trials
+from platform_core.units import format_duration_ms
 from trainmaster.cli import main as command_line
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -152,6 +153,30 @@ def end_reasons_page() -> str:
     )
 
 
+def device_health_page() -> str:
+    """A table of the rules of each kind of device, with the readings that a custom agent would send."""
+    parts = []
+    for title, of_node in (("GPUs", False), ("Nodes", True)):
+        head = (
+            "| code | reading | from | for | over after | severity | consequence | meaning and remedy |\n"
+            "| --- | --- | --- | --- | --- | --- | --- | --- |"
+        )
+        rows = [device_health_row(rule) for rule in device_health.RULES if rule.of_node is of_node]
+        parts.append("\n".join([f"## {title}\n", head, *rows, ""]))
+    return "\n".join(parts)
+
+
+def device_health_row(rule: device_health.Rule) -> str:
+    lasts = "at once" if not rule.for_ms else format_duration_ms(rule.for_ms)
+    returned = rule.consequence is device_health.Consequence.TAKE_OUT
+    over = "an operator returns it" if returned else format_duration_ms(rule.clear_ms)
+    sentence = rule.sentence.replace("{value}", "N")
+    return (
+        f"| `{rule.code}` | `{rule.reading}` | {rule.at_least:,.0f} | {lasts} | {over} | {rule.severity} "
+        f"| {rule.consequence} | {sentence[:1].upper()}{sentence[1:]}. {rule.remedy} |"
+    )
+
+
 def cli_page(group: click.Command = command_line, name: str = "trainmaster") -> str:
     context = click.Context(group, info_name=name, max_content_width=100)
     if not isinstance(group, click.Group):
@@ -224,6 +249,7 @@ def pages() -> dict[Path, str]:
         **{DOCS / "states" / f"{machine.page}.md": state_page(machine) for machine in machines()},
         DOCS / "errors.md": errors_page(),
         DOCS / "end-reasons.md": end_reasons_page(),
+        DOCS / "device-health.md": device_health_page(),
         DOCS / "cli.md": cli_page(),
         DOCS / "job-file.md": fields_page(FIELDS, Group),
         DOCS / "sweep-file.md": fields_page(sweep_spec.FIELDS, sweep_spec.Section),

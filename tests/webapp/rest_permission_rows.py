@@ -11,6 +11,8 @@ from tests.webapp.permission_rows import (
     OPERATORS,
     OWN_OR_LEAD,
     SIGNED_IN,
+    WHILE_OUT,
+    WHILE_RUNNING,
     WHILE_STOPPING,
     Row,
 )
@@ -30,6 +32,8 @@ def api_cluster_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("patch", "nodes/<str:node_id>", OPERATORS, "nodes/{node}", {"taints": ["lab"]})
     drained = {"reason": "new memory", "seconds": 3600}
     yield row("post", "nodes/<str:node_id>/drain", OPERATORS, "nodes/{node}/drain", drained)
+    yield row("get", "nodes/<str:node_id>/health", SIGNED_IN, "nodes/{node}/health")
+    yield row("post", "nodes/<str:node_id>/return", WHILE_OUT, "nodes/{node}/return")
     yield row("post", "nodes/<str:node_id>/resume", OPERATORS, "nodes/{node}/resume")
     yield row("post", "nodes/<str:node_id>/notice", OPERATORS, "nodes/{node}/notice", {"seconds": 120})
     yield row("get", "maintenance-windows", SIGNED_IN)
@@ -149,8 +153,10 @@ def api_rows() -> Iterator[Row]:
     yield row("get", job, OF_TEAM, one)
     yield row("patch", job, LEADS, one, body={"priority": 40})
     yield row("post", f"{job}/cancel", OWN_OR_LEAD, f"{one}/cancel")
+    yield row("post", f"{job}/stacks", WHILE_RUNNING, f"{one}/stacks")
+    yield row("post", f"{job}/restart", WHILE_RUNNING, f"{one}/restart")
     yield row("post", f"{job}/lost", WHILE_STOPPING, f"{one}/lost")
-    for part in ("logs", "events", "checkpoints", "metrics", "recoveries"):
+    for part in ("logs", "events", "checkpoints", "metrics", "recoveries", "stacks"):
         yield row("get", f"{job}/{part}", OF_TEAM, f"{one}/{part}")
     yield row("post", "uploads", MEMBERS, body={"kind": "code", "team": "vision"})
     # An upload is nobody's but its owner's until it is complete.

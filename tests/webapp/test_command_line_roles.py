@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from pytest_django.live_server_helper import LiveServer
 
+from platform_core.node.description import SlotTelemetry, Telemetry
 from tests.webapp.conftest import BOOTSTRAP, Cast, description, make_cast, make_teams
 from trainmaster.cli import main
 from webapp.accounts import queries as accounts
@@ -22,6 +23,7 @@ from webapp.experiments.services import Point
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
 from webapp.metrics.values import Points
+from webapp.nodes import liveness
 from webapp.nodes import services as nodes
 from webapp.quotas.models import Quota
 from webapp.scheduling import services as scheduling
@@ -201,3 +203,26 @@ def test_an_experiment_is_renamed_archived_deleted_and_restored_by_its_id(run_as
         run_as(cast.owner, "experiments", "delete", made, "--yes").stdout == "Experiment speeds is deleted.\n"
     )
     assert run_as(cast.owner, "experiments", "restore", made).stdout == "Experiment speeds is restored.\n"
+
+
+def test_an_admin_returns_a_slot_that_failed_and_everybody_reads_why(run_as: As, cast: Cast) -> None:
+    node_id, _ = nodes.join(BOOTSTRAP, description())
+    nodes.hello(node_id, description())
+    slots = (SlotTelemetry(0, readings={"xid_79": 1.0}),)
+    liveness.heard(node_id, Telemetry(10**12, 0, slots), now_ms())
+    assert scheduling.tick()
+    assert "XID 79: a GPU that fell off the bus" in run_as(cast.outsider, "nodes", "health", "node-1").stdout
+    assert "ask a platform admin" in run_as(cast.lead, "nodes", "return", "node-1", code=1).stderr
+    returned = run_as(cast.admin, "nodes", "return", "node-1", "--slot", "0").stdout
+    assert returned == "Slot 0 of node-1 is in service.\n"
+    assert "is not out of service" in run_as(cast.admin, "nodes", "return", "node-1", code=1).stderr
+
+
+def test_the_stacks_of_a_job_that_waits_are_refused_with_the_reason(run_as: As, cast: Cast) -> None:
+    submitted(cast.owner)
+    assert (
+        "the job is pending; it must be running"
+        in run_as(cast.owner, "jobs", "stacks", "toy-8", code=1).stderr
+    )
+    assert "No stacks yet" in run_as(cast.owner, "jobs", "stacks", "toy-8", "--last").stderr
+    assert "it must be running" in run_as(cast.owner, "jobs", "restart", "toy-8", code=1).stderr

@@ -28,6 +28,8 @@ from tests.webapp.permission_rows import (
     OPERATORS,
     OWN_OR_LEAD,
     SIGNED_IN,
+    WHILE_OUT,
+    WHILE_RUNNING,
     WHILE_STOPPING,
     Row,
 )
@@ -40,7 +42,12 @@ METHODS = ("get", "post", "put", "patch", "delete")
 LETTERS = {"F": 403, "N": 404, "A": 401, "U": 422}
 
 # A token is of a team; even an admin's operates nothing, unless it was made for that: see test_admin_tokens.
-BY_TOKEN = {OPERATORS: "F F F F F F", "L F F F F F 409": "F F F F F F", WHILE_STOPPING: "N F F F F F"}
+BY_TOKEN = {
+    OPERATORS: "F F F F F F",
+    "L F F F F F 409": "F F F F F F",
+    WHILE_OUT: "F F F F F F",
+    WHILE_STOPPING: "N F F F F F",
+}
 
 
 def pages() -> Iterator[Row]:
@@ -147,6 +154,7 @@ def cluster_rows() -> Iterator[Row]:
         yield Row("post", f"nodes/<str:node_id>/{verb}/", OPERATORS, f"nodes/{{node}}/{verb}/")
     yield Row("get", "nodes/tokens/", OPERATORS)
     yield Row("post", "nodes/tokens/", OPERATORS, body={"name": "rack 4", "hours": 1})
+    yield Row("post", "nodes/<str:node_id>/return/", WHILE_OUT, "nodes/{node}/return/")
     yield Row("get", "nodes/maintenance/", SIGNED_IN)
     window = {"nodes": "{node}", "begins": "0", "hours": "1"}
     yield Row("post", "nodes/maintenance/", OPERATORS, body=window)
@@ -168,6 +176,8 @@ def job_rows() -> Iterator[Row]:
     yield Row("get", "jobs/<str:job_id>/", OF_TEAM, "jobs/{job}/")
     yield Row("post", "jobs/<str:job_id>/again/", MEMBERS, "jobs/{job}/again/")
     yield Row("post", "jobs/<str:job_id>/cancel/", OWN_OR_LEAD, "jobs/{job}/cancel/")
+    yield Row("post", "jobs/<str:job_id>/stacks/", WHILE_RUNNING, "jobs/{job}/stacks/")
+    yield Row("post", "jobs/<str:job_id>/restart/", WHILE_RUNNING, "jobs/{job}/restart/")
     yield Row("post", "jobs/<str:job_id>/lost/", WHILE_STOPPING, "jobs/{job}/lost/")
     question = {"gpu_type": "cpu", "order": "first_come"}
     yield Row("post", "queue/what-if/", SIGNED_IN, body=question)

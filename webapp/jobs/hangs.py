@@ -92,6 +92,12 @@ def open_hang(job: Job) -> Hang | None:
     return Hang.objects.filter(attempt__job=job, attempt__number=job.attempt, stage__in=OPEN).first()
 
 
+def taken_ms(job: Job) -> int:
+    """When the last of the nodes of the newest attempt sent its stacks; 0 before that."""
+    dumps = StackDump.objects.filter(attempt__job=job, attempt__number=job.attempt)
+    return max(dumps.values_list("at_ms", flat=True), default=0)
+
+
 def stacks(job: Job) -> tuple[RankStack, ...]:
     """The newest stack dumps of the newest attempt, by rank."""
     rows = StackDump.objects.filter(attempt__job=job, attempt__number=job.attempt)

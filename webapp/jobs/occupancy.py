@@ -79,7 +79,13 @@ def look(nodes: Sequence["Node"]) -> Seen:
 def rows(actor: Actor, seen: Seen) -> list[dict[str, Any]]:
     """What needs attention first."""
     order = {state: position for position, state in enumerate(ATTENTION)}
-    nodes = sorted(seen.nodes, key=lambda node: (order[NodeState(node.state)], node.hostname, node.id))
+    away = {node_id for node_id, slots in seen.slots.items() if any(slot.out_of_service for slot in slots)}
+    nodes = sorted(
+        seen.nodes,
+        key=lambda node: (
+            order[NodeState(node.state)], not (node.out_of_service or node.id in away), node.hostname, node.id,
+        ),
+    )  # fmt: skip
     return [row(actor, seen, node) for node in nodes]
 
 
@@ -102,6 +108,11 @@ def row(actor: Actor, seen: Seen, node: "Node") -> dict[str, Any]:
         "agent_version": node.agent_version,
         "versions": node.versions,
         "hardware_faults": node.hardware_faults,
+        "out_of_service": node.out_of_service,
+        "idle_out_of_service": sum(1 for slot in slots if slot.out_of_service and not slot.attempt_id),
+        "slots_out_of_service": {
+            str(slot.index): slot.out_of_service for slot in slots if slot.out_of_service
+        },
         "seen_ms": seen.seen_ms.get(node.id),
         "joined_ms": node.joined_ms,
         "labels": [f"{name}={value}" for name, value in sorted(node.all_labels.items())],
@@ -124,6 +135,8 @@ def _note(node: "Node", busy: int, telemetry: Telemetry | None) -> str:
         return "its credential was revoked"
     if node.state == NodeState.DRAINING:
         return f"{busy} slot{'' if busy == 1 else 's'} in use, freed when their jobs end"
+    if node.state == NodeState.READY and node.out_of_service:
+        return f"out of service: {node.out_of_service}"
     if node.state == NodeState.READY:
         if telemetry is None or not is_disk_full(telemetry.disk_free_bytes):
             return ""

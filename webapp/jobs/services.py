@@ -30,6 +30,8 @@ from webapp.base.rows import update_each
 from webapp.datasets import queries as datasets
 from webapp.events import services as events
 from webapp.jobs import hints, origins, queries, recoveries, transitions
+from webapp.jobs.failing_nodes import failed_jobs
+from webapp.jobs.hangs import sweep as sweep_hangs
 from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Job, Member
 from webapp.jobs.placement import Placing, place
@@ -51,6 +53,7 @@ __all__ = [
     "change_priority",
     "declare_unstartable",
     "explain_waits",
+    "failed_jobs",
     "mark_drained",
     "node_leaves",
     "node_lost",
@@ -62,6 +65,7 @@ __all__ = [
     "reserve_nodes",
     "stop_overdue",
     "submit",
+    "sweep_hangs",
     "vacate",
 ]
 

@@ -55,6 +55,12 @@ class NodeOut(serializers.Serializer):
         child=serializers.CharField(),
         help_text="Faults of GPUs, as sentences. Faulty GPUs are not among the slots.",
     )
+    out_of_service = serializers.CharField(
+        allow_blank=True, help_text="Why its devices keep all jobs away; empty if they do not."
+    )
+    slots_out_of_service = serializers.DictField(
+        child=serializers.CharField(), help_text="By slot, why it takes no jobs."
+    )
     last_seen_ms = serializers.IntegerField(source="seen_ms", help_text="Time of the last heartbeat.")
     jobs = NodeJob(many=True)
 

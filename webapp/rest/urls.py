@@ -7,6 +7,7 @@ from webapp.rest import (
     artifacts,
     checkpoints,
     datasets,
+    device_health,
     experiments,
     jobs,
     nodes,
@@ -21,6 +22,7 @@ from webapp.rest import (
     run_files,
     run_metrics,
     runs,
+    stacks,
     sweeps,
 )
 from webapp.rest.deployments import deployments, plans, workers
@@ -41,6 +43,8 @@ urlpatterns = [
     path("nodes/<str:node_id>/notice", nodes.Notice.as_view(), name="api-notice"),
     path("nodes/<str:node_id>/drain", nodes.Drain.as_view(), name="api-node-drain"),
     path("nodes/<str:node_id>/resume", nodes.Resume.as_view(), name="api-node-resume"),
+    path("nodes/<str:node_id>/health", device_health.NodeHealth.as_view(), name="api-node-health"),
+    path("nodes/<str:node_id>/return", device_health.NodeReturn.as_view(), name="api-node-return"),
     path("nodes/<str:node_id>", nodes.OneNode.as_view(), name="api-node"),
     path("uploads", artifacts.Uploads.as_view(), name="api-uploads"),
     path("uploads/<str:upload_id>/files/<path:path>", artifacts.UploadFile.as_view(), name="api-upload-file"),
@@ -61,6 +65,8 @@ urlpatterns = [
         repetition.JobReproduction.as_view(),
         name="api-job-reproduction",
     ),
+    path("training-jobs/<str:job_id>/stacks", stacks.JobStacks.as_view(), name="api-job-stacks"),
+    path("training-jobs/<str:job_id>/restart", stacks.JobRestart.as_view(), name="api-job-restart"),
     path("training-jobs/<str:job_id>/lost", jobs.JobLost.as_view(), name="api-job-lost"),
     path("training-jobs/<str:job_id>/logs", jobs.JobLogs.as_view(), name="api-job-logs"),
     path("training-jobs/<str:job_id>/events", jobs.JobEvents.as_view(), name="api-job-events"),

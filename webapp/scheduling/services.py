@@ -15,7 +15,7 @@ from platform_core.scheduling.wording import amount
 from webapp.base import lease
 from webapp.base.identity import now_ms
 from webapp.base.lease import Leadership
-from webapp.jobs import failing_nodes, hangs, hints, workload
+from webapp.jobs import hints, workload
 from webapp.jobs import services as jobs
 from webapp.jobs.services import Preemption
 from webapp.nodes import services as clusters
@@ -46,10 +46,10 @@ def _round(leadership: Leadership) -> None:
         jobs.node_lost(node_id, now, fence)
     for leave in clusters.turn_maintenance(now, fence):
         jobs.vacate(leave.node_id, StopKind.MAINTENANCE, leave.cause, now, by=leave.by, fence=fence)
-    for fault in clusters.judge_devices(now, failing_nodes.failed_jobs(now), fence):
+    for fault in clusters.judge_devices(now, jobs.failed_jobs(now), fence):
         jobs.vacate(fault.node_id, StopKind.DEVICE_FAULT, fault.cause, now, slots=fault.slots, fence=fence)
     jobs.stop_overdue(now, fence)
-    hangs.sweep(now, fence)
+    jobs.sweep_hangs(now, fence)
     snapshot = situation.load(now)
     if not snapshot.pending and not any(is_elastic(job) for job in snapshot.running):
         return

@@ -22,6 +22,7 @@ from trainmaster.cli.queue import queue
 from trainmaster.cli.repetition import reproduction, rerun
 from trainmaster.cli.rollouts import promote, rollback
 from trainmaster.cli.runs import runs
+from trainmaster.cli.stacks import stacks
 from trainmaster.cli.submit import submit
 from trainmaster.cli.sweeps import sweep
 from trainmaster.cli.sync import sync
@@ -49,6 +50,7 @@ OPERATORS = {
 main = Commands(
     SECTIONS, OPERATORS, help="Submit training jobs, follow them, compare runs, and deploy models."
 )
+jobs.add_command(stacks)  # named here so that its module is loaded
 main = output.no_color(main)
 main = click.version_option(
     package_name="trainmaster", prog_name="trainmaster", message="%(prog)s %(version)s"

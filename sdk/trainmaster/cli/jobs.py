@@ -13,7 +13,8 @@ from trainmaster.cli.session import connect
 DEPLOYMENT = "dep-"
 
 
-@click.command()
+@click.group(invoke_without_command=True)
+@click.pass_context
 @click.option("--state", default="", help="A state, or a group of states: active, waiting or finished.")
 @click.option("--team", default="", help="Only of this team.")
 @click.option("--user", default="", help="Only of this username.")
@@ -27,8 +28,12 @@ DEPLOYMENT = "dep-"
     help="Jobs to show at most.",
 )
 @output.options
-def jobs(state: str, team: str, user: str, search: str, limit: int, as_json: bool) -> None:
-    """List jobs, newest first."""
+def jobs(
+    ctx: click.Context, state: str, team: str, user: str, search: str, limit: int, as_json: bool
+) -> None:
+    """List jobs, newest first; `jobs stacks` and `jobs restart` are for one that hangs."""
+    if ctx.invoked_subcommand is not None:
+        return
     with connect() as client:
         rows = list(client.jobs(limit=limit, state=state, team=team, user=user, search=search))
     if as_json:

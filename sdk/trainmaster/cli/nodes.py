@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import click
 
@@ -29,7 +30,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # click 8.1 has no a
 @click.pass_context
 @output.options
 def nodes(ctx: click.Context, as_json: bool) -> None:
-    """List nodes; `nodes drain` and `nodes resume` operate them.
+    """List nodes; `nodes drain`, `nodes resume` and `nodes return` operate them.
 
     Without a command it lists the nodes of the cluster, those that need attention first.
     """
@@ -88,3 +89,50 @@ def resume(node: str, as_json: bool) -> None:
         output.dump(resumed)
     else:
         click.echo(f"{resumed.hostname} is {resumed.state}.")
+
+
+@nodes.command()
+@click.argument("node", type=references.NODE)
+@output.options
+def health(node: str, as_json: bool) -> None:
+    """List what was found wrong with the devices of NODE (id or hostname), open findings first."""
+    with connect() as client:
+        body: Any = client.call("GET", f"nodes/{node}/health")
+    _show_findings(body["results"], as_json)
+
+
+@nodes.command(name="return")
+@click.argument("node", type=references.NODE)
+@click.option("--slot", type=click.IntRange(0), help="Only this slot.")
+@output.options
+def return_(node: str, slot: int | None, as_json: bool) -> None:
+    """Return NODE (id or hostname) to service after a device fault. For platform admins.
+
+    Only new or worse faults take it out of service again.
+    """
+    with connect() as client:
+        body: Any = client.call("POST", f"nodes/{node}/return", json={} if slot is None else {"slot": slot})
+    if as_json:
+        output.dump_json(body["results"])
+    else:
+        click.echo(f"{node if slot is None else f'Slot {slot} of {node}'} is in service.")
+
+
+def _show_findings(findings: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        output.dump_json(findings)
+        return
+    output.table(
+        ("SLOT", "STAGE", "CONSEQUENCE", "BEGAN", "FINDING"),
+        [
+            (
+                "node" if finding["slot"] is None else finding["slot"],
+                "over" if finding["closed_ms"] else finding["stage"],
+                finding["consequence"],
+                f"{output.age(finding['began_ms'])} ago",
+                finding["sentence"],
+            )
+            for finding in findings
+        ],
+        empty="Nothing was found wrong with its devices.",
+    )

@@ -45,7 +45,10 @@ def options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def dump(answers: Answer | Sequence[Answer]) -> None:
-    body: Any = asdict(answers) if isinstance(answers, Answer) else [asdict(answer) for answer in answers]
+    dump_json(asdict(answers) if isinstance(answers, Answer) else [asdict(answer) for answer in answers])
+
+
+def dump_json(body: Any) -> None:
     click.echo(json.dumps(body, indent=2, ensure_ascii=False, default=str))
 
 

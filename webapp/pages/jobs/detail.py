@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from platform_core.jobs.stacks import RankStack
 from platform_core.jobs.states import TERMINAL, JobState
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
@@ -23,10 +24,13 @@ from webapp.events.queries import story
 from webapp.experiments import queries as experiments
 from webapp.experiments import reproduction
 from webapp.experiments.reproduction import Reproduction
+from webapp.jobs import hangs as hang_services
 from webapp.jobs import idle_policy, logs, lost_members, queries
 from webapp.jobs.models import Attempt, Job
 from webapp.pages import fragments
 from webapp.pages.jobs import checkpoints, presentation, recovery, run
+from webapp.pages.jobs import hangs as hang_panel
+from webapp.pages.jobs.hangs import HangNotice
 from webapp.pages.jobs.presentation import Answer, Figure, LineageEntry
 from webapp.pages.jobs.recovery import RecoveryPanel
 from webapp.pages.jobs.views import row
@@ -68,6 +72,8 @@ class JobPage:
     show_progress: bool
     figures: Callable[[], tuple[Figure, ...]]
     log_end: Callable[[], list[str]]  # of a job that failed
+    hang: Callable[[], HangNotice | None]
+    stacks: Callable[[], tuple[RankStack, ...]]  # the newest dumps, by rank
     idle: str  # the warning of slots that are held and not used, or ""
     may: dict[str, Any]
     confirm_cancel: str
@@ -132,9 +138,14 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
         show_progress=percent is not None and job.state not in TERMINAL,
         figures=lambda: presentation.figures(job, now, checkpoint_ms()),
         log_end=lambda: logs.ending(job.id) if job.state == JobState.FAILED else [],
+        hang=lambda: hang_panel.notice(job, now),
+        stacks=lambda: hang_services.stacks(job),
         idle=idle_policy.warning(job, now),
         may={
             "cancel": job.state not in TERMINAL and permissions.may(actor, "job.cancel", job.team_id, owner),
+            "inspect": job.state in hang_panel.INSPECTED
+            and job.stop == "none"
+            and permissions.may(actor, "job.cancel", job.team_id, owner),
             "declare_lost": lambda: lost_members.can_be_lost(actor, job),
             "clone": permissions.may(actor, "job.submit", job.team_id),
             "register": permissions.may(actor, "model.register", job.team_id),

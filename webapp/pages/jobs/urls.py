@@ -1,6 +1,6 @@
 from django.urls import path
 
-from webapp.pages.jobs import detail, views
+from webapp.pages.jobs import detail, hangs, views
 from webapp.pages.jobs import submit as submitting
 
 app_name = "jobs"
@@ -12,6 +12,8 @@ urlpatterns = [
     path("jobs/<str:job_id>/", detail.detail, name="detail"),
     path("jobs/<str:job_id>/again/", views.run_again, name="again"),
     path("jobs/<str:job_id>/cancel/", views.cancel, name="cancel"),
+    path("jobs/<str:job_id>/stacks/", hangs.stacks, name="stacks"),
+    path("jobs/<str:job_id>/restart/", hangs.restart, name="restart"),
     path("jobs/<str:job_id>/lost/", views.lost, name="lost"),
     path("jobs/<str:job_id>/log/", views.log_lines, name="log"),
     path("jobs/<str:job_id>/log.txt", views.log_download, name="log-download"),

@@ -91,6 +91,8 @@ def word(node: NodeView, now: int) -> str:
         return "maintenance"
     if node.state is not NodeState.READY:
         return str(node.state)
+    if node.out_of_service:
+        return "out of service"
     if node.disk_full:
         return "disk full"
     if (SPOT, "yes") in node.labels:

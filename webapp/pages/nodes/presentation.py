@@ -35,6 +35,7 @@ def slot_rows(actor: Actor, seen: occupancy.Seen, node: Node) -> list[dict[str, 
                 "index": slot.index,
                 "name": slot.name,
                 "island": slot.island,
+                "out_of_service": slot.out_of_service,
                 "job": occupancy.job_of_attempt(actor, seen, slot.attempt_id) if slot.attempt_id else None,
                 "utilisation": None if now.utilisation is None else 100 * now.utilisation,
                 "memory_used": now.memory_used_bytes,
@@ -67,7 +68,8 @@ def sentence(nodes: Sequence[Mapping[str, Any]]) -> str:
 
 
 def figures(nodes: Sequence[Mapping[str, Any]]) -> list[Figure]:
-    free = sum(node["slots"] - node["busy"] for node in nodes if node["state"] == "ready")
+    serving = [node for node in nodes if node["state"] == "ready" and not node["out_of_service"]]
+    free = sum(node["slots"] - node["busy"] - node["idle_out_of_service"] for node in serving)
     used = [node["utilisation"] for node in nodes if node["utilisation"] is not None and node["busy"]]
     silent = [node for node in nodes if node["state"] in ("lost", "suspect")]
     return [

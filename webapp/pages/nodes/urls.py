@@ -1,8 +1,8 @@
 from django.urls import path
 
+from webapp.pages.nodes import device_health, views
 from webapp.pages.nodes import maintenance as maintenance_page
 from webapp.pages.nodes import map as map_page
-from webapp.pages.nodes import views
 
 app_name = "nodes"
 urlpatterns = [
@@ -15,6 +15,7 @@ urlpatterns = [
     path("nodes/<str:node_id>/", views.node, name="node"),
     path("nodes/<str:node_id>/drain/", views.drain, name="drain"),
     path("nodes/<str:node_id>/resume/", views.resume, name="resume"),
+    path("nodes/<str:node_id>/return/", device_health.return_to_service, name="return"),
     path("nodes/<str:node_id>/notice/", views.notice, name="notice"),
     path("nodes/<str:node_id>/mark/", views.mark, name="mark"),
     path("nodes/<str:node_id>/revoke/", views.revoke, name="revoke"),

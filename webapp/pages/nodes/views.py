@@ -25,6 +25,7 @@ from webapp.nodes.models import Node
 from webapp.pages import fragments
 from webapp.pages.figures import Figure
 from webapp.pages.nodes import presentation as pages
+from webapp.pages.nodes.device_health import FindingRow, finding_rows
 from webapp.pages.nodes.forms import BootstrapTokenForm
 from webapp.pages.queue.panels import KeptPlace, kept_places
 
@@ -47,7 +48,7 @@ class NodesPage:
 
 @dataclass(frozen=True, slots=True)
 class NodePage:
-    """Fragments: head, slots, events."""
+    """Fragments: head, slots, findings, events."""
 
     node_id: str
     node: Callable[[], dict[str, Any]]  # webapp.jobs.occupancy.row
@@ -55,6 +56,7 @@ class NodePage:
     facts: list[tuple[str, str]]
     slots: Callable[[], list[dict[str, Any]]]
     events: Callable[[], list[Event]]  # newest first
+    findings: Callable[[], list[FindingRow]]  # of device health, open ones first
     windows: Callable[[], Sequence[Any]]  # booked maintenance
     kept: Callable[[], list[KeptPlace]]  # waiting jobs that are to get this node
 
@@ -101,6 +103,7 @@ def node(request: HttpRequest, node_id: str) -> HttpResponse:
         facts=pages.facts(row),
         slots=lambda: pages.slot_rows(actor, seen(), row),
         events=lambda: events.story(f"node:{node_id}", EVENTS_SHOWN)[::-1],
+        findings=lambda: finding_rows(actor, row),
         windows=lambda: queries.maintenance(node_id),
         kept=lambda: [place for place in kept_places(actor) if node_id in place.nodes],
     )

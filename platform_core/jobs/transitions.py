@@ -148,16 +148,11 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
             return Step(replace(job, state=_CHECKPOINTING) if job.state is _RUNNING else job)
         case ev.CheckpointSaved(step=step, checkpoint=checkpoint):
             state = _RUNNING if job.state is _CHECKPOINTING else job.state
-            return Step(
-                replace(
-                    job,
-                    state=state,
-                    latest_checkpoint=checkpoint,
-                    latest_step=step,
-                    latest_ms=event.at_ms,
-                    latest_attempt=job.attempt,
-                )
-            )
+            saved = replace(
+                job, state=state, latest_checkpoint=checkpoint, latest_step=step, latest_ms=event.at_ms,
+                latest_attempt=job.attempt,
+            )  # fmt: skip
+            return Step(saved)
         case ev.CheckpointDamaged():
             return _without(job, event)
         case ev.CancelRequested():

@@ -123,6 +123,20 @@ def api_report_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("delete", f"{report}/links/<int:link_id>", MEMBERS, f"{one}/links/{{read_link}}")
 
 
+def job_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
+    job, one = "training-jobs/<str:job_id>", "training-jobs/{job}"
+    yield row("post", f"{job}/again", MEMBERS, f"{one}/again")
+    yield row("get", f"{job}/reproduction", OF_TEAM, "training-jobs/{repetition}/reproduction")
+    yield row("get", job, OF_TEAM, one)
+    yield row("patch", job, LEADS, one, body={"priority": 40})
+    yield row("post", f"{job}/cancel", OWN_OR_LEAD, f"{one}/cancel")
+    yield row("post", f"{job}/stacks", WHILE_RUNNING, f"{one}/stacks")
+    yield row("post", f"{job}/restart", WHILE_RUNNING, f"{one}/restart")
+    yield row("post", f"{job}/lost", WHILE_STOPPING, f"{one}/lost")
+    for part in ("logs", "events", "checkpoints", "metrics", "recoveries", "stacks"):
+        yield row("get", f"{job}/{part}", OF_TEAM, f"{one}/{part}")
+
+
 def api_rows() -> Iterator[Row]:
     """The same letters as the pages have, but a stranger is asked who they are."""
     row = api_row
@@ -147,17 +161,7 @@ def api_rows() -> Iterator[Row]:
     yield row("get", "experiments/compare", OF_TEAM, "experiments/compare?jobs={job}")
     yield from api_experiment_rows()
     yield row("get", "datasets", SIGNED_IN)
-    job, one = "training-jobs/<str:job_id>", "training-jobs/{job}"
-    yield row("post", f"{job}/again", MEMBERS, f"{one}/again")
-    yield row("get", f"{job}/reproduction", OF_TEAM, "training-jobs/{repetition}/reproduction")
-    yield row("get", job, OF_TEAM, one)
-    yield row("patch", job, LEADS, one, body={"priority": 40})
-    yield row("post", f"{job}/cancel", OWN_OR_LEAD, f"{one}/cancel")
-    yield row("post", f"{job}/stacks", WHILE_RUNNING, f"{one}/stacks")
-    yield row("post", f"{job}/restart", WHILE_RUNNING, f"{one}/restart")
-    yield row("post", f"{job}/lost", WHILE_STOPPING, f"{one}/lost")
-    for part in ("logs", "events", "checkpoints", "metrics", "recoveries", "stacks"):
-        yield row("get", f"{job}/{part}", OF_TEAM, f"{one}/{part}")
+    yield from job_rows(row)
     yield row("post", "uploads", MEMBERS, body={"kind": "code", "team": "vision"})
     # An upload is nobody's but its owner's until it is complete.
     file = "uploads/{upload}/files/train.py"

@@ -21,7 +21,7 @@ from tests.core.jobs.situations import members, spec
 
 KINDS = frozenset({
     ev.Submitted, ev.Placed, ev.MemberObserved, ev.CheckpointStarted, ev.CheckpointSaved,
-    ev.CheckpointDamaged, ev.CancelRequested, ev.PreemptRequested, ev.TimeLimitReached, ev.NodeLost,
+    ev.CheckpointDamaged, ev.CancelRequested, ev.PreemptRequested, ev.TimeLimitReached, ev.NodeLost, ev.Hung,
 })  # fmt: skip
 REFUSED = {(state, ev.Placed) for state in ACTIVE | TERMINAL} | {
     (state, ev.CancelRequested) for state in TERMINAL
@@ -97,6 +97,7 @@ OTHERS = [
     *(Happening(ev.PreemptRequested, (), shift) for shift in (-1, 0, 0, 0)),
     *[Happening(ev.TimeLimitReached)] * 3,
     *(Happening(ev.NodeLost, (("node", node),)) for node in GANGS),
+    *(Happening(ev.Hung, (("node", node),), shift) for node in GANGS for shift in (0, -1)),
 ]
 HISTORIES = st.lists(st.sampled_from(SEEN) | st.sampled_from(SEEN) | st.sampled_from(OTHERS), max_size=40)
 

@@ -28,6 +28,8 @@ from tests.core.jobs.situations import members
         (ev.CancelRequested(at_ms=1, actor="user:alice", cause="wrong data"), "alice cancelled it: wrong data"),
         (ev.PreemptRequested(at_ms=1, actor="scheduler"), "scheduler asked for its slots back"),
         (ev.TimeLimitReached(at_ms=1), "its time limit was reached"),
+        (ev.Hung(at_ms=1, attempt=1, node="node-a", cause="rank 1 is stuck"), "it hung: rank 1 is stuck"),
+        (ev.Hung(at_ms=1, attempt=1, node="node-a", actor="user:alice"), "alice restarted it, for it hung"),
         (ev.NodeLost(at_ms=1, node="node-a", cause="no heartbeat for 31 s"), "node-a was lost: no heartbeat for 31 s"),
     ],
 )  # fmt: skip

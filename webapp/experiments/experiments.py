@@ -24,7 +24,13 @@ class ExperimentChanges(TypedDict, total=False):
 
 
 def create_experiment(
-    actor: Actor, team: str, name: str, *, description: str = "", tags: Mapping[str, str] | None = None
+    actor: Actor,
+    team: str,
+    name: str,
+    *,
+    description: str = "",
+    tags: Mapping[str, str] | None = None,
+    artifact_folder: str = "",
 ) -> Experiment:
     """Raises duplicate_name when the team has an experiment of this name that is not deleted."""
     require(actor, "experiment.edit", team)
@@ -33,6 +39,7 @@ def create_experiment(
         now = now_ms()
         experiment = Experiment.objects.create(
             team_id=team,
+            artifact_folder=artifact_folder,
             created_ms=now,
             changed_ms=now,
             created_by_id=accounts.user_key(actor.username) if actor.username else None,
@@ -59,6 +66,15 @@ def named(team: str, name: str, creator: int | None) -> Experiment:
         defaults={"created_ms": now, "changed_ms": now, "created_by_id": creator},
     )
     return experiment
+
+
+def locked_for_run(team: str, name: str, creator: int | None) -> Experiment:
+    """As `named`, locked against its deletion until the end of the transaction."""
+    while True:
+        experiment = named(team, name, creator)
+        living = Experiment.objects.select_for_update(of=("self",), no_key=True).filter(deleted_ms=None)
+        if locked := living.filter(pk=experiment.pk).first():
+            return locked
 
 
 def update_experiment(

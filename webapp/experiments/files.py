@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import Q, QuerySet
 
 from platform_core.distribution.content.manifest import FilePart, join
 from platform_core.distribution.content.tiling import check_path
@@ -26,6 +26,7 @@ from webapp.accounts.permissions import Actor, require
 from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
 from webapp.base.identity import new_run_id, now_ms
+from webapp.experiments import space
 from webapp.experiments.models import LoggedModel, Run, RunArtifact, RunFile
 
 if TYPE_CHECKING:
@@ -231,17 +232,15 @@ def _delete_bytes(owner: Owner, path: str, generations: Iterable[int]) -> None:
 
 def _limited(owner: Owner, path: str, body: IO[bytes] | Iterable[bytes]) -> Iterator[bytes]:
     """The body in blocks, up to the limit of one file and to what the team has left."""
-    mine = Q(run__experiment__team=_team(owner)) | Q(model__experiment__team=_team(owner))
-    used = RunFile.objects.filter(mine).aggregate(sum=Sum(F("size")))["sum"] or 0
-    limit = min(settings.UPLOAD_LIMIT_BYTES, settings.TEAM_UPLOAD_LIMIT_BYTES - used)
+    team, most = _team(owner), settings.UPLOAD_LIMIT_BYTES
+    room = space.left(team)
     size = 0
     for block in _blocks(body):
         size += len(block)
-        if size > limit:
-            sentence = (
-                f"{path} is larger than the {format_bytes(max(limit, 0))} that the platform still takes here"
-            )
-            raise TrainmasterError("too_large", sentence, limit=limit)
+        if size > most:
+            raise TrainmasterError("too_large", what=path, size=format_bytes(size), limit=format_bytes(most))
+        if size > room:
+            raise space.full(team, path)
         yield block
 
 

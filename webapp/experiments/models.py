@@ -17,6 +17,9 @@ class Experiment(models.Model):
     name = models.CharField(max_length=500)
     description = models.TextField(blank=True, help_text="Markdown")
     tags = models.JSONField(default=dict, help_text="name → value, both text")
+    artifact_folder = models.CharField(
+        max_length=500, blank=True, help_text="by which MLflow clients address its files; its id when empty"
+    )
     created_ms = models.BigIntegerField()
     created_by = models.ForeignKey("accounts.User", models.SET_NULL, null=True, related_name="+")
     changed_ms = models.BigIntegerField(default=0, help_text="when the experiment itself was last edited")

@@ -96,9 +96,18 @@ def ingest_series(
 def log_points(
     actor: Actor, run: Run, points: Sequence[Points], *, source: str = "", sequence: int | None = None
 ) -> bool:
-    """Keeps points of a run; False, and nothing changes, if this batch of the source was kept before."""
+    """Keeps points of a run; False, and nothing changes, if this batch of the source was kept before.
+
+    Raises too_large beyond the limit of metrics of a run."""
     with transaction.atomic():
-        return _keep(locked(actor, run), points, 0, source, sequence)
+        row = locked(actor, run)
+        fresh = _keep(row, points, 0, source, sequence)
+        _require_few_metrics(row)
+        return fresh
+
+
+def _require_few_metrics(run: Run) -> None:
+    fields.within("metrics", metric_queries.number_of_keys(run.id), fields.MAX_METRICS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +131,8 @@ def log_batch(actor: Actor, run: Run, batch: Batch) -> bool:
     made_of, problems = lineage.logged(batch.lineage)
     with transaction.atomic():
         row = locked(actor, run)
-        known = {series.key for series in batch.points}
-        if known:
-            fields.within("metrics", len(known.union(metric_queries.keys([row.id]))), fields.MAX_METRICS)
         fresh = _keep(row, batch.points, 0, batch.source, batch.sequence)
+        _require_few_metrics(row)
         values: dict[str, Any] = {"reported_ms": now_ms(), **resumed(row)}
         if fresh:
             before = values.get("lineage", row.lineage)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Count, Max, Min, Sum
+from django.db.models import Count, Max, Min
 
 from platform_core.errors import TrainmasterError
 from platform_core.experiments import rich_values as core
@@ -22,6 +22,7 @@ from platform_core.units import format_bytes
 from trainmaster.store import open_store
 from webapp.accounts.permissions import Actor, require
 from webapp.base.identity import now_ms
+from webapp.experiments import space
 from webapp.experiments.models import RichValue, Run
 from webapp.sockets import services as sockets
 
@@ -94,7 +95,8 @@ def _stored(run: Run, value: core.RichValue) -> str:
     """Writes the bytes before the row. The place is that of the content, so that a repetition writes the same."""
     digest = hashlib.sha256(f"{value.key}\0{value.step}\0{value.index}\0".encode() + value.data).hexdigest()
     place = f"{FOLDER}/{run.id}/{digest[:40]}"
-    _require_space(run.experiment.team_id, len(value.data))
+    if len(value.data) > space.left(run.experiment.team_id):
+        raise space.full(run.experiment.team_id, f"{value.key} with {format_bytes(len(value.data))}")
     try:
         open_store(settings.STORE_URL).write(place, [value.data], len(value.data))
     except TrainmasterError as error:
@@ -102,17 +104,6 @@ def _stored(run: Run, value: core.RichValue) -> str:
             raise TrainmasterError("unavailable", what="The store") from error
         raise
     return place
-
-
-def _require_space(team: str, size: int) -> None:
-    limit = settings.TEAM_UPLOAD_LIMIT_BYTES
-    used = RichValue.objects.filter(run__experiment__team=team).aggregate(sum=Sum("size"))["sum"] or 0
-    if used + size > limit:
-        sentence = (
-            f"The logged images and sounds of team {team} have {format_bytes(used)}; the limit is "
-            f"{format_bytes(limit)}. Delete runs, or let an operator raise TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES"
-        )
-        raise TrainmasterError("too_large", sentence, limit=limit)
 
 
 def keys(actor: Actor, run: Run) -> list[Key]:

@@ -1,4 +1,4 @@
-"""Verbs of runs: create, edit, finish, tag, archive, delete, restore."""
+"""Verbs of runs: create, edit, finish, tag."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from platform_core.jobs.spec import JobSpec
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor, require
 from webapp.base.identity import new_run_id, now_ms
-from webapp.events import services as events
-from webapp.events.services import Happening
 from webapp.experiments import experiments
 from webapp.experiments.models import Experiment, Run
 from webapp.sockets import services as sockets
@@ -55,7 +53,7 @@ def make_run(job: Job, spec: JobSpec) -> Run:
     return Run.objects.create(
         id=job.id,
         job=job,
-        experiment=experiments.named(spec.team, name, job.user_id),
+        experiment=experiments.locked_for_run(spec.team, name, job.user_id),
         name=job.name,
         owner_id=job.user_id,
         state=RunState.PENDING,
@@ -113,7 +111,7 @@ def create_run(
     fields.within("tags", len(values["tags"]), fields.MAX_TAGS)
     try:
         with transaction.atomic():
-            _require_living(experiment)
+            require_living(experiment)
             run = Run.objects.create(id=key, **values)
             publish([run])
             return run
@@ -132,7 +130,7 @@ def _earlier(run_id: str, experiment: Experiment) -> Run | None:
     return run
 
 
-def _require_living(experiment: Experiment) -> None:
+def require_living(experiment: Experiment) -> None:
     """Locks the experiment against its deletion."""
     row = Experiment.objects.select_for_update(of=("self",), no_key=True).filter(id=experiment.pk).first()
     if row is None or row.deleted_ms is not None:
@@ -158,7 +156,7 @@ def update_run(actor: Actor, run: Run, **changes: Unpack[RunChanges]) -> Run:
     """Changes what is given. The state and the times of a job's run follow its job and are refused."""
     with transaction.atomic():
         if "experiment" in changes:
-            _require_living(changes["experiment"])  # experiments are locked before their runs
+            require_living(changes["experiment"])  # experiments are locked before their runs
         row = locked(actor, run)
         values = _checked(row, changes)
         after = {name: value for name, value in values.items() if getattr(row, name) != value}
@@ -248,29 +246,13 @@ def _add(actor: Actor, run: Run, field: str, given: dict[str, Any], limit: int) 
 def tag_runs(actor: Actor, ids: Sequence[str], given: Mapping[str, str]) -> int:
     """Adds tags to runs, to all or to none. Returns how many changed."""
     tags = fields.tags(given)
-    rows = [row for row in _locked_all(actor, "experiment.edit", ids) if {**row.tags, **tags} != row.tags]
+    rows = [row for row in locked_all(actor, "experiment.edit", ids) if {**row.tags, **tags} != row.tags]
     for row in rows:
         row.tags, row.changed_ms = {**row.tags, **tags}, now_ms()
         fields.within("tags", len(row.tags), fields.MAX_TAGS)
     Run.objects.bulk_update(rows, ["tags", "changed_ms"], batch_size=500)
     publish(rows)
     return len(rows)
-
-
-@transaction.atomic
-def change_run(actor: Actor, run: Run, changes: Mapping[str, Any]) -> None:
-    """Changes the fields of `RunChanges`, adds parameters and tags (None removes a tag), archives or restores."""
-    rest = dict(changes)
-    parameters, tags = rest.pop("parameters", {}), rest.pop("tags", {})
-    archived = rest.pop("archived", None)
-    update_run(actor, run, **rest)
-    if parameters:
-        log_parameters(actor, run, parameters)
-    if kept := {name: value for name, value in tags.items() if value is not None}:
-        set_tags(actor, run, kept)
-    delete_tags(actor, run, [name for name, value in tags.items() if value is None])
-    if archived is not None:
-        (archive_runs if archived else restore_runs)(actor, [run.id])
 
 
 @transaction.atomic
@@ -286,7 +268,7 @@ def delete_tags(actor: Actor, run: Run, names: Iterable[str]) -> Run:
 
 def locked(actor: Actor, run: Run) -> Run:
     """The row of a run that is not deleted, for a change by the actor."""
-    [row] = _locked_all(actor, "experiment.edit", [run.id])
+    [row] = locked_all(actor, "experiment.edit", [run.id])
     if row.deleted_ms is not None:
         raise TrainmasterError(
             "illegal_transition", f"Run {row.id} was deleted; restore it before you change it"
@@ -294,7 +276,7 @@ def locked(actor: Actor, run: Run) -> Run:
     return row
 
 
-def _locked_all(actor: Actor, action: str, ids: Sequence[str]) -> list[Run]:
+def locked_all(actor: Actor, action: str, ids: Sequence[str]) -> list[Run]:
     """The rows in the order of their ids. Raises not_found, not_allowed for the first that the actor may not change."""
     rows = Run.objects.select_for_update(of=("self",)).select_related("experiment__team", "owner", "job")
     found = {row.id: row for row in rows.filter(id__in=ids).order_by("id")}
@@ -319,75 +301,3 @@ def publish(rows: Iterable[Run]) -> None:
     for row in rows:
         sockets.publish(f"run:{row.id}")
         sockets.publish(f"experiment:{row.experiment_id}")
-
-
-@transaction.atomic
-def archive_runs(actor: Actor, ids: Sequence[str]) -> int:
-    """Hides runs from lists, and from nothing else. Returns how many were not archived before."""
-    rows = [row for row in _locked_all(actor, "experiment.edit", ids) if row.archived_ms is None]
-    return _mark(actor, "RunArchived", rows, archived_ms=now_ms())
-
-
-@transaction.atomic
-def delete_runs(actor: Actor, ids: Sequence[str]) -> int:
-    """Hides runs and all below them everywhere until they are restored, or retention removes them.
-
-    Returns how many were not deleted before. Raises illegal_transition while a run's job has not ended.
-    """
-    rows = _locked_all(actor, "experiment.delete", _with_descendants(ids))
-    rows = [row for row in rows if row.deleted_ms is None]
-    for row in rows:
-        if row.job_id is not None and row.state not in ENDED:
-            sentence = f"Job {row.id} has not ended; cancel it or let it end, then delete its run"
-            raise TrainmasterError("illegal_transition", sentence)
-    return _mark(actor, "RunDeleted", rows, deleted_ms=now_ms())
-
-
-@transaction.atomic
-def restore_runs(actor: Actor, ids: Sequence[str]) -> int:
-    """Brings deleted runs back with the runs below that were deleted with them; takes others out of the archive.
-
-    Raises illegal_transition when the experiment of a run is deleted. Returns how many changed.
-    """
-    for experiment in Experiment.objects.filter(runs__in=ids).distinct().order_by("id"):
-        _require_living(experiment)
-    asked = _locked_all(actor, "experiment.edit", ids)
-    marks = {row.deleted_ms for row in asked if row.deleted_ms is not None}
-    below = _locked_all(
-        actor, "experiment.edit", _with_descendants([row.id for row in asked if row.deleted_ms])
-    )
-    deleted = [row for row in below if row.deleted_ms in marks]
-    archived = [row for row in asked if row.deleted_ms is None and row.archived_ms is not None]
-    return _mark(actor, "RunRestored", deleted, deleted_ms=None) + _mark(
-        actor, "RunRestored", archived, archived_ms=None
-    )
-
-
-def _with_descendants(ids: Sequence[str]) -> list[str]:
-    known, newest = set(ids), set(ids)
-    while newest:
-        children = Run.objects.filter(parent__in=newest).values_list("id", flat=True)
-        newest = set(children) - known
-        known |= newest
-    return sorted(known)
-
-
-def _mark(actor: Actor, kind: str, rows: Sequence[Run], **mark: int | None) -> int:
-    if not rows:
-        return 0
-    Run.objects.filter(id__in=[row.id for row in rows]).update(**mark, changed_ms=now_ms())
-    events.record_all(
-        [
-            Happening(
-                kind,
-                f"job:{row.id}" if row.job_id else f"run:{row.id}",
-                actor.name,
-                row.experiment.team_id,
-                f"run {row.name} of {row.experiment.name}",
-                data={"name": row.name, "experiment": row.experiment.name},
-            )
-            for row in rows
-        ]
-    )
-    publish(rows)
-    return len(rows)

@@ -1,5 +1,6 @@
 """The verbs of experiments and runs, for the doors and the apps above. Each subject has its module beside this one."""
 
+from webapp.experiments.changes import change_run
 from webapp.experiments.experiments import (
     DEFAULT_EXPERIMENT,
     archive_experiment,
@@ -32,6 +33,7 @@ from webapp.experiments.logged_models import (
     logged_models,
     set_logged_model_tags,
 )
+from webapp.experiments.removal import archive_runs, delete_runs, restore_runs
 from webapp.experiments.reports import (
     Batch,
     Point,
@@ -47,16 +49,12 @@ from webapp.experiments.reports import (
 from webapp.experiments.rich_values import ingest as ingest_value
 from webapp.experiments.rich_values import log_value
 from webapp.experiments.runs import (
-    archive_runs,
-    change_run,
     create_run,
-    delete_runs,
     delete_tags,
     finish_run,
     log_new_parameters,
     log_parameters,
     make_run,
-    restore_runs,
     set_tags,
     tag_runs,
     update_run,

@@ -8,6 +8,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
 from platform_core.metrics.points import NONE, merged, place
 from platform_core.metrics.points import Points as Batch
 from webapp.metrics import codec
+from webapp.metrics.by_time import points_by_time
 from webapp.metrics.database import rows
 from webapp.metrics.drawing import bands, bands_of_keys
 from webapp.metrics.models import Series, Subject
@@ -16,10 +17,12 @@ from webapp.metrics.values import Latest, Points, Summary
 __all__ = [
     "bands",
     "bands_of_keys",
+    "by_time",
     "history",
     "keys",
     "keys_of",
     "latest",
+    "number_of_keys",
     "order_by_metric",
     "points",
     "reporting",
@@ -61,6 +64,10 @@ def keys_of(subjects: Iterable[str]) -> dict[str, list[str]]:
 def reporting(rows: QuerySet[Any]) -> QuerySet[Any]:
     """Rows of a table whose primary key is the subject, of those subjects that have reported a metric."""
     return rows.filter(Exists(Series.objects.filter(subject=OuterRef("pk"))))
+
+
+def number_of_keys(subject: str) -> int:
+    return Series.objects.filter(subject=subject).count()
 
 
 def version(subjects: Iterable[str]) -> tuple[int, ...]:
@@ -124,6 +131,12 @@ def history(
         return page, None
     step, ms = int(chosen["step"][-1]), int(chosen["at_ms"][-1])
     return page, f"{step}.{ms}.{first + len(chosen) - place(points, step, ms)}"
+
+
+def by_time(subject: str, key: str, start: int = 0, stop: int | None = None) -> tuple[Points, int]:
+    """The points from place `start` up to `stop` in the order of time, step and value, and how many there are."""
+    batch, total = points_by_time(subject, key, start, stop)
+    return _columns(key, batch), total
 
 
 def points(

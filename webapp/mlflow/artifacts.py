@@ -1,7 +1,7 @@
 """Artifacts through the server: the addresses `mlflow-artifacts:/…` of runs, logged models and model versions.
 
-EXPERIMENT/RUN/artifacts/PATH            a file of a run
-EXPERIMENT/models/MODEL/artifacts/PATH   a file of a logged model
+FOLDER/RUN/artifacts/PATH            a file of a run; FOLDER is the experiment's id or its artifact_location
+FOLDER/models/MODEL/artifacts/PATH   a file of a logged model
 model-versions/VERSION/PATH              a file of a model of ours that MLflow did not register; to be read only
 """
 
@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from django.conf import settings
 from django.core import signing
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.views.decorators.csrf import csrf_exempt
 
 from platform_core.distribution.content.layout import stored_path
 from platform_core.distribution.content.manifest import FileEntry
@@ -61,10 +62,12 @@ def safe(path: str) -> str:
 def located(call: Call, path: str) -> Place:
     """The owner and the path below it. Raises RESOURCE_DOES_NOT_EXIST for addresses of anything else."""
     parts = safe(path).split("/")
-    if len(parts) >= 4 and parts[1] == "models" and parts[3] == "artifacts":
-        return Place(logged_models.find(call, parts[2]), "/".join(parts[4:]))
-    if len(parts) >= 3 and parts[2] == "artifacts":
-        return Place(runs.find(call, parts[1]), "/".join(parts[3:]))
+    end = parts.index("artifacts") if "artifacts" in parts else 0
+    below = "/".join(parts[end + 1 :])
+    if end >= 3 and parts[end - 2] == "models":
+        return Place(logged_models.find(call, parts[end - 1]), below)
+    if end >= 2:
+        return Place(runs.find(call, parts[end - 1]), below)
     raise missing(f"No such artifact: '{path[:200]}'. Artifacts lie below EXPERIMENT/RUN/artifacts.")
 
 
@@ -162,6 +165,7 @@ def create_upload(call: Call, artifact_path: str) -> dict[str, Any]:
     }
 
 
+@csrf_exempt
 def put_part(request: HttpRequest, signed: str) -> HttpResponseBase:
     """One part of a large file; the signature in the address stands for the token."""
     if request.method != "PUT":

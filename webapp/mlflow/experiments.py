@@ -6,7 +6,7 @@ from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.experiments import queries, services
 from webapp.experiments.models import Experiment
-from webapp.mlflow import filters, limits, paging, shapes
+from webapp.mlflow import artifact_location, filters, limits, paging, shapes
 from webapp.mlflow.endpoint import Call
 from webapp.mlflow.errors import MlflowError, exists, invalid, missing
 
@@ -75,15 +75,14 @@ def require_active(row: Experiment) -> None:
 
 def create(call: Call) -> dict[str, Any]:
     name = limits.experiment_name(call["name"])
-    if call["artifact_location"]:
-        raise invalid(
-            "artifact_location is not supported: artifacts are kept in the store of this server. Leave it out."
-        )
+    folder = artifact_location.folder_of(call["artifact_location"] or "")
     tags = limits.stored_tags(call["tags"], limits.MAX_EXPERIMENT_TAG)
     if named(call, name) is not None:
         raise exists(f"Experiment(name={name}) already exists.")
     note = tags.pop(shapes.NOTE_TAG, "")
-    row = services.create_experiment(call.actor, call.team, name, description=note, tags=tags)
+    row = services.create_experiment(
+        call.actor, call.team, name, description=note, tags=tags, artifact_folder=folder
+    )
     return {"experiment_id": str(row.pk)}
 
 

@@ -1,4 +1,4 @@
-"""MLflow's filters of experiments, models, versions and logged models, which are few: comparisons joined by AND.
+"""MLflow's filters of experiments, models, versions and logged models: comparisons joined by AND.
 
 Runs have the shared grammar of platform_core.experiments.search; the words of both are the same.
 """
@@ -170,22 +170,28 @@ def order(
     columns: Mapping[str, Callable[[Any], Any]],
     default: Sequence[str],
 ) -> list[Any]:
-    """Sorted by columns such as "name ASC", then by those of the default that are not among them."""
+    """Sorted by `ordering`."""
+    for name, descending in reversed(ordering(wanted, columns, default).items()):
+        rows = sorted(rows, key=columns[name], reverse=descending)
+    return rows
+
+
+def ordering(wanted: Sequence[str], known: Collection[str], default: Sequence[str]) -> dict[str, bool]:
+    """Column → whether it descends: those asked for, such as "name ASC", then those of the default that are not among
+    them. Raises INVALID_PARAMETER_VALUE."""
     keys: dict[str, bool] = {}
     for text in wanted:
         match = _DIRECTION.fullmatch(text.strip())
         field = match["field"] if match else ""
         name = field.partition(".")[2] if field.lower().startswith(("attribute.", "attributes.")) else field
         name = name.strip("`\"'")
-        if match is None or name not in columns:
-            known = ", ".join(sorted(columns))
-            raise invalid(f"Invalid order by key '{field[:100]}' specified. Valid keys are '{known}'")
+        if match is None or name not in known:
+            names = ", ".join(sorted(known))
+            raise invalid(f"Invalid order by key '{field[:100]}' specified. Valid keys are '{names}'")
         if name in keys:
             raise invalid(f"`order_by` contains duplicate fields: {list(wanted)}")
         keys[name] = (match["direction"] or "").upper() == "DESC"
     for text in default:
         name, _, direction = text.partition(" ")
         keys.setdefault(name, direction == "DESC")
-    for name, descending in reversed(keys.items()):
-        rows = sorted(rows, key=columns[name], reverse=descending)
-    return rows
+    return keys

@@ -1,4 +1,4 @@
-"""The values of a metric over time: whole, by page, and thinned out for charts."""
+"""The values of a metric over time: by page, and thinned out for charts."""
 
 from typing import Any
 
@@ -16,19 +16,21 @@ MOST_A_RUN = 2_500
 AT_ONCE = 100_000
 
 
-def whole(run_id: str, key: str) -> Points:
-    """All points, in MLflow's order: time, step, value."""
-    parts, cursor = [], None
+def in_window(run_id: str, key: str, first: int | None, last: int | None) -> Points:
+    """The points of these steps, both ends among them, in the order of step, time and value."""
+    parts: list[Points] = []
+    cursor = None if first is None else f"{first}.{-(2**63)}.0"
     while True:
         points, cursor = metrics.history(run_id, key, after=cursor, limit=AT_ONCE)
         parts.append(points)
-        if cursor is None:
+        if cursor is None or (last is not None and points.steps[-1] > last):
             break
-    steps = np.concatenate([np.asarray(part.steps, np.int64) for part in parts])
-    values = np.concatenate([np.asarray(part.values, np.float64) for part in parts])
-    times = np.concatenate([np.asarray(part.times_ms, np.int64) for part in parts])
-    order = np.lexsort((values, steps, times))
-    return Points(key, steps[order], values[order], times[order])
+    steps, values, times = (
+        np.concatenate([np.asarray(getattr(part, name), kind) for part in parts])
+        for name, kind in (("steps", np.int64), ("values", np.float64), ("times_ms", np.int64))
+    )
+    end = len(steps) if last is None else int(np.searchsorted(steps, last, "right"))
+    return Points(key, steps[:end], values[:end], times[:end])
 
 
 def _rows(points: Points, places: Any = slice(None), **more: str) -> list[dict[str, Any]]:
@@ -49,10 +51,10 @@ def get(call: Call) -> dict[str, Any]:
         )
     start = paging.offset_of(call["page_token"])
     row = runs.find(call, run_id)
-    points = whole(row.id, call["metric_key"])
-    end = len(points.steps) if size is None else start + size
-    token = paging.token_of(end) if end < len(points.steps) else None
-    return paging.answer("metrics", _rows(points, slice(start, end)), token)
+    end = None if size is None else start + size
+    points, total = metrics.by_time(row.id, call["metric_key"], start, end)
+    token = paging.token_of(end) if end is not None and end < total else None
+    return paging.answer("metrics", _rows(points), token)
 
 
 def bulk(call: Call) -> dict[str, Any]:
@@ -65,8 +67,9 @@ def bulk(call: Call) -> dict[str, Any]:
     size = min(max(call["max_results"] or MOST_BULK, 1), MOST_BULK)
     rows: list[dict[str, Any]] = []
     for run_id in sorted({runs.find(call, run_id).id for run_id in run_ids}):
-        rows += _rows(whole(run_id, call["metric_key"]), slice(size), run_id=run_id)
-    return {"metrics": rows[:size]}
+        points, _ = metrics.by_time(run_id, call["metric_key"], 0, size - len(rows))
+        rows += _rows(points, run_id=run_id)
+    return {"metrics": rows}
 
 
 def _require_few(run_ids: list[str], sentence: str) -> None:
@@ -90,17 +93,9 @@ def bulk_interval(call: Call) -> dict[str, Any]:
         )
     rows: list[dict[str, Any]] = []
     for row in [runs.find(call, run_id) for run_id in call["run_ids"]]:
-        points = _by_step(whole(row.id, call["metric_key"]), first, last)
+        points = in_window(row.id, call["metric_key"], first, last)
         rows += _rows(points, _spread(len(points.steps), size or MOST_A_RUN), run_id=row.id)
     return {"metrics": rows} if rows else {}
-
-
-def _by_step(points: Points, first: int | None, last: int | None) -> Points:
-    steps, values, times = (np.asarray(column) for column in (points.steps, points.values, points.times_ms))
-    order = np.lexsort((values, times, steps))
-    if first is not None and last is not None:
-        order = order[(steps[order] >= first) & (steps[order] <= last)]
-    return Points(points.key, steps[order], values[order], times[order])
 
 
 def _spread(count: int, most: int) -> Any:

@@ -70,7 +70,7 @@ def shape(row: LoggedModel) -> dict[str, Any]:
 
 
 def artifact_uri(row: LoggedModel) -> str:
-    return f"mlflow-artifacts:/{shapes.experiment_id(row.experiment)}/models/{row.id}/artifacts"
+    return f"{shapes.artifact_root(row.experiment)}/models/{row.id}/artifacts"
 
 
 def create(call: Call) -> dict[str, Any]:

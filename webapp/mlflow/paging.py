@@ -5,6 +5,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from django.db.models import QuerySet
+
 from webapp.mlflow.errors import invalid
 
 MAX_OFFSET = 1 << 31
@@ -33,6 +35,13 @@ def page(rows: Sequence[Any], token: str | None, size: int) -> tuple[Sequence[An
     start = offset_of(token)
     following = token_of(start + size) if start + size < len(rows) else None
     return rows[start : start + size], following
+
+
+def page_of_rows(rows: QuerySet[Any], token: str | None, size: int) -> tuple[list[Any], str | None]:
+    """The same of rows of the database, which reads no more of them than the page has."""
+    start = offset_of(token)
+    selected = list(rows[start : start + size + 1])
+    return selected[:size], token_of(start + size) if len(selected) > size else None
 
 
 def answer(name: str, items: list[dict[str, Any]], token: str | None) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from django.db.models import F
+
 from platform_core.errors import TrainmasterError
-from webapp.mlflow import filters, limits, paging
+from webapp.mlflow import filters, limits, model_search, paging
 from webapp.mlflow.endpoint import Call
 from webapp.mlflow.errors import MlflowError, exists, invalid, missing
 from webapp.mlflow.registry_shapes import STAGES, model_shape, stage_of, version_shape
@@ -11,13 +13,12 @@ from webapp.registry import queries, services
 from webapp.registry.models import Model
 
 MOST_LISTED = 1_000
-PROMPT_TAG = "mlflow.prompt.is_prompt"
 GRAMMAR = filters.Grammar(attributes=("name",))
 COLUMNS = {
-    "name": lambda row: row.name,
-    "timestamp": lambda row: row.changed_ms,
-    "last_updated_timestamp": lambda row: row.changed_ms,
-    "creation_timestamp": lambda row: row.created_ms,
+    "name": "name",
+    "timestamp": "changed_ms",
+    "last_updated_timestamp": "changed_ms",
+    "creation_timestamp": "created_ms",
 }
 
 
@@ -75,29 +76,10 @@ def search(call: Call) -> dict[str, Any]:
             f"Invalid value for request parameter max_results. It must be at most {MOST_LISTED}, but got value {size}"
         )
     clauses = filters.parse(call["filter"], GRAMMAR)
-    rows = filters.select(queries.living([call.team]), *without_prompts(clauses, _values))
-    rows = filters.order(rows, call["order_by"], COLUMNS, ("name ASC",))
-    selected, token = paging.page(rows, call["page_token"], size)
+    rows = model_search.matching(queries.living([call.team]), clauses, {"name": F("name")})
+    rows = model_search.ordered(rows, call["order_by"], COLUMNS, ("name ASC",))
+    selected, token = paging.page_of_rows(rows, call["page_token"], size)
     return paging.answer("registered_models", [model_shape(row) for row in selected], token)
-
-
-def without_prompts(clauses: Any, values: Any) -> tuple[Any, Any]:
-    """Prompts are registered models with a tag; a search finds them only when it asks for them."""
-    asked = [clause for clause in clauses if clause.kind == "tags" and clause.key == PROMPT_TAG]
-    wanted = any((c.operator, str(c.value).lower()) in (("=", "true"), ("!=", "false")) for c in asked)
-    rest = [clause for clause in clauses if clause not in asked]
-
-    def matching(row: Any) -> filters.Row:
-        known = values(row)
-        prompt = str(known["tags"].get(PROMPT_TAG, "false")).lower()
-        return {**known, "prompts": {"is_prompt": prompt}}
-
-    only = filters.Clause("prompts", "is_prompt", "=", "true" if wanted else "false")
-    return [*rest, only], matching
-
-
-def _values(row: Model) -> filters.Row:
-    return {"attributes": {"name": row.name}, "tags": row.tags}
 
 
 def latest_versions(call: Call) -> dict[str, Any]:

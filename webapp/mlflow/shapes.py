@@ -37,7 +37,7 @@ def experiment(row: Experiment) -> dict[str, Any]:
     return {
         "experiment_id": experiment_id(row),
         "name": row.name,
-        "artifact_location": f"mlflow-artifacts:/{experiment_id(row)}",
+        "artifact_location": artifact_root(row),
         "lifecycle_stage": lifecycle(row.deleted_ms),
         "last_update_time": row.deleted_ms or row.changed_ms,
         "creation_time": row.created_ms,
@@ -76,8 +76,12 @@ def run_info(row: Run) -> dict[str, Any]:
     }
 
 
+def artifact_root(row: Experiment) -> str:
+    return f"mlflow-artifacts:/{row.artifact_folder or experiment_id(row)}"
+
+
 def artifact_uri(row: Run) -> str:
-    return f"mlflow-artifacts:/{experiment_id(row.experiment)}/{row.id}/artifacts"
+    return f"{artifact_root(row.experiment)}/{row.id}/artifacts"
 
 
 def run_tags(row: Run) -> dict[str, str]:

@@ -5,9 +5,11 @@ import re
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+from django.db.models import F
+
 from webapp.experiments.files import Owner
 from webapp.experiments.models import LoggedModel, Run
-from webapp.mlflow import filters, limits, logged_models, paging, registry, runs, shapes
+from webapp.mlflow import filters, limits, logged_models, model_search, paging, registry, runs, shapes
 from webapp.mlflow.artifacts import located
 from webapp.mlflow.endpoint import Call
 from webapp.mlflow.errors import MlflowError, invalid, missing
@@ -21,11 +23,17 @@ MODEL_URI = re.compile(r"/+(?P<name>[^/@]+)(?:/(?P<version>[^/@]+)|@(?P<alias>[^
 GRAMMAR = filters.Grammar(
     attributes=("name", "version_number", "run_id", "source_path"), numeric=("version_number",)
 )
+COMPARED = {
+    "name": F("model__name"),
+    "version_number": model_search.number("version"),
+    "run_id": model_search.text("run_id"),
+    "source_path": F("source"),
+}
 COLUMNS = {
-    "name": lambda row: row.model.name,
-    "version_number": lambda row: row.version,
-    "creation_timestamp": lambda row: row.created_ms,
-    "last_updated_timestamp": lambda row: row.changed_ms,
+    "name": "model__name",
+    "version_number": "version",
+    "creation_timestamp": "created_ms",
+    "last_updated_timestamp": "changed_ms",
 }
 
 
@@ -219,21 +227,10 @@ def search(call: Call) -> dict[str, Any]:
             f"Invalid value for request parameter max_results. It must be at most {MOST_LISTED}, but got value {size}"
         )
     clauses = filters.parse(call["filter"], GRAMMAR)
-    rows = filters.select(queries.living_versions([call.team]), *registry.without_prompts(clauses, _values))
+    rows = queries.living_versions([call.team])
+    rows = model_search.matching(rows, clauses, COMPARED, model_tags="model__tags")
     order = call["order_by"] or ("last_updated_timestamp DESC",)
-    rows = filters.order(rows, order, COLUMNS, ("name ASC", "version_number DESC"))
-    selected, token = paging.page(rows, call["page_token"], size)
+    rows = model_search.ordered(rows, order, COLUMNS, ("name ASC", "version_number DESC"))
+    selected, token = paging.page_of_rows(rows, call["page_token"], size)
     found = [version_shape(row, row.model, aliases=False) for row in selected]
     return paging.answer("model_versions", found, token)
-
-
-def _values(row: ModelVersion) -> filters.Row:
-    return {
-        "attributes": {
-            "name": row.model.name,
-            "version_number": row.version,
-            "run_id": row.run_id or "",
-            "source_path": row.source,
-        },
-        "tags": {**row.tags, registry.PROMPT_TAG: row.model.tags.get(registry.PROMPT_TAG, "false")},
-    }

@@ -8,7 +8,8 @@ from webapp.registry.models import Model, ModelVersion
 def models(teams: Iterable[str] | None) -> list[Model]:
     """With their versions and whose they are. A manifest's document may have megabytes and is not read."""
     versions = ModelVersion.objects.filter(deleted_ms=None).select_related("manifest", "created_by")
-    prefetched = Prefetch("versions", queryset=versions.defer("manifest__document"))
+    versions = versions.defer("manifest__document").prefetch_related("aliases")
+    prefetched = Prefetch("versions", queryset=versions)
     rows = living(teams).select_related("team").prefetch_related(prefetched).order_by("team_id", "name")
     return list(rows)
 
@@ -39,7 +40,7 @@ def made_from(run_id: str) -> list[ModelVersion]:
 
 
 def version(version_id: str) -> ModelVersion | None:
-    rows = ModelVersion.objects.select_related("model__team", "manifest")
+    rows = ModelVersion.objects.select_related("model__team", "manifest").prefetch_related("aliases")
     return rows.filter(id=version_id, deleted_ms=None).first()
 
 

@@ -39,6 +39,7 @@ class NewVersion(serializers.Serializer[Any]):
 class VersionOut(serializers.ModelSerializer[ModelVersion]):
     model = serializers.CharField(source="model.__str__", read_only=True)
     bytes = serializers.IntegerField(source="manifest.total_bytes", default=None)
+    aliases = serializers.SlugRelatedField[Any](slug_field="name", many=True, read_only=True)
 
     class Meta:
         model = ModelVersion
@@ -47,6 +48,10 @@ class VersionOut(serializers.ModelSerializer[ModelVersion]):
             "model",
             "version",
             "state",
+            "stage",
+            "aliases",
+            "tags",
+            "description",
             "error",
             "source",
             "manifest",

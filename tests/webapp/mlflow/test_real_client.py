@@ -1,11 +1,12 @@
 """The real MLflow client against this server: compared field by field with a real MLflow server, and autologging."""
 
+import io
 import json
 import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,16 @@ import pytest
 from tests.webapp.conftest import Cast
 from tests.webapp.mlflow.conftest import token_of
 from tools import mlflow_venv
-from webapp.experiments.models import Run
+from webapp.accounts.permissions import Actor
+from webapp.accounts.queries import actor_of
+from webapp.deployments import services as deployments
+from webapp.experiments import file_uploads
+from webapp.experiments import services as experiments
+from webapp.experiments.files import Owner
+from webapp.experiments.models import Run, RunFile
 from webapp.metrics import queries as metrics
+from webapp.nodes.models import Node
+from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -45,10 +54,14 @@ def environment(address: str, token: str = "") -> dict[str, str]:
     return {**os.environ, **chosen}
 
 
-def start(script: str, address: str, token: str = "") -> subprocess.Popen[str]:
-    command = [str(mlflow_venv.ensure()), "-W", "ignore", str(SCRIPTS / script)]
+def start(script: str, address: str, token: str = "", *arguments: str, **more: str) -> subprocess.Popen[str]:
+    command = [str(mlflow_venv.ensure()), "-W", "ignore", str(SCRIPTS / script), *arguments]
     return subprocess.Popen(
-        command, env=environment(address, token), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env=environment(address, token) | more,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -136,3 +149,55 @@ def test_autologging_of_scikit_learn_and_lightning_works_unchanged(live_server: 
     assert (lightning["status"], lightning["epochs"], lightning["points"]) == ("FINISHED", "3", 3)
     assert Run.objects.get(id=lightning["run"]).source == "mlflow"
     assert "train/loss" in metrics.keys([lightning["run"]])
+
+
+# A model of the platform that a client can load: MLflow's description, and code that doubles what it is given.
+DOUBLER = {
+    "model/MLmodel": "flavors:\n  python_function:\n    loader_module: doubler\n    code: code\n    data: data\n",
+    "model/code/doubler.py": (
+        "class Doubler:\n    def predict(self, data):\n        return [2 * value for value in data]\n\n\n"
+        "def _load_pyfunc(path):\n    return Doubler()\n"
+    ),
+    "model/data/factor.txt": "2",
+}
+IN_PARTS = {
+    "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "true",
+    "MLFLOW_MULTIPART_UPLOAD_MINIMUM_FILE_SIZE": str(5 * 2**20),
+    "MLFLOW_MULTIPART_UPLOAD_CHUNK_SIZE": str(5 * 2**20),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS)
+@pytest.mark.django_db(transaction=True)
+def test_models_go_both_ways_and_large_files_come_in_parts(
+    live_server: Any, cast: Cast, node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = actor_of(cast.owner)
+    run = experiments.create_run(alice, experiments.ensure_experiment(alice, "vision", "doubling"))
+    for path, text in DOUBLER.items():
+        experiments.put_file(alice, run, path, io.BytesIO(text.encode()))
+    doubler = registry.create_model(alice, "vision", "doubler")
+    registry.set_alias(alice, registry.register_logged(alice, doubler, "", files=(run, "model")), "champion")
+    joined: list[int] = []
+    complete = file_uploads.complete
+
+    def counted(actor: Actor, owner: Owner, upload_id: str) -> RunFile:
+        joined.append(file_uploads.FileUpload.objects.get(id=upload_id).parts)
+        return complete(actor, owner, upload_id)
+
+    monkeypatch.setattr(experiments, "complete_upload", counted)
+    script = start("models.py", live_server.url, token_of(cast.owner), "doubler", **IN_PARTS)
+    learned = json.loads(output(script)[0])
+    assert learned["uri"].startswith("mlflow-artifacts:/cellar/wine/")
+    assert (learned["status"], learned["same"], joined) == ("READY", True, [3])
+    assert learned["files"] == ["notes.txt", "weights.bin"]
+    assert learned["doubled"] == [2.0, 5.0]
+    assert {"MLmodel", "code", "data"} <= set(learned["ours"])
+    node("node-0")
+    deployment = deployments.create(alice, "vision/large", int(learned["version"]))
+    files = deployment.model_version.manifest.document["files"]
+    assert [(file["path"], file["size"]) for file in files] == [
+        ("notes.txt", 5),
+        ("weights.bin", 12 * 2**20 + 256),
+    ]

@@ -33,6 +33,9 @@ class ModelRow:
     newest: ModelVersion | None
     deployed: str  # "4 of 4 nodes", "" for never
 
+    aliases: list[tuple[str, int]]  # name and version
+    tags: list[tuple[str, str]]
+
     @property
     def metrics(self) -> list[tuple[str, Any]]:
         return sorted(self.newest.metrics.items()) if self.newest else []
@@ -57,12 +60,22 @@ class VersionRow:
     def metrics(self) -> list[tuple[str, Any]]:
         return sorted(self.version.metrics.items())
 
+    @property
+    def aliases(self) -> list[str]:
+        return sorted(alias.name for alias in self.version.aliases.all())
+
+    @property
+    def tags(self) -> list[tuple[str, str]]:
+        return sorted(self.version.tags.items())
+
 
 @dataclass(frozen=True, slots=True)
 class ModelPage:
     team: str
     model: str
     summary: str
+    description: str
+    tags: list[tuple[str, str]]
     subjects: str  # that the page listens to
     versions: tuple[VersionRow, ...]
     may_deploy: bool
@@ -96,7 +109,10 @@ def _list(
 def _row(model: Model, deployed: str) -> ModelRow:
     versions = list(model.versions.all())
     newest = max(versions, key=lambda version: version.version, default=None)
-    return ModelRow(model.team_id, model.name, len(versions), newest, deployed)
+    aliases = sorted((alias.name, version.version) for version in versions for alias in version.aliases.all())
+    return ModelRow(
+        model.team_id, model.name, len(versions), newest, deployed, aliases, sorted(model.tags.items())
+    )
 
 
 @login_required
@@ -115,6 +131,8 @@ def detail(request: HttpRequest, team: str, name: str) -> HttpResponse:
         team=team,
         model=name,
         summary=_summary(versions, deployed),
+        description=model.description,
+        tags=sorted(model.tags.items()),
         subjects=f"models:{team} deployments:{team}",
         versions=tuple(
             VersionRow(

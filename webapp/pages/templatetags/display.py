@@ -180,7 +180,7 @@ def duration(milliseconds: int | None) -> str:
 
 @register.filter
 def size(number_of_bytes: int | None) -> str:
-    return "–" if number_of_bytes is None else units.format_bytes(int(number_of_bytes))
+    return "–" if number_of_bytes in (None, "") else units.format_bytes(int(number_of_bytes))
 
 
 @register.filter

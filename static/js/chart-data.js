@@ -5,7 +5,8 @@
 //   <figure data-chart … data-url="/experiments/curves/?runs=A,B&key=train/loss&x=step">: fetched when it is in view
 //   (with data-weight and data-scale, where no data-drawing is around it)
 //   <figure data-chart … data-metric="train/loss"> in an element with data-curves, the address without a key
-// Requests that differ only in their key are sent as one; the answer is { charts: [chart, …] }, each with its key. There
+// Requests that differ only in their key are sent as one; the answer is { charts: [chart, …] }, each with its
+// key. There
 // the x and counts of a series may be the number of an earlier series of the chart that has the same.
 // An element around the figures may have
 //   data-drawing   JSON of { kind: "exponential" | "gaussian" | "average", strength, scale: "linear" | "log",

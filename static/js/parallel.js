@@ -77,7 +77,8 @@ function parallel(box) {
 function axisOf({ axis, x, place }, y, box, gap) {
   const group = make("g", { class: axis.name === data.result ? "axis result" : "axis" });
   group.append(make("line", { x1: x, x2: x, y1: y(0), y2: y(1) }));
-  group.append(make("text", { x, y: 16, "text-anchor": "middle", class: "name" }, short(axis.name, Math.round(gap / 6.5))));
+  const name = short(axis.name, Math.round(gap / 6.5));
+  group.append(make("text", { x, y: 16, "text-anchor": "middle", class: "name" }, name));
   for (const [text, at] of ticks(axis, place)) {
     group.append(make("text", { x: x + 6, y: y(at) + 4, class: "tick" }, short(text, Math.round(gap / 10))));
   }

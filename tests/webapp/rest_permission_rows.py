@@ -145,12 +145,8 @@ def api_rows() -> Iterator[Row]:
     yield from api_team_rows()
     yield from api_cluster_rows()
     yield from api_sweep_rows()
-    yield row(
-        "post",
-        "parallelism/plans",
-        SIGNED_IN,
-        body={"model": {"layers": 2, "hidden": 64, "heads": 2}, "gpus": 1},
-    )
+    planned = {"model": {"layers": 2, "hidden": 64, "heads": 2}, "gpus": 1}
+    yield row("post", "parallelism/plans", SIGNED_IN, body=planned)
     yield from api_report_rows()
     yield row("get", "training-jobs", SIGNED_IN)
     yield row("post", "training-jobs", MEMBERS, body=job_mapping())

@@ -378,14 +378,12 @@ STATICFILES_FINDERS = [
 WHITENOISE_USE_FINDERS = DEBUG or not STATIC_ROOT
 WHITENOISE_AUTOREFRESH = DEBUG
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
-
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 USE_I18N = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a deployment's form names each of its nodes
-
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -49,7 +49,9 @@ def test_all_of_the_time_is_accounted_for(seed: int) -> None:
 
 def test_the_mean_of_many_runs_is_that_of_the_published_model() -> None:
     conditions, wall, mtbf = Conditions(30_000, 30_000, 2 * MINUTE), 2_000 * HOUR, 5 * HOUR
-    runs = [endure(failures(seed, mtbf, wall), wall, conditions, fixed(20 * MINUTE)).ettr for seed in range(8)]
+    runs = [
+        endure(failures(seed, mtbf, wall), wall, conditions, fixed(20 * MINUTE)).ettr for seed in range(8)
+    ]
     assert sum(runs) / 8 == pytest.approx(1 - waste(20 * MINUTE, 30_000, mtbf, 2 * MINUTE), abs=0.005)
 
 

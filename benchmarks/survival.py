@@ -16,12 +16,14 @@ import random
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
+import psutil
 
 from benchmarks.rig.survival_faults import FAULTS, Outage, rank_killed
 from benchmarks.rig.survival_site import Site, recoveries, site, steps_of
@@ -34,6 +36,11 @@ SETTLED_STEPS = 60  # after a recovery, before the next fault
 PATIENCE_S = 150.0
 BOUND = 0.6
 SHORTEST_S = 3.0  # what a fault may take until it is felt
+
+
+def killed(rank: psutil.Process) -> Outage:
+    rank.kill()
+    return Outage()
 
 
 def say(**line: Any) -> None:
@@ -108,7 +115,7 @@ def peer(kills: int, seed: int) -> list[float]:
             for _ in range(kills):
                 settle(progress, chance)
                 ranks = sorted(launcher.children(), key=lambda child: child.pid)
-                losses.append(suffer(progress, lambda: (chance.choice(ranks).kill(), Outage())[1]))  # noqa: B023
+                losses.append(suffer(progress, partial(killed, chance.choice(ranks))))
                 say(measure="peer_fault", fault="rank_killed", lost_s=round(losses[-1], 2))
             return losses
 

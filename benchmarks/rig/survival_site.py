@@ -219,4 +219,7 @@ def steps_of(progress: Path) -> list[tuple[int, float]]:
 
 
 def recoveries(client: Client, job_id: str) -> dict[str, object]:
-    return json.loads(json.dumps(client.call("GET", f"training-jobs/{job_id}/recoveries")))
+    answer: dict[str, object] = json.loads(
+        json.dumps(client.call("GET", f"training-jobs/{job_id}/recoveries"))
+    )
+    return answer

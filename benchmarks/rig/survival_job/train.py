@@ -62,7 +62,9 @@ def main() -> None:
         loss = model(torch.randn(8, 256)).square().mean()
         optimizer.zero_grad()
         loss.backward()
-        gradients = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+        gradients = torch.cat(
+            [parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None]
+        )
         together = torch.cat([gradients, torch.tensor([float(first and END.exists())])])
         dist.all_reduce(together)
         optimizer.step()

@@ -80,7 +80,7 @@ def test_more_runs_cost_an_experiment_no_more_questions(
     before = questions()
     for _ in range(3):
         jobs.submit(actor_of(cast.owner), job_mapping())
-    assert Run.objects.filter(experiment=world.experiment).count() == 4
+    assert Run.objects.filter(experiment=world.experiment).count() == 5  # with the job, and its repetition
     assert questions() == before
 
 

@@ -70,7 +70,8 @@ def arbitrary(kind: Any, names: list[str]) -> some.SearchStrategy[Any]:
         fields = {}
         for field in descriptor.fields:
             if field.message_type is not None and field.message_type.GetOptions().map_entry:
-                fields[field.name] = some.dictionaries(texts, texts, max_size=2)
+                values = value(field.message_type.fields_by_name["value"])
+                fields[field.name] = some.dictionaries(texts, values, max_size=2)
             elif field.is_repeated:
                 fields[field.name] = some.lists(value(field), max_size=3)
             elif descriptor.oneofs and field.containing_oneof and not field.has_presence:

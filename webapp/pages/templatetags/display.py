@@ -179,8 +179,11 @@ def duration(milliseconds: int | None) -> str:
 
 
 @register.filter
-def size(number_of_bytes: int | None) -> str:
-    return "–" if number_of_bytes in (None, "") else units.format_bytes(int(number_of_bytes))
+def size(number_of_bytes: int | str | None) -> str:
+    """A missing variable of a template comes as empty text."""
+    return (
+        "–" if number_of_bytes is None or number_of_bytes == "" else units.format_bytes(int(number_of_bytes))
+    )
 
 
 @register.filter

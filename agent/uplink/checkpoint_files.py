@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from io import FileIO
 
 from agent.job_files import JobPath
-from platform_core.checkpointing.parts import DESCRIPTION, FORMAT
+from platform_core.checkpointing.parts import DESCRIPTION, FORMAT, digest_of_pieces
 from platform_core.distribution.content.manifest import FileDigester, FilePart, Manifest, join
 from platform_core.distribution.content.tiling import check_path
 from platform_core.errors import TrainmasterError
@@ -36,7 +37,8 @@ _NUMBERS = {
 class SavedFile:
     path: str
     size: int
-    sha256: str
+    sha256: str  # of its content, or, where `chunked`, of the digests of its chunks
+    chunked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,9 @@ def description_of(place: JobPath) -> PartDescription | None:
         return None
     try:
         files = tuple(
-            SavedFile(check_path(file["path"]), int(file["size"]), str(file["sha256"]))
+            SavedFile(
+                check_path(file["path"]), int(file["size"]), str(file["sha256"]), bool(file.get("chunks"))
+            )
             for file in document["files"]
         )
         numbers = {name: int(document.get(name) or default) for name, default in _NUMBERS.items()}
@@ -130,22 +134,19 @@ class PartUploader:
         return join("checkpoint", parts)
 
     def _file(self, store: Store, place: JobPath, saved: SavedFile, pace: Callable[[int], None]) -> FilePart:
-        stored = store.exists(saved.sha256) and store.size(saved.sha256) == saved.size
         known = self._known.get(saved.sha256)
-        if stored and known is not None and known.entry.size == saved.size:
-            return replace(known, entry=replace(known.entry, path=saved.path))
-        digester = FileDigester(saved.path)
         try:
             with (place / saved.path).open() as file:
-                blocks = _digested(file, digester, saved)
-                if stored:
-                    for _ in blocks:
-                        pass
+                if known is not None and known.entry.size == saved.size:
+                    part = replace(known, entry=replace(known.entry, path=saved.path))
                 else:
-                    store.write(saved.sha256, _paced(blocks, pace), saved.size)
+                    part = _described(file, saved)
+                digest = part.entry.sha256
+                if not (store.exists(digest) and store.size(digest) == saved.size):
+                    file.seek(0)
+                    store.write(digest, _paced(_same(file, saved, digest), pace), saved.size)
         except OSError as error:
             raise _changed(saved, error.strerror or str(error)) from error
-        part = digester.finish()
         with self._lock:
             self._known[saved.sha256] = part
             while len(self._known) > MOST_KNOWN:
@@ -153,19 +154,30 @@ class PartUploader:
         return part
 
 
-def _digested(file: FileIO, digester: FileDigester, saved: SavedFile) -> Iterator[bytes]:
-    """Raises before the end of a file that differs, so that the store keeps nothing of it under this digest."""
+def _described(file: FileIO, saved: SavedFile) -> FilePart:
+    """What the manifest says of the file. Raises where it is not what the script saved."""
     size = os.fstat(file.fileno()).st_size
     if size != saved.size:
         raise _changed(saved, f"it has {size:,} bytes, {saved.size:,} were saved")
-    left = saved.size
-    while left > 0 and (block := file.read(min(BLOCK, left))):
+    digester = FileDigester(saved.path)
+    while block := file.read(BLOCK):
         digester.feed(block)
+    part = digester.finish()
+    if (digest_of_pieces(part) if saved.chunked else part.entry.sha256) != saved.sha256:
+        raise _changed(saved, "its SHA-256 differs")
+    return part
+
+
+def _same(file: FileIO, saved: SavedFile, digest: str) -> Iterator[bytes]:
+    """Raises before the end of a file that has changed since, so that the store keeps nothing of it."""
+    hashed, left = hashlib.sha256(), saved.size
+    while left > 0 and (block := file.read(min(BLOCK, left))):
+        hashed.update(block)
         left -= len(block)
-        if left == 0 and digester.digest() != saved.sha256:
+        if left == 0 and hashed.hexdigest() != digest:
             break
         yield block
-    if digester.size != saved.size or digester.digest() != saved.sha256:
+    if left or hashed.hexdigest() != digest:
         raise _changed(saved, "its SHA-256 differs")
 
 

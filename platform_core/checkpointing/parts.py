@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -102,13 +103,19 @@ def describe(step: int, part: Part) -> bytes:
             {
                 "path": file.entry.path,
                 "size": file.entry.size,
-                "sha256": file.entry.sha256,
+                "sha256": digest_of_pieces(file),
                 "chunks": [piece for chunk in file.chunks for piece in chunk.pieces],
             }
             for file in files_of(part.manifest)
         ],
     }
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def digest_of_pieces(file: FilePart) -> str:
+    """The `sha256` of a file of format 2 as the SDK has it: of the digests of its pieces, one after another."""
+    digests = [bytes.fromhex(piece) for chunk in file.chunks for piece in chunk.pieces]
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def files_of(manifest: Manifest) -> list[FilePart]:

@@ -10,15 +10,20 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+import torch
 
 from agent import artifacts
 from agent.job_files import JobPath
 from agent.uplink.batch import Ack, Batch
 from agent.uplink.checkpoint_files import YIELDING_SHARE, Pace, PartUploader, description_of
 from agent.uplink.cursors import Source
+from platform_core.checkpointing.parts import Merged, Part, merge
 from platform_core.distribution.content.manifest import from_json
 from platform_core.errors import TrainmasterError
 from tests.agent.uplink.bench import Bench
+from trainmaster.checkpoints.verification import verify
+from trainmaster.environment import JobEnvironment
+from trainmaster.run import Run, setting_of
 
 
 def save(
@@ -151,3 +156,23 @@ def test_uploads_keep_to_their_share_and_yield_to_a_model() -> None:
     assert unlimited.wait_s(1 << 40, now=0.0) == 0.0
     unlimited.yields = True
     assert unlimited.rate > 0
+
+
+def test_what_the_sdk_saves_is_uploaded_and_read_again_by_the_sdk(uploading: Bench, tmp_path: Path) -> None:
+    environment = JobEnvironment(
+        folder=uploading.folder.path, attempt=uploading.folder.attempt_id, job="job-1"
+    )
+    run = Run(environment, setting_of(environment, "train", ""), lambda: 1_000)
+    run.save_checkpoint({"weight": torch.arange(2_000_000, dtype=torch.float32)}, 10, {})
+    run.finish()
+    uploading.drain()
+    (batch,) = uploading.server.checkpoints()
+    manifest = from_json(batch.checkpoint.manifest_json)
+    merged = merge(10, [Part(0, 1, 1, manifest, saved_at_ms=1_000)])
+    assert isinstance(merged, Merged)
+    fetched, kept = tmp_path / "fetched", stored(tmp_path)
+    for entry in manifest.files:
+        (fetched / entry.path).parent.mkdir(parents=True, exist_ok=True)
+        (fetched / entry.path).write_bytes(kept[entry.sha256])
+    (fetched / "trainmaster.json").write_bytes(merged.description)
+    assert {file.path for file in verify(fetched).files} == {entry.path for entry in manifest.files}

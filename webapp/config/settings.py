@@ -11,15 +11,14 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-from celery.schedules import crontab
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from platform_core.jobs.spec import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT
-from platform_core.jobs.spec import SCHEMA as JOB_SCHEMA
 from platform_core.scheduling.policy import PRODUCTION
-from platform_core.sweeps.spec import SCHEMA as SWEEP_SCHEMA
 from webapp import ROOT
+from webapp.config.beat import beat_schedule
+from webapp.config.openapi import OPENAPI
 
 
 def text(name: str, default: str | None = None) -> str:
@@ -308,26 +307,7 @@ CELERY_TASK_ACKS_LATE = True  # a task is idempotent, so a killed worker's task 
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 # Beats expire before the next one: a worker that was away does not run a backlog of clock ticks.
-CELERY_BEAT_SCHEDULE = {
-    "tick": {"task": "scheduling.tick", "schedule": TICK_SECONDS, "options": {"expires": TICK_SECONDS}},
-    "weekly-report": {
-        "task": "pages.mail_report",
-        "schedule": crontab(hour=6, minute=0, day_of_week="mon"),
-    },
-    "deliver-mail": {"task": "accounts.deliver_mail", "schedule": 30.0, "options": {"expires": 30}},
-    "predict": {"task": "scheduling.predict", "schedule": 10.0, "options": {"expires": 10}},
-    "coordinate-deployments": {"task": "deployments.coordinate", "schedule": 2.0, "options": {"expires": 2}},
-    "coordinate-sweeps": {"task": "sweeps.coordinate", "schedule": 2.0, "options": {"expires": 2}},
-    "coordinate-rollouts": {"task": "rollouts.coordinate", "schedule": 2.0, "options": {"expires": 2}},
-    "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},
-    "retain-checkpoints": {"task": "checkpoints.retain", "schedule": 60.0, "options": {"expires": 60}},
-    "sample-shares": {"task": "quotas.sample_shares", "schedule": 60.0, "options": {"expires": 60}},
-    "compact-metrics": {"task": "metrics.sweep", "schedule": 60.0, "options": {"expires": 60}},
-    "retain-metrics": {"task": "metrics.retain", "schedule": 600.0, "options": {"expires": 600}},
-    "end-silent-runs": {"task": "experiments.end_silent_runs", "schedule": 60.0, "options": {"expires": 60}},
-    "remove-runs": {"task": "experiments.remove_deleted", "schedule": 600.0, "options": {"expires": 600}},
-    "sample-utilisation": {"task": "jobs.sample_utilisation", "schedule": 15.0, "options": {"expires": 15}},
-}
+CELERY_BEAT_SCHEDULE = beat_schedule(TICK_SECONDS)
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -340,22 +320,7 @@ REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "webapp.rest.openapi.Schema",
     "EXCEPTION_HANDLER": "webapp.base.problems.rest_exception_handler",
 }
-SPECTACULAR_SETTINGS = {
-    "TITLE": "Trainmaster",
-    "DESCRIPTION": "Submit training jobs, watch them, compare runs and bring models to nodes.",
-    "VERSION": "1",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SCHEMA_PATH_PREFIX": "/api/v1",
-    "ENUM_NAME_OVERRIDES": {
-        name: f"webapp.rest.enums.{name}"
-        for name in (
-            "JobState", "NodeState", "ModelVersionState", "DeploymentState", "RolloutState", "WorkerState",
-            "DistributionStrategy", "DryRunOutcome", "TeamRole", "SweepState", "TrialState", "UploadKind",
-            "RunState", "RunView", "RunEnd", "RunSource", "RunAction",
-        )
-    },
-    "APPEND_COMPONENTS": {"schemas": {"JobSpec": JOB_SCHEMA, "SweepSpec": SWEEP_SCHEMA}},
-}  # fmt: skip
+SPECTACULAR_SETTINGS = OPENAPI
 
 # Static files: ours, and third-party assets straight out of their installed packages
 STATIC_URL = "/static/"
@@ -378,6 +343,7 @@ STATICFILES_FINDERS = [
 WHITENOISE_USE_FINDERS = DEBUG or not STATIC_ROOT
 WHITENOISE_AUTOREFRESH = DEBUG
 WHITENOISE_KEEP_ONLY_HASHED_FILES = True
+
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 USE_I18N = False

@@ -33,8 +33,11 @@ class FindingOut(serializers.Serializer[Any]):
     returned_by = serializers.CharField(help_text="The operator who returned it to service.")
 
 
+_LISTED = listed(FindingOut)
+
+
 class NodeHealth(APIView):
-    @extend_schema(responses=listed(FindingOut))
+    @extend_schema(responses=_LISTED)
     def get(self, request: Request, node_id: str) -> Response:
         """List what was found wrong with the devices of a node (id or hostname), open findings first."""
         require(actor_of(request), "node.view")
@@ -48,7 +51,7 @@ class ReturnIn(serializers.Serializer[Any]):
 
 
 class NodeReturn(APIView):
-    @extend_schema(request=ReturnIn, responses=listed(FindingOut))
+    @extend_schema(request=ReturnIn, responses=_LISTED)
     def post(self, request: Request, node_id: str) -> Response:
         """Return a node (id or hostname), or one slot of it, to service. For platform admins.
 

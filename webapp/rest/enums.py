@@ -1,14 +1,17 @@
 """The sets of values that the OpenAPI document names; `ENUM_NAME_OVERRIDES` in the settings lists them."""
 
-from platform_core.cluster import health
+from platform_core.cluster import device_health, health
 from platform_core.distribution.deployments import deployment
 from platform_core.distribution.rollouts import states as rollout_states
+from platform_core.experiments import reproduction
 from platform_core.experiments import states as run_states
-from platform_core.jobs import states
+from platform_core.jobs import ends, stacks, states
 from platform_core.sweeps import states as sweep_states
 from webapp.accounts.models import Role
 from webapp.artifacts.services import UPLOAD_KINDS
 from webapp.deployments.delivery.planning import STRATEGIES
+from webapp.jobs.models import Hang
+from webapp.registry.models import STAGES
 
 JobState = list(states.JobState)
 RunState = list(run_states.RunState)
@@ -27,3 +30,13 @@ DistributionStrategy = STRATEGIES
 DryRunOutcome = ["starts", "waits", "refused"]
 TeamRole = Role.choices
 UploadKind = UPLOAD_KINDS
+EndReason = list(ends.EndReason)
+RestartBudget = ["script", "infrastructure", "none"]
+FindingStage = list(device_health.Stage)
+FindingSeverity = list(device_health.Severity)
+FindingConsequence = list(device_health.Consequence)
+HangStage = Hang.Stage.choices
+StackActivity = list(stacks.Activity)
+ModelVersionStage = STAGES
+ReproductionSubject = reproduction.SUBJECTS
+MetricAgreement = list(reproduction.Agreement)

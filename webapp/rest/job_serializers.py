@@ -40,14 +40,15 @@ class EndOut(serializers.Serializer[Job]):
         help_text="An attempt that ends like this is tried again within its budget."
     )
     counts = serializers.ChoiceField(
-        choices=["script", "infrastructure", ""], help_text="The budget of restarts it counts against."
+        choices=["script", "infrastructure", "none"], help_text="The budget of restarts it counts against."
     )
     remedy = serializers.CharField(help_text="What to do.")
 
     def to_representation(self, job: Job) -> Any:
         if not job.end:
             return None
-        return {"reason": job.end, **asdict(ENDS[EndReason(job.end)])}
+        end = ENDS[EndReason(job.end)]
+        return {"reason": job.end, **asdict(end), "counts": end.counts or "none"}
 
 
 class JobOut(serializers.ModelSerializer[Job]):

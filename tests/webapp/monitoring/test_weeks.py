@@ -65,6 +65,9 @@ def test_a_week_is_told_by_its_own_figures_and_how_they_changed(last: Week) -> N
         "GPU-hours": ("16.0", "up from 4.0"),
         "Cost": ("$16.00", "up from $4.00"),
         "Failed attempts": ("0", "unchanged"),
+        "Mean time to recovery": ("–", ""),
+        "Recovered": ("–", ""),
+        "Steps lost": ("0", "unchanged"),
     }
     assert [(each.label, each.jobs) for each in made.waits] == [("2 to 8", 1)]
     [cpu] = made.types

@@ -1,0 +1,40 @@
+"""What runs by the clock. A task that waited longer than its next turn expires: the next one does its work."""
+
+from typing import Any
+
+from celery.schedules import crontab
+
+
+def beat_schedule(tick_seconds: int) -> dict[str, dict[str, Any]]:
+    return {
+        "tick": {"task": "scheduling.tick", "schedule": tick_seconds, "options": {"expires": tick_seconds}},
+        "weekly-report": {
+            "task": "pages.mail_report",
+            "schedule": crontab(hour=6, minute=0, day_of_week="mon"),
+        },
+        "deliver-mail": {"task": "accounts.deliver_mail", "schedule": 30.0, "options": {"expires": 30}},
+        "predict": {"task": "scheduling.predict", "schedule": 10.0, "options": {"expires": 10}},
+        "coordinate-deployments": {
+            "task": "deployments.coordinate",
+            "schedule": 2.0,
+            "options": {"expires": 2},
+        },
+        "coordinate-sweeps": {"task": "sweeps.coordinate", "schedule": 2.0, "options": {"expires": 2}},
+        "coordinate-rollouts": {"task": "rollouts.coordinate", "schedule": 2.0, "options": {"expires": 2}},
+        "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},
+        "retain-checkpoints": {"task": "checkpoints.retain", "schedule": 60.0, "options": {"expires": 60}},
+        "sample-shares": {"task": "quotas.sample_shares", "schedule": 60.0, "options": {"expires": 60}},
+        "compact-metrics": {"task": "metrics.sweep", "schedule": 60.0, "options": {"expires": 60}},
+        "retain-metrics": {"task": "metrics.retain", "schedule": 600.0, "options": {"expires": 600}},
+        "end-silent-runs": {
+            "task": "experiments.end_silent_runs",
+            "schedule": 60.0,
+            "options": {"expires": 60},
+        },
+        "remove-runs": {"task": "experiments.remove_deleted", "schedule": 600.0, "options": {"expires": 600}},
+        "sample-utilisation": {
+            "task": "jobs.sample_utilisation",
+            "schedule": 15.0,
+            "options": {"expires": 15},
+        },
+    }

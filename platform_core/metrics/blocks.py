@@ -55,9 +55,14 @@ def total(blocks: Blocks) -> Blocks:
 
 
 def joined(parts: Sequence[Blocks]) -> Blocks:
-    """Blocks of several stretches in the order of step and time."""
+    """Blocks of several stretches in the order of their first points: step, time, then value with NaN last."""
     together = np.concatenate(parts) if parts else NONE
-    return together[np.lexsort((together["first_ms"], together["first_step"]))]
+    first = together["first"]
+    nan = np.isnan(first)
+    value = np.where(nan, 0.0, first)
+    return together[
+        np.lexsort((np.copysign(1.0, value), value, nan, together["first_ms"], together["first_step"]))
+    ]
 
 
 def _merge(columns: Columns, starts: Places) -> Blocks:

@@ -89,6 +89,13 @@ def test_summaries_of_parts_merge_to_the_summary_of_the_whole(rows: list[Row], d
         assert whole["min_step"] == first
 
 
+def test_points_of_one_moment_in_two_parts_keep_their_order() -> None:
+    ordered = merged([batch([(0, 0, 1.0, 0), (0, 0, 0.0, 0), (0, 0, math.nan, 0)])])
+    parts = summarise(ordered, np.array([0, 1, 2], np.int64))
+    [again] = total(joined([parts[::-1]]))
+    assert (again["first"], math.isnan(again["last"])) == (0.0, True)
+
+
 def test_nothing_has_no_summary() -> None:
     nothing = batch([])
     assert (

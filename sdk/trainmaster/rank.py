@@ -6,6 +6,7 @@ would, and leaves behind how it ended, for the verdict on the attempt. SIGUSR1 h
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import faulthandler
 import json
@@ -13,8 +14,10 @@ import os
 import runpy
 import signal
 import sys
+import threading
 import traceback
 from pathlib import Path
+from typing import NoReturn
 
 from trainmaster.environment import JobEnvironment, job_environment
 
@@ -126,5 +129,17 @@ def _flush() -> None:
             stream.flush()
 
 
+def _leave(code: int) -> NoReturn:
+    """Ends as the interpreter would, without taking it apart.
+
+    A thread of gloo that lets go of its last tensor while the interpreter is taken apart aborts the process, so that a
+    rank whose work was done would count as killed by SIGABRT.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for a save in flight
+    atexit._run_exitfuncs()
+    _flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    _leave(main(sys.argv[1:]))

@@ -37,9 +37,12 @@ def test_one_script_runs_alone_and_as_a_job(tmp_path: Path) -> None:
     run([name], tmp_path, TRAINMASTER_DIR=attempt, TRAINMASTER_HYPERPARAMETERS='{"width": 8}')
     said = events(attempt / "spool" / "rank-0.jsonl")
     kinds = [event["kind"] for event in said]
+    first, rest = ["metrics", "milestone", "metrics"], ["metrics", "metrics"]
     assert [kind for kind in kinds if kind != "checkpoint"] == [
         "init",
-        *["metrics", "metrics", "checkpoint_started"] * 2,
+        "milestone",  # loaded
+        *[*first, "checkpoint_started"],
+        *[*rest, "checkpoint_started"],
     ]
     assert kinds.count("checkpoint") == 2  # each when its bytes are safe, while the training goes on
     assert said[0]["params"] == {"width": 8, "lr": 0.1}

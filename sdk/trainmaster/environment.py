@@ -74,6 +74,19 @@ def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment
     )
 
 
+@dataclass(frozen=True, slots=True)
+class RoleEnvironment:
+    """What a process of a job with roles is told: the addresses of each role as JSON, and which of its own it is."""
+
+    addresses: str
+    index: int
+
+
+def role_environment(variables: Mapping[str, str] = os.environ) -> RoleEnvironment:
+    index = _whole(variables, "TRAINMASTER_ROLE_INDEX", 0)
+    return RoleEnvironment(variables.get("TRAINMASTER_ROLES", ""), index)
+
+
 def launcher_environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What the processes that a launcher starts inherit."""
     return dict(variables)

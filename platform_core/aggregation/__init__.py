@@ -1,0 +1,1 @@
+"""How the gradients of workers come together. Read `gate`, `histories`, `sharding`, `cost`."""

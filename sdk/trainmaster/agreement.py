@@ -8,6 +8,7 @@ for the training of another.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
@@ -16,6 +17,8 @@ from collections.abc import Callable, Sequence
 
 from trainmaster.checkpoints.collective import Channel
 from trainmaster.orders import LOOK_SECONDS
+
+PATIENCE_SECONDS = 10.0  # a rank that holds its interpreter for longer, or hangs, is not waited for
 
 
 class Question:
@@ -80,22 +83,30 @@ class Question:
 
 
 class Agreement(threading.Thread):
-    """The thread of one rank. When another rank is gone there is nothing left to agree on, and it ends."""
+    """The thread of one rank. When another rank leaves or is gone there is nothing left to agree on, and it ends."""
 
     def __init__(self, channel: Channel, questions: Sequence[Question]) -> None:
         super().__init__(name="trainmaster-orders", daemon=True)
         self._channel, self._questions = channel, questions
+        self._leaving = False
 
     def run(self) -> None:
-        try:
-            while True:
+        leaving = 0
+        with contextlib.suppress(Exception):  # another rank is gone
+            while not leaving:
                 time.sleep(LOOK_SECONDS)
-                wanted = self._channel.maximum([0 if q.pending else q.wanted() for q in self._questions])
+                wants = [0 if q.pending else q.wanted() for q in self._questions]
+                *wanted, leaving = self._channel.maximum([*wants, int(self._leaving)])
                 if any(wanted):
                     self._decide(wanted)
-        except Exception:
-            for question in self._questions:
-                question.release()
+        for question in self._questions:
+            question.release()
+
+    def leave(self) -> None:
+        """Ends the threads of all ranks, before the interpreter is taken apart: one that comes back from a collective
+        after that aborts its process."""
+        self._leaving = True
+        self.join(PATIENCE_SECONDS)
 
     def _decide(self, wanted: Sequence[int]) -> None:
         counts = [q.hold() if reason else 0 for q, reason in zip(self._questions, wanted, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,4 +78,5 @@ class Guidance:
         if self._agreement is None and collective.active():
             self._agreement = Agreement(collective.channel("orders"), [self._stop, self._due])
             self._agreement.start()
+            atexit.register(self._agreement.leave)
         return self._agreement is not None

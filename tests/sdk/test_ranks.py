@@ -157,6 +157,19 @@ def test_all_ranks_leave_at_the_same_step_when_one_is_asked(tmp_path: Path) -> N
     assert int(said[0][0]) > 3
 
 
+LEAVE = """
+import atexit, threading
+atexit.register(lambda: say([thread.name for thread in threading.enumerate()]))
+trainmaster.should_stop()
+"""
+
+
+def test_the_threads_that_agree_end_before_the_interpreter(tmp_path: Path) -> None:
+    """One that came back from a collective after that would abort its process."""
+    said = ranks(tmp_path, LEAVE)
+    assert ["trainmaster-orders" in lines[0] for lines in said] == [False, False]
+
+
 def test_all_ranks_seed_alike_and_rank_0_tells_the_curves(tmp_path: Path) -> None:
     attempt = attempt_folder(tmp_path / "attempt")
     body = "trainmaster.init()\nsay(torch.rand(1).item())\ntrainmaster.log(1, loss=rank)\n"

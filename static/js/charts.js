@@ -16,6 +16,7 @@ const known = new Map(); // figure → {chart, source, address, plot, painted, n
 const zooms = new Map(); // axis → [from, to] that the reader has zoomed to
 const pending = new Set(); // figures with points that are not drawn yet
 const recent = new Map(); // subject → its last points: a block asked for before they came does not have them
+const askedFor = new Map(); // a metric that no chart here shows → when the page last asked for its charts because of it
 
 let loading = null;
 
@@ -248,8 +249,16 @@ function heard({ detail: { subject, data } }) {
     if (tooLong(chart) || entry.plot.hidden) refetch();
     else append(figure);
   }
-  const keys = data.points.flatMap((point) => Object.keys(point.values ?? {}));
-  if (keys.some((key) => !metrics.has(key))) refetch();
+  const keys = new Set(data.points.flatMap((point) => Object.keys(point.values ?? {})));
+  if (isNews([...keys].filter((key) => !metrics.has(key)))) refetch();
+}
+
+// Most pages show some metrics of many: those of the machine come for as long as a job runs, and have no chart here.
+function isNews(keys) {
+  const at = performance.now();
+  const news = keys.filter((key) => at - (askedFor.get(key) ?? -Infinity) > RECENT_MS);
+  for (const key of news) askedFor.set(key, at);
+  return news.length > 0;
 }
 
 function remember(subject, points) {

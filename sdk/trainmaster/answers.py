@@ -178,6 +178,12 @@ class Snapshot(Answer):
     bytes: int = 0
     created_ms: int | None = None
     created_by: str = ""
+    projects: Sequence[str] = ()
+    state: str = "ready"  # or listing, hashing, failed, unchanged: a registration in place
+    error: str = ""
+    source: str = ""  # where its files lie; empty: it was uploaded
+    files_done: int = 0
+    check_result: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,13 +232,19 @@ class Client:
             raise UnexpectedAnswer("The server completed the upload without naming its manifest.")
         return str(made["manifest"])
 
-    def add_snapshot(self, name: str, *, team: str, manifest: str, purpose: str) -> Snapshot:
-        body = {"team": team, "manifest": manifest, "purpose": purpose}
+    def add_snapshot(
+        self, name: str, *, team: str, purpose: str, manifest: str = "", source_url: str = "",
+        projects: Sequence[str] = (), paths: Sequence[str] = (),
+    ) -> Snapshot:  # fmt: skip
+        """From one of an upload's manifest and a source_url, whose files stay there."""
+        body: dict[str, Any] = {"team": team, "purpose": purpose, "projects": list(projects)}
+        body |= {"manifest": manifest} if manifest else {"source_url": source_url, "paths": list(paths)}
         return Snapshot.of(self.call("POST", f"datasets/{_part(name)}/snapshots", json=body))
 
-    def datasets(self, *, team: str = "", name: str = "") -> list[Snapshot]:
+    def datasets(self, *, team: str = "", name: str = "", search: str = "") -> list[Snapshot]:
         """Snapshots of the datasets of your teams, newest first."""
-        filters = {key: value for key, value in {"team": team, "name": name}.items() if value}
+        given = (("team", team), ("name", name), ("search", search))
+        filters = {key: value for key, value in given if value}
         return [Snapshot.of(body) for body in _results(self.call("GET", "datasets", params=filters))]
 
     # Models and deployments

@@ -103,6 +103,32 @@ def api_sweep_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("post", f"{sweep}/trials/<int:number>/tell", OWN_OR_LEAD, f"{one}/trials/1/tell", told)
 
 
+def api_dataset_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
+    yield row("get", "datasets", SIGNED_IN)
+    snapshot = {"team": "vision", "manifest": "{dataset_manifest}", "purpose": "training"}
+    yield row("post", "datasets/<str:name>/snapshots", MEMBERS, "datasets/stdlib/snapshots", snapshot)
+    card, address = "teams/<str:slug>/datasets/<str:name>", "teams/vision/datasets/{dataset}"
+    yield row("get", card, OF_TEAM, address)
+    yield row("patch", card, MEMBERS, address, {"description": "The standard library"})
+    one, address = "dataset-snapshots/<str:snapshot_id>", "dataset-snapshots/{snapshot}"
+    yield row("get", one, OF_TEAM, address)
+    yield row("patch", one, OWN_OR_LEAD, address, {"purpose": "eval,train"})
+    yield row("get", f"{one}/files", OF_TEAM, f"{address}/files")
+    yield row("get", f"{one}/preview", OF_TEAM, f"{address}/preview?path=dataset.bin")
+    yield row("get", f"{one}/difference/<str:other>", OF_TEAM, f"{address}/difference/{{snapshot}}")
+    yield row("get", f"{one}/jobs", OF_TEAM, f"{address}/jobs")
+    # It was uploaded: it has no source to compare with, and no registration to resume.
+    yield row("post", f"{one}/check", "L N 400 400 400 400 400", f"{address}/check")
+    yield row("post", f"{one}/resume", "L N F 400 400 400 400", f"{address}/resume")
+    yield row("get", "dataset-access", SIGNED_IN)
+    asked = {"dataset_team": "vision", "dataset": "{dataset}", "team": "vision", "purpose": "train"}
+    yield row("post", "dataset-access", LEADS, body=asked)
+    decided = {"decision": "approve", "days": 30}
+    yield row(
+        "post", "dataset-access/<str:request_id>", OWN_OR_LEAD, "dataset-access/{access_request}", decided
+    )
+
+
 def api_report_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     report, one = "reports/<str:report_id>", "reports/{report}"
     yield row("get", "reports", SIGNED_IN)
@@ -156,7 +182,7 @@ def api_rows() -> Iterator[Row]:
     yield row("get", "experiments", SIGNED_IN)
     yield row("get", "experiments/compare", OF_TEAM, "experiments/compare?jobs={job}")
     yield from api_experiment_rows()
-    yield row("get", "datasets", SIGNED_IN)
+    yield from api_dataset_rows()
     yield from job_rows(row)
     yield row("post", "uploads", MEMBERS, body={"kind": "code", "team": "vision"})
     # An upload is nobody's but its owner's until it is complete.
@@ -164,8 +190,6 @@ def api_rows() -> Iterator[Row]:
     yield row("put", "uploads/<str:upload_id>/files/<path:path>", "L N N N Y N N", file)
     yield row("post", "uploads/<str:upload_id>/complete", "L N N N Y N N", "uploads/{upload}/complete")
     yield from run_file_rows()
-    snapshot = {"team": "vision", "manifest": "{dataset_manifest}", "purpose": "training"}
-    yield row("post", "datasets/<str:name>/snapshots", MEMBERS, "datasets/stdlib/snapshots", snapshot)
     yield row("get", "models", SIGNED_IN)
     version = {"team": "vision", "manifest": "{model_manifest}"}
     yield row("post", "models/<str:name>/versions", MEMBERS, "models/bytelm/versions", version)

@@ -72,7 +72,7 @@ def pages() -> Iterator[Row]:
     yield Row("post", board, NO_TENSORBOARDS, "tensorboard/experiment-{experiment}/data/runs")
     yield Row("post", "tensorboard/<str:key>/start", NO_TENSORBOARDS, "tensorboard/run-{job}/start")
     yield Row("get", "datasets/", SIGNED_IN)
-    yield Row("get", "datasets/<slug:team>/<str:name>/", OF_TEAM, "datasets/vision/{dataset}/")
+    yield from dataset_rows()
     yield Row("get", "models/", SIGNED_IN)
     yield Row("get", "models/<slug:team>/<str:name>/", OF_TEAM, "models/vision/{model}/")
     registered = {"team": "vision", "name": "another", "checkpoint": "{checkpoint}"}
@@ -93,6 +93,29 @@ def pages() -> Iterator[Row]:
     yield Row("post", f"{switch}/rollback/", OWN_OR_LEAD, "deployments/{deployment}/rollback/")
     yield Row("get", "api/docs/", SIGNED_IN)
     yield Row("get", "docs/errors", SIGNED_IN)
+
+
+def dataset_rows() -> Iterator[Row]:
+    # Nobody has allowed a place, so whoever may register hears that the address is refused.
+    placed = {"team": "vision", "name": "new", "source_url": "file:///data", "purpose": "train"}
+    yield Row("post", "datasets/register/", "L U F U U U U", body=placed)
+    one, address = "datasets/<slug:team>/<str:name>/", "datasets/vision/{dataset}/"
+    yield Row("get", one, OF_TEAM, address)
+    yield Row("post", f"{one}describe/", MEMBERS, f"{address}describe/", {"description": "Text"})
+    asked = {"team": "vision", "purpose": "train"}
+    yield Row("post", f"{one}access/", LEADS, f"{address}access/", asked)
+    decided = {"decision": "approve", "days": "30"}
+    yield Row(
+        "post", f"{one}access/<str:request_id>/", OWN_OR_LEAD, f"{address}access/{{access_request}}/", decided
+    )
+    version = "versions/<str:snapshot_id>"
+    # It was uploaded: it has no source to compare with, and no registration to resume.
+    yield Row(
+        "post", f"{one}{version}/check/", "L N 400 400 400 400 400", f"{address}versions/{{snapshot}}/check/"
+    )
+    yield Row(
+        "post", f"{one}{version}/resume/", "L N F 400 400 400 400", f"{address}versions/{{snapshot}}/resume/"
+    )
 
 
 def accounts_rows() -> Iterator[Row]:

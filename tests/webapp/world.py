@@ -59,6 +59,8 @@ class World:
     run_value: int  # an image
     dataset: str  # its name
     dataset_manifest: str
+    snapshot: str  # the newest of it
+    access_request: str  # of vision for its own dataset
     model_manifest: str
     node: str
     token: int
@@ -111,7 +113,8 @@ def build(cast: Cast) -> World:
         rollout=held, node_id=node, position=0, state=MemberState.ACTIVE, canary=True, revision=1
     )
     dataset = _manifest(alice, "dataset")
-    datasets.add_snapshot(alice, "vision", "stdlib", dataset, "eval")
+    snapshot = datasets.add_snapshot(alice, "vision", "stdlib", dataset, "eval")
+    asked = datasets.request_access(accounts.actor_of(cast.lead), "vision", "stdlib", "vision", "report")
     return World(
         job=job.id,
         repetition=run_again(alice, job.id).id,
@@ -129,6 +132,8 @@ def build(cast: Cast) -> World:
         run_value=_run_value(alice, job.id),
         dataset="stdlib",
         dataset_manifest=dataset,
+        snapshot=snapshot.id,
+        access_request=asked.id,
         model_manifest=model_manifest,
         node=node,
         token=tokens.create_token(alice, "vision", "laptop", 1).id,

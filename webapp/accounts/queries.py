@@ -255,6 +255,10 @@ def members(team_slug: str) -> tuple[MemberView, ...]:
     return tuple(sorted(views, key=lambda view: (rank[view.role], view.username)))
 
 
+def usernames_of(team_slug: str) -> frozenset[str]:
+    return frozenset(Membership.objects.filter(team=team_slug).values_list("user__username", flat=True))
+
+
 def secrets(team_slug: str) -> tuple[SecretView, ...]:
     rows = TeamSecret.objects.filter(team=team_slug).order_by("name")
     return tuple(SecretView(*row) for row in rows.values_list("name", "changed_ms", "changed_by__username"))

@@ -63,6 +63,12 @@ def files_at(url: str) -> list[list[dict[str, Any]]]:
     return list(models.Manifest.objects.filter(source_url=url).values_list("document__files", flat=True))
 
 
+def file_list(manifest_id: str) -> list[dict[str, Any]]:
+    """Path, size and SHA-256 of the files of this manifest, without its chunks."""
+    rows = models.Manifest.objects.filter(id=manifest_id).values_list("document__files", flat=True)
+    return list(rows.first() or [])
+
+
 def is_source(url: str) -> bool:
     """Whether files of a manifest lie at this URL or below it."""
     rows = models.Manifest.objects.filter(Q(source_url=url) | Q(source_url__startswith=f"{url}/"))

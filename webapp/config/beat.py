@@ -23,6 +23,11 @@ def beat_schedule(tick_seconds: int) -> dict[str, dict[str, Any]]:
         "coordinate-rollouts": {"task": "rollouts.coordinate", "schedule": 2.0, "options": {"expires": 2}},
         "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},
         "retain-checkpoints": {"task": "checkpoints.retain", "schedule": 60.0, "options": {"expires": 60}},
+        "continue-registrations": {
+            "task": "datasets.continue_registrations",
+            "schedule": 60.0,
+            "options": {"expires": 60},
+        },
         "sample-shares": {"task": "quotas.sample_shares", "schedule": 60.0, "options": {"expires": 60}},
         "compact-metrics": {"task": "metrics.sweep", "schedule": 60.0, "options": {"expires": 60}},
         "retain-metrics": {"task": "metrics.retain", "schedule": 600.0, "options": {"expires": 600}},

@@ -147,7 +147,7 @@ RUN_SILENCE_SECONDS = integer("TRAINMASTER_RUN_SILENCE_SECONDS", 900, 60, 30 * 8
 LOG_LIMIT_BYTES = integer("TRAINMASTER_LOG_LIMIT_BYTES", 64 * 2**20, 2**16, 2**40)
 # The points of runs that have reported nothing for so many days are deleted; 0: never.
 METRIC_RETENTION_DAYS = integer("TRAINMASTER_METRIC_RETENTION_DAYS", 0, 0, 36_500)
-# Where models may be registered from, apart from uploads and checkpoints; the platform's own credentials read them.
+# Where models and datasets may be registered from in place; the platform's own credentials read them.
 SOURCE_PREFIXES = words("TRAINMASTER_SOURCE_PREFIXES", "")
 NETWORK_BYTES_PER_SECOND = integer(
     "TRAINMASTER_NETWORK_BYTES_PER_SECOND", 1_250_000_000, 1000, 10**12
@@ -166,6 +166,9 @@ UPLOAD_LIMIT_BYTES = integer("TRAINMASTER_UPLOAD_LIMIT_BYTES", 64 * 2**30, 2**20
 TEAM_UPLOAD_LIMIT_BYTES = integer(
     "TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES", 10 * 2**40, 2**20, 2**60
 )  # all of a team
+# Of one dataset version that is registered where it lies.
+DATASET_FILES_LIMIT = integer("TRAINMASTER_DATASET_FILES_LIMIT", 1_000_000, 1, 10**8)
+DATASET_BYTES_LIMIT = integer("TRAINMASTER_DATASET_BYTES_LIMIT", 100 * 2**40, 2**20, 2**60)
 
 INSTALLED_APPS = [
     "webapp.base",

@@ -1,13 +1,50 @@
 from django.db import models
 
+# Of a snapshot. What is uploaded is ready at once; what is registered in place is listed and hashed first.
+LISTING, HASHING, READY, FAILED, UNCHANGED = "listing", "hashing", "ready", "failed", "unchanged"
+STATES = (LISTING, HASHING, READY, FAILED, UNCHANGED)
+# Of an access request.
+REQUESTED, APPROVED, REFUSED, REVOKED = "requested", "approved", "refused", "revoked"
+
+
+class Dataset(models.Model):
+    """What people say of a dataset. Its versions are the snapshots of the same team and name."""
+
+    team = models.ForeignKey("accounts.Team", models.CASCADE)
+    name = models.CharField(max_length=120)
+    owner = models.ForeignKey("accounts.User", models.SET_NULL, null=True)
+    description = models.TextField(default="")
+    licence = models.CharField(max_length=120, default="")
+    tags = models.JSONField(default=list)
+    listed = models.BooleanField(default=False, help_text="other teams see its card and may request access")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "name"], name="one_dataset_a_name")]
+
 
 class DatasetSnapshot(models.Model):
     id = models.CharField(primary_key=True, max_length=40)
     team = models.ForeignKey("accounts.Team", models.CASCADE)
     name = models.CharField(max_length=120)
     version = models.PositiveIntegerField()
-    purpose = models.CharField(max_length=40)
-    manifest = models.ForeignKey("artifacts.Manifest", models.PROTECT)
+    purpose = models.CharField(max_length=40, help_text="approved purposes, separated by commas")
+    projects = models.JSONField(default=list, help_text="approved projects of the team; empty: all of them")
+    state = models.CharField(max_length=12, default=READY, choices=[(state, state) for state in STATES])
+    error = models.TextField(default="")
+    source = models.TextField(default="", help_text="where its files lie in place; empty: it was uploaded")
+    paths = models.JSONField(default=list, help_text="below the source, of these files; empty: of all")
+    base = models.ForeignKey("self", models.SET_NULL, null=True, help_text="whose unchanged files it shares")
+    manifest = models.ForeignKey("artifacts.Manifest", models.PROTECT, null=True)
+    files_found = models.PositiveIntegerField(default=0)
+    bytes_found = models.BigIntegerField(default=0)
+    files_done = models.PositiveIntegerField(default=0)
+    bytes_done = models.BigIntegerField(default=0)
+    step = models.PositiveIntegerField(
+        default=0, help_text="of its registration; a step that comes twice is dropped"
+    )
+    stepped_ms = models.BigIntegerField(default=0)
+    checked_ms = models.BigIntegerField(null=True, help_text="when its source was last compared with it")
+    check_result = models.JSONField(default=dict, help_text="what had changed there")
     created_ms = models.BigIntegerField()
     created_by = models.ForeignKey("accounts.User", models.PROTECT)
 
@@ -15,3 +52,36 @@ class DatasetSnapshot(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["team", "name", "version"], name="one_snapshot_a_version")
         ]
+
+
+class SourceFile(models.Model):
+    """A file of a snapshot that is registered in place, as its source had it."""
+
+    snapshot = models.ForeignKey(DatasetSnapshot, models.CASCADE, related_name="sources")
+    path = models.TextField()
+    size = models.BigIntegerField()
+    etag = models.TextField(default="", help_text="or size and time of its last change, on a disk")
+    part = models.JSONField(
+        null=True, help_text="of the manifest, once it is hashed; null again when all is done"
+    )
+    done = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["snapshot", "path"], name="one_file_a_path")]
+
+
+class AccessRequest(models.Model):
+    """A team asks to use a dataset for a purpose; an approved one is a grant."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    dataset = models.ForeignKey(Dataset, models.CASCADE)
+    team = models.ForeignKey("accounts.Team", models.CASCADE)
+    project = models.CharField(max_length=120, default="", help_text="empty: every project of the team")
+    purpose = models.CharField(max_length=40)
+    reason = models.TextField(default="")
+    state = models.CharField(max_length=12, default=REQUESTED)
+    requested_by = models.ForeignKey("accounts.User", models.PROTECT, related_name="+")
+    requested_ms = models.BigIntegerField()
+    decided_by = models.ForeignKey("accounts.User", models.PROTECT, null=True, related_name="+")
+    decided_ms = models.BigIntegerField(null=True)
+    expires_ms = models.BigIntegerField(default=0, help_text="0: it does not expire")

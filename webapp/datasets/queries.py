@@ -1,22 +1,68 @@
-from collections.abc import Iterable
+from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Q
+
+from platform_core.datasets import access
+from platform_core.datasets.access import Grant, Terms, Use
+from platform_core.datasets.changes import Changes, Mark, compare
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference
+from webapp.accounts import permissions
+from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
-from webapp.datasets.models import DatasetSnapshot
+from webapp.base.identity import now_ms
+from webapp.datasets.models import APPROVED, READY, AccessRequest, Dataset, DatasetSnapshot
 
 
-def snapshot_reference(snapshot_id: str) -> ArtifactReference:
-    snapshot = DatasetSnapshot.objects.filter(id=snapshot_id).first()
-    if snapshot is None:
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What people say of a dataset."""
+
+    team: str
+    name: str
+    owner: str = ""
+    description: str = ""
+    licence: str = ""
+    tags: tuple[str, ...] = ()
+    listed: bool = False
+
+
+def reference_for(snapshot_id: str, use: Use) -> ArtifactReference:
+    """Where the bytes of a version are. Raises request_invalid where this use is not approved (any more)."""
+    row = snapshot(snapshot_id)
+    if row is None or row.manifest_id is None:
         raise TrainmasterError("not_found", what=f"dataset snapshot {snapshot_id}")
-    return artifacts.reference(snapshot.manifest_id)
+    if why := why_not(row, use):
+        what = f"The use of dataset {row.name} version {row.version}"
+        raise TrainmasterError("request_invalid", what=what, why=why)
+    return artifacts.reference(row.manifest_id)
+
+
+def why_not(row: DatasetSnapshot, use: Use) -> str:
+    """Why a job may not use this version; "" where it may."""
+    if row.state != READY:
+        return f"its registration is {row.state}" + (f": {row.error}" if row.error else "")
+    terms = Terms(row.team_id, access.words(row.purpose), tuple(row.projects))
+    return access.why_not(use, terms, _grants(row.team_id, row.name), now_ms())
+
+
+def _grants(team: str, name: str) -> list[Grant]:
+    rows = AccessRequest.objects.filter(dataset__team=team, dataset__name=name, state=APPROVED)
+    return [Grant(row.team_id, row.project, row.purpose, row.expires_ms) for row in rows]
 
 
 def names(snapshot_ids: Iterable[str]) -> dict[str, str]:
     """Snapshot id → "python-stdlib v1", in one query; unknown ids are left out."""
     rows = DatasetSnapshot.objects.filter(id__in=set(snapshot_ids)).values_list("id", "name", "version")
     return {key: f"{name} v{version}" for key, name, version in rows}
+
+
+def exists(team: str, name: str) -> bool:
+    return DatasetSnapshot.objects.filter(team=team, name=name).exists()
 
 
 def versions(team: str, name: str) -> list[DatasetSnapshot]:
@@ -26,9 +72,112 @@ def versions(team: str, name: str) -> list[DatasetSnapshot]:
 
 
 def snapshots(teams: Iterable[str] | None) -> list[DatasetSnapshot]:
+    """Of these teams, and those that a grant in force lets them use; None is every team."""
     rows = DatasetSnapshot.objects.select_related("manifest", "created_by").order_by("-created_ms")
-    return list(rows if teams is None else rows.filter(team__in=list(teams)))
+    return list(rows if teams is None else rows.filter(_visible(list(teams))))
+
+
+def _visible(teams: list[str]) -> Q:
+    visible = Q(team__in=teams)
+    for team, name in _granted(teams):
+        visible |= Q(team=team, name=name)
+    return visible
+
+
+def _granted(teams: list[str]) -> set[tuple[str, str]]:
+    rows = AccessRequest.objects.filter(_in_force(), team__in=teams)
+    return set(rows.values_list("dataset__team", "dataset__name"))
+
+
+def _in_force() -> Q:
+    return Q(state=APPROVED) & (Q(expires_ms=0) | Q(expires_ms__gt=now_ms()))
 
 
 def snapshot(snapshot_id: str) -> DatasetSnapshot | None:
-    return DatasetSnapshot.objects.select_related("manifest").filter(id=snapshot_id).first()
+    rows = DatasetSnapshot.objects.select_related("manifest", "created_by")
+    return rows.filter(id=snapshot_id).first()
+
+
+def seen_snapshot(actor: Actor, snapshot_id: str) -> DatasetSnapshot:
+    """Raises not_found for those who may not see it."""
+    row = snapshot(snapshot_id)
+    if row is None or not sees(actor, row.team_id, row.name):
+        raise TrainmasterError("not_found", what=f"dataset snapshot {snapshot_id}")
+    return row
+
+
+def sees(actor: Actor, team: str, name: str) -> bool:
+    """Whether the actor may see the versions and files: of their own team's, and where a grant is in force."""
+    if permissions.may(actor, "dataset.view", team):
+        return True
+    mine = [own for own in actor.teams if permissions.may(actor, "dataset.view", own)]
+    return (team, name) in _granted(mine)
+
+
+def is_known_to(team: str, row: DatasetSnapshot) -> bool:
+    """Whether the team may know of it: its own, one that is listed, or one that it was ever granted."""
+    if row.team_id == team or card(row.team_id, row.name).listed:
+        return True
+    return AccessRequest.objects.filter(
+        dataset__team=row.team_id, dataset__name=row.name, team=team, state=APPROVED
+    ).exists()
+
+
+def sees_card(actor: Actor, team: str, name: str) -> bool:
+    """Whether the actor may know that there is such a dataset."""
+    if not exists(team, name):
+        return False
+    return sees(actor, team, name) or card(team, name).listed
+
+
+def sees_request(actor: Actor, row: AccessRequest) -> bool:
+    return actor.is_admin or not {row.team_id, row.dataset.team_id}.isdisjoint(actor.teams)
+
+
+def card(team: str, name: str) -> Card:
+    row = Dataset.objects.select_related("owner").filter(team=team, name=name).first()
+    return _card(row) if row is not None else Card(team, name)
+
+
+def cards(teams: Iterable[str] | None) -> dict[tuple[str, str], Card]:
+    """By team and name: of these teams, and what other teams have listed."""
+    rows = Dataset.objects.select_related("owner")
+    if teams is not None:
+        rows = rows.filter(Q(team__in=list(teams)) | Q(listed=True))
+    return {(row.team_id, row.name): _card(row) for row in rows}
+
+
+def _card(row: Dataset) -> Card:
+    owner = row.owner.username if row.owner else ""
+    return Card(row.team_id, row.name, owner, row.description, row.licence, tuple(row.tags), row.listed)
+
+
+def requests(actor: Actor, team: str = "", name: str = "", limit: int = 200) -> list[AccessRequest]:
+    """The newest first: of the actor's teams and for their datasets."""
+    rows = AccessRequest.objects.select_related("dataset", "requested_by", "decided_by")
+    if actor.sees is not None:
+        rows = rows.filter(Q(team__in=actor.sees) | Q(dataset__team__in=actor.sees))
+    if team:
+        rows = rows.filter(dataset__team=team)
+    if name:
+        rows = rows.filter(dataset__name=name)
+    return list(rows.order_by("-requested_ms", "id")[:limit])
+
+
+def files(row: DatasetSnapshot) -> list[dict[str, Any]]:
+    """Path, size and SHA-256 of each, by path; of a version that is not ready none."""
+    return artifacts.file_list(row.manifest_id) if row.manifest_id else []
+
+
+def matches(search: str, row: DatasetSnapshot, said: Card | None) -> bool:
+    """Whether the text is in the name, the description or a tag, whatever the case of its letters."""
+    texts = [row.name, *((said.description, *said.tags) if said is not None else ())]
+    return any(search.lower() in text.lower() for text in texts)
+
+
+def difference(before: DatasetSnapshot, after: DatasetSnapshot) -> Changes:
+    """What differs between two versions, by content."""
+    earlier, later = (
+        {file["path"]: Mark(file["size"], file["sha256"]) for file in files(row)} for row in (before, after)
+    )
+    return compare(earlier, later)

@@ -1,43 +1,209 @@
+"""Datasets and their versions: added from uploads or registered in place, described, and approved for uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
 from django.db import transaction
 
+from platform_core.datasets.access import words
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import new_id, now_ms
-from webapp.datasets.models import DatasetSnapshot
+from webapp.datasets import hints, queries, sources
+from webapp.datasets.access import decide, request_access, revoke
+from webapp.datasets.models import LISTING, READY, Dataset, DatasetSnapshot
+from webapp.datasets.registration import ask_for_check, resume, subject_of
 from webapp.events import services as events
 
+__all__ = [
+    "add_snapshot",
+    "approve_for",
+    "ask_for_check",
+    "decide",
+    "describe",
+    "register_source",
+    "request_access",
+    "resume",
+    "revoke",
+]
 
-def add_snapshot(actor: Actor, team: str, name: str, manifest_id: str, purpose: str) -> DatasetSnapshot:
-    """The next version of a dataset; the same manifest and purpose again give the same snapshot."""
+_NAME = re.compile(r"[^/\x00-\x1f\x7f]{1,120}")
+MOST_TAGS, LONGEST_TAG, LONGEST_DESCRIPTION, LONGEST_LICENCE, MOST_PATHS = 50, 60, 20_000, 120, 10_000
+
+
+def add_snapshot(
+    actor: Actor, team: str, name: str, manifest_id: str, purpose: str, projects: Sequence[str] = ()
+) -> DatasetSnapshot:
+    """The next version of a dataset; the same manifest and terms again give the same snapshot."""
     permissions.require(actor, "dataset.create", team)
     if not artifacts.manifest_exists(manifest_id, team, "dataset"):
         raise TrainmasterError("not_found", what=f"dataset manifest {manifest_id} in team {team}")
-    if not purpose:
+    _check_purpose(purpose)
+    with transaction.atomic():
+        newest = _newest(team, name)
+        terms = (manifest_id, purpose, list(projects))
+        if newest is not None and (newest.manifest_id, newest.purpose, newest.projects) == terms:
+            return newest
+        snapshot = _next_version(actor, team, name, newest, purpose, projects)
+        snapshot.manifest_id = manifest_id
+        snapshot.save()
+        manifest = artifacts.find(manifest_id)
+        events.record(
+            "SnapshotRegistered", subject_of(snapshot), actor=actor.name, team=team,
+            cause=f"{name} version {snapshot.version} for {purpose}, {manifest.files if manifest else 0} files",
+        )  # fmt: skip
+        return snapshot
+
+
+def register_source(
+    actor: Actor,
+    team: str,
+    name: str,
+    source_url: str,
+    purpose: str,
+    projects: Sequence[str] = (),
+    paths: Sequence[str] = (),
+) -> DatasetSnapshot:
+    """The next version of a dataset from files that stay where they lie. They are listed and hashed in the background.
+
+    The same source again makes a version that shares the files that have not changed.
+    """
+    permissions.require(actor, "dataset.create", team)
+    _check_purpose(purpose)
+    source_url = sources.check(source_url)
+    if len(paths) > MOST_PATHS:
+        raise TrainmasterError("too_large", what="paths", size=len(paths), limit=MOST_PATHS)
+    for path in paths:
+        sources.checked(path)
+    if source_url.startswith("http") and not paths:
+        why = "a web server cannot be listed; name the files below the address as paths"
+        raise TrainmasterError("request_invalid", what="paths", why=why)
+    with transaction.atomic():
+        newest = _newest(team, name)
+        snapshot = _next_version(actor, team, name, newest, purpose, projects)
+        snapshot.state, snapshot.source, snapshot.paths = LISTING, source_url, sorted(set(paths))
+        snapshot.base = (
+            DatasetSnapshot.objects.filter(team=team, name=name, source=source_url, state=READY)
+            .order_by("-version")
+            .first()
+        )
+        snapshot.stepped_ms = now_ms()
+        snapshot.save()
+        hints.register(snapshot.id, snapshot.step)
+    return snapshot
+
+
+def describe(actor: Actor, team: str, name: str, **said: Any) -> Dataset:
+    """Changes what people say of a dataset: description, licence, tags, owner, listed. Others stay as they are."""
+    permissions.require(actor, "dataset.edit", team, what=f"dataset {team}/{name}")
+    if not queries.exists(team, name):
+        raise TrainmasterError("not_found", what=f"dataset {team}/{name}")
+    with transaction.atomic():
+        row = _card(team, name)
+        if "owner" in said or "listed" in said:  # these decide who approves, and who may ask
+            permissions.require(actor, "dataset.approve", team, owner=row.owner.username if row.owner else "")
+        if "owner" in said:
+            row.owner_id = _member(team, said["owner"])
+        if "tags" in said:
+            row.tags = _tags(said["tags"])
+        for field, limit in (("description", LONGEST_DESCRIPTION), ("licence", LONGEST_LICENCE)):
+            if field in said:
+                setattr(row, field, _limited(field, said[field], limit))
+        row.listed = bool(said.get("listed", row.listed))
+        row.save()
+        events.record(
+            "DatasetDescribed",
+            f"dataset:{team}/{name}",
+            actor=actor.name,
+            team=team,
+            cause=", ".join(sorted(said)),
+        )
+    return row
+
+
+def approve_for(
+    actor: Actor, snapshot: DatasetSnapshot, purpose: str, projects: Sequence[str]
+) -> DatasetSnapshot:
+    """States the purposes and projects that a version is approved for, in place of those before."""
+    card = queries.card(snapshot.team_id, snapshot.name)
+    permissions.require(actor, "dataset.approve", snapshot.team_id, owner=card.owner)
+    _check_purpose(purpose)
+    with transaction.atomic():
+        row = DatasetSnapshot.objects.select_for_update().get(id=snapshot.id)
+        before = _terms(row)
+        row.purpose, row.projects = purpose, list(projects)
+        row.save(update_fields=["purpose", "projects"])
+        events.record(
+            "DatasetApproved", subject_of(row), actor=actor.name, team=row.team_id,
+            cause=f"{row.name} version {row.version}: {before} → {_terms(row)}",
+        )  # fmt: skip
+    return row
+
+
+def _terms(row: DatasetSnapshot) -> str:
+    return f"{row.purpose} of {', '.join(row.projects) or 'every project'}"
+
+
+def _newest(team: str, name: str) -> DatasetSnapshot | None:
+    """Locked, so that two versions at once get two numbers."""
+    if not _NAME.fullmatch(name):
+        raise TrainmasterError(
+            "request_invalid", what="name", why="it has 1 to 120 characters, and no / in it"
+        )
+    _card(team, name)
+    return DatasetSnapshot.objects.filter(team=team, name=name).order_by("-version").first()
+
+
+def _card(team: str, name: str) -> Dataset:
+    """Locked until the caller's transaction ends."""
+    Dataset.objects.get_or_create(team_id=team, name=name)
+    return Dataset.objects.select_for_update(of=("self",)).select_related("owner").get(team=team, name=name)
+
+
+def _next_version(
+    actor: Actor, team: str, name: str, newest: DatasetSnapshot | None, purpose: str, projects: Sequence[str]
+) -> DatasetSnapshot:
+    creator = accounts.user_key(actor.username)
+    if newest is None:
+        Dataset.objects.filter(team=team, name=name, owner=None).update(owner=creator)
+    return DatasetSnapshot(
+        id=new_id("ds"),
+        team_id=team,
+        name=name,
+        version=newest.version + 1 if newest else 1,
+        purpose=purpose,
+        projects=list(projects),
+        created_ms=now_ms(),
+        created_by_id=creator,
+    )
+
+
+def _check_purpose(purpose: str) -> None:
+    if not words(purpose):
         raise TrainmasterError(
             "request_invalid", what="purpose", why="say what the data may be used for, e.g. 'training'"
         )
-    with transaction.atomic():
-        earlier = (
-            DatasetSnapshot.objects.select_for_update().filter(team=team, name=name).order_by("-version")
-        )
-        newest = earlier.first()
-        if newest is not None and newest.manifest_id == manifest_id and newest.purpose == purpose:
-            return newest
-        snapshot = DatasetSnapshot.objects.create(
-            id=new_id("ds"),
-            team_id=team,
-            name=name,
-            version=newest.version + 1 if newest else 1,
-            purpose=purpose,
-            manifest_id=manifest_id,
-            created_ms=now_ms(),
-            created_by_id=accounts.user_key(actor.username),
-        )
-        events.record(
-            "SnapshotRegistered", f"dataset:{snapshot.id}", actor=actor.name, team=team,
-            cause=f"{name} version {snapshot.version} for {purpose}, {snapshot.manifest.files} files",
-        )  # fmt: skip
-        return snapshot
+
+
+def _member(team: str, username: str) -> int:
+    if username not in accounts.usernames_of(team):
+        raise TrainmasterError("request_invalid", what="owner", why=f"{username!r} is not in team {team}")
+    return accounts.user_key(username)
+
+
+def _tags(tags: Sequence[str]) -> list[str]:
+    if len(tags) > MOST_TAGS:
+        raise TrainmasterError("too_large", what="tags", size=len(tags), limit=MOST_TAGS)
+    return sorted({_limited("a tag", tag.strip(), LONGEST_TAG) for tag in tags if tag.strip()})
+
+
+def _limited(what: str, text: str, limit: int) -> str:
+    if len(text) > limit:
+        raise TrainmasterError("too_large", what=what, size=f"{len(text)} characters", limit=limit)
+    return text

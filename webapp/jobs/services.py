@@ -8,10 +8,10 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
+from platform_core.datasets.access import Use
 from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.experiments import lineage as lineages
 from platform_core.jobs import events as ev
-from platform_core.jobs import purposes
 from platform_core.jobs import spec as specification
 from platform_core.jobs.ends import EndReason
 from platform_core.jobs.job import MemberPhase
@@ -170,14 +170,7 @@ def check_references(spec: JobSpec) -> None:
     elif spec.code and (missing := missing_script(spec.command, artifacts.paths(spec.code))):
         problems.append(specification.Problem("command", missing))
     if spec.dataset:
-        snapshot = datasets.snapshot(spec.dataset)
-        if snapshot is None or snapshot.team_id != spec.team:
-            problems.append(
-                specification.Problem("dataset", f"The team has no dataset snapshot {spec.dataset}.")
-            )
-        elif why := purposes.why_not(spec.purpose, snapshot.purpose):
-            sentence = f"The snapshot {snapshot.name} version {snapshot.version} cannot be used: {why}."
-            problems.append(specification.Problem("purpose", sentence))
+        problems += _problems_of_dataset(spec)
     problems += [
         specification.Problem(
             "secrets", f"The team has no secret {name}; a lead can add it on the team's page."
@@ -187,6 +180,17 @@ def check_references(spec: JobSpec) -> None:
     ]
     if problems:
         raise specification.SpecError(tuple(problems))
+
+
+def _problems_of_dataset(spec: JobSpec) -> list[specification.Problem]:
+    """A version of another team that nobody has let this team know of does not exist for it."""
+    snapshot = datasets.snapshot(spec.dataset)
+    if snapshot is None or not datasets.is_known_to(spec.team, snapshot):
+        return [specification.Problem("dataset", f"The team has no dataset snapshot {spec.dataset}.")]
+    if why := datasets.why_not(snapshot, Use(spec.team, spec.project, spec.purpose)):
+        sentence = f"The snapshot {snapshot.name} version {snapshot.version} cannot be used: {why}."
+        return [specification.Problem("purpose", sentence)]
+    return []
 
 
 def cancel(actor: Actor, job_id: str, cause: str = "", *, may_save: bool = False) -> None:

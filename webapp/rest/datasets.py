@@ -1,4 +1,4 @@
-"""Datasets and their snapshots over REST."""
+"""Datasets and their snapshots over REST: lists, registration, and what people say of a dataset."""
 
 from typing import Any
 
@@ -8,32 +8,78 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from platform_core.errors import TrainmasterError
 from webapp.accounts.queries import actor_of
 from webapp.datasets import queries, services
 from webapp.datasets.models import DatasetSnapshot
+from webapp.rest.bodies import sent
 from webapp.rest.openapi import listed
+
+PURPOSE = "What jobs may use it for, separated by commas, such as train,eval."
+PROJECTS = "Projects of the team that may use it; none: all of them."
 
 
 class NewSnapshot(serializers.Serializer[Any]):
     team = serializers.CharField(max_length=60)
-    manifest = serializers.CharField(max_length=40, help_text="Of a complete upload of the kind dataset.")
-    purpose = serializers.CharField(
-        max_length=40, help_text="What jobs may use it for, separated by commas, such as train,eval."
+    manifest = serializers.CharField(
+        max_length=40, required=False, help_text="Of a complete upload of the kind dataset."
+    )
+    source_url = serializers.CharField(
+        max_length=2000,
+        required=False,
+        help_text="Where the files lie and stay: s3://…, file://… or https://…",
+    )
+    paths = serializers.ListField(
+        child=serializers.CharField(max_length=1000), default=list, max_length=services.MOST_PATHS,
+        help_text="Only of these files below source_url; a web server needs them.",
+    )  # fmt: skip
+    purpose = serializers.CharField(max_length=40, help_text=PURPOSE)
+    projects = serializers.ListField(
+        child=serializers.CharField(max_length=120), default=list, max_length=100, help_text=PROJECTS
     )
 
 
 class SnapshotOut(serializers.ModelSerializer[DatasetSnapshot]):
     team = serializers.CharField(source="team_id")
-    manifest = serializers.CharField(source="manifest_id")
-    files = serializers.IntegerField(source="manifest.files")
-    bytes = serializers.IntegerField(source="manifest.total_bytes")
+    manifest = serializers.CharField(source="manifest_id", allow_null=True)
+    files = serializers.SerializerMethodField()
+    bytes = serializers.SerializerMethodField()
     created_by = serializers.CharField(source="created_by.username")
+    projects = serializers.ListField(child=serializers.CharField())
+    check_result = serializers.DictField()
 
     class Meta:
         model = DatasetSnapshot
         fields = (
-            "id", "team", "name", "version", "purpose", "manifest", "files", "bytes", "created_ms", "created_by",
+            "id", "team", "name", "version", "purpose", "projects", "state", "error", "source", "manifest",
+            "files", "bytes", "files_done", "bytes_done", "checked_ms", "check_result", "created_ms", "created_by",
         )  # fmt: skip
+
+    def get_files(self, row: DatasetSnapshot) -> int:
+        return row.manifest.files if row.manifest else row.files_found
+
+    def get_bytes(self, row: DatasetSnapshot) -> int:
+        return row.manifest.total_bytes if row.manifest else row.bytes_found
+
+
+class CardIn(serializers.Serializer[Any]):
+    owner = serializers.CharField(
+        max_length=150, required=False, help_text="Who decides on requests, with the leads."
+    )
+    description = serializers.CharField(max_length=20_000, required=False, allow_blank=True)
+    licence = serializers.CharField(max_length=120, required=False, allow_blank=True)
+    tags = serializers.ListField(child=serializers.CharField(max_length=60), required=False, max_length=50)
+    listed = serializers.BooleanField(required=False, help_text="Other teams see it and may request access.")
+
+
+class CardOut(serializers.Serializer[Any]):
+    team = serializers.CharField()
+    name = serializers.CharField()
+    owner = serializers.CharField()
+    description = serializers.CharField()
+    licence = serializers.CharField()
+    tags = serializers.ListField(child=serializers.CharField())
+    listed = serializers.BooleanField()
 
 
 class Datasets(APIView):
@@ -41,16 +87,21 @@ class Datasets(APIView):
         parameters=[
             OpenApiParameter("team", description="Only of this team."),
             OpenApiParameter("name", description="Only of the dataset with this name."),
+            OpenApiParameter("search", description="Only with this in the name, the description or a tag."),
         ],
         responses=listed(SnapshotOut),
     )
     def get(self, request: Request) -> Response:
-        """List the snapshots of all datasets of your teams, newest first."""
-        wanted = {name: request.query_params.get(name, "") for name in ("team", "name")}
+        """List the snapshots of all datasets of your teams, and of those granted to them, newest first."""
+        actor = actor_of(request)
+        wanted = {name: request.query_params.get(name, "") for name in ("team", "name", "search")}
+        cards = queries.cards(actor.sees) if wanted["search"] else {}
         snapshots = [
             snapshot
-            for snapshot in queries.snapshots(actor_of(request).sees)
-            if wanted["team"] in ("", snapshot.team_id) and wanted["name"] in ("", snapshot.name)
+            for snapshot in queries.snapshots(actor.sees)
+            if wanted["team"] in ("", snapshot.team_id)
+            and wanted["name"] in ("", snapshot.name)
+            and queries.matches(wanted["search"], snapshot, cards.get((snapshot.team_id, snapshot.name)))
         ]
         return Response({"results": SnapshotOut(snapshots, many=True).data})
 
@@ -58,14 +109,38 @@ class Datasets(APIView):
 class Snapshots(APIView):
     @extend_schema(request=NewSnapshot, responses={201: SnapshotOut})
     def post(self, request: Request, name: str) -> Response:
-        """Register an upload as the next snapshot of a dataset.
+        """Register the next snapshot of a dataset, from exactly one of manifest and source_url.
 
-        The same content and purpose again give the same snapshot.
+        The same upload for the same uses again gives the same snapshot. Files at a source_url stay there: they are
+        listed and hashed in the background, and the state of the snapshot tells how far that is.
         """
-        body = NewSnapshot(data=request.data)
-        body.is_valid(raise_exception=True)
-        snapshot = services.add_snapshot(
-            actor_of(request), body.validated_data["team"], name, body.validated_data["manifest"],
-            body.validated_data["purpose"],
-        )  # fmt: skip
+        body = sent(NewSnapshot, request)
+        actor, where = actor_of(request), (body["team"], name)
+        if ("manifest" in body) == ("source_url" in body):
+            raise TrainmasterError(
+                "request_invalid", what="the source", why="give one of manifest and source_url"
+            )
+        if "manifest" in body:
+            snapshot = services.add_snapshot(
+                actor, *where, body["manifest"], body["purpose"], body["projects"]
+            )
+        else:
+            snapshot = services.register_source(
+                actor, *where, body["source_url"], body["purpose"], body["projects"], body["paths"]
+            )
         return Response(SnapshotOut(snapshot).data, status=201)
+
+
+class DatasetCard(APIView):
+    @extend_schema(responses={200: CardOut})
+    def get(self, request: Request, slug: str, name: str) -> Response:
+        """Read what people say of a dataset."""
+        if not queries.sees_card(actor_of(request), slug, name):
+            raise TrainmasterError("not_found", what=f"dataset {slug}/{name}")
+        return Response(CardOut(queries.card(slug, name)).data)
+
+    @extend_schema(request=CardIn, responses={200: CardOut})
+    def patch(self, request: Request, slug: str, name: str) -> Response:
+        """Change what people say of a dataset."""
+        services.describe(actor_of(request), slug, name, **sent(CardIn, request))
+        return Response(CardOut(queries.card(slug, name)).data)

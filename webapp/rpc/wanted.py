@@ -9,10 +9,18 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from platform_core.datasets.access import Use
 from platform_core.errors import TrainmasterError
 from platform_core.jobs import spec as specification
 from platform_core.jobs.spec import JobSpec, Strategy
-from platform_core.node.wanted import AttemptWanted, DeploymentWanted, Launch, Wanted, WantedAction
+from platform_core.node.wanted import (
+    ArtifactReference,
+    AttemptWanted,
+    DeploymentWanted,
+    Launch,
+    Wanted,
+    WantedAction,
+)
 from platform_core.units import SECOND_MS
 from webapp.accounts import queries as accounts
 from webapp.artifacts import queries as artifacts
@@ -119,10 +127,15 @@ def _launch(member: MemberWanted, spec: JobSpec) -> Launch:
             "hyperparameters_json": json.dumps(dict(spec.hyperparameters)),
             "checkpoint_upload_url": f"{settings.STORE_URL}/checkpoint/{member.job_id}",
             "code": artifacts.reference(spec.code) if spec.code else None,
-            "dataset": datasets.snapshot_reference(spec.dataset) if spec.dataset else None,
+            "dataset": _dataset(member, spec) if spec.dataset else None,
             "resume": checkpoints.reference(checkpoint) if checkpoint else None,
         }
     )
+
+
+def _dataset(member: MemberWanted, spec: JobSpec) -> ArtifactReference:
+    """Refused where the use is not approved any more: a grant may have expired since the job was submitted."""
+    return datasets.reference_for(spec.dataset, Use(member.team, spec.project, spec.purpose))
 
 
 def _like(source: JobSpec | MemberWanted) -> dict[str, Any]:

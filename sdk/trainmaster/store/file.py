@@ -34,8 +34,8 @@ class FileStore:
         self, path: str, offset: int, size: int, etag: str = "", block: int = BLOCK
     ) -> Iterator[bytes]:
         target = self._path(path)
-        with _clear_errors(target), target.open("rb") as file:
-            if etag and etag != (now := _etag(os.fstat(file.fileno()))):
+        with clear_errors(target), target.open("rb") as file:
+            if etag and etag != (now := etag_of(os.fstat(file.fileno()))):
                 raise changed(str(target), etag, now)
             file.seek(offset)
             blocks = iter(lambda: file.read(block), b"")
@@ -43,7 +43,7 @@ class FileStore:
 
     def write(self, path: str, stream: Iterable[bytes], size: int | None = None) -> int:
         target = self._path(path)
-        with _clear_errors(target, size):
+        with clear_errors(target, size):
             target.parent.mkdir(parents=True, exist_ok=True)
             descriptor, unfinished = tempfile.mkstemp(prefix=_UNFINISHED, dir=target.parent)
             try:
@@ -63,12 +63,12 @@ class FileStore:
         return self._path(path).is_file()
 
     def size(self, path: str) -> int:
-        with _clear_errors(self._path(path)):
+        with clear_errors(self._path(path)):
             return self._path(path).stat().st_size
 
     def etag(self, path: str) -> str:
-        with _clear_errors(self._path(path)):
-            return _etag(self._path(path).stat())
+        with clear_errors(self._path(path)):
+            return etag_of(self._path(path).stat())
 
     def real(self, path: str) -> str:
         return self._path(path).resolve().as_uri()
@@ -86,19 +86,19 @@ class FileStore:
         yield from sorted(entries, key=lambda entry: entry.path)
 
     def delete(self, path: str) -> None:
-        with _clear_errors(self._path(path)):
+        with clear_errors(self._path(path)):
             self._path(path).unlink(missing_ok=True)
 
     def _path(self, path: str) -> Path:
         return self._root / checked(path)
 
 
-def _etag(status: os.stat_result) -> str:
+def etag_of(status: os.stat_result) -> str:
     return f"{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
 @contextmanager
-def _clear_errors(target: Path, needed: int | None = None) -> Iterator[None]:
+def clear_errors(target: Path, needed: int | None = None) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -30,12 +30,18 @@ class HttpStore:
 
     same_everywhere = True
 
-    def __init__(self, url: str, silence: float = SILENCE_SECONDS) -> None:
+    def __init__(
+        self, url: str, silence: float = SILENCE_SECONDS, resolve: Callable[[str, int], str] | None = None
+    ) -> None:
+        """`resolve`: gives the address to connect to for a host and port, or raises; redirects ask it as well."""
         self.url = url.rstrip("/")
         # Compressed answers would make the bytes of a range something else.
         headers = {"Accept-Encoding": "identity"}
         timeout = httpx.Timeout(silence, connect=min(5, silence))
-        self._client = httpx.Client(headers=headers, timeout=timeout, follow_redirects=True, verify=_TLS)
+        self._client = httpx.Client(
+            headers=headers, timeout=timeout, follow_redirects=True, verify=_TLS,
+            transport=_Resolved(resolve) if resolve is not None else None,
+        )  # fmt: skip
 
     def read_range(self, path: str, offset: int, size: int, etag: str = "") -> bytes:
         return b"".join(self.stream_range(path, offset, size, etag))
@@ -99,6 +105,23 @@ class HttpStore:
         parts = urlsplit(self.url)
         below = f"{parts.path.rstrip('/')}/{quote(checked(path))}"
         return urlunsplit((parts.scheme, parts.netloc, below, parts.query, ""))
+
+
+class _Resolved(httpx.HTTPTransport):
+    """Connects to the address that `resolve` gives, and not to the name, which may lead elsewhere a moment later."""
+
+    def __init__(self, resolve: Callable[[str, int], str]) -> None:
+        super().__init__(verify=_TLS, trust_env=False)
+        self._resolve = resolve
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        url = request.url
+        address = self._resolve(url.host, url.port or (443 if url.scheme == "https" else 80))
+        request = httpx.Request(
+            request.method, url.copy_with(host=address), headers=request.headers, stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": url.host},
+        )  # fmt: skip
+        return super().handle_request(request)
 
 
 def _etag(headers: httpx.Headers) -> str:

@@ -1,14 +1,19 @@
 """What datasets there are, what is in them, and which jobs used them."""
 
+import io
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.test import Client
 
 from tests.webapp.conftest import Cast
+from tests.webapp.datasets.registering import run
 from tests.webapp.world import World, build, job_mapping
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
+from webapp.artifacts import services as artifacts
 from webapp.datasets import services
 from webapp.datasets.models import DatasetSnapshot
 from webapp.jobs import services as jobs
@@ -47,7 +52,7 @@ def test_a_dataset_shows_its_versions_files_jobs_and_how_to_push(
     cast: Cast, trained: str, browser: Browser
 ) -> None:
     page = browser(cast.member).get("/datasets/vision/stdlib/").content.decode()
-    assert "newest is v1: 1 file, 7" in page
+    assert "v1: 1 file, 7" in page
     assert f'<a href="/jobs/{trained}/">on-stdlib</a>' in page
     assert "dataset.bin" in page
     assert "trainmaster dataset push ./folder --name stdlib --team vision --purpose train" in page
@@ -72,3 +77,53 @@ def test_twenty_datasets_take_no_more_queries_than_one(
         client.get("/datasets/")
     with django_assert_max_num_queries(13):  # type: ignore[attr-defined]
         client.get("/datasets/vision/stdlib/")
+
+
+def test_the_page_shows_changes_a_preview_and_the_way_to_request_access(
+    cast: Cast, world: World, browser: Browser
+) -> None:
+    alice = actor_of(cast.owner)
+    upload = artifacts.start_upload(alice, "vision", "dataset", "stdlib")
+    artifacts.receive_file(alice, upload.id, "table.csv", io.BytesIO(b"id,name\n1,a\n2,\n"))
+    later = artifacts.complete_upload(alice, upload.id)
+    services.add_snapshot(alice, "vision", "stdlib", later.id, "eval")
+    page = browser(cast.lead).get("/datasets/vision/stdlib/?path=table.csv").content.decode()
+    assert "Changes from v1 to v2" in page
+    assert "1 added, 1 removed" in page
+    assert "The whole file: 2 rows" in page
+    assert "report by vision" in page  # the request of this world
+    assert "Approve report by vision" in page
+    assert "Request access" in page
+    assert "Approve report" not in browser(cast.viewer).get("/datasets/vision/stdlib/").content.decode()
+
+
+def test_other_teams_see_the_card_of_a_listed_dataset_alone(
+    cast: Cast, world: World, browser: Browser
+) -> None:
+    outsider = browser(cast.outsider)
+    assert outsider.get("/datasets/vision/stdlib/").status_code == 404
+    described = {"description": "Sources of Python", "tags": "code, text", "decides": "1", "listed": "on"}
+    assert browser(cast.owner).post("/datasets/vision/stdlib/describe/", described).status_code == 302
+    assert "Datasets of other teams" in outsider.get("/datasets/").content.decode()
+    page = outsider.get("/datasets/vision/stdlib/").content.decode()
+    assert "Sources of Python" in page
+    assert "dataset.bin" not in page
+    assert "stdlib" in browser(cast.viewer).get("/datasets/?search=TEXT").content.decode()
+    assert "No dataset has" in browser(cast.viewer).get("/datasets/?search=audio").content.decode()
+
+
+def test_a_folder_is_registered_with_the_form_and_a_refusal_keeps_what_was_typed(
+    cast: Cast, world: World, browser: Browser, tmp_path: Path, settings: Any
+) -> None:
+    (tmp_path / "a.bin").write_bytes(b"a")
+    form = {"team": "vision", "name": "shared", "source_url": tmp_path.as_uri(), "purpose": "train"}
+    refused = browser(cast.owner).post("/datasets/register/", form)
+    assert refused.status_code == 422
+    assert "TRAINMASTER_SOURCE_PREFIXES" in refused.content.decode()
+    assert tmp_path.as_uri() in refused.content.decode()
+    settings.SOURCE_PREFIXES = [tmp_path.as_uri()]
+    assert browser(cast.owner).post("/datasets/register/", form).status_code == 302
+    page = browser(cast.owner).get("/datasets/vision/shared/").content.decode()
+    assert "listing" in page
+    run(DatasetSnapshot.objects.get(name="shared"))
+    assert "Verify source" in browser(cast.owner).get("/datasets/vision/shared/").content.decode()

@@ -1,5 +1,6 @@
-"""The pages of datasets: what there is, its versions and files, and the jobs that used it."""
+"""The pages of datasets: what there is, and one dataset with its versions, files and uses."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -7,20 +8,23 @@ from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
+from platform_core.datasets.changes import Changes
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
-from webapp.artifacts import queries as artifacts
-from webapp.datasets import queries
-from webapp.datasets.models import DatasetSnapshot
+from webapp.datasets import previews, queries
+from webapp.datasets.models import AccessRequest, DatasetSnapshot
+from webapp.datasets.previews import Preview
+from webapp.datasets.queries import Card
 from webapp.jobs import queries as jobs
 from webapp.jobs.queries import DatasetUse
 from webapp.pages import fragments
 
 FILES_SHOWN = 100
 JOBS_SHOWN = 50
+PATHS_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +34,18 @@ class DatasetRow:
     newest: DatasetSnapshot
     versions: int
     jobs: int
+    card: Card
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetsPage:
+    search: str
     datasets: tuple[DatasetRow, ...]
+    others: tuple[Card, ...]  # listed by teams that the reader is not in
     push_team: str  # of the command that is shown, "" where the reader may not push
+    teams: tuple[str, ...]  # for which the reader may register
+    values: Mapping[str, str]
+    problems: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,57 +64,119 @@ class File:
 class DatasetPage:
     team: str
     dataset: str
-    versions: tuple[VersionRow, ...]
-    newest: DatasetSnapshot
-    files: tuple[File, ...]  # of the newest version, the first FILES_SHOWN by path
+    card: Card
+    versions: tuple[VersionRow, ...]  # none: the reader knows only the card
+    shown: DatasetSnapshot | None  # the version whose files are shown
+    files: tuple[File, ...]  # the first FILES_SHOWN by path
+    difference: Changes | None  # to the version before the one that is shown
+    before: DatasetSnapshot | None
+    preview: Preview | None
+    requests: tuple[AccessRequest, ...]
     may_push: bool
+    may_edit: bool
+    may_approve: bool
+    request_teams: tuple[str, ...]  # for which the reader may request access
+    problems: Mapping[str, str]
 
 
 @login_required
 @require_safe
 def dataset_list(request: HttpRequest) -> HttpResponse:
-    actor = actor_of(request)
+    return show_list(request, actor_of(request), {}, {})
+
+
+def show_list(
+    request: HttpRequest,
+    actor: Actor,
+    values: Mapping[str, str],
+    problems: Mapping[str, str],
+    status: int = 200,
+) -> HttpResponse:
+    search = request.GET.get("search", "").strip()
+    cards = queries.cards(actor.sees)
     snapshots = sorted(queries.snapshots(actor.sees), key=lambda row: (row.team_id, row.name, -row.version))
     count = jobs.counts_by_dataset(row.id for row in snapshots)
+    grouped = [(key, list(rows)) for key, rows in groupby(snapshots, lambda row: (row.team_id, row.name))]
+    seen = {key for key, _ in grouped}
+    teams = _teams(actor, "dataset.create")
     page = DatasetsPage(
+        search=search,
         datasets=tuple(
-            _row(list(rows), count) for _, rows in groupby(snapshots, lambda row: (row.team_id, row.name))
+            _row(rows, count, cards.get(key) or Card(*key))
+            for key, rows in grouped
+            if queries.matches(search, rows[0], cards.get(key))
         ),
-        push_team=_push_team(actor),
+        others=tuple(card for key, card in sorted(cards.items()) if key not in seen and card.listed),
+        push_team=teams[0] if teams else "",
+        teams=teams,
+        values=values,
+        problems=problems,
     )
-    return fragments.render(request, "datasets/list.html", page)
+    return fragments.render(request, "datasets/list.html", page, status=status)
 
 
-def _row(versions: list[DatasetSnapshot], count: dict[str, int]) -> DatasetRow:
+def _row(versions: list[DatasetSnapshot], count: Mapping[str, int], card: Card) -> DatasetRow:
     newest = versions[0]
     used = sum(count.get(version.id, 0) for version in versions)
-    return DatasetRow(newest.team_id, newest.name, newest, len(versions), used)
+    return DatasetRow(newest.team_id, newest.name, newest, len(versions), used, card)
 
 
-def _push_team(actor: Actor) -> str:
-    teams = (team.slug for team in accounts.teams(actor.sees))
-    return next((team for team in teams if permissions.may(actor, "dataset.create", team)), "")
+def _teams(actor: Actor, action: str) -> tuple[str, ...]:
+    slugs = (team.slug for team in accounts.teams(actor.sees))
+    return tuple(slug for slug in slugs if permissions.may(actor, action, slug))
 
 
 @login_required
 @require_safe
 def detail(request: HttpRequest, team: str, name: str) -> HttpResponse:
-    actor = actor_of(request)
-    permissions.require(actor, "dataset.view", team, what=f"dataset {team}/{name}")
-    versions = queries.versions(team, name)
-    if not versions:
+    return show_detail(request, actor_of(request), team, name, {})
+
+
+def show_detail(
+    request: HttpRequest, actor: Actor, team: str, name: str, problems: Mapping[str, str], status: int = 200
+) -> HttpResponse:
+    if not queries.sees_card(actor, team, name):
         raise TrainmasterError("not_found", what=f"dataset {team}/{name}")
+    card = queries.card(team, name)
+    versions = queries.versions(team, name) if queries.sees(actor, team, name) else []
     used = jobs.using_datasets((row.id for row in versions), actor.sees, JOBS_SHOWN)
-    newest = versions[0]
-    files = sorted(artifacts.manifest(newest.manifest_id).files, key=lambda entry: entry.path)
+    shown = _shown(versions, request.GET.get("version", ""))
+    before = next(
+        (row for row in versions if shown and row.version < shown.version and row.manifest_id), None
+    )
+    files = queries.files(shown)[:FILES_SHOWN] if shown else []
     page = DatasetPage(
         team=team,
         dataset=name,
+        card=card,
         versions=tuple(
             VersionRow(row, tuple(use for use in used if use.dataset == row.id)) for row in versions
         ),
-        newest=newest,
-        files=tuple(File(entry.path, entry.size) for entry in files[:FILES_SHOWN]),
+        shown=shown,
+        files=tuple(File(file["path"], file["size"]) for file in files),
+        difference=queries.difference(before, shown) if before and shown and shown.manifest_id else None,
+        before=before,
+        preview=_preview(shown, request.GET.get("path", "")),
+        requests=tuple(queries.requests(actor, team, name, 50)),
         may_push=permissions.may(actor, "dataset.create", team),
+        may_edit=permissions.may(actor, "dataset.edit", team),
+        may_approve=permissions.may(actor, "dataset.approve", team, card.owner),
+        request_teams=_teams(actor, "dataset.request"),
+        problems=problems,
     )
-    return fragments.render(request, "datasets/detail.html", page)
+    return fragments.render(request, "datasets/detail.html", page, status=status)
+
+
+def _shown(versions: list[DatasetSnapshot], wanted: str) -> DatasetSnapshot | None:
+    """The version that was asked for; otherwise the newest that is ready."""
+    asked = next((row for row in versions if str(row.version) == wanted), None)
+    return asked or next((row for row in versions if row.manifest_id), versions[0] if versions else None)
+
+
+def _preview(shown: DatasetSnapshot | None, path: str) -> Preview | None:
+    if shown is None or not path:
+        return None
+    try:
+        return previews.preview(shown, path)
+    except TrainmasterError as error:
+        return Preview(path, 0, "none", error.sentence)

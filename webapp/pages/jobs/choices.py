@@ -53,7 +53,8 @@ def options(actor: Actor, teams: Sequence[str]) -> dict[str, list[Option]]:
 
 
 def datasets_of(actor: Actor, teams: Iterable[str]) -> list[DatasetSnapshot]:
-    return datasets.snapshots(team for team in teams if permissions.may(actor, "dataset.view", team))
+    seen = datasets.snapshots(team for team in teams if permissions.may(actor, "dataset.view", team))
+    return [row for row in seen if row.state == datasets.READY]
 
 
 def dataset_ids(snapshots: Iterable[DatasetSnapshot]) -> dict[str, str]:

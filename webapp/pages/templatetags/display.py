@@ -32,6 +32,7 @@ STATE_TONES = {
     "canary": "run", "holding": "wait", "promoting": "run", "rolled_back": "off", "waiting": "off", "switching": "run",
     "returning": "wait", "returned": "off", "slots idle": "wait",
     "paused": "wait", "out_of_budget": "wait", "finished": "ok", "recovered": "ok", "failed again": "bad",
+    "listing": "run", "hashing": "run", "unchanged": "off", "requested": "wait", "approved": "ok", "refused": "bad",
     "proposed": "off", "submitted": "wait", "pruned": "off",
 }  # fmt: skip
 

@@ -1,0 +1,123 @@
+"""A dataset is used for approved purposes and projects; a lead requests more, its owner approves, and it expires."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from platform_core.units import DAY_MS
+from tests.webapp.conftest import Cast
+from tests.webapp.jobs.conftest import *  # noqa: F403  a cluster
+from tests.webapp.jobs.conftest import SPEC, tick
+from tests.webapp.world import _manifest
+from webapp.accounts.models import Membership, Role, Team
+from webapp.accounts.queries import actor_of
+from webapp.base.identity import now_ms
+from webapp.datasets import services
+from webapp.datasets.models import AccessRequest, DatasetSnapshot
+from webapp.events.models import Event
+from webapp.jobs import queries as jobs
+from webapp.jobs.models import Job
+from webapp.nodes.models import Node
+from webapp.rpc.wanted import manifests, wanted_states
+
+pytestmark = pytest.mark.usefixtures("cluster")
+Api = Callable[..., APIClient]
+
+
+@pytest.fixture
+def snapshot(cast: Cast, cluster: list[Node]) -> DatasetSnapshot:
+    alice = actor_of(cast.owner)
+    return services.add_snapshot(alice, "vision", "faces", _manifest(alice, "dataset"), "eval", ["maps"])
+
+
+def submit(client: APIClient, snapshot: DatasetSnapshot, **more: Any) -> Any:
+    body = {**SPEC, "num_gpus": 1, "dataset": snapshot.id, "purpose": "eval", "project": "maps", **more}
+    return client.post("/api/v1/training-jobs", body, format="json")
+
+
+def test_another_purpose_and_another_project_are_refused_with_both_named(
+    cast: Cast, api: Api, snapshot: DatasetSnapshot
+) -> None:
+    assert submit(api(cast.owner), snapshot).status_code == 201
+    refused = submit(api(cast.owner), snapshot, purpose="train", project="cars")
+    assert refused.status_code == 422
+    (problem,) = refused.json()["problems"]
+    assert "approved for eval, and the job's purpose is train" in problem["sentence"]
+    assert "approved for the project maps, and the job's project is cars" in problem["sentence"]
+
+
+def ask(client: APIClient, **more: Any) -> Any:
+    body = {"dataset_team": "vision", "dataset": "faces", "team": "vision", "purpose": "train", **more}
+    return client.post("/api/v1/dataset-access", body, format="json")
+
+
+def test_a_lead_requests_the_owner_approves_and_it_ends_at_its_time(
+    cast: Cast, api: Api, snapshot: DatasetSnapshot
+) -> None:
+    assert ask(api(cast.member)).status_code == 403
+    asked = ask(api(cast.lead), reason="for the demo").json()
+    assert ask(api(cast.lead)).json()["id"] == asked["id"]
+    assert submit(api(cast.owner), snapshot, purpose="train").status_code == 422
+    decision = f"/api/v1/dataset-access/{asked['id']}"
+    assert api(cast.member).post(decision, {"decision": "approve"}, format="json").status_code == 403
+    approved = api(cast.owner).post(decision, {"decision": "approve", "days": 30}, format="json").json()
+    assert (approved["state"], approved["decided_by"]) == ("approved", "alice")
+    assert abs(approved["expires_ms"] - now_ms() - 30 * DAY_MS) < DAY_MS
+    assert submit(api(cast.owner), snapshot, purpose="train").status_code == 201
+    AccessRequest.objects.update(expires_ms=1)
+    refused = submit(api(cast.owner), snapshot, purpose="train")
+    assert "a grant for this use has expired" in refused.json()["problems"][0]["sentence"]
+    kinds = list(Event.objects.filter(kind__startswith="Access").order_by("id").values_list("kind", "actor"))
+    assert kinds == [("AccessRequested", "user:lena"), ("AccessApproved", "user:alice")]
+    again = api(cast.owner).post(decision, {"decision": "refuse"}, format="json")
+    assert again.status_code == 400
+
+
+def test_a_listed_dataset_is_seen_requested_and_granted_across_teams(
+    cast: Cast, api: Api, nlp: Team, snapshot: DatasetSnapshot
+) -> None:
+    Membership.objects.filter(user=cast.outsider, team=nlp).update(role=Role.LEAD)
+    other = api(cast.outsider, "nlp")
+    card, one = "/api/v1/teams/vision/datasets/faces", f"/api/v1/dataset-snapshots/{snapshot.id}"
+    assert other.get(card).status_code == 404
+    assert ask(other, team="nlp").status_code == 404
+    assert api(cast.owner).patch(card, {"listed": True, "licence": "CC0"}, format="json").status_code == 200
+    assert other.get(card).json()["licence"] == "CC0"
+    assert other.get(one).status_code == 404
+    asked = ask(other, team="nlp").json()
+    decision = f"/api/v1/dataset-access/{asked['id']}"
+    assert other.post(decision, {"decision": "approve"}, format="json").status_code == 403
+    assert api(cast.owner).post(decision, {"decision": "approve"}, format="json").status_code == 200
+    assert other.get(one).json()["name"] == "faces"
+    assert [row["id"] for row in other.get("/api/v1/datasets").json()["results"]] == [snapshot.id]
+    assert api(cast.owner).post(decision, {"decision": "revoke"}, format="json").status_code == 200
+    assert other.get(one).status_code == 404
+
+
+def test_the_owner_changes_what_a_version_is_approved_for(
+    cast: Cast, api: Api, snapshot: DatasetSnapshot
+) -> None:
+    one = f"/api/v1/dataset-snapshots/{snapshot.id}"
+    body = {"purpose": "train,eval", "projects": []}
+    assert api(cast.member).patch(one, body, format="json").status_code == 403
+    assert api(cast.owner).patch(one, body, format="json").json()["projects"] == []
+    assert submit(api(cast.owner), snapshot, purpose="train", project="cars").status_code == 201
+
+
+def test_the_node_is_refused_the_bytes_of_a_use_that_is_not_approved_any_more(
+    cast: Cast, api: Api, snapshot: DatasetSnapshot, cluster: list[Node]
+) -> None:
+    assert submit(api(cast.owner), snapshot).status_code == 201
+    job = Job.objects.get()
+    tick()
+    (node,) = [each.id for each in cluster if jobs.wanted_on([each.id])[each.id]]
+    asked = [(node, str(snapshot.manifest_id))]
+    assert manifests(asked) != [None]
+    services.approve_for(actor_of(cast.owner), snapshot, "report", [])
+    assert manifests(asked) == [None]
+    wanted_states([node])
+    job.refresh_from_db()
+    story = " ".join(Event.objects.filter(subject_id=job.id).values_list("cause", flat=True))
+    assert "it is approved for report, and the job's purpose is eval" in story

@@ -119,7 +119,8 @@ def _parquet_column(metadata: Any, number: int) -> Column:
     lowest = min((group.min for group in ranged), default=None)
     highest = max((group.max for group in ranged), default=None)
     nulls = sum(group.null_count or 0 for group in known)
-    return Column(schema.path, (str(schema.physical_type).lower(),), nulls, *shown((lowest, highest)))
+    low, high = shown((lowest, highest))
+    return Column(schema.path, (str(schema.physical_type).lower(),), nulls, low, high)
 
 
 def as_mapping(seen: Preview) -> Mapping[str, Any]:

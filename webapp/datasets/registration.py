@@ -241,7 +241,7 @@ def _finish(snapshot: DatasetSnapshot) -> None:
 
 def _parts(snapshot: DatasetSnapshot) -> Iterator[FilePart]:
     rows = snapshot.sources.values_list("part", flat=True)
-    return (FilePart.from_document(part) for part in rows.iterator(chunk_size=ROWS_AT_ONCE))
+    return (FilePart.from_document(part or {}) for part in rows.iterator(chunk_size=ROWS_AT_ONCE))
 
 
 def _piece_size(snapshot: DatasetSnapshot) -> int:

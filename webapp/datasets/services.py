@@ -10,6 +10,7 @@ from django.db import transaction
 
 from platform_core.datasets.access import words
 from platform_core.errors import TrainmasterError
+from trainmaster.store.port import checked
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
@@ -80,7 +81,7 @@ def register_source(
     if len(paths) > MOST_PATHS:
         raise TrainmasterError("too_large", what="paths", size=len(paths), limit=MOST_PATHS)
     for path in paths:
-        sources.checked(path)
+        checked(path)
     if source_url.startswith("http") and not paths:
         why = "a web server cannot be listed; name the files below the address as paths"
         raise TrainmasterError("request_invalid", what="paths", why=why)

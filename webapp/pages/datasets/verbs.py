@@ -42,7 +42,7 @@ def register(request: HttpRequest) -> HttpResponse:
 @require_POST
 def describe(request: HttpRequest, team: str, name: str) -> HttpResponse:
     post = request.POST
-    said = {
+    said: dict[str, object] = {
         "description": post.get("description", "").strip(),
         "licence": post.get("licence", "").strip(),
         "tags": words(post.get("tags", "")),
@@ -87,8 +87,8 @@ def decide(request: HttpRequest, team: str, name: str, request_id: str) -> HttpR
 def check(request: HttpRequest, team: str, name: str, snapshot_id: str) -> HttpResponse:
     actor = actor_of(request)
 
-    def verb() -> object:
-        return services.ask_for_check(actor, queries.seen_snapshot(actor, snapshot_id))
+    def verb() -> None:
+        services.ask_for_check(actor, queries.seen_snapshot(actor, snapshot_id))
 
     return _carry_out(request, team, name, verb, "The source is being compared with this version.")
 
@@ -98,8 +98,8 @@ def check(request: HttpRequest, team: str, name: str, snapshot_id: str) -> HttpR
 def resume(request: HttpRequest, team: str, name: str, snapshot_id: str) -> HttpResponse:
     actor = actor_of(request)
 
-    def verb() -> object:
-        return services.resume(actor, queries.seen_snapshot(actor, snapshot_id))
+    def verb() -> None:
+        services.resume(actor, queries.seen_snapshot(actor, snapshot_id))
 
     return _carry_out(request, team, name, verb, "The registration goes on.")
 

@@ -54,7 +54,7 @@ def options(actor: Actor, teams: Sequence[str]) -> dict[str, list[Option]]:
 
 def datasets_of(actor: Actor, teams: Iterable[str]) -> list[DatasetSnapshot]:
     seen = datasets.snapshots(team for team in teams if permissions.may(actor, "dataset.view", team))
-    return [row for row in seen if row.state == datasets.READY]
+    return [row for row in seen if row.manifest_id is not None]
 
 
 def dataset_ids(snapshots: Iterable[DatasetSnapshot]) -> dict[str, str]:

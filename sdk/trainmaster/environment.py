@@ -87,6 +87,26 @@ def role_environment(variables: Mapping[str, str] = os.environ) -> RoleEnvironme
     return RoleEnvironment(variables.get("TRAINMASTER_ROLES", ""), index)
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaEnvironment:
+    """What a replica of an endpoint is told; on a laptop it serves this machine alone."""
+
+    model: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 8080
+    token: str = field(default="", repr=False)  # which the router shows
+
+
+def replica_environment(variables: Mapping[str, str] = os.environ) -> ReplicaEnvironment:
+    model = variables.get("TRAINMASTER_MODEL", "")
+    if not model:
+        return ReplicaEnvironment()
+    return ReplicaEnvironment(
+        Path(model), "0.0.0.0", _whole(variables, "MASTER_PORT", 8080),  # noqa: S104 - the router is elsewhere
+        variables.get("TRAINMASTER_REPLICA_TOKEN", ""),
+    )  # fmt: skip
+
+
 def launcher_environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
     """What the processes that a launcher starts inherit."""
     return dict(variables)

@@ -1,0 +1,1 @@
+"""Decisions about endpoints: batches of requests, the replica that answers, how many there are, and which version."""

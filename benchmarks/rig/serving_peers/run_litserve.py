@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The peer from PyPI: LitServe with batches of 64 and a wait of 2 ms."""
 
 import sys
@@ -6,25 +7,25 @@ import litserve
 import torch
 
 
-class Api(litserve.LitAPI):  # type: ignore[misc]
-    def setup(self, device):  # type: ignore[no-untyped-def]
+class Api(litserve.LitAPI):
+    def setup(self, device):
         torch.set_num_threads(1)
         self.module = torch.export.load(sys.argv[1] + "/model.pt2").module()
 
-    def decode_request(self, request):  # type: ignore[no-untyped-def]
+    def decode_request(self, request):
         return torch.tensor(request["inputs"][0])
 
-    def batch(self, inputs):  # type: ignore[no-untyped-def]
+    def batch(self, inputs):
         return torch.stack(inputs)
 
-    def predict(self, x):  # type: ignore[no-untyped-def]
+    def predict(self, x):
         with torch.inference_mode():
             return self.module(x)
 
-    def unbatch(self, output):  # type: ignore[no-untyped-def]
+    def unbatch(self, output):
         return list(output)
 
-    def encode_response(self, output):  # type: ignore[no-untyped-def]
+    def encode_response(self, output):
         return {"outputs": [output.tolist()]}
 
 

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The same model behind the same ASGI server without batches: one request, one call of the model."""
 
 import json
@@ -16,7 +17,7 @@ def predict(rows: list[list[float]]) -> list[list[float]]:
         return output
 
 
-async def application(scope, receive, send):  # type: ignore[no-untyped-def]
+async def application(scope, receive, send):
     if scope["type"] != "http":
         return
     body, more = b"", True

@@ -64,7 +64,7 @@ class TorchRuntime:
 def scripted(folder: Path, entry: str) -> TorchRuntime:
     """A module that `torch.jit.save` wrote."""
     place = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    module = torch.jit.load(str(_file(folder, entry, ".pt", ".ts")), map_location=place).eval()
+    module = torch.jit.load(str(_file(folder, entry, ".pt", ".ts")), map_location=place).eval()  # type: ignore[no-untyped-call]
     return TorchRuntime(module, any(part.original_name.startswith("Embedding") for part in module.modules()))
 
 

@@ -11,6 +11,9 @@ from platform_core.units import DAY_MS, HOUR_MS, SECOND_MS, format_duration_ms
 # One failure in so much node time is assumed beside those that were seen: a cluster that has lost nothing yet still
 # gets an interval, and a few failures of the first day do not set it alone. Llama 3 had one in 264 node-days of 8 GPUs.
 ASSUMED_NODE_MS = 100 * DAY_MS
+ASSUMED_RUN_MS = (
+    DAY_MS  # beside what the job itself has run, so that one early preemption does not set the interval
+)
 SHORTEST_MS, LONGEST_MS = 10 * SECOND_MS, HOUR_MS
 WORTH_A_CHANGE = 0.15  # of the interval; less is noise of the measurements
 
@@ -24,6 +27,8 @@ class Measured:
     restart_ms: int  # from a stop until it runs again
     nodes: int
     losses: Losses
+    stops: int = 0  # of the whole job, not by itself: preemptions, spot notices, maintenance, GPU faults
+    ran_ms: int = 0  # in which these stops came
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +55,23 @@ class LiveInterval:
         return f"The platform sets {every}: {reason}."
 
 
-def mtbf_of_gang(losses: Losses, nodes: int) -> int:
-    """The gang stops with any of its nodes."""
-    return max(1, (losses.node_ms + ASSUMED_NODE_MS) // (losses.lost + 1) // max(1, nodes))
+# As Daly gives it; C is the blocking time of a save, M the time between failures.
+FORMULA = "sqrt(2CM) * (1 + sqrt(C/2M)/3 + (C/2M)/9) - C"
+
+
+def mtbf_of_gang(measured: Measured) -> int:
+    """The gang stops with any of its nodes, and when the platform stops it."""
+    losses = measured.losses
+    lost = max(1, measured.nodes) * (losses.lost + 1) / (losses.node_ms + ASSUMED_NODE_MS)
+    stopped = measured.stops / (measured.ran_ms + ASSUMED_RUN_MS)
+    return max(1, round(1 / (lost + stopped)))
 
 
 def live_interval(measured: Measured) -> LiveInterval:
     """Daly's optimum, and never shorter than a save takes until it is in the store: a store that slows down lengthens
     the interval."""
     blocking_ms = max(1, measured.blocking_ms)
-    mtbf_ms = mtbf_of_gang(measured.losses, measured.nodes)
+    mtbf_ms = mtbf_of_gang(measured)
     optimum_ms = max(1, round(interval.daly(blocking_ms, mtbf_ms)))
     choices = {"optimum": optimum_ms, "store": measured.stored_ms, "shortest": SHORTEST_MS}
     bound = max(choices, key=lambda name: (choices[name], name == "optimum"))

@@ -62,6 +62,8 @@ class PendingJob:
     reserved_nodes: tuple[str, ...] = ()
     reserved_until_ms: int | None = None  # None: until it starts
     not_before_ms: int = 0  # it failed and restarts from then on
+    kept_slots: tuple[tuple[str, int], ...] = ()  # (node, slots) that its failed attempt had on healthy nodes
+    kept_until_ms: int = 0  # how long they are held for it
 
     @classmethod
     def of_spec(
@@ -110,6 +112,8 @@ class RunningJob:
     stopping: bool = False  # it was told to stop and gives its slots within a minute or so
     restart_ms: int | None = None  # what it takes to start it again, where that was measured
     preemptions: int = 0  # how many of its attempts were stopped to give up their slots
+    kept_slots: tuple[tuple[str, int], ...] = ()  # of members that have ended while the gang stops to restart
+    kept_until_ms: int = 0
     held: int = field(init=False, compare=False, repr=False)  # slots; an elastic job may ask for more
 
     def __post_init__(self) -> None:

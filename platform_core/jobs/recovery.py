@@ -48,7 +48,8 @@ def decide(job: Job) -> Restart | GiveUp:
     if number > limit:
         sentence = f"{job.reason}; it was restarted {limit} times without progress"
         return GiveUp(f"{sentence}, and {limit} is the limit")
-    return Restart(goes_on_from(job), excluded(job), number, limit, _pause_ms(number - platform))
+    at_once = platform or _from_outside(last)
+    return Restart(goes_on_from(job), excluded(job), number, limit, _pause_ms(number - at_once))
 
 
 def _infrastructure(failure: Failure) -> bool:
@@ -73,11 +74,15 @@ def _since_progress(failures: Sequence[Failure]) -> list[Failure]:
     return list(causes.values())[since:]
 
 
+def _from_outside(failure: Failure) -> bool:
+    return failure.exit_code in _FROM_OUTSIDE and failure.end in (EndReason.SCRIPT_ERROR, EndReason.KILLED)
+
+
 def _same_soon(before: Failure, last: Failure, members: Sequence[Member]) -> bool:
     """Whether the script failed as the time before, soon after its start both times: the command is wrong."""
     if _infrastructure(last) or max(before.ran_ms, last.ran_ms) > SOON_MS:
         return False
-    if last.exit_code in _FROM_OUTSIDE and last.end in (EndReason.SCRIPT_ERROR, EndReason.KILLED):
+    if _from_outside(last):
         return False
     # Which of several ranks that fail alike is heard of first is chance.
     alike = {m.rank for m in members if m.end is last.end and m.exit_code == last.exit_code}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.scheduling.decisions import Placement, Plan, Stop, Wait
@@ -22,6 +22,7 @@ from platform_core.scheduling.preemption import elastic
 from platform_core.scheduling.preemption.eviction import Eviction, Ranked
 from platform_core.scheduling.preemption.reclaim import reclaim_for
 from platform_core.scheduling.reservations.nodes import Reservation
+from platform_core.scheduling.state.kept_places import KeptPlaces, without_paused
 from platform_core.scheduling.state.round_state import RoundState
 from platform_core.scheduling.state.what_if import claim_released, count_stopping_jobs, fits_reserved_nodes
 
@@ -57,14 +58,17 @@ def plan(snapshot: Snapshot, policy: Policy | None = None) -> Plan:
 
 def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     """The decisions of a round without explanations, for callers that replay thousands of rounds."""
-    snapshot, paused = _without_paused(snapshot)
+    snapshot, paused = without_paused(snapshot)
     state = RoundState(snapshot)
+    kept = KeptPlaces(state, paused)
     count_stopping_jobs(state)
     ranked, privileged, eviction = _ranked(state, policy)
+    ranked, privileged = kept.put_first(ranked, privileged)
     started: list[tuple[PendingJob, Placement]] = []
     waiting: list[PendingJob] = []
     unreserved: list[PendingJob] = []
     for number, (rank, job) in enumerate(ranked):
+        kept.end_turn(started)
         if number == privileged and eviction is not None:
             eviction.reserve_places()
         if number >= privileged and _is_exhausted(state, policy):
@@ -78,6 +82,7 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
         if state.is_migrating(job.id):
             state.reserve_place(job)
             continue
+        kept.turn_of(job)
         placement = _started(state, job)
         if placement is not None:
             started.append((job, placement))
@@ -94,19 +99,13 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
         if not _reserve(state, policy, [job]) and not policy.skip_ahead:
             waiting.extend(_waiting(ranked[number + 1 :], state))
             break
+    kept.end_turn(started)
     if eviction is not None:
         eviction.reserve_places()
     if policy.elastic:
         elastic.grow(state, waiting)
     ranked = [entry for entry in ranked if not state.is_migrating(entry[1].id)]
     return Decisions(started, [*waiting, *paused], ranked, tuple(state.stops), state, unreserved)
-
-
-def _without_paused(snapshot: Snapshot) -> tuple[Snapshot, list[PendingJob]]:
-    """Failed jobs that restart later take no part in the round."""
-    paused = [job for job in snapshot.pending if job.not_before_ms > snapshot.now_ms]
-    due = [job for job in snapshot.pending if job.not_before_ms <= snapshot.now_ms] if paused else ()
-    return replace(snapshot, pending=tuple(due)) if paused else snapshot, paused
 
 
 def _ranked(state: RoundState, policy: Policy) -> tuple[list[Ranked], int, Eviction | None]:

@@ -103,7 +103,9 @@ def load_checkpoint(into: Mapping[str, Any] | None = None) -> tuple[dict[str, An
 
 
 def checkpoint_due(step: int, every: int = 100) -> bool:
-    """Whether to save now: by the job's checkpoint policy, else every `every` steps, or on an order of the platform.
+    """Whether to save now: by the job's checkpoint policy, or on an order of the platform.
+
+    Where the policy names no interval, every `every` steps until the platform has measured some saves and sets one.
 
     All ranks call it at the same step and get the same answer.
     """

@@ -26,6 +26,8 @@ class Guidance:
         self._saves_done = 0
         self._stop = Question(self._stopping.asked, lambda reason: None, lasting=True)
         self._due = Question(self._save_reason, self._granted)
+        # Ranks read the orders at different moments, and must leave the rule of the script at one step.
+        self._interval_set = Question(self._platform_interval, lambda reason: None, lasting=True)
         self._agreement: Agreement | None = None
         self.stopping = False  # as the script was told
 
@@ -38,11 +40,16 @@ class Guidance:
         return self.stopping
 
     def checkpoint_due(self, step: int, every: int) -> bool:
-        """By the job's checkpoint policy, or by `every` where it has none, and by an order to save now."""
+        """By the job's policy; where it has none, by the interval of the platform, and by `every` until there is one.
+
+        And by an order to save now.
+        """
         policy = self._environment
-        steps = policy.interval_steps or (0 if policy.interval_seconds else every)
+        with_others = self._with_others()
+        by_time = self._interval_set.ask() if with_others else bool(self._platform_interval())
+        steps = policy.interval_steps or (0 if policy.interval_seconds or by_time else every)
         by_step = bool(steps) and step > 0 and step % steps == 0
-        if self._with_others():
+        if with_others:
             ordered = self._due.ask()
         elif reason := self._save_reason():
             ordered = True
@@ -70,13 +77,18 @@ class Guidance:
         first = self._environment.rank == 0  # the clocks of nodes differ
         return int(bool(seconds) and first and self._now_ms() - self._saved_at_ms >= seconds * 1000)
 
+    def _platform_interval(self) -> int:
+        return int(self._orders.read().checkpoint_interval_ms > 0)
+
     def _granted(self, reason: int) -> None:
         self._saves_done = max(self._saves_done, reason - 1)
 
     def _with_others(self) -> bool:
         """A collective at the first call with other ranks."""
         if self._agreement is None and collective.active():
-            self._agreement = Agreement(collective.channel("orders"), [self._stop, self._due])
+            self._agreement = Agreement(
+                collective.channel("orders"), [self._stop, self._due, self._interval_set]
+            )
             self._agreement.start()
             atexit.register(self._agreement.leave)
         return self._agreement is not None

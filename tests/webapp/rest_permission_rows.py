@@ -157,6 +157,7 @@ def job_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("patch", job, LEADS, one, body={"priority": 40})
     yield row("post", f"{job}/cancel", OWN_OR_LEAD, f"{one}/cancel")
     yield row("post", f"{job}/stacks", WHILE_RUNNING, f"{one}/stacks")
+    yield row("post", f"{job}/checkpoints", WHILE_RUNNING, f"{one}/checkpoints")
     yield row("post", f"{job}/restart", WHILE_RUNNING, f"{one}/restart")
     yield row("post", f"{job}/lost", WHILE_STOPPING, f"{one}/lost")
     for part in ("logs", "events", "checkpoints", "metrics", "recoveries", "stacks"):

@@ -199,6 +199,7 @@ def job_rows() -> Iterator[Row]:
     yield Row("get", "jobs/<str:job_id>/", OF_TEAM, "jobs/{job}/")
     yield Row("post", "jobs/<str:job_id>/again/", MEMBERS, "jobs/{job}/again/")
     yield Row("post", "jobs/<str:job_id>/cancel/", OWN_OR_LEAD, "jobs/{job}/cancel/")
+    yield Row("post", "jobs/<str:job_id>/save/", WHILE_RUNNING, "jobs/{job}/save/")
     yield Row("post", "jobs/<str:job_id>/stacks/", WHILE_RUNNING, "jobs/{job}/stacks/")
     yield Row("post", "jobs/<str:job_id>/restart/", WHILE_RUNNING, "jobs/{job}/restart/")
     yield Row("post", "jobs/<str:job_id>/lost/", WHILE_STOPPING, "jobs/{job}/lost/")

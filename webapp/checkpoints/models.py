@@ -80,5 +80,8 @@ class SaveOrders(models.Model):
     save_order = models.PositiveIntegerField(default=0, help_text="grows with each order to save now")
     asked_by = models.CharField(max_length=150, blank=True)
     asked_ms = models.BigIntegerField(null=True)
+    answer = models.CharField(
+        max_length=40, blank=True, help_text="the checkpoint that answered the last order"
+    )
     interval_ms = models.BigIntegerField(default=0, help_text="set by the platform; 0: none yet")
     interval_basis = models.JSONField(default=dict, help_text="the numbers that it was computed from")

@@ -1,11 +1,14 @@
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
 
+from platform_core.checkpointing.habit import Losses
+from platform_core.checkpointing.live import LiveInterval, Measured
 from platform_core.node.wanted import ArtifactReference
 from webapp.artifacts import queries as artifacts
-from webapp.checkpoints.models import Checkpoint
+from webapp.checkpoints.models import Checkpoint, SaveOrders
 
 
 def reference(checkpoint_id: str) -> ArtifactReference:
@@ -42,3 +45,38 @@ def exists(checkpoint_id: str, team: str) -> bool:
 def newest(teams: Iterable[str], limit: int) -> list[Checkpoint]:
     rows = living(job__team__in=list(teams)).select_related("job")
     return list(rows.order_by("-saved_ms")[:limit])
+
+
+def orders(job_id: str) -> SaveOrders | None:
+    """What the running script of a job is told; None: nothing yet."""
+    return SaveOrders.objects.filter(job=job_id).first()
+
+
+def orders_of(job_ids: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """Job id → (the order to save that waits for its checkpoint, or 0; the interval of the platform, or 0)."""
+    rows = SaveOrders.objects.filter(job__in=set(job_ids))
+    return {
+        job: (0 if answer else order, interval_ms)
+        for job, order, answer, interval_ms in rows.values_list(
+            "job_id", "save_order", "answer", "interval_ms"
+        )
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class SetInterval:
+    """The interval that the platform has set for a job, and what it was computed from."""
+
+    measured: Measured
+    live: LiveInterval
+
+
+def interval(row: SaveOrders | None) -> SetInterval | None:
+    """None while the spec or the script says how often."""
+    if row is None or not row.interval_ms:
+        return None
+    measured = row.interval_basis["measured"]
+    return SetInterval(
+        Measured(**{**measured, "losses": Losses(**measured["losses"])}),
+        LiveInterval(**row.interval_basis["live"]),
+    )

@@ -28,6 +28,11 @@ def beat_schedule(tick_seconds: int) -> dict[str, dict[str, Any]]:
             "schedule": 60.0,
             "options": {"expires": 60},
         },
+        "set-checkpoint-intervals": {
+            "task": "checkpoints.set_intervals",
+            "schedule": 30.0,
+            "options": {"expires": 30},
+        },
         "sample-shares": {"task": "quotas.sample_shares", "schedule": 60.0, "options": {"expires": 60}},
         "compact-metrics": {"task": "metrics.sweep", "schedule": 60.0, "options": {"expires": 60}},
         "retain-metrics": {"task": "metrics.retain", "schedule": 600.0, "options": {"expires": 600}},

@@ -18,98 +18,6 @@ from webapp.jobs.models import Attempt, Job, Member
 from webapp.jobs.values import JobFact
 
 
-@dataclass(frozen=True, slots=True)
-class MemberWanted:
-    """One member of an attempt that its node should run or stop."""
-
-    attempt_id: str
-    job_id: str
-    job_name: str
-    team: str
-    attempt: int
-    stopping: bool
-    stop_grace_ms: int
-    begun: bool  # the agent has it already
-    nodes: int
-    node_rank: int
-    slots: tuple[int, ...]
-    spec: dict[str, Any]
-    master_address: str
-    master_port: int
-    resume_checkpoint: str
-    stacks_order: int
-
-
-@dataclass(frozen=True, slots=True)
-class MemberSeen:
-    """One member of an attempt as the platform knows it."""
-
-    job_id: str
-    attempt: int
-    phase: str
-    drained: bool
-    resume_checkpoint: str
-
-
-def members(seats: Collection[tuple[str, str]]) -> dict[tuple[str, str], MemberSeen]:
-    """Returns the members of these (attempt, node) pairs that were placed there."""
-    rows = Member.objects.filter(
-        attempt__in={attempt for attempt, _ in seats}, node__in={node for _, node in seats}
-    )
-    columns = (
-        "attempt_id", "node_id", "attempt__job_id", "attempt__number", "phase", "drained", "attempt__resume_checkpoint",
-    )  # fmt: skip
-    return {(attempt, node): MemberSeen(*known) for attempt, node, *known in rows.values_list(*columns)}
-
-
-def wanted_on(node_ids: Collection[str]) -> dict[str, list[MemberWanted]]:
-    """Returns the wanted members by node. A member stays wanted until its agent has sent everything of it."""
-    rows = (
-        Member.objects.filter(node__in=node_ids, drained=False)
-        .exclude(phase="lost")
-        .select_related("attempt__job")
-        .order_by("attempt_id")
-    )
-    sizes = dict(_gang_sizes([row.attempt_id for row in rows]))
-    wanted: dict[str, list[MemberWanted]] = {node: [] for node in node_ids}
-    for row in rows:
-        wanted[row.node_id].append(
-            MemberWanted(
-                attempt_id=row.attempt_id,
-                job_id=row.attempt.job_id,
-                job_name=row.attempt.job.name,
-                team=row.attempt.job.team_id,
-                attempt=row.attempt.number,
-                stopping=_stopping(row),
-                stop_grace_ms=row.attempt.job.stop_grace_ms,
-                begun=row.phase != MemberPhase.ASSIGNED,
-                nodes=sizes[row.attempt_id],
-                node_rank=row.rank,
-                slots=tuple(row.slots),
-                spec=row.attempt.job.spec,
-                master_address=row.attempt.master_address,
-                master_port=row.attempt.master_port,
-                resume_checkpoint=row.attempt.resume_checkpoint,
-                stacks_order=row.attempt.stacks_order,
-            )
-        )
-    return wanted
-
-
-def _stopping(row: Member) -> bool:
-    job = row.attempt.job
-    return job.stop != "none" or job.attempt != row.attempt.number or job.state in TERMINAL
-
-
-def _gang_sizes(attempt_ids: Iterable[str]) -> Iterable[tuple[str, int]]:
-    counts: dict[str, int] = {}
-    for attempt_id in Member.objects.filter(attempt_id__in=list(attempt_ids)).values_list(
-        "attempt_id", flat=True
-    ):
-        counts[attempt_id] = counts.get(attempt_id, 0) + 1
-    return counts.items()
-
-
 def first_submitted_ms() -> int | None:
     """Since when there are jobs."""
     return Job.objects.aggregate(first=Min("submitted_ms"))["first"]
@@ -396,3 +304,18 @@ def reports(job_ids: Iterable[str]) -> dict[str, JobReport]:
     sending = set(open_members.values_list("attempt__job_id", flat=True))
     rows = Job.objects.filter(id__in=ids).values_list("id", "state", "started_ms", "finished_ms", "reason")
     return {row[0]: JobReport(*row[1:], drained=row[0] not in sending) for row in rows}
+
+
+def nodes_of(job_id: str) -> list[str]:
+    """The nodes on which the newest attempt of a job still holds slots."""
+    living = Member.objects.filter(attempt__job=job_id, attempt__number=F("attempt__job__attempt"))
+    return list(
+        living.filter(phase__in=["assigned", "preparing", "running"]).values_list("node_id", flat=True)
+    )
+
+
+def running_without_interval() -> list[Job]:
+    """Running jobs whose spec leaves open how often they save."""
+    open_ = {"spec__checkpoint__interval_steps": 0, "spec__checkpoint__interval_minutes": 0}
+    states = [JobState.RUNNING, JobState.CHECKPOINTING]
+    return list(Job.objects.filter(state__in=states, stop="none", **open_).order_by("id"))

@@ -15,6 +15,7 @@ from platform_core.jobs.states import WAITING, JobState
 from platform_core.scheduling.restarts import LATELY, restart_ms, size_class
 from platform_core.simulation.workload import TraceJob
 from platform_core.units import HOUR_MS
+from webapp.jobs.kept_places import kept_while_pending, kept_while_stopping, with_kept_slots
 from webapp.jobs.models import Attempt, Job, Member
 
 _LEARNT_FROM = 200
@@ -32,11 +33,17 @@ def pending() -> tuple[PendingJob, ...]:
     resized = Member.objects.filter(
         attempt__job__in=[row.id for row in rows if row.resize_to], attempt__number=F("attempt__job__attempt")
     )
+    kept = kept_while_pending([row for row in rows if row.attempt])
     ran_on: dict[str, list[str]] = {}
     for job_id, node in resized.order_by("node_id").values_list("attempt__job_id", "node_id"):
         ran_on.setdefault(job_id, []).append(node)
     return tuple(
-        _pending(row, specification.restore(row.spec), attained.get(row.id, 0), tuple(ran_on.get(row.id, ())))
+        with_kept_slots(
+            _pending(
+                row, specification.restore(row.spec), attained.get(row.id, 0), tuple(ran_on.get(row.id, ()))
+            ),
+            kept.get(row.id),
+        )
         for row in rows
     )
 
@@ -86,9 +93,13 @@ def running(only: str | None = None) -> tuple[RunningJob, ...]:
     rows = list(Job.objects.filter(id__in=held).select_related("user").order_by("id"))
     attained = _attained_gpu_ms([row.id for row in rows if row.attempt > 1])
     restarts = _restarts_ms(rows)
+    kept = kept_while_stopping([row for row in rows if row.stop == Stop.RESTART])
     stopped = _preemptions([row.id for row in rows if row.attempt > 1])
     return tuple(
-        _running(row, tuple(held[row.id]), attained.get(row.id, 0), restarts[row.id], stopped[row.id])
+        with_kept_slots(
+            _running(row, tuple(held[row.id]), attained.get(row.id, 0), restarts[row.id], stopped[row.id]),
+            kept.get(row.id),
+        )
         for row in rows
     )
 

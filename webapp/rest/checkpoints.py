@@ -9,10 +9,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from platform_core.errors import TrainmasterError
-from webapp.accounts import permissions
+from platform_core.checkpointing.live import FORMULA
 from webapp.accounts.queries import actor_of
-from webapp.checkpoints import advice, queries
+from webapp.checkpoints import advice, orders, queries
+from webapp.checkpoints.models import SaveOrders
 from webapp.jobs import queries as jobs
 
 
@@ -30,12 +30,27 @@ class CheckpointOut(serializers.Serializer[Any]):
     )
 
 
+class SaveOrderOut(serializers.Serializer[Any]):
+    order = serializers.IntegerField(source="save_order")
+    asked_by = serializers.CharField()
+    asked_ms = serializers.IntegerField()
+    checkpoint = serializers.CharField(
+        source="answer", allow_blank=True, help_text="The checkpoint that answered it; empty: none yet."
+    )
+
+
 class CheckpointsOut(serializers.Serializer[Any]):
     results = CheckpointOut(many=True)
     saving = serializers.DictField(
         allow_null=True,
         help_text="Interval and cost of saving, and the advised interval; null before the first save.",
     )
+    interval = serializers.DictField(
+        allow_null=True,
+        help_text="The interval that the platform has set, with its formula, inputs and expected loss; null where the "
+        "spec sets one, and before enough saves were measured.",
+    )
+    order = SaveOrderOut(allow_null=True, help_text="The last order to save now.")
 
 
 class Checkpoints(APIView):
@@ -45,10 +60,7 @@ class Checkpoints(APIView):
 
         Costs in `saving` are fractions of the wall time; unknown values are null.
         """
-        job = jobs.find(job_id)
-        if job is None:
-            raise TrainmasterError("not_found", what=f"job {job_id}")
-        permissions.require(actor_of(request), "job.view", job.team_id, what=f"job {job_id}")
+        job = jobs.job_for(request, job_id)
         checkpoints = queries.of_job(job_id)
         saving = advice.of_job(job, checkpoints)
         rows = [
@@ -60,4 +72,27 @@ class Checkpoints(APIView):
             }
             for row in checkpoints
         ]  # fmt: skip
-        return Response({"results": rows, "saving": asdict(saving) if saving else None})
+        told = queries.orders(job_id)
+        return Response(
+            {
+                "results": rows, "saving": asdict(saving) if saving else None, "interval": _interval(told),
+                "order": SaveOrderOut(told).data if told and told.save_order else None,
+            }
+        )  # fmt: skip
+
+    @extend_schema(request=None, responses={202: SaveOrderOut})
+    def post(self, request: Request, job_id: str) -> Response:
+        """Order a checkpoint of a running job now.
+
+        Its script saves when it asks `checkpoint_due` the next time; `order` of the list then names the checkpoint.
+        """
+        job = jobs.job_for(request, job_id)
+        return Response(SaveOrderOut(orders.save_now(actor_of(request), job.id)).data, status=202)
+
+
+def _interval(told: SaveOrders | None) -> dict[str, Any] | None:
+    by_platform = queries.interval(told)
+    if by_platform is None:
+        return None
+    live, measured = asdict(by_platform.live), asdict(by_platform.measured)
+    return {**live, "sentence": by_platform.live.sentence, "formula": FORMULA, "inputs": measured}

@@ -15,9 +15,8 @@ from webapp.base.identity import now_ms
 from webapp.checkpoints import services as checkpoints
 from webapp.deployments import services as deployments
 from webapp.jobs import hangs
-from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
-from webapp.jobs.queries import MemberSeen
+from webapp.jobs.members import MemberSeen, members
 from webapp.nodes import services as clusters
 from webapp.rollouts import services as rollouts
 from webapp.rpc import bounds
@@ -54,7 +53,7 @@ def _attempts(observed: Sequence[tuple[str, AttemptObserved]]) -> None:
     Damaged checkpoints are marked before it, so that jobs that could not restore go on from another one.
     """
     now = now_ms()
-    known = job_queries.members([(attempt.attempt_id, node) for node, attempt in observed])
+    known = members([(attempt.attempt_id, node) for node, attempt in observed])
     events, ended, damages = [], set(), []
     for node, attempt in observed:
         member = known.get((attempt.attempt_id, node))

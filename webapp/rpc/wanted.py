@@ -27,9 +27,9 @@ from webapp.artifacts import queries as artifacts
 from webapp.checkpoints import queries as checkpoints
 from webapp.datasets import queries as datasets
 from webapp.deployments import queries as deployments
-from webapp.jobs import queries as jobs
+from webapp.jobs import members as gangs
 from webapp.jobs import services as job_services
-from webapp.jobs.queries import MemberWanted
+from webapp.jobs.members import MemberWanted
 from webapp.nodes import queries as nodes
 from webapp.nodes import services as node_services
 from webapp.rollouts import queries as rollouts
@@ -48,7 +48,8 @@ def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
     """
     with transaction.atomic():
         revisions = nodes.wanted_revisions(node_ids)
-        members = jobs.wanted_on(node_ids)
+        members = gangs.wanted_on(node_ids)
+        orders = checkpoints.orders_of(member.job_id for its in members.values() for member in its)
         parts = deployments.wanted_on(node_ids, rollouts.versions_in_use(node_ids))
         active = rollouts.wanted_on(node_ids)
         failures: list[job_services.Unstartable] = []
@@ -56,7 +57,9 @@ def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
             Wanted(
                 revision=revisions[node],
                 attempts=tuple(
-                    order for member in members[node] if (order := _attempt(node, member, failures))
+                    order
+                    for member in members[node]
+                    if (order := _attempt(node, member, orders.get(member.job_id, (0, 0)), failures))
                 ),
                 deployments=tuple(map(_signed, parts[node])),
                 activations=tuple(active[node]),
@@ -93,12 +96,17 @@ def _signed(deployment: DeploymentWanted) -> DeploymentWanted:
 
 
 def _attempt(
-    node: str, member: MemberWanted, failures: list[job_services.Unstartable]
+    node: str, member: MemberWanted, orders: tuple[int, int], failures: list[job_services.Unstartable]
 ) -> AttemptWanted | None:
     """None for one that has not begun and cannot; what has begun goes on without its order being made again."""
     action = WantedAction.STOP if member.stopping else WantedAction.RUN
     grace_seconds = -(-member.stop_grace_ms // SECOND_MS)
-    wanted = AttemptWanted(member.attempt_id, action, grace_seconds, stacks_order=member.stacks_order)
+    save_order, interval_ms = orders
+    wanted = AttemptWanted(
+        member.attempt_id, action, grace_seconds, save_order=save_order, checkpoint_interval_ms=interval_ms,
+        stop_deadline_ms=member.stop_deadline_ms, stop_reason=member.stop_reason if member.stopping else "",
+        stacks_order=member.stacks_order,
+    )  # fmt: skip
     if member.stopping:
         return wanted
     try:

@@ -38,6 +38,7 @@ class Reservations:
         self._cluster, self._snapshot, self._counts, self._quota = cluster, snapshot, counts, quota
         self._made: list[Reservation] = []
         self._started: list[tuple[int, Place]] = []  # (end, place) of jobs that start in this round
+        self._held: dict[str, tuple[int, Sequence[tuple[int, int]]]] = {}
         self._stopped: set[str] = set()
         self._releasing = Counter[int]()
         self._evicted = Counter[int]()
@@ -80,6 +81,13 @@ class Reservations:
         claimed = min(slots, self._evicted[position])
         self._evicted[position] -= claimed
         return claimed
+
+    def hold(self, job_id: str, until_ms: int, held: Sequence[tuple[int, int]]) -> None:
+        """These (position, slots) were taken for a job that does not run; they are free again from then on."""
+        self._held[job_id] = until_ms, held
+
+    def let_go(self, job_id: str) -> None:
+        self._held.pop(job_id, None)
 
     def replace(self, stopped: Iterable[RunningJob], place: Place, runtime_ms: int) -> None:
         """These jobs stop now, and another runs on the place that they and free slots make."""
@@ -180,6 +188,7 @@ class Reservations:
         released = (*self._releasing.items(), *self._evicted.items())
         changes.extend([(now_ms + RELEASE_MS, -slots, position) for position, slots in released if slots])
         changes.extend([(end_ms, 0, 0) for _, end_ms, _ in self._cluster.windows if end_ms > now_ms])
+        changes.extend([(end_ms, -slots, at) for end_ms, held in self._held.values() for at, slots in held])
         for end_ms, place in self._started:
             changes.extend([(end_ms, -place.slots_each, position) for position in place.nodes])
         for reservation in self._made:

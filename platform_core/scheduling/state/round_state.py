@@ -157,6 +157,12 @@ class RoundState:
         self.counts.take(position, slots)
         self._free[self.index.nodes[position].gpu_type] -= slots
 
+    def give_back(self, position: int, slots: int) -> None:
+        """Slots that `take` used are free after all."""
+        self.counts.give(position, slots)
+        self._free[self.index.nodes[position].gpu_type] += slots
+        self._shortest_failed_ms.clear()
+
     def place_job(self, job: PendingJob, place: Place, *, fewer_than: int = 0) -> Placement:
         """Start the job there. `fewer_than`: the GPUs an elastic job asked for, when it starts with fewer."""
         members: list[Seat] = []

@@ -4,6 +4,7 @@ import click
 
 from trainmaster.cli import output
 from trainmaster.cli.account import quota, teams, whoami
+from trainmaster.cli.checkpoints import checkpoints
 from trainmaster.cli.commands import Commands
 from trainmaster.cli.completion import completion
 from trainmaster.cli.datasets import dataset
@@ -28,7 +29,7 @@ from trainmaster.cli.sweeps import sweep
 from trainmaster.cli.sync import sync
 
 SECTIONS = {
-    "Jobs": [init, plan, submit, rerun, reproduction, jobs, queue, show, logs, cancel],
+    "Jobs": [init, plan, submit, rerun, reproduction, jobs, queue, show, logs, checkpoints, cancel],
     "Experiments": [experiments, runs, compare, sweep, sync, import_group, export],
     "Data and models": [
         dataset, models, register, deploy, deployments, promote, rollback, retry, preheat, pin,

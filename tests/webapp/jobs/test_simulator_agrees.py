@@ -16,7 +16,7 @@ from platform_core.simulation import jobs as simulated
 from platform_core.simulation.cluster import Cluster
 from platform_core.simulation.workload import Departure, Saving, TraceJob
 from tests.core.scheduling.situations import node as node_view
-from webapp.jobs import queries, services
+from webapp.jobs import members, services
 from webapp.jobs.mapping import job_value
 from webapp.jobs.models import Attempt, Job
 from webapp.jobs.services import Placing
@@ -114,7 +114,7 @@ class Production:
 
     def graces(self, job_id: str) -> dict[str, int]:
         """Node → the time its agent is told, where the job shall stop."""
-        wanted = queries.wanted_on(list(self._real.values()))
+        wanted = members.wanted_on(list(self._real.values()))
         names = {real: name for name, real in self._real.items()}
         return {
             names[node]: member.stop_grace_ms

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from platform_core.checkpointing.habit import Cost, Review, percent
+from platform_core.checkpointing.live import FORMULA
 from platform_core.units import format_duration_ms, plural
 from webapp.checkpoints import advice, queries
-from webapp.checkpoints.models import Checkpoint
+from webapp.checkpoints.models import Checkpoint, SaveOrders
+from webapp.checkpoints.queries import SetInterval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,13 +22,69 @@ if TYPE_CHECKING:
 def of_job(job: Job) -> dict[str, Any]:
     rows = cache(lambda: queries.of_job(job.id))
     kept = cache(lambda: [row for row in rows() if row.deleted_ms is None and not row.damaged])
+    told = cache(lambda: queries.orders(job.id))
     return {
+        "interval": lambda: _interval(queries.interval(told())),
+        "order": lambda: _order(told(), rows()),
         "saving": lambda: _saving(advice.of_job(job, rows())),
         "checkpoints": lambda: [
             _line(row, _newest(kept())) for row in rows() if row.deleted_ms is None or row.damaged
         ],
         "checkpoint_ms": lambda: newest.saved_ms if (newest := _newest(kept())) else None,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class SaveOrder:
+    """The last order to save now, and the checkpoint that answered it."""
+
+    by: str
+    at_ms: int
+    step: int | None  # None: no checkpoint yet
+    answered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalPanel:
+    """The interval that the platform sets: how it is computed, from what, and what it costs."""
+
+    every: str
+    sentence: str
+    formula: str
+    inputs: tuple[tuple[str, str], ...]
+    losses: tuple[tuple[str, str], ...]  # expected parts of the time
+
+
+def _order(row: SaveOrders | None, saved: Sequence[Checkpoint]) -> SaveOrder | None:
+    if row is None or row.asked_ms is None:
+        return None
+    step = next((checkpoint.step for checkpoint in saved if checkpoint.id == row.answer), None)
+    return SaveOrder(row.asked_by, row.asked_ms, step, bool(row.answer))
+
+
+def _interval(by_platform: SetInterval | None) -> IntervalPanel | None:
+    if by_platform is None:
+        return None
+    live, measured = by_platform.live, by_platform.measured
+    return IntervalPanel(
+        every=format_duration_ms(live.interval_ms),
+        sentence=live.sentence,
+        formula=FORMULA,
+        inputs=(
+            ("C, blocking time of a save", format_duration_ms(measured.blocking_ms)),
+            ("Time until a save is in the store", format_duration_ms(measured.stored_ms)),
+            ("M, time between failures of the job", format_duration_ms(live.mtbf_ms)),
+            ("Nodes", str(measured.nodes)),
+            ("Node failures of its GPU type", f"{measured.losses.lost} in {measured.losses.watched}"),
+            ("Preemptions and notices of the job", str(measured.stops)),
+            ("Restart time", format_duration_ms(measured.restart_ms)),
+        ),
+        losses=(
+            ("Saving", percent(live.saving)),
+            ("Lost work and restarts", percent(max(0.0, live.waste - live.saving))),
+            ("Total", percent(live.waste)),
+        ),
+    )
 
 
 def _saving(review: Review | None) -> dict[str, Any] | None:

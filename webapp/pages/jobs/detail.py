@@ -17,6 +17,7 @@ from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
+from webapp.checkpoints import orders
 from webapp.checkpoints import queries as checkpoint_queries
 from webapp.datasets import queries as datasets
 from webapp.events.models import Event
@@ -30,6 +31,7 @@ from webapp.jobs.models import Attempt, Job
 from webapp.pages import fragments
 from webapp.pages.jobs import checkpoints, presentation, recovery, run
 from webapp.pages.jobs import hangs as hang_panel
+from webapp.pages.jobs.checkpoints import IntervalPanel, SaveOrder
 from webapp.pages.jobs.hangs import HangNotice
 from webapp.pages.jobs.presentation import Answer, Figure, LineageEntry
 from webapp.pages.jobs.recovery import RecoveryPanel
@@ -97,6 +99,8 @@ class JobPage:
     checkpoints: Any
     recovery: Callable[[], RecoveryPanel]
     reproduction: Callable[[], Reproduction | None]
+    interval: Callable[[], IntervalPanel | None]
+    order: Callable[[], SaveOrder | None]  # the last order to save now
     saving: Any  # how often it saves, beside how often it should
 
     # of a job that waits
@@ -146,6 +150,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
             "inspect": job.state in hang_panel.INSPECTED
             and job.stop == "none"
             and permissions.may(actor, "job.cancel", job.team_id, owner),
+            "save": orders.accepts(job) and permissions.may(actor, "job.save", job.team_id, owner),
             "declare_lost": lambda: lost_members.can_be_lost(actor, job),
             "clone": permissions.may(actor, "job.submit", job.team_id),
             "register": permissions.may(actor, "model.register", job.team_id),

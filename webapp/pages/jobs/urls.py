@@ -12,6 +12,7 @@ urlpatterns = [
     path("jobs/<str:job_id>/", detail.detail, name="detail"),
     path("jobs/<str:job_id>/again/", views.run_again, name="again"),
     path("jobs/<str:job_id>/cancel/", views.cancel, name="cancel"),
+    path("jobs/<str:job_id>/save/", views.save, name="save"),
     path("jobs/<str:job_id>/stacks/", hangs.stacks, name="stacks"),
     path("jobs/<str:job_id>/restart/", hangs.restart, name="restart"),
     path("jobs/<str:job_id>/lost/", views.lost, name="lost"),

@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from platform_core.jobs.states import TERMINAL
@@ -18,6 +19,7 @@ from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
 from webapp.base.parsing import whole_number
+from webapp.checkpoints import orders
 from webapp.jobs import idle_policy, logs, lost_members, queries, repetition, services
 from webapp.jobs.models import Job
 from webapp.nodes import queries as cluster_queries
@@ -130,6 +132,15 @@ def cancel(request: HttpRequest, job_id: str) -> HttpResponse:
         request, "The job is being cancelled; its processes have time to save a checkpoint first."
     )
     return redirect("jobs:detail", job_id=job_id)
+
+
+@login_required
+@require_POST
+def save(request: HttpRequest, job_id: str) -> HttpResponse:
+    queries.job_for(request, job_id)
+    orders.save_now(actor_of(request), job_id)
+    messages.success(request, "A checkpoint is ordered; the script saves when it asks for it the next time.")
+    return redirect(f"{reverse('jobs:detail', args=[job_id])}?tab=checkpoints")
 
 
 @login_required

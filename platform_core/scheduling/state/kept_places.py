@@ -32,7 +32,7 @@ class KeptPlaces:
         self._state = state
         self._held: dict[str, _Held] = {}
         self._turn: PendingJob | None = None
-        gangs = [*state.snapshot.running, *state.snapshot.pending, *paused]
+        gangs: list[PendingJob | RunningJob] = [*state.snapshot.running, *state.snapshot.pending, *paused]
         for job in sorted(gangs, key=lambda job: job.id):
             if self._keeps(job):
                 self._hold(job, job.kept_until_ms)

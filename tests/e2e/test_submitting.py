@@ -103,7 +103,14 @@ def watch(page: Page) -> None:
 def held_answer(page: Page, points: Locator) -> list[tuple[Route, APIResponse]]:
     """Of the log: one that has been given and has not come."""
     held: list[tuple[Route, APIResponse]] = []
-    page.route(re.compile("/log/"), lambda route: held.append((route, route.fetch())), times=1)
+
+    def hold(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    page.route(re.compile("/log/"), hold)  # for good: a browser without routes lets go of what they hold
     until(
         "the page has read the log", lambda: drawn(points) and held
     )  # whoever asks the page serves its routes

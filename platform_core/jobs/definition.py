@@ -25,6 +25,7 @@ from platform_core.jobs.kinds import (
     words,
 )
 from platform_core.jobs.launching import Strategy
+from platform_core.jobs.retention_policy import RetentionPolicy
 from platform_core.jobs.roles import Role, roles
 from platform_core.units import GIB, HOUR_MS
 
@@ -171,6 +172,7 @@ class JobSpec:
     )
 
     checkpoint: CheckpointPolicy = nested(CheckpointPolicy, Group.CHECKPOINTS)  # noqa: RUF009
+    retention: RetentionPolicy = nested(RetentionPolicy, Group.CHECKPOINTS)  # noqa: RUF009
     resume_from: str = described(
         line(40, pattern=r"ckpt-[0-9a-z]+", words="the id of a checkpoint, ckpt-…"),
         "Resume from",

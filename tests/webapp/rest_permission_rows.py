@@ -158,9 +158,10 @@ def job_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("post", f"{job}/cancel", OWN_OR_LEAD, f"{one}/cancel")
     yield row("post", f"{job}/stacks", WHILE_RUNNING, f"{one}/stacks")
     yield row("post", f"{job}/checkpoints", WHILE_RUNNING, f"{one}/checkpoints")
+    yield row("post", f"{job}/retention", OF_TEAM, f"{one}/retention", {"keep_last": 1})
     yield row("post", f"{job}/restart", WHILE_RUNNING, f"{one}/restart")
     yield row("post", f"{job}/lost", WHILE_STOPPING, f"{one}/lost")
-    for part in ("logs", "events", "checkpoints", "metrics", "recoveries", "stacks"):
+    for part in ("logs", "events", "checkpoints", "metrics", "recoveries", "retention", "stacks"):
         yield row("get", f"{job}/{part}", OF_TEAM, f"{one}/{part}")
 
 

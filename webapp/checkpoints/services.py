@@ -12,15 +12,13 @@ from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast, Greatest
 
 from platform_core.checkpointing.restore import Chosen, choose
-from platform_core.checkpointing.retention import Kept, to_delete
+from platform_core.checkpointing.retention import Kept
 from platform_core.errors import TrainmasterError
 from platform_core.jobs import events as ev
-from platform_core.jobs import spec as specification
 from platform_core.units import DAY_MS
-from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
-from webapp.checkpoints import files, queries, shared_files
+from webapp.checkpoints import files, queries, retention, shared_files
 from webapp.checkpoints.models import Checkpoint, SharedFiles
 from webapp.checkpoints.parts import PartUploaded, forget_halves, register_part
 from webapp.checkpoints.registration import Saved, keep
@@ -123,13 +121,8 @@ def _of_jobs_with_too_many() -> QuerySet[Checkpoint]:
 
 def _surplus(rows: list[Checkpoint], needed: set[str]) -> list[Checkpoint]:
     """What the job's policy does not keep and nobody else needs: no waiting job, no model version."""
-    keep_last = specification.restore(rows[0].job.spec).checkpoint.keep_last
-    used = artifact_queries.referenced([row.manifest_id for row in rows], besides="checkpoints.Checkpoint")
-    kept = tuple(
-        Kept(row.id, row.attempt, row.step, row.id in needed or row.manifest_id in used, not row.damaged)
-        for row in rows
-    )
-    surplus = set(to_delete(kept, keep_last))
+    told = retention.decide(rows, retention.rule_of(rows[0].job), needed)
+    surplus = {reason.id for reason in told if not reason.stays}
     return [row for row in rows if row.id in surplus]
 
 

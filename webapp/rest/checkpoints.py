@@ -10,10 +10,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from platform_core.checkpointing.live import FORMULA
+from platform_core.jobs.retention_policy import Direction
 from webapp.accounts.queries import actor_of
-from webapp.checkpoints import advice, orders, queries
+from webapp.checkpoints import advice, orders, queries, retention
 from webapp.checkpoints.models import SaveOrders
 from webapp.jobs import queries as jobs
+from webapp.jobs.models import Job
 
 
 class CheckpointOut(serializers.Serializer[Any]):
@@ -88,6 +90,62 @@ class Checkpoints(APIView):
         """
         job = jobs.job_for(request, job_id)
         return Response(SaveOrderOut(orders.save_now(actor_of(request), job.id)).data, status=202)
+
+
+class RetentionRule(serializers.Serializer[Any]):
+    keep_last = serializers.IntegerField(required=False)
+    best = serializers.IntegerField(required=False)
+    metric = serializers.CharField(required=False)
+    direction = serializers.ChoiceField(choices=list(Direction), required=False)
+    every_hours = serializers.IntegerField(required=False)
+    max_age_days = serializers.FloatField(required=False)
+
+
+class Retained(serializers.Serializer[Any]):
+    checkpoint = serializers.CharField()
+    step = serializers.IntegerField()
+    bytes = serializers.IntegerField()
+    stays = serializers.ListField(
+        child=serializers.CharField(), help_text="Why it stays; empty: it is deleted."
+    )
+    goes = serializers.CharField(allow_blank=True, help_text="Why it is deleted.")
+
+
+class RetentionOut(serializers.Serializer[Any]):
+    results = Retained(many=True)
+    job_bytes = serializers.IntegerField(help_text="Of the job's checkpoints in the store.")
+    team_bytes = serializers.IntegerField()
+    deleted_bytes = serializers.IntegerField(help_text="Of those that the rule deletes.")
+
+
+class Retention(APIView):
+    @extend_schema(responses=RetentionOut)
+    def get(self, request: Request, job_id: str) -> Response:
+        """Read which checkpoints of a job stay by its own rule, and why."""
+        job = jobs.job_for(request, job_id)
+        return Response(_retained(job, retention.rule_of(job)))
+
+    @extend_schema(request=RetentionRule, responses=RetentionOut)
+    def post(self, request: Request, job_id: str) -> Response:
+        """Preview another rule: which checkpoints it would delete. Nothing is deleted."""
+        job = jobs.job_for(request, job_id)
+        given = request.data if isinstance(request.data, dict) else {}
+        return Response(_retained(job, retention.read_rule(given)))
+
+
+def _retained(job: Job, rule: retention.Rule) -> dict[str, Any]:
+    told, size = retention.of_job(job, rule), retention.bytes_of(job)
+    return {
+        "results": [
+            {
+                "checkpoint": row.id, "step": row.step, "bytes": row.bytes, "stays": list(reason.stays),
+                "goes": reason.goes,
+            }
+            for row, reason in told
+        ],
+        "job_bytes": size.job, "team_bytes": size.team,
+        "deleted_bytes": sum(row.bytes for row, reason in told if not reason.stays),
+    }  # fmt: skip
 
 
 def _interval(told: SaveOrders | None) -> dict[str, Any] | None:

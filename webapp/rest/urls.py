@@ -111,6 +111,7 @@ urlpatterns = [
     path("training-jobs/<str:job_id>/logs", jobs.JobLogs.as_view(), name="api-job-logs"),
     path("training-jobs/<str:job_id>/events", jobs.JobEvents.as_view(), name="api-job-events"),
     path("training-jobs/<str:job_id>/checkpoints", checkpoints.Checkpoints.as_view(), name="api-checkpoints"),
+    path("training-jobs/<str:job_id>/retention", checkpoints.Retention.as_view(), name="api-retention"),
     path("training-jobs/<str:job_id>/recoveries", recoveries.Recoveries.as_view(), name="api-recoveries"),
     path("training-jobs/<str:job_id>/metrics", experiments.Metrics.as_view(), name="api-metrics"),
     path("experiments", experiments.Experiments.as_view(), name="api-experiments"),

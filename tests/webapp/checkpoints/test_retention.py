@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from django.db import connection
-from django.test import override_settings
+from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
+from rest_framework.test import APIClient
 
 from platform_core.distribution.content.manifest import to_json
 from trainmaster.store import open_store
@@ -114,3 +115,41 @@ def test_only_jobs_with_more_than_they_keep_are_loaded_and_no_manifest_of_what_s
         assert services.retain() == 1
     documents = [each["sql"] for each in made if '"artifacts_manifest"."document"' in each["sql"]]
     assert len(documents) == 1, "the one that is deleted"
+
+
+def by_rule(job: Job, **policy: object) -> None:
+    Job.objects.filter(id=job.id).update(spec={**job.spec, "retention": {**job.spec["retention"], **policy}})
+
+
+def test_the_best_by_a_metric_stay_beside_the_last(save: Save, job: Job) -> None:
+    by_rule(job, best=1, metric="loss", direction="lowest")
+    rows = [save(step) for step in (1, 2, 3)]
+    for row, loss in zip(rows, (0.5, 0.1, 0.9), strict=True):
+        Checkpoint.objects.filter(id=row.id).update(metrics={"loss": loss})
+    assert services.retain() == 1
+    assert [stored(row) for row in rows] == [False, True, True]
+
+
+def test_a_pinned_one_stays(save: Save) -> None:
+    rows = [save(step) for step in (1, 2)]
+    Checkpoint.objects.filter(id=rows[0].id).update(pinned_by="alice")
+    assert services.retain() == 0
+
+
+def test_what_another_rule_would_delete_is_seen_first(
+    save: Save, job: Job, owner: User, api: Callable[[User], APIClient], browser: Callable[[User], Client]
+) -> None:
+    rows = [save(step) for step in (1, 2, 3)]
+    address = f"/api/v1/training-jobs/{job.id}/retention"
+    own = api(owner).get(address).json()
+    assert [(one["step"], one["stays"]) for one in own["results"]] == [(3, ["last"]), (2, []), (1, [])]
+    assert own["job_bytes"] == own["team_bytes"] == sum(row.bytes for row in rows)
+    other = api(owner).post(address, {"keep_last": 2}, format="json").json()
+    assert [one["step"] for one in other["results"] if one["stays"]] == [3, 2]
+    assert other["deleted_bytes"] == rows[0].bytes
+    wrong = api(owner).post(address, {"keep_last": 0, "best": -1, "forever": True}, format="json")
+    assert wrong.status_code == 422
+    assert all(stored(row) for row in rows), "nothing is deleted by looking"
+    page = browser(owner).get(f"/jobs/{job.id}/?tab=checkpoints").content.decode()
+    assert "Kept: the last 1." in page
+    assert "goes: not among those that the policy keeps" in page

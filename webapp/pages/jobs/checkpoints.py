@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from platform_core.checkpointing.habit import Cost, Review, percent
 from platform_core.checkpointing.live import FORMULA
-from platform_core.units import format_duration_ms, plural
-from webapp.checkpoints import advice, queries
+from platform_core.checkpointing.retention import Reason
+from platform_core.units import format_bytes, format_duration_ms, plural
+from webapp.checkpoints import advice, queries, retention
 from webapp.checkpoints.models import Checkpoint, SaveOrders
 from webapp.checkpoints.queries import SetInterval
 
@@ -22,14 +23,16 @@ if TYPE_CHECKING:
 def of_job(job: Job) -> dict[str, Any]:
     rows = cache(lambda: queries.of_job(job.id))
     kept = cache(lambda: [row for row in rows() if row.deleted_ms is None and not row.damaged])
+    stays = cache(lambda: {row.id: reason for row, reason in retention.of_job(job)})
     told = cache(lambda: queries.orders(job.id))
     return {
         "interval": lambda: _interval(queries.interval(told())),
         "order": lambda: _order(told(), rows()),
         "saving": lambda: _saving(advice.of_job(job, rows())),
         "checkpoints": lambda: [
-            _line(row, _newest(kept())) for row in rows() if row.deleted_ms is None or row.damaged
+            _line(row, stays().get(row.id)) for row in rows() if row.deleted_ms is None or row.damaged
         ],
+        "retention": lambda: _retention(job),
         "checkpoint_ms": lambda: newest.saved_ms if (newest := _newest(kept())) else None,
     }
 
@@ -124,7 +127,20 @@ def _newest(rows: Sequence[Checkpoint]) -> Checkpoint | None:
     return max(rows, key=lambda row: (row.attempt, row.step), default=None)
 
 
-def _line(row: Checkpoint, newest: Checkpoint | None) -> dict[str, Any]:
+def _retention(job: Job) -> str:
+    rule, size = retention.rule_of(job), retention.bytes_of(job)
+    policy = rule.policy
+    parts = [f"the last {rule.keep_last}"]
+    if policy.best and policy.metric:
+        parts.append(f"the best {policy.best} by the {policy.direction} {policy.metric}")
+    if policy.every_hours:
+        parts.append(f"one every {plural(policy.every_hours, 'hour')}")
+    old = f" for {format_duration_ms(policy.max_age_ms)}" if policy.max_age_ms and len(parts) > 1 else ""
+    taken = f"{format_bytes(size.job)} of this job, {format_bytes(size.team)} of its team"
+    return f"Kept: {', '.join(parts)}{old}. In the store: {taken}."
+
+
+def _line(row: Checkpoint, reason: Reason | None) -> dict[str, Any]:
     return {
         "id": row.id,
         "step": row.step,
@@ -134,7 +150,7 @@ def _line(row: Checkpoint, newest: Checkpoint | None) -> dict[str, Any]:
         "why": row.damaged,
         "metrics": sorted(row.metrics.items()),
         "manifest": row.manifest_id,
-        "kept": "newest" if row is newest else "",
+        "retention": "" if reason is None else ", ".join(reason.stays) or f"goes: {reason.goes}",
     }
 
 

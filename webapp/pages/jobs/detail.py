@@ -100,6 +100,7 @@ class JobPage:
     recovery: Callable[[], RecoveryPanel]
     reproduction: Callable[[], Reproduction | None]
     interval: Callable[[], IntervalPanel | None]
+    retention: Callable[[], str]  # the rule, and the bytes in the store
     order: Callable[[], SaveOrder | None]  # the last order to save now
     saving: Any  # how often it saves, beside how often it should
 

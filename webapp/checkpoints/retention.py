@@ -1,0 +1,83 @@
+"""Which checkpoints of a job stay by its rule or by another one, and the bytes that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Sum
+
+from platform_core.checkpointing.retention import Kept, Reason, reasons
+from platform_core.jobs import spec as specification
+from platform_core.jobs.checkpoint_policy import CheckpointPolicy
+from platform_core.jobs.fields import read_fields
+from platform_core.jobs.reader import Problem, Reader, SpecError
+from platform_core.jobs.retention_policy import RetentionPolicy
+from webapp.artifacts import queries as artifacts
+from webapp.base.identity import now_ms
+from webapp.checkpoints.models import Checkpoint
+from webapp.jobs import queries as jobs
+
+if TYPE_CHECKING:
+    from webapp.jobs.models import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    keep_last: int
+    policy: RetentionPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Of the checkpoints in the store. Files that several share count for each of them."""
+
+    job: int
+    team: int
+
+
+def rule_of(job: Job) -> Rule:
+    spec = specification.restore(job.spec)
+    return Rule(spec.checkpoint.keep_last, spec.retention)
+
+
+def read_rule(body: Mapping[str, Any]) -> Rule:
+    """`keep_last` and the fields of `retention`. Raises SpecError with each problem."""
+    problems: list[Problem] = []
+    mapping = dict(body)
+    last = {"keep_last": mapping.pop("keep_last")} if "keep_last" in mapping else {}
+    reader = Reader(mapping, problems)
+    policy: RetentionPolicy = read_fields(RetentionPolicy, reader)
+    reader.refuse_the_rest()
+    newest: CheckpointPolicy = read_fields(CheckpointPolicy, Reader(last, problems))
+    if problems:
+        raise SpecError(tuple(problems))
+    return Rule(newest.keep_last, policy)
+
+
+def of_job(job: Job, rule: Rule | None = None) -> list[tuple[Checkpoint, Reason]]:
+    """What becomes of each checkpoint in the store, the newest first: by this rule, else by the job's own."""
+    rows = list(Checkpoint.objects.filter(job=job, deleted_ms=None))
+    told = decide(rows, rule or rule_of(job), jobs.needed_checkpoints()) if rows else []
+    by_id = {row.id: row for row in rows}
+    return [(by_id[reason.id], reason) for reason in told]
+
+
+def decide(rows: Sequence[Checkpoint], rule: Rule, needed: Collection[str]) -> list[Reason]:
+    """`needed`: checkpoints from which jobs may still start. What a model version uses stays as well."""
+    used = artifacts.referenced([row.manifest_id for row in rows], besides="checkpoints.Checkpoint")
+    kept = [
+        Kept(
+            row.id, row.attempt, row.step, bool(row.pinned_by) or row.id in needed or row.manifest_id in used,
+            not row.damaged, row.saved_ms, tuple(sorted(row.metrics.items())),
+        )
+        for row in rows
+    ]  # fmt: skip
+    return reasons(kept, rule.keep_last, rule.policy, now_ms())
+
+
+def bytes_of(job: Job) -> Bytes:
+    living = Checkpoint.objects.filter(deleted_ms=None, job__team=job.team_id)
+    total = living.aggregate(bytes=Sum("bytes", default=0))["bytes"]
+    return Bytes(living.filter(job=job).aggregate(bytes=Sum("bytes", default=0))["bytes"], total)

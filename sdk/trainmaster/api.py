@@ -7,12 +7,14 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainmaster.checkpoints import collective
 from trainmaster.checkpoints.saving import WhenBusy
+from trainmaster.efficiency.meter import Part
 from trainmaster.environment import JobEnvironment, Scalar, client_environment, job_environment
 from trainmaster.run import Run, setting_of
 from trainmaster.tracking.live import ExitWatch, Tracking
@@ -38,6 +40,8 @@ def init(
     tags: Mapping[str, object] | None = None,
     group: str = "",
     parent: str = "",
+    tokens_per_step: float | None = None,
+    flops_per_step: float | None = None,
 ) -> Run:
     """Describe the run. Call it once, on every rank, before the first step.
 
@@ -49,6 +53,9 @@ def init(
     and `parent`, the id of another run, say where it belongs there. `resume=True` continues the newest run of this
     script, and a path resumes from a checkpoint or run. Under the platform the platform decides all of these.
 
+    `tokens_per_step` and `flops_per_step` of all ranks together give tokens a second and the MFU; without the FLOPs
+    of the model those of one step are counted.
+
     In a notebook a second call ends the run before and begins another.
     """
     if _in_notebook() and _current is not None and _current.begun:
@@ -58,6 +65,7 @@ def init(
         total_steps, params, seed, tags,
         name=name, experiment=experiment or project, team=team, group=group, parent=parent,
     )  # fmt: skip
+    run.meter.expect(tokens_per_step, flops_per_step)
     return run
 
 
@@ -127,6 +135,14 @@ def stop_deadline() -> float | None:
     It is the time of this rank's node; the answers of two ranks differ by the little time between the two calls.
     """
     return _run().stop_deadline()
+
+
+def measuring(part: Part) -> AbstractContextManager[None]:
+    """Count the time of a `with` block as "data", "evaluation" or "checkpoint" of the training loop.
+
+    Loaders of torch, `model.eval()` to `model.train()` and `save_checkpoint` are measured without it.
+    """
+    return _run().meter.measuring(part)
 
 
 def log_artifact(path: str | Path) -> Path | None:

@@ -85,6 +85,7 @@ def api_experiment_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     batch = {"source": "laptop", "sequence": 2, "metrics": [{"key": "loss", "points": [[2, 0.5, 1]]}]}
     yield row("post", f"{one}/log", MEMBERS, f"{address}/log", batch)
     yield row("get", f"{one}/metrics", OF_TEAM, f"{address}/metrics")
+    yield row("get", f"{one}/efficiency", OF_TEAM, f"{address}/efficiency")
     yield row("get", f"{one}/metrics/history", OF_TEAM, f"{address}/metrics/history?key=loss")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 
 from platform_core.experiments import fields, lineage
-from platform_core.experiments.names import is_metric, is_system
+from platform_core.experiments.names import is_metric, is_of_rank, is_system
 from platform_core.experiments.states import ENDED, RunState, of_job
 from platform_core.jobs.job import Job as JobValue
 from webapp.accounts.permissions import Actor
@@ -151,8 +151,10 @@ def _keep(run: Run, points: Sequence[Points], attempt: int, source: str, sequenc
     if not metrics.append(run.id, points, attempt=attempt, source=source, sequence=sequence):
         return False
     Run.objects.filter(id=run.id).update(reported_ms=now_ms())
-    for subject in ("run", "job") if run.job_id else ("run",):
-        sockets.publish(f"{subject}:{run.id}", {"points": _by_step(points)})
+    shown = [series for series in points if not is_of_rank(series.key)]  # no page draws those as they come
+    subjects = ("run", "job") if run.job_id else ("run",)
+    for subject in subjects if shown or not points else ():
+        sockets.publish(f"{subject}:{run.id}", {"points": _by_step(shown)})
     return True
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, QuerySet, Subquery
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from platform_core.metrics.points import NONE, merged, place
 from platform_core.metrics.points import Points as Batch
@@ -12,7 +12,7 @@ from webapp.metrics.by_time import points_by_time
 from webapp.metrics.database import rows
 from webapp.metrics.drawing import bands, bands_of_keys
 from webapp.metrics.models import Series, Subject
-from webapp.metrics.values import Latest, Points, Summary
+from webapp.metrics.values import Latest, Level, Points, Summary
 
 __all__ = [
     "bands",
@@ -22,6 +22,7 @@ __all__ = [
     "keys",
     "keys_of",
     "latest",
+    "levels",
     "number_of_keys",
     "order_by_metric",
     "points",
@@ -45,6 +46,17 @@ def summaries(subjects: Iterable[str], keys: Collection[str] | None = None) -> d
     for subject, key, count, finite, *others in found.values_list("subject", "key", *_SUMMARY).iterator():
         result[subject][key] = Summary(count, count - finite, *others)
     return {subject: dict(sorted(of_subject.items())) for subject, of_subject in result.items()}
+
+
+def levels(subjects: Iterable[str], prefixes: Collection[str]) -> dict[str, dict[str, Level]]:
+    """Subject → metric → its level, of metrics whose names begin with one of these. Every subject is there."""
+    result: dict[str, dict[str, Level]] = {subject: {} for subject in subjects}
+    begins = Q(*(Q(key__startswith=prefix) for prefix in prefixes), _connector=Q.OR)
+    found = Series.objects.filter(begins, subject__in=list(result), finite__gt=0).order_by("key")
+    columns = ("subject", "key", "sum", "finite", "max", "last", "last_ms")
+    for subject, key, total, finite, highest, last, last_ms in found.values_list(*columns).iterator():
+        result[subject][key] = Level(total / finite, highest, last, last_ms)
+    return result
 
 
 def keys(subjects: Iterable[str]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from platform_core.metrics.bands import Bands
 
-__all__ = ["Axis", "Bands", "Latest", "Points", "Summary"]
+__all__ = ["Axis", "Bands", "Latest", "Level", "Points", "Summary"]
 
 Axis: TypeAlias = (
     Literal["step", "wall"] | str
@@ -39,6 +39,16 @@ class Summary:
     min_step: int | None
     max: float | None
     max_step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Of the finite values of one series."""
+
+    mean: float
+    max: float
+    last: float
+    last_ms: int
 
 
 @dataclass(frozen=True, slots=True)

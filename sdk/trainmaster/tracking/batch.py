@@ -66,7 +66,7 @@ def log_body(events: Iterable[Event]) -> dict[str, Any]:
     body: dict[str, Any] = {}
     for event in events:
         match event["kind"]:
-            case "metrics":
+            case "metrics" | "system":
                 _add_points(points, event)
             case "tags" | "lineage" as name if isinstance(event.get(name), dict):
                 body[name] = {**body.get(name, {}), **event[name]}

@@ -44,6 +44,7 @@ TABS = {
     "overview": "Overview",
     "charts": parts.LABELS["charts"],
     "system": parts.LABELS["system"],
+    "efficiency": parts.LABELS["efficiency"],
     "logs": "Log",
     "timeline": "Timeline",
     "checkpoints": "Checkpoints",

@@ -16,7 +16,7 @@ from webapp.experiments.comparison import in_order, metric_names
 from webapp.experiments.models import Run
 from webapp.pages.experiments import charts
 from webapp.pages.experiments.run_table import text_of
-from webapp.pages.runs import files, lineage, media
+from webapp.pages.runs import efficiency, files, lineage, media
 
 FIRST_CHARTS = 5
 
@@ -80,7 +80,11 @@ def first_charts(run: Run) -> FirstCharts:
 
 
 def charts_of(run: Run, *, is_system: bool) -> ChartsPart:
-    keys = [key for key in in_order(run.summaries) if names.is_system(key) == is_system]
+    keys = [
+        key
+        for key in in_order(run.summaries)
+        if names.is_system(key) == is_system and not names.is_of_rank(key)
+    ]
     return ChartsPart(
         [Section(name, charts.of_runs([run], members)) for name, members in sections(keys, is_system)],
         is_system,
@@ -102,6 +106,7 @@ _PARTS: Mapping[str, Callable[[Actor, Run, QueryDict], object]] = {
     "notes": lambda actor, run, query: notes(run),
     "charts": lambda actor, run, query: charts_of(run, is_system=False),
     "system": lambda actor, run, query: charts_of(run, is_system=True),
+    "efficiency": lambda actor, run, query: efficiency.part(run),
     "artifacts": lambda actor, run, query: files.part(
         actor, run, query.get("file", ""), query.get("folder", "")
     ),
@@ -111,6 +116,7 @@ _PARTS: Mapping[str, Callable[[Actor, Run, QueryDict], object]] = {
 LABELS = {
     "charts": "Charts",
     "system": "System",
+    "efficiency": "Efficiency",
     "artifacts": "Artifacts",
     "media": "Media",
     "notes": "Notes and parameters",

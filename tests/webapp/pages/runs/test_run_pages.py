@@ -106,7 +106,7 @@ def test_the_run_of_a_job_is_shown_on_the_page_of_its_job(world: World, cast: Ca
     client = browser(cast.viewer)
     answer = client.get(f"/runs/{world.job}/?tab=artifacts")
     assert answer["Location"] == f"/jobs/{world.job}/?tab=artifacts"
-    for tab in ("charts", "system", "artifacts", "media", "notes", "lineage"):
+    for tab in ("charts", "system", "efficiency", "artifacts", "media", "notes", "lineage"):
         shown = client.get(f"/jobs/{world.job}/?tab={tab}")
         assert shown.status_code == 200, tab
         assert "Checkpoints" in shown.content.decode()  # a tab of the job

@@ -1,0 +1,1 @@
+"""How well a run uses its hardware: peaks, MFU, where its time goes, stragglers, advice and waste."""

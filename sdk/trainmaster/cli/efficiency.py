@@ -1,0 +1,45 @@
+"""`trainmaster runs efficiency`: where the time of a run goes, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from trainmaster.cli import output
+from trainmaster.cli.runs import runs
+from trainmaster.cli.session import connect
+
+_PARTS = ("compute", "communication", "data", "checkpoint", "evaluation")
+
+
+@runs.command()
+@click.argument("run")
+@output.options
+def efficiency(run: str, as_json: bool) -> None:
+    """Show where the time of a run goes, its MFU and what limits it. RUN is its id, or the id of its job."""
+    with connect() as client:
+        found: Any = client.call("GET", f"runs/{quote(run, safe='')}/efficiency")
+    if as_json:
+        output.dump_json(found)
+        return
+    if found["breakdown"] is None:
+        click.echo("Nothing measured yet. The SDK measures a loop that calls trainmaster.log(step, …).")
+        return
+    shares = [(part, found["breakdown"][part]) for part in _PARTS]
+    click.echo(", ".join(f"{part} {_percent(share)}" for part, share in shares if share is not None))
+    click.echo(f"step {found['step_seconds'] * 1000:,.4g} ms, MFU {_percent(found['mfu'])}, ", nl=False)
+    click.echo(f"utilisation {_percent(found['utilisation'])}")
+    output.table(
+        ("ADVICE", "EVIDENCE", "REMEDY", "GAIN"),
+        [
+            (line["code"], line["evidence"], line["remedy"], _percent(line["gain"]))
+            for line in found["advice"]
+        ],
+        empty="Nothing that is measured limits this run.",
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"

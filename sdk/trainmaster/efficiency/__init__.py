@@ -1,0 +1,1 @@
+"""What the SDK measures of a training loop by itself."""

@@ -1,0 +1,96 @@
+"""The FLOPs of one step, counted by the formulas of torch's own counter, which changes no operation that runs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self
+
+from platform_core.efficiency.peaks import Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Flops:
+    total: float = 0.0
+    precision: Precision | None = None  # of most of them
+
+    def per(self, steps: int) -> Flops:
+        return Flops(self.total / steps, self.precision)
+
+
+class FlopCount:
+    """Between `begin` and `end`, in one thread and the backward passes that it starts."""
+
+    def __init__(self, mode: Any) -> None:
+        self._mode, self._thread = mode, threading.get_ident()
+
+    @classmethod
+    def begin(cls) -> Self | None:
+        """None where the count would be wrong or cost much: compiled code does not pass its operations by."""
+        import torch
+
+        if (
+            _is_compiled()
+            or torch.jit.is_tracing()
+            or threading.current_thread() is not threading.main_thread()
+        ):
+            return None
+        mode = _mode()()
+        mode.__enter__()
+        return cls(mode)
+
+    @property
+    def is_here(self) -> bool:
+        """A count ends in the thread that began it."""
+        return threading.get_ident() == self._thread
+
+    def end(self) -> Flops:
+        self._mode.__exit__(None, None, None)
+        by_type: Counter[str] = self._mode.by_type
+        if not by_type:
+            return Flops()
+        return Flops(float(by_type.total()), _precision(by_type.most_common(1)[0][0]))
+
+
+def _is_compiled() -> bool:
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return dynamo is not None and bool(dynamo.counters["frames"].get("ok"))
+
+
+def _precision(dtype: str) -> Precision | None:
+    import torch
+
+    if "float8" in dtype:
+        return Precision.FP8
+    if dtype in ("torch.bfloat16", "torch.float16"):
+        return Precision.HALF
+    if dtype != "torch.float32":
+        return None
+    return Precision.TF32 if torch.backends.cuda.matmul.allow_tf32 else Precision.FP32
+
+
+@cache
+def _mode() -> Any:
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils.flop_counter import flop_registry
+
+    class Counting(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.by_type: Counter[str] = Counter()
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            out = func(*args, **kwargs)
+            formula = flop_registry.get(func._overloadpacket)
+            if formula is not None:
+                first = next((each for each in args if isinstance(each, torch.Tensor)), None)
+                dtype = str(first.dtype) if first is not None else ""
+                self.by_type[dtype] += int(formula(*args, **kwargs, out_val=out))
+            return out
+
+    return Counting

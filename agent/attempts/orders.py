@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent.job_files import JobPath
 from agent.work_folder import WorkFolder
-from platform_core.node.wanted import AttemptWanted
+from platform_core.node.wanted import AttemptWanted, ProfileOrder
 
 NAME = "orders.json"
 
@@ -24,10 +24,11 @@ class Orders:
     save: int = 0
     checkpoint_interval_ms: int = 0  # 0: the interval that its environment names
     stop: StopOrder | None = None
+    profile: ProfileOrder | None = None
 
 
 def orders_of(wanted: AttemptWanted) -> Orders:
-    return Orders(wanted.save_order, wanted.checkpoint_interval_ms)
+    return Orders(wanted.save_order, wanted.checkpoint_interval_ms, profile=wanted.profile)
 
 
 def stop_order(now_ms: int, grace_seconds: int, wanted: AttemptWanted | None) -> StopOrder:
@@ -48,4 +49,7 @@ def write_orders(folder: WorkFolder, orders: Orders) -> None:
     if orders.stop is not None:
         stop = orders.stop
         document["stop"] = {"at_ms": stop.at_ms, "deadline_ms": stop.deadline_ms, "reason": stop.reason}
+    if orders.profile is not None:
+        profile = orders.profile
+        document["profile"] = {"number": profile.number, "steps": profile.steps, "ranks": list(profile.ranks)}
     JobPath(folder.path, NAME).replace(json.dumps(document).encode())

@@ -27,6 +27,9 @@ class Rank:
     tokens_per_second: float | None = None
     memory_bytes: float | None = None
     precision_bits: float | None = None
+    idle: float | None = None  # of its GPU, in a profile
+    synchronising: float | None = None  # waiting for its GPU, in a profile
+    kernel_us: float | None = None  # mean of a profile
 
     @property
     def own_seconds(self) -> float:

@@ -65,6 +65,15 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileOrder:
+    """Asks the script of a running attempt to record its next steps."""
+
+    number: int  # grows with each order; one that was followed is not followed again
+    steps: int
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptWanted:
     attempt_id: str
     action: WantedAction
@@ -75,6 +84,7 @@ class AttemptWanted:
     stop_deadline_ms: int = 0  # when the grace of a stop ends, in ms since 1970; 0: not known
     stop_reason: str = ""
     stacks_order: int = 0  # a greater one asks for stack dumps of all ranks
+    profile: ProfileOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ MESSAGES: dict[type, Any] = {
     CheckpointPolicy: session_pb2.CheckpointPolicy,
     Role: session_pb2.Role,
     wanted.Launch: session_pb2.Launch,
+    wanted.ProfileOrder: session_pb2.ProfileOrder,
     wanted.AttemptWanted: session_pb2.AttemptWanted,
     wanted.Peer: session_pb2.Peer,
     Share: session_pb2.Share,

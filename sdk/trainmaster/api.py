@@ -65,7 +65,7 @@ def init(
         total_steps, params, seed, tags,
         name=name, experiment=experiment or project, team=team, group=group, parent=parent,
     )  # fmt: skip
-    run.meter.expect(tokens_per_step, flops_per_step)
+    run.measures.meter.expect(tokens_per_step, flops_per_step)
     return run
 
 
@@ -142,7 +142,7 @@ def measuring(part: Part) -> AbstractContextManager[None]:
 
     Loaders of torch, `model.eval()` to `model.train()` and `save_checkpoint` are measured without it.
     """
-    return _run().meter.measuring(part)
+    return _run().measures.meter.measuring(part)
 
 
 def log_artifact(path: str | Path) -> Path | None:

@@ -1,6 +1,7 @@
 """Orders to a running script: `orders.json` in the attempt's work folder, which the agent replaces as a whole.
 
-    {"save": 3, "checkpoint_interval_ms": 600000, "stop": {"at_ms", "deadline_ms", "reason"}}
+    {"save": 3, "checkpoint_interval_ms": 600000, "stop": {"at_ms", "deadline_ms", "reason"},
+     "profile": {"number": 1, "steps": 20, "ranks": [0]}}
 
 `save` grows with each order to save now; an interval of 0 is the one of the environment.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 NAME = "orders.json"
 LOOK_SECONDS = 0.05
@@ -23,10 +25,18 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Profile:
+    number: int = 0  # 0: none was ordered
+    steps: int = 0
+    ranks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Orders:
     save: int = 0
     checkpoint_interval_ms: int = 0
     stop: Stop | None = None
+    profile: Profile = Profile()
 
 
 class OrdersFile:
@@ -52,9 +62,14 @@ class OrdersFile:
 
 def _parse(data: bytes) -> Orders:
     document = json.loads(data)
-    stop = document.get("stop")
+    stop, profile = document.get("stop"), document.get("profile")
     return Orders(
         int(document.get("save", 0)),
         int(document.get("checkpoint_interval_ms", 0)),
         Stop(int(stop["at_ms"]), int(stop["deadline_ms"]), str(stop.get("reason", ""))) if stop else None,
+        _profile(profile) if profile else Profile(),
     )
+
+
+def _profile(order: dict[str, Any]) -> Profile:
+    return Profile(int(order["number"]), int(order["steps"]), tuple(map(int, order["ranks"])))

@@ -14,7 +14,7 @@ from trainmaster.checkpoints import collective, folder, loading, random_state
 from trainmaster.checkpoints.description import Description
 from trainmaster.checkpoints.saving import Request, Saver, WhenBusy
 from trainmaster.console import Console
-from trainmaster.efficiency.meter import Meter
+from trainmaster.efficiency.measures import Measures
 from trainmaster.environment import JobEnvironment
 from trainmaster.guidance import Guidance
 from trainmaster.progress import LOADING, SAVING, Progress
@@ -117,7 +117,7 @@ class Run:
         self._guidance = Guidance(environment, setting.stop_file, now_ms)
         self._progress = Progress(environment.folder, environment.rank, now_ms)
         self._saver = Saver(setting.checkpoints, setting.keep_last, now_ms, self._saved, self.console.warn)
-        self.meter = Meter(environment.rank, environment.world_size, self._tell_system)
+        self.measures = Measures(environment, self._tell, self._log_rich, now_ms, self.console.warn)
         self._began_at_ms = now_ms()
         self._refused: set[str] = set()
         self._watches_stop = False
@@ -202,7 +202,7 @@ class Run:
             else:
                 more = {**values, **more} if more else dict(values)
         self._progress.note(int(step))
-        self.meter.step(int(step))
+        self.measures.step(int(step))
         if not self.is_first:
             return
         if self.finished:
@@ -303,7 +303,7 @@ class Run:
         when_busy = when_busy or self.environment.when_busy
         left = self._guidance.stop_deadline() if self._guidance.stopping else None
         request = Request(int(step), numbers, when_busy, blocking, self._guidance.stopping, left)
-        with self.meter.measuring("checkpoint"):
+        with self.measures.meter.measuring("checkpoint"):
             saved = self._saver.save(state, request)
         self._guidance.saved()
         self._progress.note()
@@ -344,7 +344,7 @@ class Run:
     def checkpoint_due(self, step: int, every: int) -> bool:
         self._reach("first_step", int(step))
         self._progress.note(step)
-        self.meter.step(int(step))
+        self.measures.step(int(step))
         return self._guidance.checkpoint_due(step, every)
 
     def should_stop(self) -> bool:
@@ -372,10 +372,6 @@ class Run:
 
     def _tell(self, kind: str, at_ms: int | None = None, **facts: object) -> None:
         self._spool.append({"kind": kind, "at_ms": self._now_ms() if at_ms is None else at_ms, **facts})
-
-    def _tell_system(self, values: Mapping[str, float]) -> None:
-        """The step is the second of the wall clock, as in the samples of the agent."""
-        self._tell("system", step=self._now_ms() // 1000, values=values)
 
     def _number(self, name: str, value: Any) -> float | None:
         """Tensors and numpy scalars too. What is no number costs a warning, not the training."""

@@ -160,6 +160,7 @@ def job_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("post", f"{job}/stacks", WHILE_RUNNING, f"{one}/stacks")
     yield row("post", f"{job}/checkpoints", WHILE_RUNNING, f"{one}/checkpoints")
     yield row("post", f"{job}/retention", OF_TEAM, f"{one}/retention", {"keep_last": 1})
+    yield row("post", f"{job}/profile", WHILE_RUNNING, f"{one}/profile")
     yield row("post", f"{job}/restart", WHILE_RUNNING, f"{one}/restart")
     yield row("post", f"{job}/lost", WHILE_STOPPING, f"{one}/lost")
     for part in ("logs", "events", "checkpoints", "metrics", "recoveries", "retention", "stacks"):
@@ -182,6 +183,7 @@ def api_rows() -> Iterator[Row]:
     yield row("post", "training-jobs/dry-run", MEMBERS, body=job_mapping())
     yield row("get", "training-jobs/resolve", OF_TEAM, "training-jobs/resolve?job={job}")
     yield row("get", "queue", SIGNED_IN)
+    yield row("get", "efficiency", SIGNED_IN)
     yield row("get", "experiments", SIGNED_IN)
     yield row("get", "experiments/compare", OF_TEAM, "experiments/compare?jobs={job}")
     yield from api_experiment_rows()

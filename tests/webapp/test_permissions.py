@@ -54,7 +54,7 @@ def pages() -> Iterator[Row]:
     yield Row("get", "healthz", EVERYBODY)
     yield Row("get", "livez", EVERYBODY)
     yield Row("get", "", SIGNED_IN)
-    for page in ("work", "cluster", "audit", "report", "shares", "nodes", "nodes/map"):
+    for page in ("work", "cluster", "audit", "report", "efficiency", "shares", "nodes", "nodes/map"):
         yield Row("get", f"{page}/", SIGNED_IN)
     for page in ("queue", "queue/forecasts", "queue/next-move", "queue/what-if"):
         yield Row("get", f"{page}/", SIGNED_IN)
@@ -201,6 +201,7 @@ def job_rows() -> Iterator[Row]:
     yield Row("post", "jobs/<str:job_id>/cancel/", OWN_OR_LEAD, "jobs/{job}/cancel/")
     yield Row("post", "jobs/<str:job_id>/save/", WHILE_RUNNING, "jobs/{job}/save/")
     yield Row("post", "jobs/<str:job_id>/stacks/", WHILE_RUNNING, "jobs/{job}/stacks/")
+    yield Row("post", "jobs/<str:job_id>/profile/", WHILE_RUNNING, "jobs/{job}/profile/")
     yield Row("post", "jobs/<str:job_id>/restart/", WHILE_RUNNING, "jobs/{job}/restart/")
     yield Row("post", "jobs/<str:job_id>/lost/", WHILE_STOPPING, "jobs/{job}/lost/")
     question = {"gpu_type": "cpu", "order": "first_come"}

@@ -116,6 +116,7 @@ def _facts(
     used = max((level.max for key, level in levels.items() if _MEMORY.fullmatch(key)), default=None)
     cpu = [level.mean for key, level in levels.items() if _CPU.fullmatch(key)]
     bits = next((rank.precision_bits for rank in ranks if rank.precision_bits), None)
+    profiled = next((rank for rank in ranks if rank.idle is not None), None)
     return Facts(
         gpu_type=place.gpu_type,
         breakdown=parts,
@@ -126,6 +127,9 @@ def _facts(
         temperature=max((level.max for key, level in levels.items() if _HEAT.fullmatch(key)), default=None),
         precision_bits=round(bits) if bits else None,
         stragglers=slow,
+        idle=profiled.idle if profiled else None,
+        synchronising=profiled.synchronising if profiled else None,
+        kernel_us=profiled.kernel_us if profiled else None,
     )
 
 

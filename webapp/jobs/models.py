@@ -270,3 +270,12 @@ class UtilisationSample(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["gpu_type", "at_ms"], name="one_sample_a_moment")]
+
+
+class ProfileOrder(models.Model):
+    """The last profile that was ordered of an attempt."""
+
+    attempt = models.OneToOneField(Attempt, models.CASCADE, related_name="profile_order")
+    number = models.PositiveIntegerField(help_text="grows with each order")
+    steps = models.PositiveIntegerField()
+    ranks = models.JSONField()

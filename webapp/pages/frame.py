@@ -99,12 +99,13 @@ SECTIONS = (
         "insights",
         (
             Place("Report", "report:report", key="r"),
+            Place("Efficiency", "efficiency:efficiency"),
             Place("Forecasts", "queue:forecasts"),
             Place("What if", "queue:what-if"),
             Place("Planner", "planner:planner"),
             Place("Audit log", "overview:audit", key="a"),
         ),
-        ("report:", "queue:forecasts", "queue:what-if", "planner:", "overview:audit"),
+        ("report:", "efficiency:", "queue:forecasts", "queue:what-if", "planner:", "overview:audit"),
     ),
     Section(
         "Admin",

@@ -5,6 +5,7 @@ from django.urls import include, path
 SUBJECTS = (
     "overview",
     "report",
+    "efficiency",
     "accounts",
     "teams",
     "admin_pages",

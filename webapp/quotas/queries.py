@@ -1,7 +1,7 @@
 """Reads of quotas and of the ledger: use now, use over time, GPU-hours, cost, fair shares."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -233,6 +233,16 @@ def costs_by_job(team: str, from_ms: int, to_ms: int) -> tuple[JobCost, ...]:
     """Returns the costs of the period by job, most expensive first."""
     rows = _overlapping(LedgerEntry.objects.filter(team=team), from_ms, to_ms)
     return _job_costs(rows, from_ms, to_ms)
+
+
+def costs_by_team_and_job(
+    teams: Collection[str] | None, from_ms: int, to_ms: int
+) -> tuple[tuple[str, JobCost], ...]:
+    """Returns team and costs of each job of these teams, or of all, most expensive first."""
+    entries = LedgerEntry.objects.all() if teams is None else LedgerEntry.objects.filter(team__in=list(teams))
+    rows = _overlapping(entries, from_ms, to_ms)
+    team_of = dict(rows.values_list("job_id", "team_id").distinct())
+    return tuple((team_of[cost.id], cost) for cost in _job_costs(rows, from_ms, to_ms))
 
 
 def cost_of_job(job_id: str, now_ms: int) -> JobCost | None:

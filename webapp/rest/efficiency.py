@@ -1,16 +1,25 @@
 """The efficiency of a run over REST."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from platform_core.efficiency.waste import Use, totals
+from platform_core.errors import TrainmasterError
+from platform_core.units import DAY_MS
+from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
+from webapp.base.identity import now_ms
 from webapp.experiments import efficiency, queries
+from webapp.experiments.usage import uses
+from webapp.jobs import profiles
+from webapp.jobs import queries as jobs
 
 
 def _number(help_text: str = "") -> serializers.FloatField:
@@ -88,3 +97,86 @@ class RunEfficiency(APIView):
             "ranks": [asdict(rank) | {"own_seconds": rank.own_seconds} for rank in found.ranks]
         }
         return Response(EfficiencyOut(body).data)
+
+
+MOST_DAYS = 92
+_KEYS: dict[str, Callable[[Use], str]] = {
+    "team": lambda use: use.team,
+    "user": lambda use: use.user,
+    "gpu_type": lambda use: use.gpu_type,
+    "job": lambda use: use.job,
+}
+
+
+class TotalOut(serializers.Serializer[Any]):
+    key = serializers.CharField()
+    jobs = serializers.IntegerField()
+    gpu_ms = serializers.IntegerField()
+    micro_dollars = serializers.IntegerField()
+    wasted_ms = serializers.IntegerField(
+        help_text="GPU time in which its GPU was idle, of jobs that were measured."
+    )
+    wasted_micro_dollars = serializers.IntegerField()
+    utilisation = _number("0 to 1, weighted by GPU time.")
+    mfu = _number("0 to 1, weighted by GPU time.")
+
+
+class WasteOut(serializers.Serializer[Any]):
+    from_ms = serializers.IntegerField()
+    to_ms = serializers.IntegerField()
+    results = TotalOut(many=True, help_text="The greatest waste first.")
+
+
+class Waste(APIView):
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("by", str, enum=list(_KEYS), description="What to group by; team without it."),
+            OpenApiParameter("days", int, description=f"Days up to now, 1 to {MOST_DAYS}; 7 without it."),
+        ],
+        responses=WasteOut,
+    )
+    def get(self, request: Request) -> Response:
+        """Sum GPU time, utilisation, MFU and waste of your teams by team, user, GPU type or job."""
+        actor = actor_of(request)
+        require(actor, "cluster.view")
+        by, days = request.GET.get("by", "team"), request.GET.get("days", "7")
+        if by not in _KEYS:
+            raise TrainmasterError(
+                "request_invalid", what="by", why=f"{by[:40]!r} is none of {', '.join(_KEYS)}"
+            )
+        if not (days.isascii() and days.isdigit() and len(days) < 4 and 1 <= int(days) <= MOST_DAYS):
+            why = f"{days[:20]!r} is no number from 1 to {MOST_DAYS}"
+            raise TrainmasterError("request_invalid", what="days", why=why)
+        now = now_ms()
+        from_ms = now - int(days) * DAY_MS
+        found = [asdict(each) for each in totals(uses(actor.sees, from_ms, now), _KEYS[by])]
+        return Response(WasteOut({"from_ms": from_ms, "to_ms": now, "results": found}).data)
+
+
+class NewProfile(serializers.Serializer[Any]):
+    steps = serializers.IntegerField(min_value=1, max_value=profiles.MOST_STEPS, default=profiles.STEPS)
+    ranks = serializers.ListField(
+        child=serializers.IntegerField(min_value=0, max_value=1_000_000),
+        min_length=1,
+        max_length=profiles.MOST_RANKS,
+        default=[0],
+    )
+
+
+class ProfileOut(serializers.Serializer[Any]):
+    number = serializers.IntegerField(
+        help_text="Its trace becomes the artifact profile-NUMBER-rank-RANK.json.gz."
+    )
+    steps = serializers.IntegerField()
+    ranks = serializers.ListField(child=serializers.IntegerField())
+
+
+class JobProfile(APIView):
+    @extend_schema(request=NewProfile, responses={202: ProfileOut})
+    def post(self, request: Request, job_id: str) -> Response:
+        """Order a profile of the next steps of a running job, without a restart. It is kept with its run."""
+        job = jobs.job_for(request, job_id)
+        wanted = NewProfile(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        order = profiles.order(actor_of(request), job.id, **wanted.validated_data)
+        return Response(ProfileOut(asdict(order) | {"ranks": list(order.ranks)}).data, status=202)

@@ -107,6 +107,7 @@ urlpatterns = [
         name="api-job-reproduction",
     ),
     path("training-jobs/<str:job_id>/stacks", stacks.JobStacks.as_view(), name="api-job-stacks"),
+    path("training-jobs/<str:job_id>/profile", efficiency.JobProfile.as_view(), name="api-job-profile"),
     path("training-jobs/<str:job_id>/restart", stacks.JobRestart.as_view(), name="api-job-restart"),
     path("training-jobs/<str:job_id>/lost", jobs.JobLost.as_view(), name="api-job-lost"),
     path("training-jobs/<str:job_id>/logs", jobs.JobLogs.as_view(), name="api-job-logs"),
@@ -184,6 +185,7 @@ urlpatterns = [
     path(
         "reports/<str:report_id>/links/<int:link_id>", reports.OneReportLink.as_view(), name="api-report-link"
     ),
+    path("efficiency", efficiency.Waste.as_view(), name="api-efficiency"),
     path("queue", queue.Queue.as_view(), name="api-queue"),
     path("models", registry.Models.as_view(), name="api-models"),
     path("models/<str:name>/versions", registry.Versions.as_view(), name="api-model-versions"),

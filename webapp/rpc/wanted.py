@@ -28,6 +28,7 @@ from webapp.checkpoints import queries as checkpoints
 from webapp.datasets import queries as datasets
 from webapp.deployments import queries as deployments
 from webapp.jobs import members as gangs
+from webapp.jobs import profiles
 from webapp.jobs import services as job_services
 from webapp.jobs.members import MemberWanted
 from webapp.nodes import queries as nodes
@@ -66,8 +67,22 @@ def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
             )
             for node in node_ids
         ]
+        states = _with_profiles(states)
     job_services.declare_unstartable(failures)
     return states
+
+
+def _with_profiles(states: Sequence[Wanted]) -> list[Wanted]:
+    orders = profiles.ordered([attempt.attempt_id for state in states for attempt in state.attempts])
+    return [
+        replace(
+            state,
+            attempts=tuple(
+                replace(attempt, profile=orders.get(attempt.attempt_id)) for attempt in state.attempts
+            ),
+        )
+        for state in states
+    ]
 
 
 def manifests(requests: Sequence[tuple[str, str]]) -> list[bytes | None]:

@@ -1,13 +1,15 @@
-"""`trainmaster runs efficiency`: where the time of a run goes, and what to do about it."""
+"""`trainmaster runs efficiency` and `jobs profile`: where the time of a run goes, and what to do about it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 import click
 
-from trainmaster.cli import output
+from trainmaster.cli import output, references
+from trainmaster.cli.jobs import jobs
 from trainmaster.cli.runs import runs
 from trainmaster.cli.session import connect
 
@@ -39,6 +41,25 @@ def efficiency(run: str, as_json: bool) -> None:
         ],
         empty="Nothing that is measured limits this run.",
     )
+
+
+@jobs.command(
+    help=f"""Record the next steps of a running job with torch's profiler, without a restart.
+
+    {references.HELP}"""
+)
+@click.argument("job", type=references.JOB)
+@click.option("--steps", default=20, show_default=True, type=click.IntRange(1, 200), help="Steps to record.")
+@click.option("--rank", "ranks", multiple=True, default=[0], show_default=True, help="Rank; may be repeated.")
+def profile(job: str, steps: int, ranks: Sequence[int]) -> None:
+    with connect() as client:
+        job_id = references.job_id(client, job)
+        body = {"steps": steps, "ranks": list(ranks)}
+        found: Any = client.call("POST", f"training-jobs/{job_id}/profile", json=body)
+    for rank in found["ranks"]:
+        click.echo(
+            f"Rank {rank} records {found['steps']} steps: artifact profile-{found['number']}-rank-{rank}.json.gz"
+        )
 
 
 def _percent(share: float | None) -> str:

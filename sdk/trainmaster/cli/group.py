@@ -9,7 +9,7 @@ from trainmaster.cli.commands import Commands
 from trainmaster.cli.completion import completion
 from trainmaster.cli.datasets import dataset
 from trainmaster.cli.deployments import deploy, deployments, pin, preheat, retry
-from trainmaster.cli.efficiency import efficiency
+from trainmaster.cli.efficiency import efficiency, profile
 from trainmaster.cli.experiments import compare, experiments
 from trainmaster.cli.exports import export
 from trainmaster.cli.imports import import_group
@@ -53,6 +53,7 @@ main = Commands(
     SECTIONS, OPERATORS, help="Submit training jobs, follow them, compare runs, and deploy models."
 )
 jobs.add_command(stacks)  # named here so that its module is loaded
+jobs.add_command(profile)
 runs.add_command(efficiency)
 main = output.no_color(main)
 main = click.version_option(

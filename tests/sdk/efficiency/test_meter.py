@@ -179,7 +179,7 @@ def test_a_step_that_evaluates_is_not_counted(loop: Loop) -> None:
 def test_ranks_other_than_0_report_too(on_a_node: Callable[..., Run], tmp_path: Path) -> None:
     run = on_a_node(rank=1, world_size=2)
     clock = Clock()
-    run.meter._clock = clock
+    run.measures.meter._clock = clock
     for step in range(12):
         run.log(step, {"loss": 1.0})
         clock.now += 0.5

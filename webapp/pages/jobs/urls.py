@@ -1,6 +1,6 @@
 from django.urls import path
 
-from webapp.pages.jobs import detail, hangs, views
+from webapp.pages.jobs import detail, hangs, profiles, views
 from webapp.pages.jobs import submit as submitting
 
 app_name = "jobs"
@@ -14,6 +14,7 @@ urlpatterns = [
     path("jobs/<str:job_id>/cancel/", views.cancel, name="cancel"),
     path("jobs/<str:job_id>/save/", views.save, name="save"),
     path("jobs/<str:job_id>/stacks/", hangs.stacks, name="stacks"),
+    path("jobs/<str:job_id>/profile/", profiles.order, name="profile"),
     path("jobs/<str:job_id>/restart/", hangs.restart, name="restart"),
     path("jobs/<str:job_id>/lost/", views.lost, name="lost"),
     path("jobs/<str:job_id>/log/", views.log_lines, name="log"),

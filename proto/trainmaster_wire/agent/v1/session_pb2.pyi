@@ -789,6 +789,7 @@ class AttemptWanted(_message.Message):
     STOP_DEADLINE_MS_FIELD_NUMBER: _builtins.int
     STOP_REASON_FIELD_NUMBER: _builtins.int
     STACKS_ORDER_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
     attempt_id: _builtins.str
     action: Global___AttemptWanted.Action.ValueType
     grace_seconds: _builtins.int
@@ -804,6 +805,10 @@ class AttemptWanted(_message.Message):
     """a greater one asks for stack dumps of all ranks"""
     @_builtins.property
     def launch(self) -> Global___Launch: ...
+    @_builtins.property
+    def profile(self) -> Global___ProfileOrder:
+        """absent: none was ordered"""
+
     def __init__(
         self,
         *,
@@ -816,14 +821,44 @@ class AttemptWanted(_message.Message):
         stop_deadline_ms: _builtins.int = ...,
         stop_reason: _builtins.str = ...,
         stacks_order: _builtins.int = ...,
+        profile: Global___ProfileOrder | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["launch", b"launch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["launch", b"launch", "profile", b"profile"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "attempt_id", b"attempt_id", "checkpoint_interval_ms", b"checkpoint_interval_ms", "grace_seconds", b"grace_seconds", "launch", b"launch", "save_order", b"save_order", "stacks_order", b"stacks_order", "stop_deadline_ms", b"stop_deadline_ms", "stop_reason", b"stop_reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "attempt_id", b"attempt_id", "checkpoint_interval_ms", b"checkpoint_interval_ms", "grace_seconds", b"grace_seconds", "launch", b"launch", "profile", b"profile", "save_order", b"save_order", "stacks_order", b"stacks_order", "stop_deadline_ms", b"stop_deadline_ms", "stop_reason", b"stop_reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AttemptWanted: _TypeAlias = AttemptWanted  # noqa: Y015
+
+@_typing.final
+class ProfileOrder(_message.Message):
+    """Asks the script to record its next steps."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMBER_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    RANKS_FIELD_NUMBER: _builtins.int
+    number: _builtins.int
+    """grows with each order"""
+    steps: _builtins.int
+    @_builtins.property
+    def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        number: _builtins.int = ...,
+        steps: _builtins.int = ...,
+        ranks: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["number", b"number", "ranks", b"ranks", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProfileOrder: _TypeAlias = ProfileOrder  # noqa: Y015
 
 @_typing.final
 class Launch(_message.Message):

@@ -1,0 +1,67 @@
+"""A profile that is ordered while a script runs."""
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from tests.sdk.scripts import events
+from trainmaster.run import Run
+
+Make = Callable[..., Run]
+
+
+def order(tmp_path: Path, number: int, steps: int = 3, ranks: tuple[int, ...] = (0,)) -> None:
+    new = tmp_path / "attempt" / "orders.new"
+    new.write_text(json.dumps({"save": 0, "profile": {"number": number, "steps": steps, "ranks": ranks}}))
+    os.replace(new, tmp_path / "attempt" / "orders.json")
+
+
+def train(run: Run, first: int, steps: int) -> None:
+    layer = torch.nn.Linear(64, 64)
+    for step in range(first, first + steps):
+        run.measures._profiler._look_at = 0.0  # it looks twice a second
+        layer(torch.ones(32, 64)).sum().backward()
+        run.log(step, {"loss": 1.0})
+
+
+def test_an_order_becomes_a_trace_a_table_and_shares(on_a_node: Make, tmp_path: Path) -> None:
+    run = on_a_node()
+    train(run, 1, 2)
+    order(tmp_path, 1)
+    train(run, 3, 6)
+    spool = tmp_path / "attempt" / "spool" / "rank-0.jsonl"
+    [artifact] = events(spool, "artifact")
+    assert artifact["name"] == "profile-1-rank-0.json.gz"
+    trace = json.loads(gzip.decompress((tmp_path / "attempt" / artifact["path"]).read_bytes()))
+    assert any(event.get("name") == "aten::addmm" for event in trace["traceEvents"])
+    [table] = events(spool, "value")
+    assert (table["key"], table["type"], table["step"]) == ("profile/rank-0", "table", 6)
+    names = [row[0] for row in table["document"]["rows"]]
+    assert names[:2] == ["all: compute", "all: communication"]
+    assert "aten::addmm" in names
+    shares = [event["values"] for event in events(spool, "system")]
+    assert {"ranks/0/communication_share": 0.0} in shares  # beside those of the meter
+    train(run, 9, 5)
+    assert len(events(spool, "artifact")) == 1  # one order, one profile
+    order(tmp_path, 2, steps=1)
+    train(run, 20, 3)
+    assert [event["name"] for event in events(spool, "artifact")][1] == "profile-2-rank-0.json.gz"
+
+
+def test_other_ranks_go_on(on_a_node: Make, tmp_path: Path) -> None:
+    run = on_a_node(rank=1, world_size=2)
+    order(tmp_path, 1, ranks=(0,))
+    train(run, 1, 6)
+    assert not (tmp_path / "attempt" / "artifacts").exists()
+
+
+def test_a_profile_that_fails_costs_a_sentence_and_not_the_training(on_a_node: Make, tmp_path: Path) -> None:
+    run = on_a_node()
+    (tmp_path / "attempt" / "artifacts").write_text("no folder")
+    order(tmp_path, 1, steps=1)
+    train(run, 1, 4)
+    assert not events(tmp_path / "attempt" / "spool" / "rank-0.jsonl", "artifact")

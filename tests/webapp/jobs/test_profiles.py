@@ -1,0 +1,73 @@
+"""Profiles of running jobs are ordered by page and REST, and reach the nodes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from platform_core.jobs.job import MemberPhase
+from platform_core.node.wanted import ProfileOrder
+from tests.webapp.conftest import Cast
+from tests.webapp.jobs.conftest import say, tick
+from webapp.accounts.models import User
+from webapp.jobs.models import Job, Member
+from webapp.rpc.wanted import wanted_states
+
+pytestmark = pytest.mark.usefixtures("cluster")
+Api = Callable[[User], Any]
+
+
+@pytest.fixture
+def job(submit: Callable[..., Job]) -> Job:
+    job = submit(num_gpus=2)
+    tick()
+    say(job, MemberPhase.RUNNING)
+    return job
+
+
+def at_nodes(job: Job) -> list[ProfileOrder | None]:
+    nodes = Member.objects.filter(attempt__job=job).values_list("node_id", flat=True)
+    return [attempt.profile for state in wanted_states(list(nodes)) for attempt in state.attempts]
+
+
+def test_an_order_reaches_every_node_and_a_later_one_replaces_it(job: Job, cast: Cast, api: Api) -> None:
+    assert set(at_nodes(job)) == {None}
+    address = f"/api/v1/training-jobs/{job.id}/profile"
+    answer = api(cast.owner).post(address, {"steps": 5, "ranks": [1, 0, 1]}, format="json")
+    assert answer.json() == {"number": 1, "steps": 5, "ranks": [0, 1]}
+    assert set(at_nodes(job)) == {ProfileOrder(1, 5, (0, 1))}
+    assert api(cast.owner).post(address, {}, format="json").json()["number"] == 2
+    assert set(at_nodes(job)) == {ProfileOrder(2, 20, (0,))}
+
+
+def test_the_button_says_where_the_profile_will_be(
+    job: Job, cast: Cast, browser: Callable[[User], Client]
+) -> None:
+    client = browser(cast.owner)
+    assert "Profile 20 steps" in client.get(f"/jobs/{job.id}/").content.decode()
+    page = client.post(f"/jobs/{job.id}/profile/", follow=True).content.decode()
+    assert "Rank 0 records its next 20 steps." in page
+    assert set(at_nodes(job)) == {ProfileOrder(1, 20, (0,))}
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({"ranks": [2]}, "the ranks 0 to 1, not 2"),
+        ({"steps": 0}, "steps"),
+        ({"ranks": []}, "ranks"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    body: dict[str, Any], why: str, job: Job, cast: Cast, api: Api
+) -> None:
+    answer = api(cast.owner).post(f"/api/v1/training-jobs/{job.id}/profile", body, format="json")
+    assert answer.status_code == 400
+    assert why in answer.content.decode()
+
+
+def test_a_job_that_waits_cannot_be_profiled(submit: Callable[..., Job], cast: Cast, api: Api) -> None:
+    answer = api(cast.owner).post(f"/api/v1/training-jobs/{submit().id}/profile", {}, format="json")
+    assert answer.status_code == 400
+    assert "it must be running" in answer.content.decode()

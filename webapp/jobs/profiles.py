@@ -1,0 +1,67 @@
+"""Profiles of running jobs: ordered here, recorded by the script, kept with its run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from django.db import transaction
+
+from platform_core.errors import TrainmasterError
+from platform_core.jobs.states import JobState
+from platform_core.node.wanted import ProfileOrder as Order
+from webapp.accounts import permissions
+from webapp.accounts.permissions import Actor
+from webapp.events import services as events
+from webapp.jobs.models import Attempt, Job, Member, ProfileOrder
+from webapp.nodes import services as clusters
+from webapp.sockets import services as sockets
+
+STEPS, MOST_STEPS, MOST_RANKS = 20, 200, 16
+
+
+def order(actor: Actor, job_id: str, steps: int = STEPS, ranks: Sequence[int] = (0,)) -> Order:
+    """Asks these ranks of a running job to record their next steps."""
+    with transaction.atomic():
+        job = Job.objects.select_for_update(of=("self",)).filter(id=job_id).select_related("user").first()
+        if job is None:
+            raise TrainmasterError("not_found", what=f"job {job_id}")
+        permissions.require(actor, "job.cancel", job.team_id, owner=job.user.username)
+        _require_sensible(job, steps, ranks)
+        attempt = Attempt.objects.get(job=job, number=job.attempt)
+        row, is_new = ProfileOrder.objects.get_or_create(
+            attempt=attempt, defaults={"number": 1, "steps": steps, "ranks": sorted(set(ranks))}
+        )
+        if not is_new:
+            row.number, row.steps, row.ranks = row.number + 1, steps, sorted(set(ranks))
+            row.save(update_fields=["number", "steps", "ranks"])
+        clusters.touch(
+            Member.objects.filter(attempt=attempt, drained=False).values_list("node_id", flat=True)
+        )
+        cause = f"{steps} steps of rank {', '.join(map(str, row.ranks))}"
+        events.record(
+            "ProfileOrdered", f"job:{job.id}", actor=actor.name, team=job.team_id, cause=cause,
+            data={"name": job.name, "state": job.state, "attempt": attempt.number}, notify=(f"jobs:{job.team_id}",),
+        )  # fmt: skip
+    sockets.publish(f"job:{job_id}")
+    return Order(row.number, row.steps, tuple(row.ranks))
+
+
+def ordered(attempt_ids: Collection[str]) -> dict[str, Order]:
+    """By attempt, the last order."""
+    rows = ProfileOrder.objects.filter(attempt__in=attempt_ids)
+    return {row.attempt_id: Order(row.number, row.steps, tuple(row.ranks)) for row in rows}
+
+
+def _require_sensible(job: Job, steps: int, ranks: Sequence[int]) -> None:
+    why = ""
+    if job.state not in (JobState.RUNNING, JobState.CHECKPOINTING) or job.stop != "none":
+        state = "is being stopped" if job.stop != "none" else f"is {job.state}"
+        why = f"the job {state}; it must be running"
+    elif not 1 <= steps <= MOST_STEPS:
+        why = f"{steps} steps; 1 to {MOST_STEPS} can be recorded"
+    elif not 1 <= len(set(ranks)) <= MOST_RANKS:
+        why = f"{len(set(ranks))} ranks; 1 to {MOST_RANKS} can be recorded at once"
+    elif (beyond := max(ranks)) >= job.num_gpus or min(ranks) < 0:
+        why = f"the job has the ranks 0 to {job.num_gpus - 1}, not {beyond if beyond >= job.num_gpus else min(ranks)}"
+    if why:
+        raise TrainmasterError("request_invalid", what="a profile", why=why)

@@ -1,0 +1,1 @@
+"""The efficiency of the cluster: who uses their GPUs how well."""

@@ -31,7 +31,8 @@ class BreakdownOut(serializers.Serializer[Any]):
 
     compute = serializers.FloatField(help_text="What is left of the others.")
     communication = _number("Null: not measured, and a part of compute.")
-    data = serializers.FloatField(help_text="Waiting for the next batch.")
+    # The name of a property of serializers, which as a field takes nothing from it.
+    data = serializers.FloatField(help_text="Waiting for the next batch.")  # type: ignore[assignment]
     checkpoint = serializers.FloatField()
     evaluation = serializers.FloatField()
 
@@ -40,7 +41,7 @@ class RankOut(serializers.Serializer[Any]):
     rank = serializers.IntegerField()
     step_seconds = serializers.FloatField()
     own_seconds = serializers.FloatField(help_text="Of a step, without waiting in collectives.")
-    data = serializers.FloatField()
+    data = serializers.FloatField()  # type: ignore[assignment]
     evaluation = serializers.FloatField()
     checkpoint = serializers.FloatField()
     communication = _number()

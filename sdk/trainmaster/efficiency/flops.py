@@ -78,9 +78,9 @@ def _mode() -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry
 
-    class Counting(TorchDispatchMode):  # type: ignore[misc,unused-ignore]
+    class Counting(TorchDispatchMode):  # type: ignore[misc, no-untyped-call, unused-ignore]
         def __init__(self) -> None:
-            super().__init__()
+            super().__init__()  # type: ignore[no-untyped-call, unused-ignore]
             self.by_type: Counter[str] = Counter()
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -107,6 +107,9 @@ def _lines(spans: Iterable[Span]) -> tuple[Line, ...]:
     sums: dict[tuple[str, Kind], tuple[int, float]] = {}
     for span in spans:
         calls, us = sums.get((span.name, span.kind), (0, 0.0))
-        sums[span.name, span.kind] = (calls + 1, us + (span.end - span.start if span.own is None else span.own))
+        sums[span.name, span.kind] = (
+            calls + 1,
+            us + (span.end - span.start if span.own is None else span.own),
+        )
     lines = [Line(name, kind, calls, us) for (name, kind), (calls, us) in sums.items()]
     return tuple(sorted(lines, key=lambda line: (-line.us, line.name, line.kind))[:MOST_LINES])

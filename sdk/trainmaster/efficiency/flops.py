@@ -30,13 +30,7 @@ class FlopCount:
     @classmethod
     def begin(cls) -> Self | None:
         """None where the count would be wrong or cost much: compiled code does not pass its operations by."""
-        import torch
-
-        if (
-            _is_compiled()
-            or torch.jit.is_tracing()
-            or threading.current_thread() is not threading.main_thread()
-        ):
+        if _is_compiled() or threading.current_thread() is not threading.main_thread():
             return None
         mode = _mode()()
         mode.__enter__()

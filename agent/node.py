@@ -13,6 +13,7 @@ import psutil
 from agent import reconcile as actions
 from agent.attempts.supervisor import RunningAttempt, Supervisor
 from agent.config import AgentConfig
+from agent.datasets import is_dataset
 from agent.lease import LEASE_SHARE, Lease
 from agent.probes import notice
 from agent.probes.devices import Devices
@@ -122,9 +123,14 @@ class Node:
     def observed(self) -> Observed:
         return Observed(
             attempts=self._supervisor.observed() if self._supervisor is not None else (),
-            deployments=self._deployments.observed() if self._deployments is not None else (),
+            deployments=self._deployments_observed(),
             activations=self._activations.observed() if self._activations is not None else (),
         )
+
+    def _deployments_observed(self) -> tuple[DeploymentObserved, ...]:
+        """Without the deliveries of datasets, which no deployment of the server wants."""
+        every = self._deployments.observed() if self._deployments is not None else ()
+        return tuple(part for part in every if not is_dataset(part.deployment_id))
 
     def want(self, wanted: Wanted) -> None:
         self._wanted = wanted

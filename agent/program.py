@@ -9,9 +9,10 @@ import fcntl
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import grpc
 import grpc.aio
@@ -22,6 +23,7 @@ from agent.attempts.preparation import Fetch, NodeFacts
 from agent.attempts.supervisor import Supervisor
 from agent.channel import open_channel, peer_credentials
 from agent.config import AgentConfig, ConfigError, Isolation, engine_environment, inherited_environment
+from agent.datasets import DatasetCache
 from agent.launchers.container import ContainerLauncher
 from agent.launchers.engine import Engine
 from agent.launchers.process import ProcessLauncher
@@ -47,6 +49,7 @@ from agent.transfer.peers.neighbour import Security
 from agent.uplink.checkpoint_files import Pace, PartUploader
 from agent.uplink.push import Pusher
 from agent.work_folder import WorkFolders
+from platform_core.node.wanted import Launch
 
 log = logging.getLogger(__name__)
 
@@ -109,16 +112,26 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     session = Session(config, channel, node)
     pusher = Pusher(channel, session.identity)
     manifests = Manifests(config.data, partial(ask_platform, config.server, channel, session.identity))
-    fetch = partial(artifacts.fetch, manifests)
+    datasets = DatasetCache(config.data)
+    fetch_for = partial(datasets.fetch_for, fetch=partial(artifacts.fetch, manifests))
     pace = _pace(config)
     facts = _facts(config, slots, toolchain, inherited)
     supervisor = Supervisor(
-        WorkFolders(config.data), _tools(config, facts, lease, fetch, pusher, uploads, pace, node.note_change)
+        WorkFolders(config.data),
+        _tools(config, facts, lease, fetch_for, pusher, uploads, pace, node.note_change),
     )
     hooks = Hooks(config.hooks, inherited)
     activations = Activations(config.data, hooks, lambda *held: deployments.holds(*held), node.note_change)
     trust = _trust(credentials, trusted)
-    deployments = _deployments(config, manifests, trust, activations, node.note_change)
+    deployments = _deployments(
+        config,
+        manifests,
+        trust,
+        activations,
+        node.note_change,
+        lambda: (*activations.in_use(), *datasets.in_use()),
+    )
+    datasets.attach(deployments)
     try:
         own = shown if credentials is None else credentials.server()
         port = await deployments.start(_bind_host(config.address), config.transfer_port, own)
@@ -170,7 +183,7 @@ def _tools(
     config: AgentConfig,
     facts: NodeFacts,
     lease: Lease,
-    fetch: Fetch,
+    fetch_for: Callable[[Launch], Fetch],
     pusher: Pusher,
     executor: Executor,
     pace: Pace,
@@ -178,7 +191,7 @@ def _tools(
 ) -> Tools:
     return Tools(
         facts=facts,
-        fetch=fetch,
+        fetch_for=fetch_for,
         uploader=partial(artifacts.upload_with, PartUploader(pace)),
         pusher=pusher,
         executor=executor,
@@ -197,12 +210,13 @@ def _deployments(
     trust: Trust,
     activations: Activations,
     changed: Callable[[], None],
+    in_use: Callable[[], Collection[Path]],
 ) -> Deployments:
     caps = (config.receive_cap, config.send_cap)
     marks = Watermarks(config.cache_low, config.cache_high)
     return Deployments(
         config.data, manifests, changed, trust, caps, Trying(store_silence=config.store_silence), marks,
-        in_use=activations.in_use, vacate=activations.vacate,
+        in_use=in_use, vacate=activations.vacate,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,7 +43,7 @@ class Tools:
     """The tools that all attempts on this node share."""
 
     facts: NodeFacts
-    fetch: Fetch
+    fetch_for: Callable[[Launch], Fetch]
     uploader: Uploader
     pusher: Pusher
     executor: Executor
@@ -171,8 +171,10 @@ class AttemptLife:
         self._tools.changed()
         tools = self._tools
         preparing = asyncio.create_task(
-            asyncio.to_thread(
-                prepare, self.folder, self.launch, tools.facts, tools.fetch, self._stop_fetching
+            _in_own_thread(
+                lambda: prepare(
+                    self.folder, self.launch, tools.facts, tools.fetch_for(self.launch), self._stop_fetching
+                )
             )
         )
         self._preparing = preparing
@@ -317,3 +319,12 @@ def _read_verdict(folder: WorkFolder) -> Verdict | None:
         _end_reason(document),
         bool(document.get("resume_damaged")),
     )
+
+
+async def _in_own_thread(work: Callable[[], LaunchOrder]) -> LaunchOrder:
+    """Preparations wait for datasets, whose transfers need the threads that all share."""
+    executor = ThreadPoolExecutor(1, "prepare")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(executor, work)
+    finally:
+        executor.shutdown(wait=False)

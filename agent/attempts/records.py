@@ -35,7 +35,7 @@ class AttemptRecord:
 
 
 def write_record(folder: WorkFolder, launch: Launch) -> None:
-    message = to_wire(dataclasses.replace(launch, secrets=()))
+    message = to_wire(dataclasses.replace(launch, secrets=(), delivery=None))
     document = {
         "launch": MessageToDict(message, preserving_proto_field_name=True),
         "secrets": [name for name, _ in launch.secrets],

@@ -50,6 +50,12 @@ def give(folder: WorkFolder, account: Account) -> None:
     """Before anything of the job runs: afterwards the folder may hold links to anywhere."""
     for root in (folder.path, folder.tmp):
         for parent, _, files in os.walk(root):
-            for path in (parent, *(os.path.join(parent, name) for name in files)):
+            own = (os.path.join(parent, name) for name in files)
+            for path in (parent, *(path for path in own if not _is_shared(path))):
                 os.chown(path, account.uid, account.gid, follow_symlinks=False)
         os.chmod(root, 0o700)
+
+
+def _is_shared(path: str) -> bool:
+    """A file of a dataset has links in the cache and in other attempts: everybody reads it, and nobody owns it."""
+    return os.lstat(path).st_nlink > 1

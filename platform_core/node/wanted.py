@@ -62,6 +62,7 @@ class Launch:
     resume: ArtifactReference | None = None
     seed: int | None = None
     roles: tuple[Role, ...] = ()
+    delivery: DeploymentWanted | None = field(default=None, repr=False)  # how the dataset comes to this node
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class MemberWanted:
     master_port: int
     resume_checkpoint: str
     stacks_order: int
+    gang: tuple[str, ...]  # the nodes of the attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def wanted_on(node_ids: Collection[str]) -> dict[str, list[MemberWanted]]:
         .select_related("attempt__job")
         .order_by("attempt_id")
     )
-    sizes = dict(_gang_sizes([row.attempt_id for row in rows]))
+    gangs = _gangs([row.attempt_id for row in rows])
     wanted: dict[str, list[MemberWanted]] = {node: [] for node in node_ids}
     for row in rows:
         wanted[row.node_id].append(
@@ -76,7 +77,7 @@ def wanted_on(node_ids: Collection[str]) -> dict[str, list[MemberWanted]]:
                 stopping=_stopping(row),
                 stop_grace_ms=row.attempt.job.stop_grace_ms,
                 begun=row.phase != MemberPhase.ASSIGNED,
-                nodes=sizes[row.attempt_id],
+                nodes=len(gangs[row.attempt_id]),
                 node_rank=row.rank,
                 slots=tuple(row.slots),
                 spec=row.attempt.job.spec,
@@ -86,6 +87,7 @@ def wanted_on(node_ids: Collection[str]) -> dict[str, list[MemberWanted]]:
                 stop_reason=row.attempt.job.reason,
                 stop_deadline_ms=_deadline_ms(row),
                 stacks_order=row.attempt.stacks_order,
+                gang=tuple(gangs[row.attempt_id]),
             )
         )
     return wanted
@@ -101,10 +103,10 @@ def _deadline_ms(row: Member) -> int:
     return stopping_ms + row.attempt.job.stop_grace_ms if stopping_ms is not None else 0
 
 
-def _gang_sizes(attempt_ids: Iterable[str]) -> Iterable[tuple[str, int]]:
-    counts: dict[str, int] = {}
-    for attempt_id in Member.objects.filter(attempt_id__in=list(attempt_ids)).values_list(
-        "attempt_id", flat=True
-    ):
-        counts[attempt_id] = counts.get(attempt_id, 0) + 1
-    return counts.items()
+def _gangs(attempt_ids: Iterable[str]) -> dict[str, list[str]]:
+    """Attempt → its nodes, by rank."""
+    gangs: dict[str, list[str]] = {}
+    rows = Member.objects.filter(attempt_id__in=list(attempt_ids)).order_by("rank")
+    for attempt_id, node in rows.values_list("attempt_id", "node_id"):
+        gangs.setdefault(attempt_id, []).append(node)
+    return gangs

@@ -218,6 +218,12 @@ def without_agent(node_ids: Iterable[str]) -> frozenset[str]:
     return frozenset(rows.values_list("id", flat=True))
 
 
+def standing(node_ids: Iterable[str]) -> tuple[Place, ...]:
+    """Where these nodes stand, by id."""
+    rows = Node.objects.filter(id__in=list(node_ids)).order_by("id")
+    return tuple(Place(*row) for row in rows.values_list("id", "rack", "block"))
+
+
 def transfer_addresses(node_ids: Iterable[str]) -> dict[str, str]:
     """node → host:port where other nodes fetch pieces from it."""
     rows = Node.objects.filter(id__in=list(node_ids), revoked_ms=None).values_list(

@@ -34,6 +34,7 @@ from webapp.jobs.members import MemberWanted
 from webapp.nodes import queries as nodes
 from webapp.nodes import services as node_services
 from webapp.rollouts import queries as rollouts
+from webapp.rpc.deliveries import delivery
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +126,7 @@ def _attempt(
     if member.stopping:
         return wanted
     try:
-        return replace(wanted, launch=_launch(member, specification.load(member.spec)))
+        return replace(wanted, launch=_launch(node, member, specification.load(member.spec)))
     except (TrainmasterError, ValueError, TypeError, KeyError) as error:
         log.warning("the order for %s on %s cannot be made: %s", member.attempt_id, node, error)
         if not member.begun:
@@ -137,9 +138,10 @@ def _attempt(
     return wanted
 
 
-def _launch(member: MemberWanted, spec: JobSpec) -> Launch:
+def _launch(node: str, member: MemberWanted, spec: JobSpec) -> Launch:
     """Takes each field of the launch from the spec or the member under its name, and resolves ids and secrets."""
     checkpoint = member.resume_checkpoint
+    dataset = _dataset(member, spec) if spec.dataset else None
     return Launch(
         **{
             **_like(spec),
@@ -150,7 +152,8 @@ def _launch(member: MemberWanted, spec: JobSpec) -> Launch:
             "hyperparameters_json": json.dumps(dict(spec.hyperparameters)),
             "checkpoint_upload_url": f"{settings.STORE_URL}/checkpoint/{member.job_id}",
             "code": artifacts.reference(spec.code) if spec.code else None,
-            "dataset": _dataset(member, spec) if spec.dataset else None,
+            "dataset": dataset,
+            "delivery": delivery(dataset, node, member.gang) if dataset else None,
             "resume": checkpoints.reference(checkpoint) if checkpoint else None,
         }
     )

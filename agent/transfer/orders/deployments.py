@@ -24,6 +24,7 @@ from agent.transfer.orders.receiver import Delivery, Receiver
 from agent.transfer.peers.link import Link
 from agent.transfer.peers.neighbour import Security, ask_neighbour
 from agent.transfer.peers.server import serve
+from platform_core.distribution.content.manifest import Manifest
 from platform_core.distribution.planning.forest import STORE
 from platform_core.errors import TrainmasterError
 from platform_core.node.observed import DeploymentObserved, TransferState
@@ -132,6 +133,30 @@ class Deployments:
             and known.progress.state is TransferState.COMPLETE
             for known in self._known.values()
         )
+
+    def want(self, wanted: DeploymentWanted) -> None:
+        """As `receive`, unless that is under way or complete here from an earlier order."""
+        known = self._known.get(wanted.deployment_id)
+        if known is None:
+            self.receive(wanted)
+        elif known.progress.state is TransferState.COMPLETE:
+            known.order = wanted  # the nodes of a later gang show its token
+        elif not known.under_way or known.progress.state is TransferState.FAILED:
+            known.progress = DeploymentObserved(wanted.deployment_id, TransferState.IDLE)
+            self.receive(wanted)
+
+    def progress(self, deployment_id: str) -> DeploymentObserved:
+        known = self._known.get(deployment_id)
+        return known.progress if known is not None else DeploymentObserved(deployment_id, TransferState.IDLE)
+
+    def manifest_here(self, manifest_id: str) -> Manifest | None:
+        landing = self._holdings.landing(manifest_id)
+        return landing.manifest if landing is not None else None
+
+    async def evict(self, manifest_id: str, reason: str) -> None:
+        """Removes a complete manifest whose files cannot be trusted any more."""
+        self._evicted(manifest_id, reason)
+        await self._holdings.remove_complete(manifest_id)
 
     def receive(self, wanted: DeploymentWanted) -> None:
         """Begins, or goes on with other sources; what was verified is kept."""

@@ -121,3 +121,24 @@ def test_the_node_is_refused_the_bytes_of_a_use_that_is_not_approved_any_more(
     job.refresh_from_db()
     story = " ".join(Event.objects.filter(subject_id=job.id).values_list("cause", flat=True))
     assert "it is approved for report, and the job's purpose is eval" in story
+
+
+def test_the_nodes_of_a_gang_are_told_to_fetch_from_each_other(
+    cast: Cast, api: Api, snapshot: DatasetSnapshot, cluster: list[Node]
+) -> None:
+    """Four GPUs of nodes with two slots: a gang of two."""
+    assert submit(api(cast.owner), snapshot, num_gpus=4).status_code == 201
+    tick()
+    states = wanted_states([node.id for node in cluster])
+    launches = [attempt.launch for state in states for attempt in state.attempts if attempt.launch]
+    assert len(launches) == 2
+    orders = [launch.delivery for launch in launches if launch.delivery]
+    assert {order.deployment_id for order in orders} == {f"data-{snapshot.manifest_id}"}
+    first_sources = [lane[0] for order in orders for lane in order.lanes]
+    assert sorted(source == "store" for source in first_sources) == [
+        False,
+        False,
+        True,
+        True,
+    ]  # one copy in two lanes
+    assert all(order.signature and order.transfer_token for order in orders)

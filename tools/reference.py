@@ -13,6 +13,9 @@ from typing import Any
 
 import click
 
+from platform_core.alerting import builtin
+from platform_core.alerting.expression import text_of
+from platform_core.alerting.measures import MEASURES
 from platform_core.cluster import device_health, health
 from platform_core.distribution.deployments import deployment
 from platform_core.distribution.deployments.deployment import WorkerState
@@ -177,6 +180,27 @@ def device_health_row(rule: device_health.Rule) -> str:
     )
 
 
+def alerts_page() -> str:
+    """The measures, then a runbook for each built-in rule under its code."""
+    head = "| measure | unit | of | meaning |\n| --- | --- | --- | --- |"
+    measures = [
+        f"| `{measure.name}` | {measure.unit} | {measure.kind} | {measure.words} |"
+        for measure in MEASURES.values()
+    ]
+    parts = ["\n".join(["## Measures\n", head, *measures, ""]), "## Built-in rules\n"]
+    for rule in builtin.RULES:
+        explained = ", ".join(f"`{code}`" for code in rule.inhibited_by)
+        meaning = rule.meaning.replace("{", "").replace("}", "")
+        parts += [
+            f"### {rule.code}\n",
+            f"{rule.title}. {rule.severity.capitalize()}. `{text_of(rule.condition)}`\n",
+            f"Meaning: {meaning}\n",
+            f"What to do: {rule.remedy}\n",
+            *([f"Nobody is told while one of these explains it: {explained}.\n"] if explained else []),
+        ]
+    return "\n".join(parts)
+
+
 def cli_page(group: click.Command = command_line, name: str = "trainmaster") -> str:
     context = click.Context(group, info_name=name, max_content_width=100)
     if not isinstance(group, click.Group):
@@ -250,6 +274,7 @@ def pages() -> dict[Path, str]:
         DOCS / "errors.md": errors_page(),
         DOCS / "end-reasons.md": end_reasons_page(),
         DOCS / "device-health.md": device_health_page(),
+        DOCS / "alerts.md": alerts_page(),
         DOCS / "cli.md": cli_page(),
         DOCS / "job-file.md": fields_page(FIELDS, Group),
         DOCS / "sweep-file.md": fields_page(sweep_spec.FIELDS, sweep_spec.Section),

@@ -31,7 +31,8 @@ class Devices:
         values = {**self._of_host, "clock_offset_ms": abs(round(self.clock_offset_ms))}
         values["disk_write_ms"] = max(waiting, values.get("disk_write_ms", 0.0))
         slots = tuple(
-            replace(slot, readings=dict(self._of_gpus.get(slot.index, {}))) for slot in sample.slots
+            replace(slot, readings={**slot.readings, **self._of_gpus.get(slot.index, {})})
+            for slot in sample.slots
         )
         return replace(
             sample, slots=slots, readings={name: float(value) for name, value in values.items() if value}

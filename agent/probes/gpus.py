@@ -12,7 +12,7 @@ from typing import Any
 
 from agent.probes.gpu_health import GpuHealth
 from platform_core.cluster.topology import numbered
-from platform_core.node.description import SlotDescription, SlotTelemetry
+from platform_core.node.description import POWER, SlotDescription, SlotTelemetry
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +104,7 @@ class Nvml:
             ecc_uncorrected=self._ecc(handle, uncorrected, nvml.NVML_VOLATILE_ECC),
             ecc_corrected_lifetime=self._ecc(handle, corrected, nvml.NVML_AGGREGATE_ECC),
             ecc_uncorrected_lifetime=self._ecc(handle, uncorrected, nvml.NVML_AGGREGATE_ECC),
+            readings={} if (watts := self._power_watts(index)) is None else {POWER: watts},
         )
 
     def system_values(self, index: int) -> dict[str, float]:

@@ -39,6 +39,9 @@ class NodeDescription:
     hardware_faults: tuple[str, ...] = ()  # sentences
 
 
+POWER = "power_watts"
+
+
 @dataclass(frozen=True, slots=True)
 class SlotTelemetry:
     """None where the hardware does not have it."""
@@ -51,7 +54,7 @@ class SlotTelemetry:
     ecc_uncorrected: int | None = None
     ecc_corrected_lifetime: int | None = None
     ecc_uncorrected_lifetime: int | None = None
-    readings: Mapping[str, float] = field(default_factory=dict)  # of device health, by name; 0 is left out
+    readings: Mapping[str, float] = field(default_factory=dict)  # of device health, and POWER; 0 is left out
 
 
 @dataclass(frozen=True, slots=True)

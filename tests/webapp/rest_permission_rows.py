@@ -130,6 +130,29 @@ def api_dataset_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     )
 
 
+def api_alert_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
+    yield row("get", "alerts", SIGNED_IN)
+    yield row("get", "alerts/<str:alert_id>", OF_TEAM, "alerts/{alert}")
+    yield row(
+        "post", "alerts/<str:alert_id>/acknowledge", MEMBERS, "alerts/{alert}/acknowledge", {"note": "mine"}
+    )
+    yield row("get", "alerts/silences", SIGNED_IN)
+    silence = {"team": "vision", "rule": "job_underused", "seconds": 3600, "reason": "a known trial"}
+    yield row("post", "alerts/silences", MEMBERS, body=silence)
+    yield row("delete", "alerts/silences/<int:silence_id>", MEMBERS, "alerts/silences/{silence}")
+    yield row("get", "alerts/rules", SIGNED_IN)
+    tried = "alerts/rules/preview?condition=job.utilisation+%3C+50&team=vision"
+    yield row("get", "alerts/rules/preview", OF_TEAM, tried)
+    rule = {"team": "vision", "title": "Slow", "condition": "job.slowdown > 20 for 5m", "severity": "warning"}
+    yield row("put", "alerts/rules/<str:code>", LEADS, "alerts/rules/slow_jobs", rule)
+    yield row("delete", "alerts/rules/<str:code>", LEADS, "alerts/rules/{alert_rule}")
+    yield row("get", "alerts/channels", SIGNED_IN)
+    mail = {"team": "vision", "name": "all of us", "kind": "mail", "address": "vision@example.org"}
+    yield row("post", "alerts/channels", LEADS, body=mail)
+    yield row("delete", "alerts/channels/<int:channel_id>", LEADS, "alerts/channels/{alert_channel}")
+    yield row("post", "alerts/channels/<int:channel_id>/test", LEADS, "alerts/channels/{alert_channel}/test")
+
+
 def api_report_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     report, one = "reports/<str:report_id>", "reports/{report}"
     yield row("get", "reports", SIGNED_IN)
@@ -178,6 +201,7 @@ def api_rows() -> Iterator[Row]:
     planned = {"model": {"layers": 2, "hidden": 64, "heads": 2}, "gpus": 1}
     yield row("post", "parallelism/plans", SIGNED_IN, body=planned)
     yield from api_report_rows()
+    yield from api_alert_rows()
     yield row("get", "training-jobs", SIGNED_IN)
     yield row("post", "training-jobs", MEMBERS, body=job_mapping())
     yield row("post", "training-jobs/dry-run", MEMBERS, body=job_mapping())

@@ -17,6 +17,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
+from tests.webapp.alert_permission_rows import alert_rows
 from tests.webapp.conftest import Cast, make_cast, make_teams, signed_in, with_token
 from tests.webapp.experiment_permission_rows import experiment_rows
 from tests.webapp.permission_rows import (
@@ -66,6 +67,7 @@ def pages() -> Iterator[Row]:
     yield from admin_rows()
     yield from cluster_rows()
     yield from job_rows()
+    yield from alert_rows()
     yield from experiment_rows()
     board = "^tensorboard/(?P<key>[^/]+)/(?P<path>.*)$"
     yield Row("get", board, NO_TENSORBOARDS, "tensorboard/run-{job}/")

@@ -12,6 +12,8 @@ from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
 from webapp.accounts import tokens
 from webapp.accounts.permissions import SYSTEM
+from webapp.alerts import services as alerts
+from webapp.alerts.models import Alert
 from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
 from webapp.checkpoints.models import Checkpoint
@@ -70,6 +72,10 @@ class World:
     what_if: int  # alice's question
     window: int  # booked maintenance
     department: str  # where vision is
+    alert: str  # firing, about the job
+    silence: int
+    alert_rule: str  # its code
+    alert_channel: int
 
 
 def job_mapping(**changes: Any) -> dict[str, Any]:
@@ -143,7 +149,29 @@ def build(cast: Cast) -> World:
         what_if=WhatIf.objects.create(user=cast.owner, asked_ms=1, question={"gpu_type": "cpu"}).pk,
         window=clusters.book_maintenance(SYSTEM, [node], now_ms() + 3_600_000, now_ms() + 7_200_000, "").pk,
         department=department,
+        **_alerts(cast, job.id),
     )
+
+
+def _alerts(cast: Cast, job_id: str) -> dict[str, Any]:
+    lead = accounts.actor_of(cast.lead)
+    alert = Alert.objects.create(
+        id="alert-0000000000000000", rule="job_underused", title="A job uses its slots too little",
+        severity="warning", subject=job_id, name="bytelm", team="vision", sentence="It uses 40 %.", remedy="Look.",
+        condition="below 80 % for 5 min", state="firing", since_ms=2, began_ms=1, seen_ms=3, value=40.0, worst=30.0,
+        fired_ms=2,
+    )  # fmt: skip
+    held = alerts.silence(lead, "vision", lasts_ms=3_600_000, reason="a trial", rule="job_low_mfu")
+    rule = alerts.save_rule(
+        lead,
+        "vision",
+        "slow_training",
+        title="Slow",
+        condition="job.slowdown > 30 for 5m",
+        severity="warning",
+    )
+    channel = alerts.add_channel(lead, "vision", "on call", "mail", "oncall@example.org")
+    return {"alert": alert.id, "silence": held.pk, "alert_rule": rule.code, "alert_channel": channel.pk}
 
 
 def _run_and_report(actor: Any) -> dict[str, Any]:

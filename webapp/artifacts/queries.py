@@ -3,7 +3,7 @@ from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q, TextField
+from django.db.models import Q, Sum, TextField
 from django.db.models.functions import Cast
 
 from platform_core.distribution.content.manifest import Manifest, from_document
@@ -118,3 +118,9 @@ def referenced(manifest_ids: Iterable[str], besides: str) -> set[str]:
             rows = relation.related_model._default_manager.filter(**{f"{field}__in": ids})
             in_use.update(rows.values_list(field, flat=True))
     return in_use
+
+
+def uploaded_bytes() -> dict[str, int]:
+    """Team → bytes of its uploads, which count against its limit."""
+    rows = models.Upload.objects.order_by().values_list("team").annotate(bytes=Sum("bytes"))
+    return {team: size or 0 for team, size in rows}

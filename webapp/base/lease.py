@@ -43,6 +43,12 @@ WHERE name = %(name)s AND fencing = %(fencing)s FOR UPDATE
 """
 
 
+_IS_HELD = """
+SELECT 1 FROM base_lease
+WHERE name = %(name)s AND expires_ms > (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+"""
+
+
 def candidate() -> str:
     """A holder's name that nobody else has: not another thread, nor a container with this host name and process id."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
@@ -84,3 +90,10 @@ def fenced(leadership: Leadership) -> Iterator[None]:
 def release(leadership: Leadership) -> None:
     """Let the next one lead at once."""
     Lease.objects.filter(name=leadership.name, fencing=leadership.fencing).update(expires_ms=0)
+
+
+def is_held(name: str) -> bool:
+    """Whether the lease of this name has a holder and has not expired, by the database's clock."""
+    with connection.cursor() as cursor:
+        cursor.execute(_IS_HELD, {"name": name})
+        return cursor.fetchone() is not None

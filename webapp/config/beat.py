@@ -12,6 +12,8 @@ def beat_schedule(tick_seconds: int) -> dict[str, dict[str, Any]]:
             "task": "pages.mail_report",
             "schedule": crontab(hour=6, minute=0, day_of_week="mon"),
         },
+        "evaluate-alerts": {"task": "alerts.evaluate", "schedule": 15.0, "options": {"expires": 15}},
+        "deliver-notices": {"task": "alerts.deliver", "schedule": 15.0, "options": {"expires": 15}},
         "deliver-mail": {"task": "accounts.deliver_mail", "schedule": 30.0, "options": {"expires": 30}},
         "predict": {"task": "scheduling.predict", "schedule": 10.0, "options": {"expires": 10}},
         "coordinate-deployments": {

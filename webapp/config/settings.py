@@ -189,6 +189,7 @@ INSTALLED_APPS = [
     "webapp.deployments",
     "webapp.rollouts",
     "webapp.scheduling",
+    "webapp.alerts",
     "webapp.pages",
     "webapp.rest",
     "webapp.mlflow",
@@ -210,6 +211,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "webapp.base.traffic.TrafficMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "webapp.config.compression.CompressText",

@@ -26,7 +26,9 @@ SEEN = "cluster:seen"
 EAR = "cluster:ear"
 FULL = "cluster:full"
 AILING = "cluster:ailing"
+UPLINK = "cluster:uplink"
 TELEMETRY_SECONDS = 120  # older numbers say nothing about now
+UPLINK_COUNTS_MS = 600_000
 EAR_GAP_MS = 15_000  # a gateway that did not say it listens for this long was away
 
 
@@ -157,6 +159,26 @@ def listening(moment_ms: int) -> None:
     if last is None or moment_ms - int(last) > EAR_GAP_MS:
         values["since"] = moment_ms
     client().hset(EAR, mapping=values)  # both at once: a sweep in between would count the silence of the gap
+
+
+def last_listening() -> int | None:
+    last = client().hget(EAR, "last")
+    return None if last is None else int(last)
+
+
+def sent(node_id: str, newest_ms: int, moment_ms: int) -> None:
+    """Keeps when the newest of what a node has just sent was measured, and when that arrived."""
+    client().hset(UPLINK, node_id, f"{newest_ms} {moment_ms}")
+
+
+def uplink_lags() -> dict[str, int]:
+    """Node → how old its newest values were when they arrived; a lag of more than ten minutes ago is left out."""
+    oldest = now_ms() - UPLINK_COUNTS_MS
+    pairs: Any = client().hgetall(UPLINK)
+    moments = {node.decode(): [int(number) for number in text.split()] for node, text in pairs.items()}
+    return {
+        node: max(0, arrived - newest) for node, (newest, arrived) in moments.items() if arrived >= oldest
+    }
 
 
 def heard_since(moment_ms: int) -> int | None:

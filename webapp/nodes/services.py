@@ -109,6 +109,11 @@ async def heartbeat(node_id: str, telemetry: Telemetry) -> None:
     await liveness.recorder().heard(node_id, telemetry)
 
 
+def sent(node_id: str, newest_ms: int) -> None:
+    """A node has sent values, the newest of which was measured then."""
+    liveness.sent(node_id, newest_ms, now_ms())
+
+
 def listening() -> None:
     """Each gateway says every few seconds that it hears: without it the silence of nodes means nothing."""
     liveness.listening(now_ms())

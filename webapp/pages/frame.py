@@ -13,6 +13,8 @@ from django.urls import NoReverseMatch, reverse
 from webapp.accounts import queries
 from webapp.accounts.models import Role
 from webapp.accounts.permissions import Actor, may
+from webapp.alerts import queries as alerts
+from webapp.alerts.queries import Badge
 from webapp.jobs import queries as jobs
 from webapp.nodes import queries as nodes
 
@@ -100,12 +102,16 @@ SECTIONS = (
         (
             Place("Report", "report:report", key="r"),
             Place("Efficiency", "efficiency:efficiency"),
+            Place("Alerts", "alerts:list", key="b"),
+            Place("Alert rules", "alerts:rules"),
+            Place("Channels", "alerts:channels"),
             Place("Forecasts", "queue:forecasts"),
             Place("What if", "queue:what-if"),
             Place("Planner", "planner:planner"),
             Place("Audit log", "overview:audit", key="a"),
         ),
         ("report:", "efficiency:", "queue:forecasts", "queue:what-if", "planner:", "overview:audit"),
+        ("alerts:", "report:", "queue:forecasts", "queue:what-if", "planner:", "overview:audit"),
     ),
     Section(
         "Admin",
@@ -203,6 +209,10 @@ class Frame:
         """Every place that has a letter, for the list of keys."""
         places = [tab for entry in self.entries for tab in entry.tabs]
         return [link for link in (self._link(HOME), *places, *self.menu, self._link(NEW_JOB)) if link.key]
+
+    @cached_property
+    def alerts(self) -> Badge:
+        return alerts.badge(self._actor)
 
     @property
     def is_admin(self) -> bool:

@@ -6,6 +6,7 @@ SUBJECTS = (
     "overview",
     "report",
     "efficiency",
+    "alerts",
     "accounts",
     "teams",
     "admin_pages",

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from rest_framework.authentication import (
     BaseAuthentication,
@@ -20,9 +20,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from webapp.accounts import mailing
 from webapp.accounts.queries import actor_of
 from webapp.deployments import queries as deployments
+from webapp.rest import platform_metrics
 
 SCRAPER = "scraper"
 
@@ -72,13 +72,12 @@ class Metrics(APIView):
 
     def get(self, request: Request) -> Response:
         teams = None if request.auth == SCRAPER else actor_of(request).sees
-        families = deployments.metrics(teams)
-        if teams is None:
-            families += (_mails(),)
-        return Response(generate_latest(Families(families)), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+        families = (*deployments.metrics(teams), *platform_metrics.of_teams(teams))
+        if teams is not None:
+            return _answer(generate_latest(Families(families)))
+        whole = Families((*families, *platform_metrics.of_platform()))
+        return _answer(generate_latest(whole) + platform_metrics.of_nodes())
 
 
-def _mails() -> Metric:
-    return GaugeMetricFamily(
-        "trainmaster_mails_waiting", "Mails that no server has accepted yet.", value=mailing.waiting()
-    )
+def _answer(text: bytes) -> Response:
+    return Response(text, content_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -14,7 +14,7 @@ from platform_core.cluster.device_health import READINGS
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.stacks import RankStack
 from platform_core.json_values import storable
-from platform_core.node.description import NodeDescription, SlotDescription, SlotTelemetry, Telemetry
+from platform_core.node.description import POWER, NodeDescription, SlotDescription, SlotTelemetry, Telemetry
 from platform_core.node.observed import (
     ActivationObserved,
     AttemptObserved,
@@ -211,7 +211,7 @@ def _readings(readings: Mapping[str, float]) -> Mapping[str, float]:
     return {
         name: max(0.0, min(float(value), float(MAX_BIGINT)))
         for name, value in sorted(readings.items())
-        if name in READINGS and math.isfinite(value)
+        if (name in READINGS or name == POWER) and math.isfinite(value)
     }
 
 

@@ -9,14 +9,19 @@ from pathlib import Path
 import grpc
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.db import DatabaseError
+from redis.exceptions import RedisError
 
 from trainmaster_wire.agent.v1 import session_pb2_grpc, uplink_pb2_grpc
+from webapp.alerts import services as alerts
+from webapp.rpc.database import in_database
 from webapp.rpc.enrolment import add_enrolment
 from webapp.rpc.revisions import Watcher
 from webapp.rpc.session import SessionServicer
 from webapp.rpc.uplink import UplinkServicer
 
 log = logging.getLogger(__name__)
+STAND_IN_SECONDS = 15
 MESSAGE_LIMIT = 64 * 2**20  # the manifest of a 500 GB model has some MiB
 RECEIVE_LIMIT = 16 * 2**20  # that of a checkpoint, too
 
@@ -42,14 +47,27 @@ async def _serve() -> None:
         "gateway listens on %s (TLS %s)", settings.GATEWAY_LISTEN, "on" if settings.GATEWAY_TLS else "off"
     )
     watching = asyncio.create_task(watcher.run())
+    standing_in = asyncio.create_task(_stand_in())
     stop = asyncio.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(name, stop.set)
     await stop.wait()
-    watching.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await watching
+    for task in (watching, standing_in):
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
     await server.stop(grace=1)  # agents reconnect by themselves
+
+
+async def _stand_in() -> None:
+    """Evaluates alerts while no worker does: workers that are down cannot tell of it themselves."""
+    while True:
+        await asyncio.sleep(STAND_IN_SECONDS)
+        try:
+            if await in_database(alerts.stand_in):
+                log.warning("the gateway evaluates alerts: no worker has for a minute")
+        except (DatabaseError, RedisError) as error:
+            log.warning("alerts could not be evaluated: %s", error)
 
 
 def make_server(watcher: Watcher) -> grpc.aio.Server:

@@ -15,6 +15,7 @@ from webapp.experiments import services as experiments
 from webapp.jobs import recoveries
 from webapp.jobs import services as jobs
 from webapp.metrics.values import Points
+from webapp.nodes import services as clusters
 from webapp.rpc.bounds import UNREADABLE, moment, whole
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: i
         source = f"{attempt.id}:{rank}"
         series = list(points.values())
         experiments.ingest_series(attempt.job_id, attempt.number, series, source=source, sequence=end)
+        clusters.sent(node_id, max(batch.times_ms[-1] for batch in series if batch.times_ms))
     if progress:
         jobs.progress(attempt.job_id, attempt.number, progress)
 

@@ -19,7 +19,7 @@ from webapp.jobs import hints, workload
 from webapp.jobs import services as jobs
 from webapp.jobs.services import Preemption
 from webapp.nodes import services as clusters
-from webapp.scheduling import predictions, rounds, situation
+from webapp.scheduling import measures, predictions, rounds, situation
 from webapp.scheduling.models import Receipt
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,10 @@ def tick() -> bool:
     leadership = lease.acquire("scheduler", lease.candidate())
     if leadership is None:
         return False
+    begun = time.monotonic()
     try:
         _round(leadership)
+        measures.finished(now_ms(), round((time.monotonic() - begun) * 1000))
     except lease.LostLease as lost:
         log.info("round dropped: %s", lost)
     finally:

@@ -4,6 +4,7 @@ import click
 
 from trainmaster.cli import output
 from trainmaster.cli.account import quota, teams, whoami
+from trainmaster.cli.alerts import alerts
 from trainmaster.cli.checkpoints import checkpoints
 from trainmaster.cli.commands import Commands
 from trainmaster.cli.completion import completion
@@ -35,7 +36,7 @@ SECTIONS = {
     "Data and models": [
         dataset, models, register, deploy, deployments, promote, rollback, retry, preheat, pin,
     ],
-    "Cluster": [nodes, quota],
+    "Cluster": [nodes, alerts, quota],
     "Account": [login, whoami, teams, completion],
 }  # fmt: skip
 # One line each: their modules import the whole server or agent, too slow for a list of commands.

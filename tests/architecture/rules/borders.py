@@ -15,6 +15,12 @@ PUBLIC = {"services", "queries", "values", "signals"}
 ALSO_PUBLIC = {
     "webapp.base.identity": "ids for new rows of every app",
     "webapp.base.lease": "leadership by a lease is the same for every coordinator",
+    "webapp.base.pulse": "the pulse of the workers is the same for all tasks",
+    "webapp.jobs.measures": "what is measured of jobs, for metrics, alerts and service levels alike",
+    "webapp.nodes.measures": "what is measured of nodes, for metrics, alerts and service levels alike",
+    "webapp.checkpoints.measures": "what is measured of checkpoints, for metrics, alerts and service levels alike",
+    "webapp.scheduling.measures": "what is measured of the scheduler, for metrics, alerts and service levels alike",
+    "webapp.accounts.sealing": "what is secret at rest is encrypted in one way",
     "webapp.base.outbound": "which addresses the platform connects to for people",
     "webapp.artifacts.git": "the one way in for code from a repository",
     "webapp.artifacts.images": "the one place that asks registries of images",

@@ -112,7 +112,7 @@ def test_forty_users_take_no_more_queries_than_one(
         vision.people.add(
             User.objects.create(username=f"user-{number}"), through_defaults={"role": Role.VIEWER}
         )
-    with django_assert_max_num_queries(12):  # type: ignore[attr-defined]
+    with django_assert_max_num_queries(13):  # type: ignore[attr-defined]
         assert "46 users" in root.get("/manage/users/").content.decode()
 
 

@@ -157,7 +157,7 @@ def test_the_list_costs_the_same_for_many_nodes(
         one = node(f"node-{index}")
         services.assign_slots({f"att-{index}": [(one.id, [0])]})
     client = browser(cast.member)
-    with django_assert_max_num_queries(16):  # type: ignore[attr-defined]
+    with django_assert_max_num_queries(17):  # type: ignore[attr-defined]
         client.get("/nodes/")
 
 

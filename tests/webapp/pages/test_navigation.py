@@ -11,8 +11,8 @@ from webapp.accounts.models import User
 Browse = Callable[[User], Client]
 SHORTCUTS = {
     "o": "/", "j": "/jobs/", "q": "/queue/", "e": "/experiments/", "m": "/models/", "d": "/deployments/",
-    "n": "/nodes/", "p": "/nodes/map/", "f": "/shares/", "r": "/report/", "a": "/audit/", "t": "/teams/vision/",
-    "s": "/settings/", "c": "/jobs/submit/",
+    "n": "/nodes/", "p": "/nodes/map/", "f": "/shares/", "r": "/report/", "b": "/alerts/", "a": "/audit/",
+    "t": "/teams/vision/", "s": "/settings/", "c": "/jobs/submit/",
 }  # fmt: skip
 
 

@@ -33,6 +33,7 @@ STATE_TONES = {
     "returning": "wait", "returned": "off", "slots idle": "wait",
     "paused": "wait", "out_of_budget": "wait", "finished": "ok", "recovered": "ok", "failed again": "bad",
     "listing": "run", "hashing": "run", "unchanged": "off", "requested": "wait", "approved": "ok", "refused": "bad",
+    "firing": "bad", "no_data": "wait", "resolved": "ok", "critical": "bad", "warning": "wait",
     "proposed": "off", "submitted": "wait", "pruned": "off",
 }  # fmt: skip
 
@@ -92,6 +93,7 @@ CHECKPOINT_ID = re.compile(r"\bcheckpoint ckpt-\w+")
 # Where the subject of an event is looked at.
 SUBJECT_PAGES = {
     "job": "jobs:detail", "node": "nodes:node", "deployment": "deployments:detail",
+    "alert": "alerts:detail", "alert-rule": "alerts:runbook",
     "team": "accounts:team", "quota": "accounts:team", "experiment": "experiments:detail", "run": "runs:detail",
 }  # fmt: skip
 

@@ -1,0 +1,71 @@
+"""The measures that alert rules are about: the name, the unit and the subjects of each. One table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from platform_core.units import format_bytes, format_duration_ms, format_number
+
+
+class Unit(StrEnum):
+    PERCENT = "percent"
+    MILLISECONDS = "milliseconds"
+    BYTES = "bytes"
+    COUNT = "count"
+
+    def words(self, value: float) -> str:
+        """ "47 %", "3 h", "2 GiB" or "12"."""
+        match self:
+            case Unit.PERCENT:
+                return f"{format_number(round(value, 1))} %"
+            case Unit.MILLISECONDS:
+                return format_duration_ms(round(value)) if abs(value) >= 1 else "0 s"
+            case Unit.BYTES:
+                return format_bytes(round(value))
+        return format_number(round(value, 2))
+
+
+class Kind(StrEnum):
+    """What a measure has one value for."""
+
+    JOB = "job"
+    TEAM = "team"
+    NODE = "node"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    name: str
+    unit: Unit
+    kind: Kind
+    words: str  # what it is, as a noun: "utilisation of its slots"
+    kept_from: float = 0.0  # smaller values are not kept for previews: of 1,250 nodes nearly all are near 0
+
+
+_MEASURES = (
+    Measure("job.utilisation", Unit.PERCENT, Kind.JOB, "mean utilisation of the slots that the job holds"),
+    Measure("job.slowdown", Unit.PERCENT, Kind.JOB, "how far its steps a second are below the mean of its attempt", 10),
+    Measure("job.mfu", Unit.PERCENT, Kind.JOB, "model FLOPs utilisation that its script last reported"),
+    Measure("job.checkpoint_time", Unit.PERCENT, Kind.JOB, "time of its newest save, of the median before", 120),
+    Measure("team.queue_wait", Unit.MILLISECONDS, Kind.TEAM, "longest wait of its jobs of priority below 50"),
+    Measure("team.storage", Unit.PERCENT, Kind.TEAM, "use of its storage limit"),
+    Measure("cluster.utilisation", Unit.PERCENT, Kind.CLUSTER, "used part of all slots, while any are held or wanted"),
+    Measure("cluster.job_failures", Unit.PERCENT, Kind.CLUSTER, "failed jobs of those that ended in a day"),
+    Measure("cluster.checkpoint_failures", Unit.PERCENT, Kind.CLUSTER, "damaged or incomplete checkpoints of a day"),
+    Measure("cluster.node_failures", Unit.COUNT, Kind.CLUSTER, "nodes lost within a day"),
+    Measure("node.ecc_corrected", Unit.COUNT, Kind.NODE, "corrected memory errors in an hour, of its worst GPU", 1),
+    Measure("node.ecc_uncorrected", Unit.COUNT, Kind.NODE, "uncorrected memory errors in an hour, of its worst GPU", 1),
+    Measure("node.clock_offset", Unit.MILLISECONDS, Kind.NODE, "distance of its clock from the platform's", 100),
+    Measure("node.uplink_lag", Unit.MILLISECONDS, Kind.NODE, "age of what it sent last when it arrived", 5_000),
+    Measure("platform.round_age", Unit.MILLISECONDS, Kind.CLUSTER, "time since the last finished scheduling round"),
+    Measure("platform.leaderless", Unit.MILLISECONDS, Kind.CLUSTER, "time for which nobody has led the scheduler"),
+    Measure("platform.gateway_silence", Unit.MILLISECONDS, Kind.CLUSTER, "time since a gateway last listened"),
+    Measure("platform.worker_silence", Unit.MILLISECONDS, Kind.CLUSTER, "time since a worker last carried out a task"),
+    Measure("platform.task_lag", Unit.MILLISECONDS, Kind.CLUSTER, "time that the newest task of the clock waited"),
+    Measure("platform.database_connections", Unit.PERCENT, Kind.CLUSTER, "used part of the database's connections"),
+    Measure("platform.certificate_left", Unit.MILLISECONDS, Kind.CLUSTER, "time until the certificate expires"),
+)  # fmt: skip
+MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in _MEASURES}

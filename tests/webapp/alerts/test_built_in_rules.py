@@ -1,0 +1,363 @@
+"""Every built-in rule fires and resolves over what the platform really measures: rows, telemetry, files."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from django.core.cache import cache
+
+from platform_core.alerting.builtin import BY_CODE, RULES
+from platform_core.jobs.job import MemberPhase
+from platform_core.node.description import SlotTelemetry, Telemetry
+from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
+from tests.webapp.jobs.conftest import say, tick
+from webapp.accounts.models import Team, User
+from webapp.alerts import evaluation
+from webapp.alerts.models import Alert
+from webapp.artifacts.models import Manifest, Upload
+from webapp.base import pulse
+from webapp.base.identity import now_ms
+from webapp.base.models import Lease
+from webapp.checkpoints.models import Checkpoint
+from webapp.events import services as events
+from webapp.experiments import services as experiments
+from webapp.experiments.services import Point
+from webapp.jobs.models import Job, UtilisationSample
+from webapp.nodes import liveness
+from webapp.nodes.models import Node
+from webapp.scheduling import measures as scheduling
+
+
+class Clock:
+    """Evaluates at moments that lie ahead, so that durations pass."""
+
+    def __init__(self) -> None:
+        self.now = now_ms()
+
+    def passes(self, ms: int, prepare: Callable[[int], object] = lambda at: None, times: int = 1) -> None:
+        for _ in range(times):
+            self.now += ms // times
+            prepare(self.now)
+            assert evaluation.evaluate(self.now)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def state(code: str) -> str:
+    alert = Alert.objects.filter(rule=code).order_by("-began_ms").first()
+    return str(alert.state) if alert else ""
+
+
+@pytest.fixture
+def running(cluster: list[Node], submit: Callable[..., Job]) -> Job:
+    job = submit()
+    tick()
+    say(job, MemberPhase.RUNNING)
+    return Job.objects.get(id=job.id)
+
+
+def uses(job: Job, utilisation: float) -> Callable[[int], object]:
+    return lambda at: Job.objects.filter(id=job.id).update(utilisation=utilisation)
+
+
+def proves(code: str, clock: Clock, bad: Callable[[int], object], good: Callable[[int], object]) -> None:
+    """It fires once what is bad has lasted, and resolves once what is good has."""
+    rule = BY_CODE[code]
+    clock.passes(MINUTE_MS, bad)
+    if rule.condition.for_ms:
+        clock.passes(rule.condition.for_ms, bad)
+    alert = Alert.objects.get(rule=code)
+    assert alert.state == "firing", alert.state
+    assert alert.sentence
+    assert "{" not in alert.sentence
+    clock.passes(MINUTE_MS, good)
+    clock.passes(rule.condition.clear_ms, good)
+    assert state(code) == "resolved"
+    PROVEN.add(code)
+
+
+PROVEN: set[str] = set()
+
+
+def test_utilisation_of_a_job(running: Job, clock: Clock) -> None:
+    proves("job_underused", clock, uses(running, 0.7), uses(running, 0.9))
+    assert state("job_mostly_idle") == ""
+
+
+def test_a_job_that_hardly_uses_its_slots(running: Job, clock: Clock) -> None:
+    proves("job_mostly_idle", clock, uses(running, 0.2), uses(running, 0.9))
+
+
+def test_an_alert_of_a_job_that_ends_is_over(running: Job, clock: Clock) -> None:
+    clock.passes(14 * MINUTE_MS, uses(running, 0.1), times=2)
+    assert state("job_underused") == "firing"
+    say(running, MemberPhase.EXITED, 0)
+    clock.passes(MINUTE_MS)
+    assert state("job_underused") == "resolved"
+
+
+def test_without_telemetry_nobody_knows(running: Job, clock: Clock) -> None:
+    clock.passes(14 * MINUTE_MS, uses(running, 0.1), times=2)
+    clock.passes(6 * MINUTE_MS, lambda at: Job.objects.filter(id=running.id).update(utilisation=None))
+    assert state("job_underused") == "no_data"
+
+
+def test_a_job_whose_throughput_collapses(running: Job, clock: Clock) -> None:
+    begun = clock.now - HOUR_MS
+
+    def at_pace(steps_a_minute: int) -> Callable[[int], object]:
+        def move(at: int) -> None:
+            row = Job.objects.get(id=running.id)
+            rows = Job.objects.filter(id=running.id)
+            rows.update(
+                step=(row.step or 0) + steps_a_minute, progress_ms=at, first_step=0, first_step_ms=begun
+            )
+
+        return move
+
+    Job.objects.filter(id=running.id).update(step=6000)
+    clock.passes(4 * MINUTE_MS, at_pace(0), times=2)
+    clock.passes(10 * MINUTE_MS, at_pace(0), times=4)
+    assert state("job_slowed_down") == "firing"
+    clock.passes(9 * MINUTE_MS, at_pace(1000), times=4)
+    assert state("job_slowed_down") == "resolved"
+    PROVEN.add("job_slowed_down")
+
+
+def test_mfu_of_a_job(running: Job, clock: Clock) -> None:
+    def reports(value: float) -> Callable[[int], object]:
+        return lambda at: experiments.ingest(running.id, 1, [Point("mfu", at // 1000, value, at)])
+
+    proves("job_low_mfu", clock, reports(0.2), reports(0.5))
+
+
+@pytest.fixture
+def saved(running: Job) -> Callable[..., Checkpoint]:
+    manifest = Manifest.objects.create(
+        id="man-1", kind="checkpoint", source_url="", total_bytes=1, files=1, document={}, created_ms=1
+    )
+
+    def save(number: int, at_ms: int, **columns: Any) -> Checkpoint:
+        values = {"write_ms": 1000, "upload_ms": 1000, **columns}
+        return Checkpoint.objects.create(
+            id=f"ckpt-{number}",
+            job=running,
+            attempt=1,
+            step=number,
+            manifest=manifest,
+            saved_ms=at_ms,
+            **values,
+        )
+
+    return save
+
+
+def test_checkpoints_that_take_longer(saved: Callable[..., Checkpoint], clock: Clock) -> None:
+    for number in range(5):
+        saved(number, clock.now - HOUR_MS + number)
+    slow = saved(6, clock.now, write_ms=9000)
+    mended = Checkpoint.objects.filter(id=slow.id)
+    proves("checkpoint_slow", clock, lambda at: None, lambda at: mended.update(write_ms=1000))
+
+
+def test_checkpoints_that_fail(saved: Callable[..., Checkpoint], clock: Clock) -> None:
+    for number in range(20):
+        saved(number, clock.now - HOUR_MS, damaged="a bit flipped" if number == 0 else "")
+    proves("checkpoint_failures", clock, lambda at: None, lambda at: Checkpoint.objects.update(damaged=""))
+
+
+def test_jobs_that_fail(running: Job, clock: Clock) -> None:
+    def ended(failed: int) -> Callable[[int], object]:
+        def write(at: int) -> None:
+            Job.objects.exclude(id=running.id).delete()
+            for number in range(20):
+                state = "failed" if number < failed else "succeeded"
+                Job.objects.create(
+                    id=f"job-{number}", team_id="vision", user_id=running.user_id, name="x", spec={}, state=state,
+                    end="script_error" if state == "failed" else "", submitted_ms=1, waiting_since_ms=1,
+                    finished_ms=at - 1, gpu_type="cpu", num_gpus=1, priority=50,
+                )  # fmt: skip
+
+        return write
+
+    proves("job_failures", clock, ended(2), ended(0))
+
+
+def test_jobs_that_wait(cluster: list[Node], submit: Callable[..., Job], clock: Clock) -> None:
+    job = submit()
+
+    def waits(ms: int) -> Callable[[int], object]:
+        return lambda at: Job.objects.filter(id=job.id).update(waiting_since_ms=at - ms, priority=40)
+
+    proves("queue_wait", clock, waits(3 * HOUR_MS), waits(MINUTE_MS))
+    assert "1 job waits of vision for more than 2 h; the longest for 3 h" in queue_sentence(job, clock)
+
+
+def queue_sentence(job: Job, clock: Clock) -> str:
+    Job.objects.filter(id=job.id).update(waiting_since_ms=clock.now - 3 * HOUR_MS)
+    clock.passes(1)
+    return str(Alert.objects.get(rule="queue_wait", state="firing").sentence)
+
+
+def test_a_job_of_little_urgency_may_wait(
+    cluster: list[Node], submit: Callable[..., Job], clock: Clock
+) -> None:
+    Job.objects.filter(id=submit().id).update(waiting_since_ms=clock.now - 9 * HOUR_MS, priority=50)
+    clock.passes(MINUTE_MS)
+    assert state("queue_wait") == ""
+
+
+def test_storage_that_is_nearly_full(vision: Team, owner: User, clock: Clock, settings: Any) -> None:
+    settings.TEAM_UPLOAD_LIMIT_BYTES = 1000
+    row = Upload.objects.create(
+        id="up-1", team=vision, user=owner, kind="code", name="x", bytes=950, created_ms=1
+    )
+    proves(
+        "storage_nearly_full",
+        clock,
+        lambda at: None,
+        lambda at: Upload.objects.filter(id=row.id).update(bytes=100),
+    )
+
+
+def test_utilisation_of_the_cluster(cluster: list[Node], clock: Clock) -> None:
+    def sampled(utilisation: float) -> Callable[[int], object]:
+        return lambda at: UtilisationSample.objects.create(
+            at_ms=at, gpu_type="cpu", slots=8, held=8, utilisation=utilisation, queued_jobs=0
+        )
+
+    proves("cluster_underused", clock, sampled(0.4), sampled(0.8))
+
+
+def test_an_idle_cluster_is_no_alert(cluster: list[Node], clock: Clock) -> None:
+    def idle(at: int) -> object:
+        return UtilisationSample.objects.create(
+            at_ms=at, gpu_type="cpu", slots=8, held=0, utilisation=None, queued_jobs=0
+        )
+
+    clock.passes(2 * HOUR_MS, idle, times=2)
+    assert state("cluster_underused") == ""
+
+
+def test_nodes_that_are_lost(cluster: list[Node], clock: Clock) -> None:
+    for node in cluster[:3]:
+        events.record(
+            "NodeLost", f"node:{node.id}", actor="system", at_ms=clock.now, data={"name": node.hostname}
+        )
+    clock.passes(MINUTE_MS)
+    alert = Alert.objects.get(rule="node_failures")
+    assert alert.sentence == "3 nodes were lost within a day: node-0, node-1, node-2."
+    clock.now += DAY_MS
+    clock.passes(4 * MINUTE_MS, times=2)
+    assert state("node_failures") == "resolved"
+    PROVEN.add("node_failures")
+
+
+@pytest.mark.parametrize(
+    ("code", "of_slot", "of_node"),
+    [
+        ("gpu_ecc_corrected", {"ecc_corrected_hour": 400.0}, {}),
+        ("gpu_ecc_uncorrected", {"ecc_uncorrected_hour": 2.0}, {}),
+        ("clock_skew", {}, {"clock_offset_ms": 1500.0}),
+    ],
+)
+def test_what_nodes_measure(cluster: list[Node], clock: Clock, code: str, of_slot: Any, of_node: Any) -> None:
+    def heard(slot: Any, node: Any) -> Callable[[int], object]:
+        telemetry = Telemetry(10**9, 10**9, (SlotTelemetry(0, readings=slot),), node)
+        return lambda at: liveness.heard(cluster[0].id, telemetry, at)
+
+    proves(code, clock, heard(of_slot, of_node), heard({}, {}))
+    assert Alert.objects.get(rule=code).name == "node-0"
+
+
+def test_an_uplink_that_lags(cluster: list[Node], clock: Clock) -> None:
+    def late(ms: int) -> Callable[[int], object]:
+        return lambda at: liveness.sent(cluster[0].id, at - ms, at)
+
+    proves("uplink_lags", clock, late(5 * MINUTE_MS), late(0))
+
+
+def test_a_scheduler_that_finishes_no_round(cluster: list[Node], clock: Clock) -> None:
+    tick()
+    begun = clock.now
+
+    def stuck(at: int) -> None:
+        held = {"holder": "x", "expires_ms": at + DAY_MS}
+        Lease.objects.update_or_create(name="scheduler", defaults=held)
+        scheduling.finished(begun - HOUR_MS, 5)
+
+    proves("scheduler_stalled", clock, stuck, lambda at: scheduling.finished(at, 5))
+
+
+def test_a_scheduler_that_nobody_leads(cluster: list[Node], clock: Clock) -> None:
+    tick()
+    begun = clock.now
+    proves(
+        "scheduler_leaderless", clock, lambda at: scheduling.finished(begun - HOUR_MS, 5),
+        lambda at: scheduling.finished(at, 5),
+    )  # fmt: skip
+
+
+def test_a_gateway_that_is_down(db: None, clock: Clock) -> None:
+    begun = clock.now
+    proves("gateway_down", clock, lambda at: liveness.listening(begun - HOUR_MS), liveness.listening)
+
+
+def worked(at: int, lag_ms: int = 0) -> None:
+    cache.set(pulse._LAST, (at, lag_ms), None)
+
+
+def test_workers_that_are_down(db: None, clock: Clock) -> None:
+    begun = clock.now
+    proves("worker_down", clock, lambda at: worked(begun - HOUR_MS), worked)
+
+
+def test_tasks_that_wait(db: None, clock: Clock) -> None:
+    proves("tasks_late", clock, lambda at: worked(at, 2 * MINUTE_MS), worked)
+
+
+def test_a_database_near_its_limit(db: None, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    from webapp.alerts import readings
+
+    used, most = readings.connections()
+    assert 1 <= used <= most
+    found = {"used": 95}
+    monkeypatch.setattr(readings, "connections", lambda: (found["used"], 100))
+    proves("database_connections", clock, lambda at: None, lambda at: found.update(used=10))
+
+
+def test_a_certificate_near_its_end(db: None, clock: Clock, settings: Any, tmp_path: Path) -> None:
+    settings.GATEWAY_TLS, settings.GATEWAY_CERTIFICATE = True, str(tmp_path / "gateway.pem")
+
+    def issue(days: int) -> Callable[[int], object]:
+        return lambda at: (tmp_path / "gateway.pem").write_bytes(certificate(at, days))
+
+    proves("certificate_expires", clock, issue(5), issue(365))
+
+
+def certificate(at_ms: int, days: int) -> bytes:
+    key, name = (
+        ec.generate_private_key(ec.SECP256R1()),
+        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "g")]),
+    )
+    begin = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(begin - datetime.timedelta(days=1))
+    built = builder.not_valid_after(begin + datetime.timedelta(days=days)).sign(key, hashes.SHA256())
+    return built.public_bytes(serialization.Encoding.PEM)
+
+
+def test_every_built_in_rule_is_proven_above(request: pytest.FixtureRequest) -> None:
+    if len(request.session.items) > 20:
+        assert {rule.code for rule in RULES} == PROVEN

@@ -1,0 +1,16 @@
+from typing import Any
+
+from django.apps import AppConfig
+
+
+class AlertsConfig(AppConfig):
+    name = "webapp.alerts"
+    label = "alerts"
+
+    def ready(self) -> None:
+        from webapp.sockets import subjects
+
+        def everybody(user: Any, subject_id: str) -> bool:
+            return bool(user.is_authenticated)
+
+        subjects.register("alerts", everybody)

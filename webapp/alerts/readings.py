@@ -1,0 +1,240 @@
+"""The values of all measures now: one function for each, over the reads of the apps below."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+from django.conf import settings
+from django.core.cache import cache
+from django.db import connection
+
+from platform_core.alerting.pace import LOOKED_BACK_MS, slowdown_percent
+from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS, plural
+from webapp.artifacts import queries as artifacts
+from webapp.base import pulse
+from webapp.checkpoints import measures as checkpoints
+from webapp.events import queries as events
+from webapp.jobs import measures as jobs
+from webapp.metrics import queries as metrics
+from webapp.nodes import measures as nodes
+from webapp.scheduling import measures as scheduling
+
+log = logging.getLogger(__name__)
+URGENT_BELOW = 50  # priorities whose waits count
+LONG_WAIT_MS = 2 * HOUR_MS
+LEAST_ENDED = 10  # fewer jobs or checkpoints in a day make no percentage
+MFU_KEYS = ("mfu", "system/mfu", "efficiency/mfu")
+SAMPLED_WITHIN_MS = 2 * MINUTE_MS
+PACE_SECONDS = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A measure's value for one subject; None where it has none now."""
+
+    value: float | None
+    subject: str = ""
+    name: str = ""
+    team: str = ""
+    detail: str = ""
+
+
+Read = Callable[[int], Iterable[Reading]]
+
+
+def take(at_ms: int, wanted: Collection[str]) -> dict[str, list[Reading] | None]:
+    """The readings of these measures; None for a measure that could not be read, which is logged."""
+    found: dict[str, list[Reading] | None] = {}
+    for name in wanted:
+        try:
+            found[name] = [_finite(reading) for reading in READS[name](at_ms)]
+        except Exception:  # one broken measure must not blind the others
+            log.exception("measure %s could not be read", name)
+            found[name] = None
+    return found
+
+
+def _finite(reading: Reading) -> Reading:
+    return reading if reading.value is None or math.isfinite(reading.value) else replace(reading, value=None)
+
+
+def _utilisation(at_ms: int) -> Iterator[Reading]:
+    for job in jobs.running():
+        value = None if job.utilisation is None else 100 * job.utilisation
+        yield Reading(value, job.id, job.name, job.team)
+
+
+def _slowdown(at_ms: int) -> Iterator[Reading]:
+    running = jobs.running()
+    keys = {job.id: f"alerts:pace:{job.id}" for job in running}
+    known = cache.get_many(keys.values())
+    kept = {}
+    for job in running:
+        if job.step is None:
+            continue
+        points = [point for point in known.get(keys[job.id], []) if at_ms - point[0] <= LOOKED_BACK_MS]
+        kept[keys[job.id]] = points = [*points, (at_ms, job.step)]
+        yield Reading(slowdown_percent(points, at_ms, job.steps_per_second), job.id, job.name, job.team)
+    cache.set_many(kept, PACE_SECONDS)
+
+
+def _mfu(at_ms: int) -> Iterator[Reading]:
+    running = {job.id: job for job in jobs.running()}
+    for job_id, series in metrics.summaries(running, MFU_KEYS).items():
+        for summary in list(series.values())[:1]:
+            value = 100 * summary.last if summary.last <= 1 else summary.last
+            yield Reading(value, job_id, running[job_id].name, running[job_id].team)
+
+
+def _checkpoint_time(at_ms: int) -> Iterator[Reading]:
+    running = {job.id: job for job in jobs.running()}
+    for job_id, times in checkpoints.slowdowns(running).items():
+        yield Reading(100 * times, job_id, running[job_id].name, running[job_id].team)
+
+
+def _queue_wait(at_ms: int) -> Iterator[Reading]:
+    waiting = jobs.waits(at_ms, URGENT_BELOW)
+    long = jobs.waits(at_ms, URGENT_BELOW, LONG_WAIT_MS)
+    for team, waits in waiting.items():
+        many = long[team].jobs if team in long else 0
+        detail = f"{plural(many, 'job')} wait{'s' if many == 1 else ''}"
+        yield Reading(waits.longest_ms, team, team, team, detail)
+
+
+def _storage(at_ms: int) -> Iterator[Reading]:
+    for team, used in artifacts.uploaded_bytes().items():
+        yield Reading(100 * used / settings.TEAM_UPLOAD_LIMIT_BYTES, team, team, team)
+
+
+def _cluster_utilisation(at_ms: int) -> Iterator[Reading]:
+    use = jobs.cluster_use(at_ms - SAMPLED_WITHIN_MS)
+    if use is None or not use.slots:
+        yield Reading(None)
+    elif use.held or use.queued_jobs:
+        yield Reading(None if use.used is None else 100 * use.used / use.slots)
+
+
+def _job_failures(at_ms: int) -> Iterator[Reading]:
+    ended = jobs.ended(at_ms - DAY_MS, at_ms)
+    if ended.all >= LEAST_ENDED:
+        causes = sorted(ended.failed_by_end.items(), key=lambda pair: (-pair[1], pair[0]))
+        detail = ", ".join(f"{count} by {end or 'no known end'}" for end, count in causes[:3])
+        yield Reading(100 * ended.failed / ended.all, detail=f"{ended.failed} of {ended.all} ({detail})")
+
+
+def _checkpoint_failures(at_ms: int) -> Iterator[Reading]:
+    saves = checkpoints.saves(at_ms - DAY_MS, at_ms)
+    if saves.all >= LEAST_ENDED:
+        detail = f"{saves.damaged} damaged and {saves.incomplete} incomplete of {saves.all}"
+        yield Reading(100 * saves.failed / saves.all, detail=detail)
+
+
+def _node_failures(at_ms: int) -> Iterator[Reading]:
+    lost = events.since("NodeLost", "node", at_ms - DAY_MS)
+    names = [str(data.get("name") or node) for node, data in lost]
+    shown = ", ".join(sorted(set(names))[:5])
+    yield Reading(len(lost), detail=shown)
+
+
+def _of_nodes(value: Callable[[nodes.NodeReading], float | None]) -> Read:
+    def read(at_ms: int) -> Iterator[Reading]:
+        for node in nodes.readings():
+            found = value(node)
+            if found is not None:
+                yield Reading(found, node.id, node.hostname)
+
+    return read
+
+
+def _worst(reading: str) -> Callable[[nodes.NodeReading], float | None]:
+    return lambda node: node.worst_slot(reading) if node.telemetry else None
+
+
+def _clock_offset(node: nodes.NodeReading) -> float | None:
+    return abs(node.telemetry.readings.get("clock_offset_ms", 0.0)) if node.telemetry else None
+
+
+def _round_age(at_ms: int) -> Iterator[Reading]:
+    newest = scheduling.last_round()
+    yield Reading(None if newest is None else max(0, at_ms - newest.at_ms))
+
+
+def _leaderless(at_ms: int) -> Iterator[Reading]:
+    """A round takes and releases the lease, so nobody leads between two: the time since the last round counts."""
+    newest = scheduling.last_round()
+    if newest is None:
+        yield Reading(None)
+    else:
+        yield Reading(0 if scheduling.is_led() else max(0, at_ms - newest.at_ms))
+
+
+def _gateway_silence(at_ms: int) -> Iterator[Reading]:
+    yield Reading(nodes.gateway_silence_ms(at_ms))
+
+
+def _worker_silence(at_ms: int) -> Iterator[Reading]:
+    newest = pulse.last()
+    yield Reading(None if newest is None else max(0, at_ms - newest.at_ms))
+
+
+def _task_lag(at_ms: int) -> Iterator[Reading]:
+    newest = pulse.last()
+    yield Reading(None if newest is None else newest.lag_ms)
+
+
+def connections() -> tuple[int, int]:
+    """The database's connections that are used, and how many it takes."""
+    statement = "SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity WHERE backend_type = %s"
+    with connection.cursor() as cursor:
+        cursor.execute(statement, ["client backend"])
+        used, most = cursor.fetchone()
+    return int(used), int(most)
+
+
+def _connections(at_ms: int) -> Iterator[Reading]:
+    used, most = connections()
+    yield Reading(100 * used / most)
+
+
+def _certificate_left(at_ms: int) -> Iterator[Reading]:
+    path = nodes.gateway_certificate()
+    if not path:
+        return
+    try:
+        certificate = x509.load_pem_x509_certificate(Path(path).read_bytes())
+    except (OSError, ValueError):  # this process may not be on the machine of the gateway
+        yield Reading(None)
+    else:
+        left = certificate.not_valid_after_utc - datetime.fromtimestamp(at_ms / 1000, UTC)
+        yield Reading(max(0.0, left.total_seconds() * 1000))
+
+
+READS: Mapping[str, Read] = {
+    "job.utilisation": _utilisation,
+    "job.slowdown": _slowdown,
+    "job.mfu": _mfu,
+    "job.checkpoint_time": _checkpoint_time,
+    "team.queue_wait": _queue_wait,
+    "team.storage": _storage,
+    "cluster.utilisation": _cluster_utilisation,
+    "cluster.job_failures": _job_failures,
+    "cluster.checkpoint_failures": _checkpoint_failures,
+    "cluster.node_failures": _node_failures,
+    "node.ecc_corrected": _of_nodes(_worst("ecc_corrected_hour")),
+    "node.ecc_uncorrected": _of_nodes(_worst("ecc_uncorrected_hour")),
+    "node.clock_offset": _of_nodes(_clock_offset),
+    "node.uplink_lag": _of_nodes(lambda node: node.uplink_lag_ms),
+    "platform.round_age": _round_age,
+    "platform.leaderless": _leaderless,
+    "platform.gateway_silence": _gateway_silence,
+    "platform.worker_silence": _worker_silence,
+    "platform.task_lag": _task_lag,
+    "platform.database_connections": _connections,
+    "platform.certificate_left": _certificate_left,
+}

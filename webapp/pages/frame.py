@@ -110,8 +110,15 @@ SECTIONS = (
             Place("Planner", "planner:planner"),
             Place("Audit log", "overview:audit", key="a"),
         ),
-        ("report:", "efficiency:", "queue:forecasts", "queue:what-if", "planner:", "overview:audit"),
-        ("alerts:", "report:", "queue:forecasts", "queue:what-if", "planner:", "overview:audit"),
+        (
+            "report:",
+            "efficiency:",
+            "alerts:",
+            "queue:forecasts",
+            "queue:what-if",
+            "planner:",
+            "overview:audit",
+        ),
     ),
     Section(
         "Admin",

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from trainmaster import artifacts, laptop, lineage
+from trainmaster import artifacts, feeds, laptop, lineage
 from trainmaster.checkpoints import collective, folder, loading, random_state
 from trainmaster.checkpoints.description import Description
 from trainmaster.checkpoints.saving import Request, Saver, WhenBusy
@@ -220,6 +220,8 @@ class Run:
                 numbers[name] = number
         if not numbers:
             return
+        if measures := feeds.measures():
+            numbers |= measures
         now_ms = self._now_ms()
         self._spool.append_line(metrics_line(int(step), now_ms, numbers))
         self.summary.keep(int(step), numbers)
@@ -304,7 +306,7 @@ class Run:
         left = self._guidance.stop_deadline() if self._guidance.stopping else None
         request = Request(int(step), numbers, when_busy, blocking, self._guidance.stopping, left)
         with self.measures.meter.measuring("checkpoint"):
-            saved = self._saver.save(state, request)
+            saved = self._saver.save(feeds.with_states(state), request)
         self._guidance.saved()
         self._progress.note()
         return saved
@@ -333,6 +335,7 @@ class Run:
         self._reach("loaded", loaded.step if loaded is not None else 0)
         if loaded is None:
             return None
+        feeds.take_states(loaded.state)
         if self.is_first:
             self.console.say(f"trainmaster: resumed from step {loaded.step} ({loaded.path})")
             if not loaded.random_restored:

@@ -38,6 +38,12 @@ def _current() -> Meter | None:
     return _meter() if _meter is not None else None
 
 
+def loaded(seconds: float, samples: int) -> None:
+    """A batch came out of a loader that is not torch's."""
+    if (meter := _current()) is not None:
+        meter.loaded(seconds, samples)
+
+
 def _time_loaders(iterator: Any) -> None:
     original = iterator.__next__
 

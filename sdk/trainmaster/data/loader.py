@@ -1,0 +1,203 @@
+"""The loader: batches of this rank's share, read ahead in order, and a state of a few integers."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any, Literal
+
+from platform_core.loading.order import LastBatch, Order, Span
+from trainmaster import feeds
+from trainmaster.checkpoints import collective
+from trainmaster.console import Console
+from trainmaster.data.quarantine import NeedsReview, Quarantine, Register, SetAside
+from trainmaster.data.reading import Batch, Reader, begin_process, default_collate, read_in_process
+from trainmaster.data.sources import Source
+from trainmaster.environment import job_environment
+
+_BATCHES_A_WORKER = 2  # read ahead, as torch's prefetch_factor
+
+
+class DataLoader:
+    """Iterating gives this rank's share of each global batch until the epoch ends; the next loop is the next epoch.
+
+    The order follows from seed, epoch and place alone. The state is the position of the next batch that the loop has
+    not been given, whatever was read ahead, so another number of ranks or workers goes on with the same samples.
+    `save_checkpoint` and `load_checkpoint` carry it under `name` without a call of the script. Not safe in threads.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        global_batch: int,
+        *,
+        seed: int | None = None,
+        shuffle: bool = True,
+        decode: Callable[[Any], Any] | None = None,
+        collate: Callable[[list[Any]], Any] | None = None,
+        workers: int = 0,
+        processes: bool = False,
+        prefetch: int | None = None,
+        last: Literal["fill", "keep"] = "fill",
+        name: str = "train",
+        rank: int | None = None,
+        world_size: int | None = None,
+        quarantine: Quarantine | None = None,
+    ) -> None:
+        """`global_batch` is of all ranks together. `decode` is called with each sample, `collate` with a list of them.
+
+        `workers` threads, or processes, read `prefetch` batches ahead (2 a worker); 0 reads when the loop asks.
+        `last`: an epoch's last batch is filled from the next epoch, or kept smaller, as for an evaluation.
+        """
+        environment = job_environment()
+        distributed = rank is None and collective.active()
+        self.rank = rank if rank is not None else collective.rank() if distributed else environment.rank
+        self.world_size = world_size or (collective.world_size() if distributed else environment.world_size)
+        limits = quarantine or Quarantine()
+        self._register = Register(limits, Console().warn)
+        self._note(tuple(getattr(source, "unreadable", ())))
+        _check(len(source), global_batch, self.rank, self.world_size, workers)
+        if distributed:
+            _agree(len(source))
+        chosen = seed if seed is not None else environment.seed
+        self.order = Order(len(source), chosen or 0, shuffle)
+        self.global_batch, self._last = global_batch, LastBatch(last)
+        self._reader = Reader(source, decode, collate or default_collate(), limits)
+        self._workers, self._processes = workers, processes
+        self._depth = max(1, prefetch or workers * _BATCHES_A_WORKER)
+        self._executor: Executor | None = None
+        self._ahead: deque[tuple[Span, Future[Batch]]] = deque()
+        self._position = 0
+        self._loads = 0
+        feeds.register(name, self)
+
+    @property
+    def position(self) -> int:
+        """Samples that all ranks together were given since the beginning of the training."""
+        return self._position
+
+    @property
+    def epoch(self) -> int:
+        return self.order.epoch(self._position)
+
+    @property
+    def set_aside(self) -> tuple[SetAside, ...]:
+        """What this rank could not read, at most the first 1,000."""
+        return tuple(self._register.listed)
+
+    def __len__(self) -> int:
+        """Batches until the end of this epoch."""
+        return self.order.batches_left(self._position, self.global_batch)
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch, loads = self.epoch, self._loads
+        while self.epoch == epoch:
+            began = time.perf_counter()
+            batch = self._next()
+            feeds.waited(time.perf_counter() - began, batch.samples)
+            if batch.samples:
+                yield batch.content
+            if loads != self._loads:
+                raise RuntimeError(
+                    "A state was loaded into the loader within its loop; load it before the loop."
+                )
+
+    def state_dict(self) -> dict[str, Any]:
+        order = self.order
+        return {
+            "position": self._position,
+            "samples": order.samples,
+            "seed": order.seed,
+            "shuffle": order.shuffle,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on at that position, in the order that it belongs to. ValueError if the source has other samples."""
+        if state["samples"] != self.order.samples:
+            raise ValueError(
+                f"The position is one among {state['samples']:,} samples, and the source has {self.order.samples:,}; "
+                "give the loader the data that the training began with, or begin without resuming."
+            )
+        self.order = Order(int(state["samples"]), int(state["seed"]), bool(state["shuffle"]))
+        self._position = int(state["position"])
+        self._loads += 1
+        for _, future in self._ahead:
+            future.cancel()
+        self._ahead.clear()
+
+    def _next(self) -> Batch:
+        if self._workers:
+            self._read_ahead()
+            span, future = self._ahead.popleft()
+            batch = future.result()
+            self._position = span.stop
+            self._read_ahead()
+        else:
+            span = self.order.batch(self._position, self.global_batch, self._last)
+            batch = self._reader.read(self._indices(span))
+            self._position = span.stop
+        if batch.set_aside:
+            self._note(batch.set_aside)
+            if not batch.samples:
+                raise NeedsReview(
+                    f"None of the {len(batch.set_aside)} samples of rank {self.rank} in this batch could be read; "
+                    f"the last: {batch.set_aside[-1].reason}."
+                )
+        return batch
+
+    def _read_ahead(self) -> None:
+        """As many batches as fit; they may reach into the next epoch."""
+        executor = self._executor or self._start()
+        read: Any = read_in_process if self._processes else self._reader.read
+        position = self._ahead[-1][0].stop if self._ahead else self._position
+        while len(self._ahead) < self._depth:
+            span = self.order.batch(position, self.global_batch, self._last)
+            self._ahead.append((span, executor.submit(read, self._indices(span))))
+            position = span.stop
+
+    def _indices(self, span: Span) -> list[int]:
+        indices: list[int] = self.order.indices(span.share(self.rank, self.world_size)).tolist()
+        return indices
+
+    def _start(self) -> Executor:
+        executor: Executor
+        if self._processes:
+            context = multiprocessing.get_context()
+            executor = ProcessPoolExecutor(
+                self._workers, context, initializer=begin_process, initargs=(self._reader,)
+            )
+        else:
+            executor = ThreadPoolExecutor(self._workers, thread_name_prefix="trainmaster-data")
+        self._executor = executor
+        weakref.finalize(self, executor.shutdown, wait=False, cancel_futures=True)
+        return executor
+
+    def _note(self, found: tuple[SetAside, ...]) -> None:
+        if found:
+            feeds.set_aside(len(found))
+            self._register.add(found)
+
+
+def _check(samples: int, global_batch: int, rank: int, world_size: int, workers: int) -> None:
+    if not samples:
+        raise ValueError("The source has no samples.")
+    if workers < 0:
+        raise ValueError(f"There cannot be {workers} workers.")
+    if not 0 <= rank < world_size:
+        raise ValueError(f"Rank {rank} is none of {world_size} ranks.")
+    if global_batch < world_size:
+        raise ValueError(f"A global batch of {global_batch} gives no sample to some of {world_size} ranks.")
+
+
+def _agree(samples: int) -> None:
+    """All ranks must see the same samples: of others each would make another order."""
+    most, negative_least = collective.maximum([samples, -samples])
+    if most != -negative_least:
+        raise ValueError(
+            f"The ranks see other data: one has {-negative_least:,} samples and another one {most:,}; "
+            "a shard may be unreadable on one node."
+        )

@@ -1,0 +1,176 @@
+"""Where samples come from: anything with a length and an item by index. Those here are safe in threads."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+
+from trainmaster.data.quarantine import SetAside, ShardUnreadable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+Paths = str | Path | Iterable[str | Path]
+
+_SCAN_BYTES = 16 << 20
+_ATTEMPTS, _PAUSE_SECONDS = 3, 0.1  # to open a shard
+_NEWLINE = 10
+
+
+class Source(Protocol):
+    """A map-style dataset of torch is one. `__getitem__` may raise ShardUnreadable; any other error is of the sample.
+
+    Optional: `__getitems__(indices)` reads many at once, `unreadable` lists shards that could not be opened.
+    """
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+class Shards:
+    """Files that are indexed when the source is made. One that cannot be indexed after retries is set aside."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths: list[str] = []
+        self._ends: list[int] = []  # samples up to the end of each shard
+        self.unreadable: list[SetAside] = []
+        for path in paths_of(paths):
+            try:
+                count = opened(lambda path=path: self._index(path))  # type: ignore[misc]
+            except Exception as error:  # of a library that reads the format
+                self.unreadable.append(SetAside(None, path, f"{type(error).__name__}: {error}"))
+                continue
+            self._paths.append(path)
+            self._ends.append((self._ends[-1] if self._ends else 0) + count)
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def _index(self, path: str) -> int:
+        """The number of samples of this shard; keeps what is needed to find them."""
+        raise NotImplementedError
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """The number of the shard, and the sample within it."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"sample {index} of {len(self)}")
+        shard = int(np.searchsorted(self._ends, index, side="right"))
+        return shard, index - (self._ends[shard - 1] if shard else 0)
+
+
+class Files:
+    """A file a sample, as bytes."""
+
+    def __init__(self, paths: Paths) -> None:
+        self.paths = paths_of(paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> bytes:
+        return Path(self.paths[index]).read_bytes()
+
+
+class JsonLines(Shards):
+    """A line a sample, as bytes; `decode=json.loads` makes a value of it. Empty lines are no samples."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._lines: list[NDArray[np.int64]] = []  # begin and end of each line, by shard
+        super().__init__(paths)
+
+    def _index(self, path: str) -> int:
+        ends: list[NDArray[np.int64]] = []
+        size = 0
+        with open(path, "rb") as file:
+            while chunk := file.read(_SCAN_BYTES):
+                ends.append(np.flatnonzero(np.frombuffer(chunk, np.uint8) == _NEWLINE) + size)
+                size += len(chunk)
+        stops = np.concatenate([*ends, np.array([size])]).astype(np.int64)
+        starts = np.concatenate([np.zeros(1, np.int64), stops[:-1] + 1])
+        lines = np.stack([starts, stops], axis=1)
+        self._lines.append(lines[stops > starts])
+        return len(self._lines[-1])
+
+    def __getitem__(self, index: int) -> bytes:
+        shard, line = self._place(index)
+        start, stop = self._lines[shard][line]
+        return read_part(self._paths[shard], int(start), int(stop - start))
+
+
+class TokenBins(Shards):
+    """Files of token numbers, mapped into memory. A sample is `length` + 1 tokens: inputs, and targets one later."""
+
+    def __init__(self, paths: Paths, length: int, dtype: str = "uint16") -> None:
+        self._length, self._dtype = length, np.dtype(dtype)
+        self._maps: dict[str, NDArray[Any]] = {}
+        super().__init__(paths)
+
+    def _index(self, path: str) -> int:
+        tokens = os.path.getsize(path) // self._dtype.itemsize
+        return max(0, (tokens - 1) // self._length)
+
+    def __getitem__(self, index: int) -> NDArray[np.int64]:
+        shard, sample = self._place(index)
+        start = sample * self._length
+        return self._map(self._paths[shard])[start : start + self._length + 1].astype(np.int64)
+
+    def _map(self, path: str) -> NDArray[Any]:
+        if path not in self._maps:
+            try:
+                self._maps[path] = np.memmap(path, self._dtype, "r")
+            except (OSError, ValueError) as error:
+                raise ShardUnreadable(path, str(error)) from error
+        return self._maps[path]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_maps": {}}  # a process maps for itself
+
+
+def read_part(path: str, offset: int, size: int) -> bytes:
+    """Bytes of a shard; ShardUnreadable where it cannot be opened or ends before them."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            data = os.pread(file, size, offset)
+        finally:
+            os.close(file)
+    except OSError as error:
+        raise ShardUnreadable(path, error.strerror or str(error)) from error
+    if len(data) != size:
+        raise ShardUnreadable(
+            path, f"it ends at byte {offset + len(data):,}; it was longer when it was opened"
+        )
+    return data
+
+
+def opened(index: Callable[[], T]) -> T:
+    """With retries, as a store over a network may be away for a moment."""
+    for attempt in range(1, _ATTEMPTS):
+        try:
+            return index()
+        except FileNotFoundError:
+            raise
+        except OSError:
+            time.sleep(_PAUSE_SECONDS * attempt)
+    return index()
+
+
+def paths_of(pattern: Paths) -> list[str]:
+    """Files by a path, a pattern such as data/*.tar, or a list of paths; sorted where a pattern finds them."""
+    if not isinstance(pattern, str | Path):
+        return [str(path) for path in pattern]
+    path = Path(pattern)
+    if path.exists() or not any(letter in str(pattern) for letter in "*?["):
+        return [str(path)]
+    root = Path(path.anchor or ".")
+    found = sorted(map(str, root.glob(str(path.relative_to(root)) if path.anchor else str(path))))
+    if not found:
+        raise FileNotFoundError(f"No file matches {pattern}.")
+    return found

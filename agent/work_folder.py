@@ -1,7 +1,7 @@
 """The two folders of one attempt on this node. All that outlives the agent lies in them.
 
 attempts/ID/ belongs to the job. A container sees it, and what is in it may be forged:
-code/ data/ resume/  fetched and verified           logs/   rank-N.log, launcher.log
+code/ data/ resume/ model/  fetched and verified           logs/   rank-N.log, launcher.log
 work/                current folder without code    spool/  rank-N.jsonl, events of the SDK
 checkpoints/         written by the script          ranks/  rank-N.exit
 progress/            N, what rank N does            stacks/ rank-N.txt, its stacks after SIGUSR1
@@ -100,6 +100,10 @@ class WorkFolder:
     @property
     def resume(self) -> Path:
         return self.path / "resume"
+
+    @property
+    def model(self) -> Path:
+        return self.path / "model"
 
     @property
     def work(self) -> Path:

@@ -69,6 +69,7 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
         ("code bundle", launch.code, folder.code),
         ("dataset", launch.dataset, folder.data),
         (RESUME, launch.resume, folder.resume),
+        ("model", launch.model, folder.model),
     ):
         if artifact is not None:
             _fetch(fetch, what, artifact, into, stop)

@@ -172,6 +172,8 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
         environment["TRAINMASTER_SEED"] = str(launch.seed)
     if launch.resume is not None:
         environment["TRAINMASTER_RESUME"] = str(place.folder / "resume")
+    if launch.model is not None:
+        environment["TRAINMASTER_MODEL"] = str(place.folder / "model")
     if launch.dataset is not None:
         environment["TRAINMASTER_DATA"] = str(place.folder / "data")
     if method.launcher is not Launcher.PROCESSES:  # which knows the addresses of the processes, too

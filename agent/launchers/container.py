@@ -140,7 +140,7 @@ class ContainerLauncher:
         # What the agent on this machine reads in the folder must not become more than a file of the job's.
         arguments += ["--security-opt", "no-new-privileges", "--cap-drop", "MKNOD"]
         arguments += ["--ulimit", "core=0", "--volume", f"{folder.path}:{CONTAINER_FOLDER}"]
-        for fetched in (folder.data, folder.resume):
+        for fetched in (folder.data, folder.resume, folder.model):
             if fetched.is_dir():
                 arguments += ["--volume", f"{fetched}:{_inside(folder, fetched)}:ro"]
         for package in (trainmaster, platform_core):

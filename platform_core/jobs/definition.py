@@ -12,6 +12,7 @@ from platform_core.jobs.constraints import SPOT, Constraints
 from platform_core.jobs.field_readers import Scalar
 from platform_core.jobs.fields import Group, described, nested
 from platform_core.jobs.hangs import OnHang
+from platform_core.jobs.kind import JobKind
 from platform_core.jobs.kinds import (
     choice,
     command,
@@ -141,6 +142,10 @@ class JobSpec:
         example="registry.example/train:1.2",
     )
 
+    kind: JobKind = described(  # noqa: RUF009
+        choice(JobKind), "Kind", "service: it never ends by itself, and starts again after every failure.",
+        Group.SCHEDULING, default=JobKind.TRAINING,
+    )  # fmt: skip
     priority: int = described(
         whole(MOST_URGENT, LEAST_URGENT, names=PRIORITIES),
         "Priority",
@@ -227,6 +232,13 @@ class JobSpec:
         Group.DATA,
         default="",
     )
+    model: str = described(
+        line(
+            140, pattern=r"\S+:[0-9]+", words="the name and the version of a model of the team, such as mlp:3"
+        ),
+        "Model", "A version of a model of the team; its files are on the node before the command starts.",
+        Group.DATA, default="", example="mlp:3",
+    )  # fmt: skip
     purpose: str = described(
         slug(40, "one word, such as train or eval"),
         "Purpose",

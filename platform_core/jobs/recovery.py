@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 from platform_core.jobs.ends import ENDS, EndReason
 from platform_core.jobs.job import Failure, Job, Member, MemberPhase
+from platform_core.jobs.kind import JobKind
 from platform_core.units import MINUTE_MS, SECOND_MS, format_duration_ms
 
 FAILURES_TO_EXCLUDE = 2
 INFRASTRUCTURE_RESTARTS = 10  # without progress; as many as `max_restarts` if that is more
 SOON_MS = MINUTE_MS  # a script that fails so soon after its start, in the same way again, does so each time
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 10 * SECOND_MS, 5 * MINUTE_MS
+SERVICE_SETTLED_MS = 5 * MINUTE_MS  # a service that ran so long does not fail because of how it starts
 _FROM_OUTSIDE = (-15, -9, 137, 143)  # somebody killed it: another time perhaps not
 
 
@@ -35,6 +37,8 @@ class GiveUp:
 
 def decide(job: Job) -> Restart | GiveUp:
     """Of a job whose last attempt has failed, as `job.failures` has it with its progress."""
+    if job.spec.kind is JobKind.SERVICE:
+        return _again(job)
     if not job.spec.max_restarts:
         return GiveUp(f"{job.reason}; max_restarts is 0, so it is not restarted")
     causes = _since_progress(job.failures)
@@ -50,6 +54,16 @@ def decide(job: Job) -> Restart | GiveUp:
         return GiveUp(f"{sentence}, and {limit} is the limit")
     at_once = platform or _from_outside(last)
     return Restart(goes_on_from(job), excluded(job), number, limit, _pause_ms(number - at_once))
+
+
+def _again(job: Job) -> Restart:
+    """A service always starts again, after a pause that grows while it fails soon after its start."""
+    soon = 0
+    for failure in reversed(job.failures):
+        if failure.ran_ms > SERVICE_SETTLED_MS:
+            break
+        soon += 1
+    return Restart("", excluded(job), soon, job.spec.max_restarts, _pause_ms(soon - 1) if soon > 1 else 0)
 
 
 def _infrastructure(failure: Failure) -> bool:

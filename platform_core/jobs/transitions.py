@@ -10,6 +10,7 @@ from platform_core.jobs import gang
 from platform_core.jobs.effects import Effect, GangEnded, HintScheduler, ReleaseSlots, Step, StopMembers
 from platform_core.jobs.ends import EndReason, with_exit_code
 from platform_core.jobs.job import Job, Member, MemberPhase, Stop
+from platform_core.jobs.kind import JobKind
 from platform_core.jobs.recovery import goes_on_from
 from platform_core.jobs.spec import JobSpec
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
@@ -117,7 +118,8 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
         case ev.PreemptRequested(attempt=attempt):
             return job.state not in ACTIVE or attempt not in (None, job.attempt)
         case ev.TimeLimitReached(at_ms=at_ms):
-            return job.state not in ACTIVE or _ran_ms(job, at_ms) < job.spec.max_runtime_ms
+            endless = job.spec.kind is JobKind.SERVICE
+            return endless or job.state not in ACTIVE or _ran_ms(job, at_ms) < job.spec.max_runtime_ms
         case ev.NodeLost(node=node):
             return gang.living_on(job, node) is None
         case ev.Hung(attempt=attempt, node=node):

@@ -60,6 +60,7 @@ class Launch:
     code: ArtifactReference | None = None
     dataset: ArtifactReference | None = None
     resume: ArtifactReference | None = None
+    model: ArtifactReference | None = None
     seed: int | None = None
     roles: tuple[Role, ...] = ()
     delivery: DeploymentWanted | None = field(default=None, repr=False)  # how the dataset comes to this node

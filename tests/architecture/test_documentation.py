@@ -12,6 +12,7 @@ from platform_core.errors import CATALOGUE
 from platform_core.experiments.states import RunState
 from platform_core.jobs.ends import EndReason
 from platform_core.jobs.states import JobState
+from platform_core.serving.states import EndpointState, ReplicaState
 from platform_core.sweeps.states import SweepState, TrialState
 from tests.architecture.rules import documentation as rule
 from tests.architecture.rules.sources import ROOT, Source
@@ -36,6 +37,8 @@ def source(name: str) -> Source:
         ("workers", WorkerState),
         ("rollouts", RolloutState),
         ("runs", RunState),
+        ("endpoints", EndpointState),
+        ("replicas", ReplicaState),
     ],
 )
 def test_every_state_has_its_heading(page: str, enum: type[StrEnum]) -> None:

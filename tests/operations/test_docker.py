@@ -33,6 +33,7 @@ def source(name: str) -> Source:
     [
         ("migrate", programs.MIGRATE),
         ("web", programs.WEB),
+        ("router", programs.ROUTER),
         ("worker", programs.WORKER),
         ("beat", programs.BEAT),
         ("gateway", programs.GATEWAY),

@@ -16,7 +16,7 @@ from tests.webapp.permission_rows import (
     WHILE_STOPPING,
     Row,
 )
-from tests.webapp.world import job_mapping, sweep_mapping
+from tests.webapp.world import endpoint_mapping, job_mapping, sweep_mapping
 from webapp.base.identity import now_ms
 
 
@@ -153,6 +153,19 @@ def api_alert_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("post", "alerts/channels/<int:channel_id>/test", LEADS, "alerts/channels/{alert_channel}/test")
 
 
+def api_endpoint_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
+    endpoint, one = "endpoints/<str:team>/<str:name>", "endpoints/vision/{endpoint}"
+    yield row("get", "endpoints", SIGNED_IN)
+    yield row("post", "endpoints", MEMBERS, body=endpoint_mapping())
+    yield row("get", endpoint, OF_TEAM, one)
+    yield row("patch", endpoint, OWN_OR_LEAD, one, {"min_replicas": 1, "max_replicas": 2})
+    yield row("delete", endpoint, OWN_OR_LEAD, one)
+    # A canary is being watched already.
+    yield row("put", f"{endpoint}/version", "L N F F 400 400 400", f"{one}/version", {"version": 1})
+    yield row("post", f"{endpoint}/promote", OWN_OR_LEAD, f"{one}/promote")
+    yield row("post", f"{endpoint}/rollback", OWN_OR_LEAD, f"{one}/rollback")
+
+
 def api_report_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     report, one = "reports/<str:report_id>", "reports/{report}"
     yield row("get", "reports", SIGNED_IN)
@@ -198,6 +211,7 @@ def api_rows() -> Iterator[Row]:
     yield from api_team_rows()
     yield from api_cluster_rows()
     yield from api_sweep_rows()
+    yield from api_endpoint_rows()
     planned = {"model": {"layers": 2, "hidden": 64, "heads": 2}, "gpus": 1}
     yield row("post", "parallelism/plans", SIGNED_IN, body=planned)
     yield from api_report_rows()

@@ -1,12 +1,13 @@
 """One of everything that team vision can have, all of it alice's, for the tests that walk every URL."""
 
 import io
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from platform_core.distribution.deployments.deployment import DeploymentState
 from platform_core.distribution.rollouts.states import MemberState, RolloutState
 from platform_core.experiments import rich_values
+from platform_core.serving.canary import CanaryPolicy
 from tests.webapp.conftest import BOOTSTRAP, Cast, description
 from webapp.accounts import queries as accounts
 from webapp.accounts import services as account_services
@@ -29,9 +30,12 @@ from webapp.metrics.values import Points
 from webapp.nodes import services as clusters
 from webapp.quotas.models import Quota
 from webapp.registry import services as registry
+from webapp.registry.models import ModelVersion
 from webapp.reports import services as reports
 from webapp.rollouts.models import Rollout, RolloutMember
 from webapp.scheduling.models import WhatIf
+from webapp.serving import services as serving
+from webapp.serving.models import Endpoint
 from webapp.sweeps import outside
 from webapp.sweeps import services as sweeps
 
@@ -70,6 +74,7 @@ class World:
     member: int  # number of bob, whom leads may change
     secret: str
     what_if: int  # alice's question
+    endpoint: str  # its name; it watches a canary
     window: int  # booked maintenance
     department: str  # where vision is
     alert: str  # firing, about the job
@@ -126,6 +131,7 @@ def build(cast: Cast) -> World:
         repetition=run_again(alice, job.id).id,
         **_run_and_report(alice),
         sweep=_sweep(alice),
+        endpoint=_endpoint(alice, version),
         view=save_view(alice, Run.objects.get(id=job.id).experiment, "newest", "", shared=True).pk,
         experiment=Run.objects.get(id=job.id).experiment_id,
         checkpoint=checkpoint.id,
@@ -200,6 +206,17 @@ def sweep_mapping(**changes: Any) -> dict[str, Any]:
         "budget": {"trials": 10},
         **changes,
     }
+
+
+def endpoint_mapping(**changes: Any) -> dict[str, Any]:
+    return {"name": "writer", "team": "vision", "model": "bytelm", "gpu_type": "cpu", **changes}
+
+
+def _endpoint(actor: Any, version: ModelVersion) -> str:
+    row = serving.create(actor, endpoint_mapping(name="watched"))
+    watched = {"canary": version, "canary_policy": asdict(CanaryPolicy()), "canary_since_ms": 1}
+    Endpoint.objects.filter(id=row.id).update(**watched)
+    return row.name
 
 
 def _sweep(actor: Any) -> str:

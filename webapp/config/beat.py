@@ -23,6 +23,7 @@ def beat_schedule(tick_seconds: int) -> dict[str, dict[str, Any]]:
         },
         "coordinate-sweeps": {"task": "sweeps.coordinate", "schedule": 2.0, "options": {"expires": 2}},
         "coordinate-rollouts": {"task": "rollouts.coordinate", "schedule": 2.0, "options": {"expires": 2}},
+        "coordinate-serving": {"task": "serving.coordinate", "schedule": 2.0, "options": {"expires": 2}},
         "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},
         "retain-checkpoints": {"task": "checkpoints.retain", "schedule": 60.0, "options": {"expires": 60}},
         "continue-registrations": {

@@ -1,6 +1,7 @@
 """What the OpenAPI document says of itself, and the names of the sets of values in it."""
 
 from platform_core.jobs.spec import SCHEMA as JOB_SCHEMA
+from platform_core.serving.spec import SCHEMA as ENDPOINT_SCHEMA
 from platform_core.sweeps.spec import SCHEMA as SWEEP_SCHEMA
 
 OPENAPI = {
@@ -16,8 +17,10 @@ OPENAPI = {
             "DistributionStrategy", "DryRunOutcome", "TeamRole", "SweepState", "TrialState", "UploadKind",
             "RunState", "RunView", "RunEnd", "RunSource", "RunAction", "EndReason", "RestartBudget", "FindingStage",
             "FindingSeverity", "FindingConsequence", "HangStage", "StackActivity",
-            "ModelVersionStage", "ReproductionSubject", "MetricAgreement",
+            "EndpointState", "ReplicaState", "ModelVersionStage", "ReproductionSubject", "MetricAgreement",
         )
     },
-    "APPEND_COMPONENTS": {"schemas": {"JobSpec": JOB_SCHEMA, "SweepSpec": SWEEP_SCHEMA}},
+    "APPEND_COMPONENTS": {
+        "schemas": {"JobSpec": JOB_SCHEMA, "SweepSpec": SWEEP_SCHEMA, "EndpointSpec": ENDPOINT_SCHEMA}
+    },
 }  # fmt: skip

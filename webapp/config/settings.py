@@ -98,6 +98,7 @@ SECRET_KEY = secret("TRAINMASTER_SECRET_KEY")
 SECRETS_KEY = secret("TRAINMASTER_SECRETS_KEY")  # Fernet key that encrypts team secrets at rest
 DEBUG = flag("TRAINMASTER_DEBUG", False)
 PUBLIC_URL = text("TRAINMASTER_PUBLIC_URL", "http://127.0.0.1:8000")
+ROUTER_URL = text("TRAINMASTER_ROUTER_URL", "http://127.0.0.1:7700")
 SECURE = PUBLIC_URL.startswith("https://")
 ALLOWED_HOSTS = words(
     "TRAINMASTER_ALLOWED_HOSTS", f"{urllib.parse.urlsplit(PUBLIC_URL).hostname},localhost,127.0.0.1"
@@ -184,6 +185,7 @@ INSTALLED_APPS = [
     "webapp.metrics",
     "webapp.experiments",
     "webapp.sweeps",
+    "webapp.serving",
     "webapp.reports",
     "webapp.registry",
     "webapp.deployments",

@@ -15,6 +15,7 @@ from platform_core.jobs import events as ev
 from platform_core.jobs import spec as specification
 from platform_core.jobs.ends import EndReason
 from platform_core.jobs.job import MemberPhase
+from platform_core.jobs.kind import JobKind
 from platform_core.jobs.script import missing_script
 from platform_core.jobs.spec import LEAST_URGENT, MOST_URGENT, JobSpec
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
@@ -326,10 +327,9 @@ def node_lost(node_id: str, at_ms: int, fence: Fence = transaction.atomic) -> No
 
 def stop_overdue(at_ms: int, fence: Fence = transaction.atomic) -> None:
     """End the jobs that have run for longer than they asked for."""
-    active = Job.objects.filter(
-        state__in=[JobState.RUNNING, JobState.CHECKPOINTING, JobState.INITIALIZING], stop="none"
-    ).values_list("id", "started_ms", "spec__max_runtime_hours")
-    for job_id, started_ms, hours in active:
+    states = [JobState.RUNNING, JobState.CHECKPOINTING, JobState.INITIALIZING]
+    active = Job.objects.filter(state__in=states, stop="none").exclude(spec__kind=JobKind.SERVICE)
+    for job_id, started_ms, hours in active.values_list("id", "started_ms", "spec__max_runtime_hours"):
         if started_ms is not None and at_ms - started_ms > float(hours) * 3_600_000:
             with fence():
                 transitions.step(job_id, ev.TimeLimitReached(at_ms=at_ms, actor="system"))

@@ -14,6 +14,15 @@ WEB = (
     "--no-access-log",
     "--no-proxy-headers",
 )
+# Its own process, so that the load of the endpoints and that of the pages do not meet.
+ROUTER = (
+    "uvicorn",
+    "webapp.router.asgi:application",
+    "--timeout-graceful-shutdown",
+    "20",
+    "--no-access-log",
+    "--no-proxy-headers",
+)
 CELERY = ("celery", "--quiet", "-A", "webapp.config")
 WORKER = (*CELERY, "worker", "--concurrency", "2", "--without-gossip", "--without-mingle")
 BEAT = (*CELERY, "beat", "--pidfile", "")

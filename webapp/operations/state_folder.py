@@ -55,6 +55,7 @@ class Ports:
     gateway: int
     postgres: int
     valkey: int
+    router: int = 0
     transfer: tuple[int, ...] = ()
     rendezvous: tuple[tuple[int, int], ...] = ()
 
@@ -67,6 +68,7 @@ class Ports:
             gateway=block + 1,
             postgres=block + 2,
             valkey=block + 3,
+            router=block + 4,
             transfer=tuple(block + 10 + number for number in range(agents)),
             rendezvous=tuple(
                 (first + number * RENDEZVOUS_PORTS, first + (number + 1) * RENDEZVOUS_PORTS - 1)
@@ -75,7 +77,7 @@ class Ports:
         )
 
     def servers(self) -> Iterable[int]:
-        yield from (self.gateway, self.postgres, self.valkey, *self.transfer)
+        yield from (self.gateway, self.postgres, self.valkey, self.router, *self.transfer)
 
     def all(self) -> Iterable[int]:
         yield from self.servers()

@@ -150,6 +150,7 @@ def shared_environment(
         "PYTHONUNBUFFERED": "1",  # lines appear when they are written
         **{name: value for name, value in secrets.items() if name.startswith("TRAINMASTER_")},
         "TRAINMASTER_PUBLIC_URL": f"http://127.0.0.1:{ports.web}",
+        "TRAINMASTER_ROUTER_URL": f"http://127.0.0.1:{ports.router}",
         "TRAINMASTER_STORE_URL": options.store_url or folder.store.absolute().as_uri(),
         "TRAINMASTER_STATIC_ROOT": str(folder.path / "static"),
         "TRAINMASTER_GATEWAY_LISTEN": f"127.0.0.1:{ports.gateway}",
@@ -212,6 +213,7 @@ def plan(
     schedule = ("--schedule", str(folder.run / "beat-schedule"))
     return [
         Program("web", (*programs.WEB, "--host", "127.0.0.1", "--port", str(ports.web))),
+        Program("router", (*programs.ROUTER, "--host", "127.0.0.1", "--port", str(ports.router))),
         Program("worker", programs.WORKER),
         Program("beat", (*programs.BEAT, *schedule)),
         Program("gateway", programs.GATEWAY),

@@ -7,6 +7,9 @@ class RegistryConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.accounts.queries import may_watch_team
+        from webapp.jobs.signals import submitted
+        from webapp.registry import receivers
         from webapp.sockets import subjects
 
+        submitted.connect(receivers.check_model, dispatch_uid="registry.check_model")
         subjects.register("models", may_watch_team("model.view"))

@@ -2,6 +2,9 @@ from collections.abc import Iterable
 
 from django.db.models import Prefetch, Q, QuerySet
 
+from platform_core.errors import TrainmasterError
+from platform_core.node.wanted import ArtifactReference
+from webapp.artifacts import queries as artifacts
 from webapp.registry.models import Model, ModelVersion
 
 
@@ -42,6 +45,23 @@ def made_from(run_id: str) -> list[ModelVersion]:
 def version(version_id: str) -> ModelVersion | None:
     rows = ModelVersion.objects.select_related("model__team", "manifest").prefetch_related("aliases")
     return rows.filter(id=version_id, deleted_ms=None).first()
+
+
+def named(team: str, reference: str) -> ModelVersion | None:
+    """The version of "name:number" in this team, if its files can be had."""
+    name, _, number = reference.rpartition(":")
+    rows = ModelVersion.objects.filter(
+        model__team=team, model__name=name, model__deleted_ms=None, deleted_ms=None, state="ready"
+    )
+    return rows.exclude(manifest=None).filter(version=int(number)).first() if number.isdigit() else None
+
+
+def files_of(team: str, reference: str) -> ArtifactReference:
+    """Where the files of "name:number" lie. Raises TrainmasterError of not_found."""
+    version = named(team, reference)
+    if version is None or version.manifest_id is None:
+        raise TrainmasterError("not_found", what=f"model {reference} in team {team}")
+    return artifacts.reference(version.manifest_id)
 
 
 def living_versions(teams: Iterable[str]) -> QuerySet[ModelVersion]:

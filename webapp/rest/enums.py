@@ -6,6 +6,7 @@ from platform_core.distribution.rollouts import states as rollout_states
 from platform_core.experiments import reproduction
 from platform_core.experiments import states as run_states
 from platform_core.jobs import ends, stacks, states
+from platform_core.serving import states as serving_states
 from platform_core.sweeps import states as sweep_states
 from webapp.accounts.models import Role
 from webapp.artifacts.services import UPLOAD_KINDS
@@ -40,3 +41,5 @@ StackActivity = list(stacks.Activity)
 ModelVersionStage = STAGES
 ReproductionSubject = reproduction.SUBJECTS
 MetricAgreement = list(reproduction.Agreement)
+EndpointState = list(serving_states.EndpointState)
+ReplicaState = list(serving_states.ReplicaState)

@@ -12,6 +12,7 @@ from webapp.rest import (
     datasets,
     device_health,
     efficiency,
+    endpoints,
     experiments,
     jobs,
     nodes,
@@ -198,6 +199,13 @@ urlpatterns = [
         "reports/<str:report_id>/links/<int:link_id>", reports.OneReportLink.as_view(), name="api-report-link"
     ),
     path("efficiency", efficiency.Waste.as_view(), name="api-efficiency"),
+    path("endpoints", endpoints.Endpoints.as_view(), name="api-endpoints"),
+    path("endpoints/<str:team>/<str:name>", endpoints.OneEndpoint.as_view(), name="api-endpoint"),
+    path("endpoints/<str:team>/<str:name>/version", endpoints.Version.as_view(), name="api-endpoint-version"),
+    path("endpoints/<str:team>/<str:name>/promote", endpoints.Promote.as_view(), name="api-endpoint-promote"),
+    path(
+        "endpoints/<str:team>/<str:name>/rollback", endpoints.RollBack.as_view(), name="api-endpoint-rollback"
+    ),
     path("queue", queue.Queue.as_view(), name="api-queue"),
     path("models", registry.Models.as_view(), name="api-models"),
     path("models/<str:name>/versions", registry.Versions.as_view(), name="api-model-versions"),

@@ -12,6 +12,7 @@ from django.db import transaction
 from platform_core.datasets.access import Use
 from platform_core.errors import TrainmasterError
 from platform_core.jobs import spec as specification
+from platform_core.jobs.kind import JobKind
 from platform_core.jobs.spec import JobSpec, Strategy
 from platform_core.node.wanted import (
     ArtifactReference,
@@ -33,8 +34,10 @@ from webapp.jobs import services as job_services
 from webapp.jobs.members import MemberWanted
 from webapp.nodes import queries as nodes
 from webapp.nodes import services as node_services
+from webapp.registry import queries as registry
 from webapp.rollouts import queries as rollouts
 from webapp.rpc.deliveries import delivery
+from webapp.serving.values import replica_token
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +103,9 @@ def manifests(requests: Sequence[tuple[str, str]]) -> list[bytes | None]:
 
 def _manifests_in(state: Wanted) -> set[str]:
     launches = [attempt.launch for attempt in state.attempts if attempt.launch]
-    references = [part for launch in launches for part in (launch.code, launch.dataset, launch.resume)]
+    references = [
+        part for launch in launches for part in (launch.code, launch.dataset, launch.resume, launch.model)
+    ]
     references += [deployment.artifact for deployment in state.deployments]
     return {reference.manifest_id for reference in references if reference} - {""}
 
@@ -146,7 +151,7 @@ def _launch(node: str, member: MemberWanted, spec: JobSpec) -> Launch:
         **{
             **_like(spec),
             **_like(member),
-            "secrets": tuple(sorted(accounts.secret_values(member.team, spec.secrets).items())),
+            "secrets": _secrets(member, spec),
             "strategy": _NAMES_BEFORE.get(spec.strategy, spec.strategy.value),
             "slots": tuple(sorted(member.slots)),
             "hyperparameters_json": json.dumps(dict(spec.hyperparameters)),
@@ -154,6 +159,7 @@ def _launch(node: str, member: MemberWanted, spec: JobSpec) -> Launch:
             "code": artifacts.reference(spec.code) if spec.code else None,
             "dataset": dataset,
             "delivery": delivery(dataset, node, member.gang) if dataset else None,
+            "model": registry.files_of(member.team, spec.model) if spec.model else None,
             "resume": checkpoints.reference(checkpoint) if checkpoint else None,
         }
     )
@@ -162,6 +168,14 @@ def _launch(node: str, member: MemberWanted, spec: JobSpec) -> Launch:
 def _dataset(member: MemberWanted, spec: JobSpec) -> ArtifactReference:
     """Refused where the use is not approved any more: a grant may have expired since the job was submitted."""
     return datasets.reference_for(spec.dataset, Use(member.team, spec.project, spec.purpose))
+
+
+def _secrets(member: MemberWanted, spec: JobSpec) -> tuple[tuple[str, str], ...]:
+    """The team's, and of a service what it asks of its callers."""
+    secrets = accounts.secret_values(member.team, spec.secrets)
+    if spec.kind is JobKind.SERVICE:
+        secrets["TRAINMASTER_REPLICA_TOKEN"] = replica_token(member.job_id)
+    return tuple(sorted(secrets.items()))
 
 
 def _like(source: JobSpec | MemberWanted) -> dict[str, Any]:

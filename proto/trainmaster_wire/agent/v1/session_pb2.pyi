@@ -929,6 +929,7 @@ class Launch(_message.Message):
     TEAM_FIELD_NUMBER: _builtins.int
     ROLES_FIELD_NUMBER: _builtins.int
     DELIVERY_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     job_name: _builtins.str
     attempt: _builtins.int
@@ -973,6 +974,10 @@ class Launch(_message.Message):
     def delivery(self) -> Global___DeploymentWanted:
         """how the dataset comes to this node: from the nodes of its gang, then the store"""
 
+    @_builtins.property
+    def model(self) -> Global___ArtifactReference:
+        """the model version that a replica serves"""
+
     def __init__(
         self,
         *,
@@ -1001,10 +1006,11 @@ class Launch(_message.Message):
         team: _builtins.str = ...,
         roles: _abc.Iterable[Global___Role] | None = ...,
         delivery: Global___DeploymentWanted | None = ...,
+        model: Global___ArtifactReference | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "checkpoint", b"checkpoint", "code", b"code", "dataset", b"dataset", "delivery", b"delivery", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "checkpoint", b"checkpoint", "code", b"code", "dataset", b"dataset", "delivery", b"delivery", "model", b"model", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "delivery", b"delivery", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "node_rank", b"node_rank", "nodes", b"nodes", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "delivery", b"delivery", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "model", b"model", "node_rank", b"node_rank", "nodes", b"nodes", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015

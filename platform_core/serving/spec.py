@@ -1,0 +1,153 @@
+"""What a user asks of an endpoint: one frozen value that is either sound or was never made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from platform_core.jobs.definition import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT
+from platform_core.jobs.fields import described, load_fields, plain_fields, read_fields, schema_of
+from platform_core.jobs.kinds import choice, line, size, slug, truth, whole
+from platform_core.jobs.reader import Problem, Reader, SpecError, shown
+from platform_core.serving.autoscaling import MOST_REPLICAS, ScalingPolicy
+from platform_core.serving.batching import BatchLimits
+from platform_core.serving.runtimes import RuntimeName
+from platform_core.units import GIB, MINUTE_MS
+
+MOST_IDLE_MINUTES = 7 * 24 * 60
+
+
+class Section(StrEnum):
+    MODEL = "Model"
+    RESOURCES = "Resources"
+    SCALING = "Scaling"
+    REQUESTS = "Requests"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointSpec:
+    """Made by `parse`, which refuses bad values, all of them at once."""
+
+    name: str = described(
+        line(60, required="give it a name", pattern=r"[a-z0-9][a-z0-9-]*", words="small letters, digits and dashes"),
+        "Name", "Part of its address; one in a team.", Section.MODEL, example="mlp",
+    )  # fmt: skip
+    team: str = described(
+        slug(60, "the team's short name, such as vision", required="name the team that serves"),
+        "Team", "Whose model, quota and members.", Section.MODEL,
+    )  # fmt: skip
+    model: str = described(
+        line(120, required="name a model of the team", pattern=r"\S+", words="the name of a model of the team"),
+        "Model", "A registered model of the team.", Section.MODEL, example="mlp",
+    )  # fmt: skip
+    version: int = described(
+        whole(0, 1_000_000),
+        "Version",
+        "The version to serve; 0: the newest that is ready.",
+        Section.MODEL,
+        default=0,
+    )
+    runtime: RuntimeName = described(  # noqa: RUF009
+        choice(RuntimeName), "Runtime", "How the files are loaded; auto: by their names.", Section.MODEL,
+        default=RuntimeName.AUTO,
+    )  # fmt: skip
+    entry: str = described(
+        line(200, pattern=r"[\w./:-]+", words="module:name or a file of the model"),
+        "Entry", "module:name of a class, or the file to load.", Section.MODEL, default="", example="model:Model",
+    )  # fmt: skip
+    code: str = described(
+        line(40, pattern=r"man-[0-9a-z]+", words="the id of an uploaded code bundle, man-…"),
+        "Code", "The files that the entry comes from, if not from the model.", Section.MODEL, default="",
+    )  # fmt: skip
+    gpu_type: str = described(
+        slug(60, "a type's short name, such as cpu", required="name a type of the cluster, such as cpu"),
+        "GPU type", "cpu takes CPU slots instead of GPUs.", Section.RESOURCES, example="cpu",
+    )  # fmt: skip
+    cpus: int = described(whole(1, 256), "CPUs", "CPU cores of a replica.", Section.RESOURCES, default=1)
+    memory_bytes: int = described(
+        size(), "Memory", "Main memory of a replica, with a unit.", Section.RESOURCES, default=2 * GIB,
+        name="memory_per_gpu", example="4GiB",
+    )  # fmt: skip
+    priority: int = described(
+        whole(MOST_URGENT, LEAST_URGENT), "Priority", "Of its replicas in the queue; 0 goes first.",
+        Section.RESOURCES, default=DEFAULT_PRIORITY,
+    )  # fmt: skip
+    min_replicas: int = described(
+        whole(0, MOST_REPLICAS), "Minimum replicas", "0: it scales to zero when nobody asks.", Section.SCALING,
+        default=1,
+    )  # fmt: skip
+    max_replicas: int = described(
+        whole(1, MOST_REPLICAS), "Maximum replicas", "It never has more.", Section.SCALING, default=1
+    )
+    target_concurrency: int = described(
+        whole(1, 10_000), "Target concurrency", "Requests at once in a replica.", Section.SCALING, default=8
+    )
+    target_latency_ms: int = described(
+        whole(0, 3_600_000), "Target latency (ms)", "A greater p99 asks for one more replica; 0: no target.",
+        Section.SCALING, default=0,
+    )  # fmt: skip
+    idle_minutes: int = described(
+        whole(1, MOST_IDLE_MINUTES), "Idle minutes", "Without a request, before it scales to zero.",
+        Section.SCALING, default=5,
+    )  # fmt: skip
+    max_batch: int = described(
+        whole(1, 4_096), "Maximum batch", "Rows that run together.", Section.REQUESTS, default=32
+    )
+    max_tokens: int = described(
+        whole(0, 10_000_000), "Maximum tokens", "Of a padded batch; 0: no bound.", Section.REQUESTS, default=0
+    )
+    queue: int = described(
+        whole(1, 100_000), "Queue", "Requests that may wait in a replica; further ones get 429.", Section.REQUESTS,
+        default=256,
+    )  # fmt: skip
+    retry: bool = described(
+        truth(), "Retry", "A request that a replica lost is sent to another: answering it twice does no harm.",
+        Section.REQUESTS, default=True,
+    )  # fmt: skip
+    rate_limit: int = described(
+        whole(0, 10_000_000), "Rate limit", "Requests a minute of each caller; 0: no limit.", Section.REQUESTS,
+        default=0,
+    )  # fmt: skip
+
+    @property
+    def scaling(self) -> ScalingPolicy:
+        return ScalingPolicy(
+            self.min_replicas, self.max_replicas, self.target_concurrency, self.target_latency_ms,
+            self.idle_minutes * MINUTE_MS,
+        )  # fmt: skip
+
+    @property
+    def limits(self) -> BatchLimits:
+        return BatchLimits(self.max_batch, self.max_tokens, self.queue)
+
+
+SCHEMA = schema_of(EndpointSpec)
+
+
+def parse(mapping: object) -> EndpointSpec:
+    """The spec of a REST body or a command; SpecError with every problem when it is not sound."""
+    if not isinstance(mapping, Mapping):
+        raise SpecError((Problem("", f"an endpoint is a mapping of fields, not {shown(mapping)}"),))
+    problems: list[Problem] = []
+    reader = Reader(mapping, problems)
+    spec: EndpointSpec = read_fields(EndpointSpec, reader)
+    reader.refuse_the_rest()
+    if reader.sound("min_replicas", "max_replicas") and spec.min_replicas > spec.max_replicas:
+        reader.refuse(
+            "min_replicas", f"min_replicas is {spec.min_replicas}, more than max_replicas {spec.max_replicas}"
+        )
+    if problems:
+        raise SpecError(tuple(problems))
+    return spec
+
+
+def load(mapping: Mapping[str, Any]) -> EndpointSpec:
+    """The spec that `as_mapping` wrote."""
+    spec: EndpointSpec = load_fields(EndpointSpec, mapping)
+    return spec
+
+
+def as_mapping(spec: EndpointSpec) -> dict[str, Any]:
+    return plain_fields(spec)

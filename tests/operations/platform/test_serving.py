@@ -1,0 +1,200 @@
+"""Endpoints for real: replicas as jobs on nodes, requests through the router, a killed replica, a new version."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from trainmaster.client import Client
+from webapp.operations.platform_process import PlatformProcess, training_process
+from webapp.operations.state_folder import read_environment
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+PATIENCE = 90
+MODEL = """
+class Model:
+    def __init__(self, folder):
+        pass
+
+    def predict(self, rows):
+        {body}
+"""
+GOOD, BAD = "return [sum(row) for row in rows]", "raise RuntimeError('not trained')"
+
+
+class Load:
+    """Callers in threads; what each answer was, by status and version."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url, self.headers = f"{url}/predict", {"Authorization": f"Bearer {token}"}
+        self.answers: Counter[tuple[int, Any]] = Counter()
+        self._stop, self._lock = threading.Event(), threading.Lock()
+
+    @contextmanager
+    def running(self, callers: int = 4) -> Iterator[Load]:
+        threads = [threading.Thread(target=self._call) for _ in range(callers)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+
+    def _call(self) -> None:
+        with httpx.Client(timeout=PATIENCE, headers=self.headers, trust_env=False) as client:
+            while not self._stop.is_set():
+                try:
+                    answer = client.post(self.url, json={"inputs": [[1, 2]]})
+                    what = answer.status_code, answer.json().get("version")
+                except httpx.HTTPError as error:
+                    what = 0, repr(error)
+                with self._lock:
+                    self.answers[what] += 1
+
+    def total(self) -> int:
+        with self._lock:
+            return sum(self.answers.values())
+
+    @property
+    def lost(self) -> dict[tuple[int, Any], int]:
+        return {what: times for what, times in self.answers.items() if what[0] != 200}
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    deadline = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"not within {PATIENCE} s: {what}"
+        time.sleep(0.1)
+    return value
+
+
+class Endpoint:
+    """The endpoint of this test, over REST and through the router."""
+
+    def __init__(self, client: Client, token: str, name: str, version: int, **fields: Any) -> None:
+        self.client, self.token, self.path = client, token, f"endpoints/vision/{name}"
+        body = {
+            "name": name,
+            "team": "vision",
+            "model": "sums",
+            "version": version,
+            "gpu_type": "cpu",
+            **fields,
+        }
+        self.address = client.call("POST", "endpoints", json=body)["address"]
+
+    def read(self) -> Any:
+        return self.client.call("GET", self.path)
+
+    def is_ready(self, replicas: int, version: int) -> Callable[[], bool]:
+        def ready() -> bool:
+            seen = self.read()
+            states = [(one["version"], one["state"]) for one in seen["replicas"]]
+            return seen["state"] == "serving" and states.count((version, "ready")) == replicas == len(states)
+
+        return ready
+
+    def load(self) -> Load:
+        return Load(self.address, self.token)
+
+
+@pytest.fixture(scope="module")
+def token(platform: PlatformProcess) -> str:
+    platform.manage("seed_demo", "--slots", "0")
+    return platform.manage("token", "bob", "vision", "--name", "serving").split()[-1]
+
+
+@pytest.fixture(scope="module")
+def client(
+    platform: PlatformProcess, token: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Client]:
+    with Client(platform.url, token) as client:
+        for number, body in enumerate((GOOD, GOOD, BAD), 1):
+            file: Path = tmp_path_factory.mktemp(f"v{number}") / "model.py"
+            file.write_text(MODEL.format(body=body))
+            manifest = client.upload("model", "vision", "sums", [("model.py", file)])
+            client.register_version("sums", team="vision", manifest=manifest)
+        until(lambda: len(client.nodes()) == 2, "both nodes are there")
+        yield client
+
+
+@pytest.fixture
+def endpoint(client: Client, token: str) -> Iterator[Endpoint]:
+    endpoint = Endpoint(client, token, "sums", 1, min_replicas=2, max_replicas=2)
+    until(endpoint.is_ready(2, 1), "two replicas are ready")
+    yield endpoint
+    client.call("DELETE", endpoint.path)
+
+
+def kill_a_replica(platform: PlatformProcess) -> None:
+    for path in platform.folder.glob("agents/*/records/*/process.json"):
+        process = training_process(path)
+        for child in process.children(recursive=True) if process else ():
+            if "trainmaster.serving" in child.cmdline():
+                child.kill()
+                return
+    raise AssertionError("no replica runs")
+
+
+def test_nothing_is_lost_when_a_replica_is_killed_and_when_versions_change(
+    platform: PlatformProcess, endpoint: Endpoint
+) -> None:
+    with endpoint.load().running() as load:
+        until(lambda: load.total() > 200, "requests are answered")
+        kill_a_replica(platform)
+        before = load.total()
+        until(lambda: load.total() > before + 200, "requests are answered without it")
+        until(endpoint.is_ready(2, 1), "it was started again")
+
+        change = {"version": 2, "share_percent": 50, "watch_seconds": 2, "min_requests": 50}
+        change |= {"max_latency_ratio": 100}
+        endpoint.client.call("PUT", f"{endpoint.path}/version", json=change)
+        until(endpoint.is_ready(2, 2), "the second version took over")
+        assert endpoint.read()["canary"] is None
+        before = load.answers[200, "2"]
+        until(lambda: load.answers[200, "2"] > before + 100, "the second version answers")
+    assert load.lost == {}
+
+
+def test_a_canary_that_fails_is_rolled_back_by_itself(endpoint: Endpoint) -> None:
+    with endpoint.load().running() as load:
+        change = {"version": 3, "share_percent": 30, "watch_seconds": 600}
+        endpoint.client.call("PUT", f"{endpoint.path}/version", json=change)
+        until(lambda: load.lost, "the canary answers")
+        until(lambda: endpoint.read()["canary"] is None, "it was rolled back")
+        lost = sum(load.lost.values())
+        before = load.total()
+        until(lambda: load.total() > before + 300, "requests are answered")
+        assert sum(load.lost.values()) <= lost + 8  # those under way
+    assert "requests failed" in endpoint.read()["verdict"]
+    assert set(load.lost) == {(500, None)}
+
+
+def test_an_endpoint_that_scaled_to_zero_answers_its_first_request(client: Client, token: str) -> None:
+    endpoint = Endpoint(client, token, "sleeper", 1, min_replicas=0, max_replicas=1)
+    headers = {"Authorization": f"Bearer {token}"}
+    answer = httpx.post(
+        f"{endpoint.address}/predict", json={"inputs": [[4, 5]]}, headers=headers, timeout=PATIENCE
+    )
+    assert answer.json() == {"outputs": [9], "version": "1"}
+    client.call("DELETE", endpoint.path)
+    until(lambda: not client.call("GET", "endpoints")["results"], "all endpoints are stopped")
+
+
+def test_nobody_else_learns_that_it_exists(platform: PlatformProcess, endpoint: Endpoint) -> None:
+    url = f"{endpoint.address}/predict"
+    assert httpx.post(url, json={"inputs": [[1]]}).status_code == 401
+    other = platform.manage("token", "carol", "nlp", "--name", "serving").split()[-1]
+    stranger = {"Authorization": f"Bearer {other}"}
+    assert httpx.post(url, json={"inputs": [[1]]}, headers=stranger).status_code == 404
+    assert read_environment(platform.folder / "platform.env")["TRAINMASTER_ROUTER_URL"] in url

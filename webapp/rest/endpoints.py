@@ -1,0 +1,153 @@
+"""Endpoints over REST: create, read, scale, change the version with a canary, promote, roll back and stop."""
+
+from typing import Any
+
+from django.conf import settings
+from drf_spectacular.utils import extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from platform_core.errors import TrainmasterError
+from platform_core.serving.canary import CanaryPolicy
+from platform_core.units import SECOND_MS
+from webapp.accounts.queries import actor_of
+from webapp.rest.enums import EndpointState, ReplicaState
+from webapp.rest.openapi import listed
+from webapp.serving import queries, services
+from webapp.serving.models import Endpoint
+
+ENDPOINT_SPEC = {"$ref": "#/components/schemas/EndpointSpec"}
+
+
+@extend_schema_field(ENDPOINT_SPEC)
+class SpecOut(serializers.JSONField):
+    """What was asked for."""
+
+
+class ReplicaOut(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    version = serializers.IntegerField(source="model_version.version")
+    state = serializers.ChoiceField(choices=ReplicaState)
+    since_ms = serializers.IntegerField()
+    job = serializers.CharField(source="job_id")
+
+
+class EndpointOut(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    team = serializers.CharField(source="team_id")
+    name = serializers.CharField()
+    user = serializers.CharField(source="user.username")
+    model = serializers.CharField(source="stable.model.name")
+    version = serializers.IntegerField(source="stable.version")
+    canary = serializers.SerializerMethodField(help_text="Version under watch; null without one.")
+    verdict = serializers.CharField(help_text="What was last said of a canary.")
+    state = serializers.ChoiceField(choices=EndpointState)
+    reason = serializers.CharField(help_text="Why it is not as wanted.")
+    wanted = serializers.IntegerField(help_text="Replicas, by the plan of scaling.")
+    scaling_reason = serializers.CharField()
+    address = serializers.SerializerMethodField()
+    replicas = serializers.SerializerMethodField()
+    created_ms = serializers.IntegerField()
+    spec = SpecOut()
+
+    def get_canary(self, row: Endpoint) -> int | None:
+        return row.canary.version if row.canary else None
+
+    def get_address(self, row: Endpoint) -> str:
+        return f"{settings.ROUTER_URL}/endpoints/{row.team_id}/{row.name}"
+
+    @extend_schema_field(ReplicaOut(many=True))
+    def get_replicas(self, row: Endpoint) -> Any:
+        return ReplicaOut(queries.replicas(row.id), many=True).data
+
+
+class ScaleIn(serializers.Serializer[Any]):
+    min_replicas = serializers.IntegerField(min_value=0, max_value=1_000)
+    max_replicas = serializers.IntegerField(min_value=1, max_value=1_000)
+
+
+class VersionIn(serializers.Serializer[Any]):
+    version = serializers.IntegerField(min_value=1)
+    share_percent = serializers.FloatField(
+        min_value=0.01, max_value=100, default=10, help_text="Of the requests that the new version gets."
+    )
+    watch_seconds = serializers.IntegerField(min_value=0, max_value=604_800, default=60)
+    min_requests = serializers.IntegerField(min_value=0, max_value=1_000_000_000, default=100)
+    max_error_increase = serializers.FloatField(min_value=0, max_value=1, default=0.01)
+    max_latency_ratio = serializers.FloatField(min_value=1, max_value=1_000, default=1.5)
+    automatic = serializers.BooleanField(default=True, help_text="false: people promote it or roll it back.")
+
+
+def _read(row: Endpoint, status: int = 200) -> Response:
+    return Response(EndpointOut(queries.visible(None).get(id=row.id)).data, status=status)
+
+
+class Endpoints(APIView):
+    @extend_schema(responses=listed(EndpointOut))
+    def get(self, request: Request) -> Response:
+        """List the endpoints of your teams that are not stopped."""
+        return Response({"results": EndpointOut(queries.living(actor_of(request).sees), many=True).data})
+
+    @extend_schema(request={"application/json": ENDPOINT_SPEC}, responses={201: EndpointOut})
+    def post(self, request: Request) -> Response:
+        """Create an endpoint; its replicas start as soon as there are slots."""
+        return _read(services.create(actor_of(request), request.data), 201)
+
+
+class OneEndpoint(APIView):
+    @extend_schema(responses={200: EndpointOut})
+    def get(self, request: Request, team: str, name: str) -> Response:
+        """Read an endpoint."""
+        row = queries.find(team, name, actor_of(request).sees)
+        if row is None:
+            raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
+        return _read(row)
+
+    @extend_schema(request=ScaleIn, responses={200: EndpointOut})
+    def patch(self, request: Request, team: str, name: str) -> Response:
+        """Change how many replicas it may have."""
+        body = ScaleIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        limits = body.validated_data
+        return _read(
+            services.scale(actor_of(request), team, name, limits["min_replicas"], limits["max_replicas"])
+        )
+
+    @extend_schema(responses={202: EndpointOut})
+    def delete(self, request: Request, team: str, name: str) -> Response:
+        """Stop an endpoint; its replicas answer what they have and end."""
+        return _read(services.stop(actor_of(request), team, name), 202)
+
+
+class Version(APIView):
+    @extend_schema(request=VersionIn, responses={200: EndpointOut})
+    def put(self, request: Request, team: str, name: str) -> Response:
+        """Begin a canary with another version of the model."""
+        body = VersionIn(data=request.data)
+        body.is_valid(raise_exception=True)
+        asked = dict(body.validated_data)
+        policy = CanaryPolicy(
+            share=round(asked["share_percent"] * 100),
+            watch_ms=asked["watch_seconds"] * SECOND_MS,
+            min_requests=asked["min_requests"],
+            max_error_increase=asked["max_error_increase"],
+            max_latency_ratio=asked["max_latency_ratio"],
+            automatic=asked["automatic"],
+        )
+        return _read(services.change_version(actor_of(request), team, name, asked["version"], policy))
+
+
+class Promote(APIView):
+    @extend_schema(request=None, responses={200: EndpointOut})
+    def post(self, request: Request, team: str, name: str) -> Response:
+        """Let the canary take over."""
+        return _read(services.promote(actor_of(request), team, name))
+
+
+class RollBack(APIView):
+    @extend_schema(request=None, responses={200: EndpointOut})
+    def post(self, request: Request, team: str, name: str) -> Response:
+        """End the canary; all requests go to the version before it at once."""
+        return _read(services.roll_back(actor_of(request), team, name))

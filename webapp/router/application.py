@@ -1,0 +1,115 @@
+"""The router as an ASGI application: /endpoints/TEAM/NAME/… goes to a replica of that endpoint."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from webapp.router.callers import Callers, may_call
+from webapp.router.duties import Duties
+from webapp.router.forwarding import Forwarding, Incoming
+from webapp.router.refusals import Refused
+from webapp.router.state import State
+from webapp.serving.values import Route
+
+log = logging.getLogger(__name__)
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+LARGEST_BODY = 64 << 20
+
+
+class Router:
+    def __init__(self) -> None:
+        self._callers = Callers()
+        self._state: State | None = None
+        self._duties: Duties | None = None
+        self._forwarding: Forwarding | None = None
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self._lifespan(receive, send)
+        if scope["type"] != "http":
+            return None
+        try:
+            await self._answer(scope, receive, send)
+        except Refused as refused:
+            await refuse(send, refused)
+        return None
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            kind = (await receive())["type"].rpartition(".")[2]
+            if kind == "startup":
+                self._state = State()
+                self._duties = Duties(self._state)
+                self._forwarding = Forwarding(self._state, self._duties.wake)
+                await self._duties.begin()
+            elif self._duties is not None and self._forwarding is not None:
+                await self._duties.end()
+                await self._forwarding.close()
+            await send({"type": f"lifespan.{kind}.complete"})
+            if kind == "shutdown":
+                return
+
+    async def _answer(self, scope: Any, receive: Receive, send: Send) -> None:
+        assert self._state is not None, "uvicorn starts the lifespan first"
+        assert self._forwarding is not None
+        path: str = scope["raw_path"].decode("latin-1").partition("?")[0]
+        if path == "/livez":
+            return await answer(send, 200, {"live": True})
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        route, rest = await self._route(path, headers)
+        body = await read_body(receive)
+        query = scope["query_string"].decode("latin-1")
+        incoming = Incoming(scope["method"], rest + (f"?{query}" if query else ""), headers, body)
+        await self._forwarding.forward(route, incoming, receive, send)
+        return None
+
+    async def _route(self, path: str, headers: dict[bytes, str]) -> tuple[Route, str]:
+        """The endpoint that a path names, for those who may call it. Others must not learn that it exists."""
+        assert self._state is not None
+        parts = path.split("/", 4)
+        if len(parts) < 5 or parts[1] != "endpoints":
+            raise Refused(404, f"there is no {path}; the address of an endpoint is /endpoints/TEAM/NAME/…")
+        scheme, _, token = headers.get(b"authorization", "").partition(" ")
+        actor = await self._callers.actor(token.strip()) if scheme.lower() == "bearer" else None
+        if actor is None:
+            raise Refused(401, "send a token of the team: Authorization: Bearer tm_…")
+        team, name = parts[2], parts[3]
+        route = self._state.routes.get((team, name))
+        if route is None or not may_call(actor, team):
+            raise Refused(404, f"there is no endpoint {name} in team {team}")
+        wait = self._callers.wait_seconds(route.endpoint_id, token, route.rate_limit)
+        if wait:
+            sentence = f"{name} takes {route.rate_limit} requests a minute of each caller"
+            raise Refused(429, sentence, max(1, round(wait)))
+        return route, f"/{parts[4]}"
+
+
+async def read_body(receive: Receive) -> bytes:
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Refused(499, "the caller left")
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > LARGEST_BODY:
+            raise Refused(413, f"the body has more than {LARGEST_BODY >> 20} MiB; send fewer rows at once")
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+async def refuse(send: Send, refused: Refused) -> None:
+    extra = [(b"retry-after", str(refused.retry_after).encode())] if refused.retry_after else []
+    await answer(send, refused.status, {"error": str(refused)}, extra)
+
+
+async def answer(send: Send, status: int, document: Any, extra: Any = ()) -> None:
+    body = json.dumps(document).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *extra]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,99 @@
+"""What a router does for ever beside its requests: read the endpoints, look at replicas, store what it counted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+from asgiref.sync import sync_to_async
+from django.db import close_old_connections
+
+from webapp.base.identity import new_id
+from webapp.router.state import State, Upstream
+from webapp.serving import queries, services
+
+log = logging.getLogger(__name__)
+RELOAD_SECONDS = 0.5
+PROBE_SECONDS = 0.5
+STORE_SECONDS = 1.0
+TELL_SECONDS = 2.0  # between two words about a replica that stays ready
+
+
+class Duties:
+    def __init__(self, state: State) -> None:
+        self._state, self._id = state, new_id("router")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._client = httpx.AsyncClient(timeout=httpx.Timeout(2.0), trust_env=False)
+        self._told: dict[tuple[str, int], float] = {}
+
+    async def begin(self) -> None:
+        """The first table is read before the first request is taken."""
+        await self._reload()
+        duties = ((self._reload, RELOAD_SECONDS), (self._probe, PROBE_SECONDS), (self._store, STORE_SECONDS))
+        self._tasks = [asyncio.create_task(_for_ever(duty, seconds)) for duty, seconds in duties]
+
+    async def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._store()
+        await self._client.aclose()
+
+    async def wake(self, endpoint_id: str) -> None:
+        await _in_thread(services.wake, endpoint_id)
+
+    async def _reload(self) -> None:
+        await self._state.replace(await _in_thread(queries.routes))
+
+    async def _probe(self) -> None:
+        upstreams = dict(self._state.upstreams)
+        before = {key: upstream.ready for key, upstream in upstreams.items()}
+        await asyncio.gather(*(self._look(upstream) for upstream in upstreams.values()))
+        if any(upstream.ready != before[key] for key, upstream in upstreams.items()):
+            await self._state.announce()
+        now = time.monotonic()
+        due = [
+            key
+            for key, upstream in upstreams.items()
+            if upstream.ready and (not before[key] or now - self._told.get(key, 0) > TELL_SECONDS)
+        ]
+        if due:
+            await _in_thread(services.healthy, dict(due))
+            self._told = {key: self._told.get(key, 0) for key in upstreams} | dict.fromkeys(due, now)
+
+    async def _look(self, upstream: Upstream) -> None:
+        try:
+            answer = await self._client.get(f"{upstream.address.url}/v2/health/ready")
+            upstream.ready = answer.status_code == 200
+        except httpx.HTTPError:
+            upstream.ready = False
+
+    async def _store(self) -> None:
+        counts = self._state.counted(time.time_ns() // 1_000_000)
+        if counts:
+            await _in_thread(services.count_traffic, self._id, counts)
+
+
+async def _for_ever(duty: Callable[[], Awaitable[None]], seconds: float) -> None:
+    """A duty that fails is tried again: without the database the router goes on with what it knows."""
+    while True:
+        try:
+            await duty()
+        except Exception:
+            log.exception("the router could not %s", getattr(duty, "__name__", duty))
+        await asyncio.sleep(seconds)
+
+
+async def _in_thread(call: Callable[..., Any], *arguments: Any) -> Any:
+    def run() -> Any:
+        close_old_connections()
+        try:
+            return call(*arguments)
+        finally:
+            close_old_connections()
+
+    return await sync_to_async(run, thread_sensitive=False)()

@@ -1,0 +1,164 @@
+"""One request to one replica, and to another one when that is lost before it has answered."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from platform_core.serving.routing import choose, to_canary
+from trainmaster.serving.http import TOKEN_HEADER
+from webapp.router.refusals import Refused
+from webapp.router.state import State, Upstream
+from webapp.serving.values import Route, replica_token
+
+MOST_TRIES = 4
+HOLD_SECONDS = 60.0  # a request may wait for a replica that starts
+ANSWER_SECONDS = 600.0
+LOST = (502, 503)  # of a replica that drains: another one answers
+KEY_HEADER = b"x-session"  # requests of one session go to one replica, and to one version
+_OWN = {b"host", b"authorization", b"content-length", b"connection", b"transfer-encoding", TOKEN_HEADER}
+_HOP = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    method: str
+    path: str
+    headers: dict[bytes, str]
+    body: bytes
+
+    @property
+    def key(self) -> str:
+        return self.headers.get(KEY_HEADER, "")
+
+
+class Forwarding:
+    def __init__(self, state: State, wake: Callable[[str], Awaitable[None]]) -> None:
+        self._state, self._wake = state, wake
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=1_000, keepalive_expiry=30)
+        timeout = httpx.Timeout(ANSWER_SECONDS, connect=3.0, pool=10.0)
+        self._client = httpx.AsyncClient(limits=limits, timeout=timeout, trust_env=False)
+        self._rng = random.Random()
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def forward(self, route: Route, incoming: Incoming, receive: Any, send: Any) -> None:
+        """Answers the request. Its replica hears at once when the caller leaves."""
+        work = asyncio.ensure_future(self._tries(route, incoming, send))
+        left = asyncio.ensure_future(receive())
+        try:
+            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        finally:
+            left.cancel()
+            if not work.done():
+                work.cancel()
+                with suppress(asyncio.CancelledError):
+                    await work
+
+    async def _tries(self, route: Route, incoming: Incoming, send: Any) -> None:
+        tried: set[str] = set()
+        canary = to_canary(route.share, self._rng.random(), incoming.key)
+        began = time.perf_counter()
+        for number in range(MOST_TRIES):
+            upstream = await self._upstream(route, incoming, canary, tried)
+            last = number == MOST_TRIES - 1 or not route.retry
+            if await self._once(route, upstream, incoming, send, began, last):
+                return
+            tried.add(upstream.address.id)
+        raise Refused(502, f"{route.name} lost the request {MOST_TRIES} times; try again", 1)
+
+    async def _upstream(self, route: Route, incoming: Incoming, canary: bool, tried: set[str]) -> Upstream:
+        """The replica to ask; waits where none is ready. The routes are looked at again after each change."""
+        deadline = time.monotonic() + HOLD_SECONDS
+        while True:
+            current = self._state.routes.get((route.team, route.name))
+            if current is None:
+                raise Refused(404, f"{route.name} was stopped")
+            # A canary that is not ready, or was rolled back meanwhile, costs nobody an answer.
+            ready = self._state.ready(current, canary) or self._state.ready(
+                current, not canary and bool(current.share)
+            )
+            by_id = {upstream.address.id: upstream for upstream in ready}
+            draws = self._rng.random(), self._rng.random()
+            targets = [upstream.target for upstream in ready]
+            chosen = choose(targets, draws, now_ms=_now_ms(), key=incoming.key, tried=tried)
+            if chosen is not None:
+                return by_id[chosen.id]
+            tried.clear()
+            if current.idle:
+                await self._wake(current.endpoint_id)
+            await self._wait(route, deadline)
+
+    async def _wait(self, route: Route, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        try:
+            async with asyncio.timeout(left), self._state.changed:
+                await self._state.changed.wait()
+        except TimeoutError:
+            sentence = f"no replica of {route.name} was ready within {HOLD_SECONDS:.0f} s"
+            raise Refused(503, sentence, 10) from None
+
+    async def _once(
+        self, route: Route, upstream: Upstream, incoming: Incoming, send: Any, began: float, last: bool
+    ) -> bool:
+        """Whether it was answered. False: the replica was lost before its answer began, so another may try."""
+        address = upstream.address
+        headers = [(name, value) for name, value in incoming.headers.items() if name not in _OWN]
+        headers.append((TOKEN_HEADER, replica_token(address.job_id)))
+        request = self._client.build_request(
+            incoming.method, address.url + incoming.path, content=incoming.body,
+            headers=[(name, value.encode("latin-1") if isinstance(value, str) else value) for name, value in headers],
+        )  # fmt: skip
+        upstream.outstanding += 1
+        started, failed = False, True
+        try:
+            response = await self._client.send(request, stream=True)
+            async with aclosing(response):
+                if response.status_code in LOST and not last:
+                    return False
+                started = True
+                failed = response.status_code >= 500
+                await _pass_on(response, send)
+            upstream.circuit = upstream.circuit.succeeded()
+            return True
+        except httpx.TransportError as error:
+            upstream.circuit = upstream.circuit.failed(_now_ms())
+            if isinstance(error, httpx.ConnectError):
+                upstream.ready = False  # until it is found ready again
+            if started:
+                raise  # the caller has a part of the answer: its connection ends here
+            if last:
+                raise Refused(
+                    502, f"a replica of {route.name} was lost: {type(error).__name__}", 1
+                ) from error
+            return False
+        except asyncio.CancelledError:
+            failed = False  # the caller left: nobody's error
+            raise
+        finally:
+            upstream.outstanding -= 1
+            if started or last:
+                latency_ms = (time.perf_counter() - began) * 1000
+                self._state.count(route, address.version_id, _now_ms(), latency_ms, failed)
+
+
+async def _pass_on(response: httpx.Response, send: Any) -> None:
+    headers = [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in _HOP]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    async for part in response.aiter_raw():
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

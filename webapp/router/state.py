@@ -1,0 +1,80 @@
+"""What a router knows: the endpoints, which replicas are ready, how busy they are, and what it has counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from platform_core.serving.latency import BUCKETS, bucket_of
+from platform_core.serving.routing import Circuit, Target
+from webapp.serving.values import BUCKET_MS, ReplicaAddress, Route, TrafficCount
+
+
+@dataclass(slots=True)
+class Upstream:
+    """One attempt of a replica, as this router sees it."""
+
+    address: ReplicaAddress
+    ready: bool = False
+    outstanding: int = 0
+    circuit: Circuit = field(default_factory=Circuit)
+
+    @property
+    def target(self) -> Target:
+        return Target(self.address.id, self.outstanding, self.circuit)
+
+
+@dataclass(slots=True)
+class Count:
+    requests: int = 0
+    errors: int = 0
+    in_flight_ms: float = 0.0
+    latencies: list[int] = field(default_factory=lambda: [0] * BUCKETS)
+
+
+class State:
+    """On the event loop alone. A new table replaces the old one at once; requests under way keep their replica."""
+
+    def __init__(self) -> None:
+        self.routes: dict[tuple[str, str], Route] = {}
+        self.upstreams: dict[tuple[str, int], Upstream] = {}
+        self.changed = asyncio.Condition()
+        self._counts: dict[tuple[str, str, int], Count] = {}
+
+    async def replace(self, routes: Iterable[Route]) -> None:
+        self.routes = {(route.team, route.name): route for route in routes}
+        addresses = [address for route in self.routes.values() for address in route.replicas]
+        self.upstreams = {
+            (one.id, one.attempt): self.upstreams.get((one.id, one.attempt)) or Upstream(one)
+            for one in addresses
+        }
+        await self.announce()
+
+    async def announce(self) -> None:
+        async with self.changed:
+            self.changed.notify_all()
+
+    def ready(self, route: Route, canary: bool) -> list[Upstream]:
+        """Replicas of the canary, or all others: while a version is replaced both of them answer."""
+        found = [
+            self.upstreams[address.id, address.attempt]
+            for address in route.replicas
+            if address.canary == canary
+        ]
+        return [upstream for upstream in found if upstream.ready]
+
+    def count(self, route: Route, version_id: str, now_ms: int, latency_ms: float, failed: bool) -> None:
+        count = self._counts.setdefault((route.endpoint_id, version_id, now_ms - now_ms % BUCKET_MS), Count())
+        count.requests += 1
+        count.errors += failed
+        count.in_flight_ms += latency_ms
+        count.latencies[bucket_of(latency_ms)] += 1
+
+    def counted(self, now_ms: int) -> list[TrafficCount]:
+        """All that is not surely stored yet; what is older than two steps is forgotten."""
+        self._counts = {key: one for key, one in self._counts.items() if key[2] > now_ms - 3 * BUCKET_MS}
+        return [
+            TrafficCount(*key, one.requests, one.errors, round(one.in_flight_ms), tuple(one.latencies))
+            for key, one in self._counts.items()
+        ]

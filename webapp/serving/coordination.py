@@ -1,0 +1,151 @@
+"""The coordinator of endpoints: any number may run, one leads at a time."""
+
+from __future__ import annotations
+
+import logging
+
+from django.db import transaction
+
+from platform_core.errors import TrainmasterError
+from platform_core.jobs.states import TERMINAL, WAITING, JobState
+from platform_core.serving import spec as specification
+from platform_core.serving.autoscaling import scale
+from platform_core.serving.canary import Continue, Promote, RollBack, Watch, judge
+from platform_core.serving.replicas import Drain, Start, Stop, plan, state_of
+from platform_core.serving.replicas import Endpoint as EndpointValue
+from platform_core.serving.replicas import Replica as ReplicaValue
+from platform_core.serving.states import EndpointState, ReplicaState
+from platform_core.units import DAY_MS, SECOND_MS
+from webapp.base import lease
+from webapp.base.identity import now_ms
+from webapp.base.lease import Leadership
+from webapp.serving import queries, services
+from webapp.serving.models import Endpoint, Replica, TrafficSample
+from webapp.serving.values import BUCKET_MS
+
+log = logging.getLogger(__name__)
+HEALTHY_MS = 6 * SECOND_MS  # an older look at a replica says nothing
+KEPT_MS = 7 * DAY_MS  # of traffic
+
+
+def coordinate() -> bool:
+    """Runs one round. Returns False when another replica is in the middle of one."""
+    leadership = lease.acquire("serving", lease.candidate())
+    if leadership is None:
+        return False
+    try:
+        for endpoint_id in Endpoint.objects.exclude(state=EndpointState.STOPPED).values_list("id", flat=True):
+            advance(endpoint_id, leadership)
+        TrafficSample.objects.filter(at_ms__lt=now_ms() - KEPT_MS).delete()
+    except lease.LostLease as lost:
+        log.info("round dropped: %s", lost)
+    finally:
+        lease.release(leadership)
+    return True
+
+
+def advance(endpoint_id: str, leadership: Leadership | None = None) -> None:
+    """Looks at one endpoint and takes the actions that its plan asks for.
+
+    Raises LostLease, with nothing changed, when another coordinator leads by now.
+    """
+    with transaction.atomic():
+        if leadership is not None:
+            lease.check(leadership)
+        row = Endpoint.objects.select_for_update(of=("self",)).select_related("user").get(id=endpoint_id)
+        now = now_ms()
+        replicas = _observe(row, now)
+        _judge(row, replicas, now)
+        _scale(row, now)
+        value = _value(row)
+        seen = [_replica(one) for one in replicas]
+        for action in plan(value, seen, now):
+            _carry_out(row, action, {one.id: one for one in replicas}, now)
+        services.settle(row, state_of(_value(row), seen), now)
+
+
+def _observe(row: Endpoint, now: int) -> list[Replica]:
+    """The replicas that have not ended, each in the state that its job and the routers say."""
+    replicas = []
+    for replica in queries.replicas(row.id):
+        state = _state(replica, now)
+        if state != replica.state:
+            replica.state, replica.since_ms = state, now
+            replica.save(update_fields=["state", "since_ms"])
+        if state is not ReplicaState.ENDED:
+            replicas.append(replica)
+    return replicas
+
+
+def _state(replica: Replica, now: int) -> ReplicaState:
+    job, state = JobState(replica.job.state), ReplicaState(replica.state)
+    if job in TERMINAL:
+        return ReplicaState.ENDED
+    if state is ReplicaState.DRAINING:
+        return state
+    if job in WAITING:
+        return ReplicaState.WAITING
+    if replica.healthy_attempt == replica.job.attempt:
+        recent = now - replica.healthy_ms < HEALTHY_MS
+        return ReplicaState.READY if recent else ReplicaState.UNHEALTHY
+    return ReplicaState.STARTING
+
+
+def _judge(row: Endpoint, replicas: list[Replica], now: int) -> None:
+    if row.canary_id is None or row.stopped:
+        return
+    ready = any(one.model_version_id == row.canary_id and one.state == ReplicaState.READY for one in replicas)
+    if ready and row.canary_ready_ms is None:
+        row.canary_ready_ms = now
+        row.save(update_fields=["canary_ready_ms"])
+    began = row.canary_since_ms or now
+    since = began - began % BUCKET_MS
+    watch = Watch(
+        began, row.canary_ready_ms, queries.traffic(row.id, row.stable_id, since),
+        queries.traffic(row.id, row.canary_id, since),
+    )  # fmt: skip
+    match judge(queries.canary_policy(row), watch, now):
+        case Continue(reason):
+            Endpoint.objects.filter(id=row.id).update(verdict=reason)
+            row.verdict = reason
+        case Promote(reason):
+            services.end_canary(row, promoted=True, actor="system", reason=reason)
+        case RollBack(reason):
+            services.end_canary(row, promoted=False, actor="system", reason=reason)
+            for one in replicas:
+                one.refresh_from_db(fields=["state", "since_ms"])
+
+
+def _scale(row: Endpoint, now: int) -> None:
+    policy = specification.load(row.spec).scaling
+    since = now - max(policy.down_after_ms, policy.idle_ms)
+    readings = queries.readings(row.id, since)
+    if policy.minimum == 0 and row.created_ms > since and not readings:
+        return  # it has not been up for long enough to call it idle
+    scaled = scale(policy, readings, row.wanted, now)
+    if (scaled.replicas, scaled.reason) != (row.wanted, row.scaling_reason):
+        row.wanted, row.scaling_reason = scaled.replicas, scaled.reason
+        row.save(update_fields=["wanted", "scaling_reason"])
+
+
+def _value(row: Endpoint) -> EndpointValue:
+    share = queries.canary_policy(row).share if row.canary_id else 0
+    return EndpointValue(row.stable_id, row.wanted, row.canary_id or "", share, row.stopped, row.was_ready)
+
+
+def _replica(row: Replica) -> ReplicaValue:
+    return ReplicaValue(row.id, row.model_version_id, ReplicaState(row.state), row.since_ms)
+
+
+def _carry_out(row: Endpoint, action: Start | Drain | Stop, replicas: dict[str, Replica], now: int) -> None:
+    match action:
+        case Start(version):
+            try:
+                services.start_replica(row, version)
+            except TrainmasterError as error:  # the quota, a deleted model: the endpoint goes on as it is
+                Endpoint.objects.filter(id=row.id).update(reason=error.sentence)
+                row.reason = error.sentence
+        case Drain(key):
+            services.drain_replicas([key], now)
+        case Stop(key):
+            services.stop_replica(row, replicas[key], now)

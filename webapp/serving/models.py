@@ -1,0 +1,74 @@
+from django.db import models
+from django.db.models import Q
+
+from platform_core.serving.states import EndpointState, ReplicaState
+
+
+class Endpoint(models.Model):
+    """The wanted state of a service: which version answers, and how many replicas it has."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    team = models.ForeignKey("accounts.Team", models.PROTECT)
+    user = models.ForeignKey("accounts.User", models.PROTECT)
+    name = models.CharField(max_length=60)
+    spec = models.JSONField()
+    stable = models.ForeignKey("registry.ModelVersion", models.PROTECT, related_name="+")
+    canary = models.ForeignKey("registry.ModelVersion", models.PROTECT, null=True, related_name="+")
+    canary_policy = models.JSONField(default=dict, help_text="how the canary is judged")
+    canary_since_ms = models.BigIntegerField(null=True)
+    canary_ready_ms = models.BigIntegerField(null=True, help_text="when its first replica was ready")
+    verdict = models.TextField(blank=True, help_text="what was last said of a canary")
+    state = models.CharField(
+        max_length=12, choices=[(s.value, s.value) for s in EndpointState], default=EndpointState.STARTING
+    )
+    reason = models.TextField(blank=True, help_text="why it is not as wanted")
+    wanted = models.PositiveIntegerField(help_text="replicas, by the last plan of scaling")
+    scaling_reason = models.TextField(blank=True)
+    was_ready = models.BooleanField(default=False)
+    stopped = models.BooleanField(default=False)
+    created_ms = models.BigIntegerField()
+    stopped_ms = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["team", "name"], condition=Q(stopped_ms=None), name="one_living_endpoint_a_name"
+            )
+        ]
+
+
+class Replica(models.Model):
+    """One service job of an endpoint."""
+
+    id = models.CharField(primary_key=True, max_length=40)
+    endpoint = models.ForeignKey(Endpoint, models.CASCADE, related_name="replicas")
+    job = models.OneToOneField("jobs.Job", models.CASCADE)
+    model_version = models.ForeignKey("registry.ModelVersion", models.PROTECT, related_name="+")
+    state = models.CharField(max_length=10, choices=[(s.value, s.value) for s in ReplicaState])
+    since_ms = models.BigIntegerField(help_text="in this state")
+    healthy_ms = models.BigIntegerField(default=0, help_text="when a router last found it ready")
+    healthy_attempt = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        indexes = [models.Index(fields=["state"], name="replicas_by_state")]
+
+
+class TrafficSample(models.Model):
+    """What one router saw of one version of an endpoint in ten seconds."""
+
+    endpoint = models.ForeignKey(Endpoint, models.CASCADE, related_name="traffic")
+    model_version = models.ForeignKey("registry.ModelVersion", models.CASCADE, related_name="+")
+    router = models.CharField(max_length=40)
+    at_ms = models.BigIntegerField(help_text="the beginning of the ten seconds")
+    requests = models.PositiveIntegerField()
+    errors = models.PositiveIntegerField()
+    in_flight_ms = models.BigIntegerField(help_text="sum of the time that requests were in it")
+    latencies = models.JSONField(help_text="counts by bucket")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["endpoint", "model_version", "router", "at_ms"], name="one_sample_a_router"
+            )
+        ]
+        indexes = [models.Index(fields=["at_ms"], name="traffic_by_time")]

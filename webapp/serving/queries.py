@@ -1,0 +1,96 @@
+"""Endpoints as lists, pages and routers read them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from django.db.models import F, QuerySet, Sum
+
+from platform_core.jobs.states import JobState
+from platform_core.serving.autoscaling import Reading
+from platform_core.serving.canary import CanaryPolicy, Traffic
+from platform_core.serving.latency import added, quantile_ms
+from platform_core.serving.states import EndpointState, ReplicaState
+from webapp.serving.models import Endpoint, Replica, TrafficSample
+from webapp.serving.values import BUCKET_MS, ReplicaAddress, Route
+
+_ANSWERS = (JobState.SCHEDULED, JobState.INITIALIZING, JobState.RUNNING, JobState.CHECKPOINTING)
+_GONE = (ReplicaState.DRAINING, ReplicaState.ENDED)
+
+
+def visible(teams: Iterable[str] | None) -> QuerySet[Endpoint]:
+    """Endpoints of these teams that are not stopped, and the stopped after them; of every team for None."""
+    rows = Endpoint.objects.select_related("team", "user", "stable__model", "canary").order_by(
+        "team", "name", "id"
+    )
+    return rows if teams is None else rows.filter(team__in=list(teams))
+
+
+def living(teams: Iterable[str] | None) -> QuerySet[Endpoint]:
+    return visible(teams).exclude(state=EndpointState.STOPPED)
+
+
+def find(team: str, name: str, teams: Collection[str] | None) -> Endpoint | None:
+    return living(teams).filter(team=team, name=name).first()
+
+
+def replicas(endpoint_id: str) -> list[Replica]:
+    """Those that have not ended, with their jobs."""
+    rows = Replica.objects.filter(endpoint=endpoint_id).exclude(state=ReplicaState.ENDED)
+    return list(rows.select_related("job", "model_version").order_by("id"))
+
+
+def routes() -> list[Route]:
+    """All endpoints that take requests, with the replicas that may answer them."""
+    endpoints = Endpoint.objects.exclude(state=EndpointState.STOPPED).filter(stopped=False)
+    canaries = {row.id: row.canary_id for row in endpoints}
+    addresses = defaultdict(list)
+    rows = Replica.objects.filter(endpoint__in=canaries, job__state__in=_ANSWERS).exclude(state__in=_GONE)
+    rows = rows.filter(job__attempts__number=F("job__attempt"))
+    for endpoint, *columns in rows.values_list(
+        "endpoint_id", "id", "model_version__version", "model_version_id", "job_id", "job__attempt",
+        "job__attempts__master_address", "job__attempts__master_port",
+    ):  # fmt: skip
+        key, version, version_id, job, attempt, host, port = columns
+        canary = version_id == canaries[endpoint]
+        addresses[endpoint].append(ReplicaAddress(key, version, version_id, canary, job, attempt, host, port))
+    return [
+        Route(
+            row.id, row.team_id, row.name, row.stable_id, _share(row), row.spec["retry"],
+            row.spec["rate_limit"], not row.wanted, tuple(addresses[row.id]),
+        )
+        for row in endpoints
+    ]  # fmt: skip
+
+
+def _share(row: Endpoint) -> int:
+    return canary_policy(row).share if row.canary_id else 0
+
+
+def canary_policy(row: Endpoint) -> CanaryPolicy:
+    return CanaryPolicy(**row.canary_policy)
+
+
+def traffic(endpoint_id: str, version_id: str, since_ms: int) -> Traffic:
+    """Of one version since then."""
+    rows = TrafficSample.objects.filter(endpoint=endpoint_id, model_version=version_id, at_ms__gte=since_ms)
+    total = rows.aggregate(requests=Sum("requests"), errors=Sum("errors"))
+    counts = added(rows.values_list("latencies", flat=True))
+    return Traffic(total["requests"] or 0, total["errors"] or 0, tuple(counts))
+
+
+def readings(endpoint_id: str, since_ms: int) -> list[Reading]:
+    """Of all versions and routers together, in ten-second steps, the oldest first."""
+    steps: dict[int, list[TrafficSample]] = defaultdict(list)
+    for sample in TrafficSample.objects.filter(endpoint=endpoint_id, at_ms__gte=since_ms):
+        steps[sample.at_ms].append(sample)
+    return [
+        Reading(
+            at_ms + BUCKET_MS,
+            sum(one.in_flight_ms for one in samples) / BUCKET_MS,
+            sum(one.requests for one in samples),
+            quantile_ms(added(one.latencies for one in samples), 0.99),
+        )
+        for at_ms, samples in sorted(steps.items())
+    ]

@@ -1,0 +1,59 @@
+"""What routers and the apps above speak of."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass
+
+from django.conf import settings
+
+BUCKET_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaAddress:
+    id: str
+    version: int  # number of the model version
+    version_id: str
+    canary: bool
+    job_id: str
+    attempt: int
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """An endpoint as a router needs it. `share`: of the canary, in ten-thousandths."""
+
+    endpoint_id: str
+    team: str
+    name: str
+    stable_id: str
+    share: int
+    retry: bool
+    rate_limit: int
+    idle: bool  # it wants no replica until somebody asks
+    replicas: tuple[ReplicaAddress, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficCount:
+    endpoint_id: str
+    version_id: str
+    at_ms: int
+    requests: int
+    errors: int
+    in_flight_ms: int
+    latencies: tuple[int, ...]
+
+
+def replica_token(job_id: str) -> str:
+    """What a replica asks of its callers: nobody has it but the platform, and the replica itself."""
+    return hmac.new(settings.SECRET_KEY.encode(), f"replica:{job_id}".encode(), hashlib.sha256).hexdigest()

@@ -10,6 +10,7 @@ from typing import Any
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+TOKEN_HEADER = b"x-trainmaster-replica"  # by which a replica knows the router
 JSON_TYPE = b"application/json"
 LARGEST_BODY = 64 << 20
 

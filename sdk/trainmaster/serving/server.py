@@ -14,6 +14,7 @@ from typing import Any
 from trainmaster.serving import protocols
 from trainmaster.serving.engine import DeadlinePassed, Engine, ModelError, QueueFull
 from trainmaster.serving.http import (
+    TOKEN_HEADER,
     ClientLeft,
     HttpError,
     Receive,
@@ -27,7 +28,6 @@ from trainmaster.serving.http import (
 )
 
 log = logging.getLogger(__name__)
-TOKEN_HEADER = b"x-trainmaster-replica"
 MOST_PRIORITY = 100
 
 

@@ -23,9 +23,9 @@ class _Bucket:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class _Asker:
-    """As `actor_of` takes a request."""
+    """As `actor_of` takes a request, and keeps its answer in it."""
 
     user: object
     auth: object

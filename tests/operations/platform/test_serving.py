@@ -56,7 +56,7 @@ class Load:
                 try:
                     answer = client.post(self.url, json={"inputs": [[1, 2]]})
                     what = answer.status_code, answer.json().get("version")
-                except httpx.HTTPError as error:
+                except (httpx.HTTPError, ValueError) as error:
                     what = 0, repr(error)
                 with self._lock:
                     self.answers[what] += 1
@@ -109,16 +109,24 @@ class Endpoint:
 
 
 @pytest.fixture(scope="module")
-def token(platform: PlatformProcess) -> str:
-    platform.manage("seed_demo", "--slots", "0")
-    return platform.manage("token", "bob", "vision", "--name", "serving").split()[-1]
+def serving(passable: Path) -> Iterator[PlatformProcess]:
+    """Of its own: here each slot needs a CPU."""
+    platform = PlatformProcess.start(passable / "serving", "--agents", "2", "--slots", "1", "--port", "0")
+    yield platform
+    platform.stop()
+
+
+@pytest.fixture(scope="module")
+def token(serving: PlatformProcess) -> str:
+    serving.manage("seed_demo", "--slots", "2")
+    return serving.manage("token", "bob", "vision", "--name", "serving").split()[-1]
 
 
 @pytest.fixture(scope="module")
 def client(
-    platform: PlatformProcess, token: str, tmp_path_factory: pytest.TempPathFactory
+    serving: PlatformProcess, token: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Client]:
-    with Client(platform.url, token) as client:
+    with Client(serving.url, token) as client:
         for number, body in enumerate((GOOD, GOOD, BAD), 1):
             file: Path = tmp_path_factory.mktemp(f"v{number}") / "model.py"
             file.write_text(MODEL.format(body=body))
@@ -136,8 +144,8 @@ def endpoint(client: Client, token: str) -> Iterator[Endpoint]:
     client.call("DELETE", endpoint.path)
 
 
-def kill_a_replica(platform: PlatformProcess) -> None:
-    for path in platform.folder.glob("agents/*/records/*/process.json"):
+def kill_a_replica(serving: PlatformProcess) -> None:
+    for path in serving.folder.glob("agents/*/records/*/process.json"):
         process = training_process(path)
         for child in process.children(recursive=True) if process else ():
             if "trainmaster.serving" in child.cmdline():
@@ -147,11 +155,11 @@ def kill_a_replica(platform: PlatformProcess) -> None:
 
 
 def test_nothing_is_lost_when_a_replica_is_killed_and_when_versions_change(
-    platform: PlatformProcess, endpoint: Endpoint
+    serving: PlatformProcess, endpoint: Endpoint
 ) -> None:
     with endpoint.load().running() as load:
         until(lambda: load.total() > 200, "requests are answered")
-        kill_a_replica(platform)
+        kill_a_replica(serving)
         before = load.total()
         until(lambda: load.total() > before + 200, "requests are answered without it")
         until(endpoint.is_ready(2, 1), "it was started again")
@@ -191,10 +199,10 @@ def test_an_endpoint_that_scaled_to_zero_answers_its_first_request(client: Clien
     until(lambda: not client.call("GET", "endpoints")["results"], "all endpoints are stopped")
 
 
-def test_nobody_else_learns_that_it_exists(platform: PlatformProcess, endpoint: Endpoint) -> None:
+def test_nobody_else_learns_that_it_exists(serving: PlatformProcess, endpoint: Endpoint) -> None:
     url = f"{endpoint.address}/predict"
     assert httpx.post(url, json={"inputs": [[1]]}).status_code == 401
-    other = platform.manage("token", "carol", "nlp", "--name", "serving").split()[-1]
+    other = serving.manage("token", "carol", "nlp", "--name", "serving").split()[-1]
     stranger = {"Authorization": f"Bearer {other}"}
     assert httpx.post(url, json={"inputs": [[1]]}, headers=stranger).status_code == 404
-    assert read_environment(platform.folder / "platform.env")["TRAINMASTER_ROUTER_URL"] in url
+    assert read_environment(serving.folder / "platform.env")["TRAINMASTER_ROUTER_URL"] in url

@@ -28,7 +28,9 @@ def keep_utilisation(by_job: Mapping[str, float], at_ms: int) -> None:
         mine = Job.objects.filter(id=job_id)
         mine.update(utilisation=value, busy_samples=F("busy_samples") + 1, busy_sum=F("busy_sum") + value)
         if 100 * value < settings.IDLE_PERCENT:
-            mine.filter(idle_since_ms=None).exclude(spec__kind=JobKind.SERVICE).update(idle_since_ms=at_ms)
+            mine.filter(
+                ~Q(spec__kind=JobKind.SERVICE) | Q(spec__kind__isnull=True), idle_since_ms=None
+            ).update(idle_since_ms=at_ms)
         elif warned := list(mine.exclude(idle_since_ms=None).values_list("team_id", "idle_told")):
             mine.update(idle_since_ms=None, idle_told=False)
             for team in [team for team, was_warned in warned if was_warned]:  # lists drop the warning

@@ -328,8 +328,11 @@ def node_lost(node_id: str, at_ms: int, fence: Fence = transaction.atomic) -> No
 def stop_overdue(at_ms: int, fence: Fence = transaction.atomic) -> None:
     """End the jobs that have run for longer than they asked for."""
     states = [JobState.RUNNING, JobState.CHECKPOINTING, JobState.INITIALIZING]
-    active = Job.objects.filter(state__in=states, stop="none").exclude(spec__kind=JobKind.SERVICE)
-    for job_id, started_ms, hours in active.values_list("id", "started_ms", "spec__max_runtime_hours"):
+    active = Job.objects.filter(state__in=states, stop="none")
+    columns = ("id", "started_ms", "spec__max_runtime_hours", "spec__kind")
+    for job_id, started_ms, hours, kind in active.values_list(*columns):
+        if kind == JobKind.SERVICE:
+            continue
         if started_ms is not None and at_ms - started_ms > float(hours) * 3_600_000:
             with fence():
                 transitions.step(job_id, ev.TimeLimitReached(at_ms=at_ms, actor="system"))

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 URGENT_BELOW = 50  # priorities whose waits count
 LONG_WAIT_MS = 2 * HOUR_MS
 LEAST_ENDED = 10  # fewer jobs or checkpoints in a day make no percentage
-MFU_KEYS = ("efficiency/mfu", "mfu")
+MFU_KEYS = ("ranks/0/mfu", "mfu")  # as the SDK measures it, or as a script logs it
 SAMPLED_WITHIN_MS = 2 * MINUTE_MS
 PACE_SECONDS = 900
 

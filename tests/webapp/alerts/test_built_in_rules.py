@@ -137,7 +137,7 @@ def test_a_job_whose_throughput_collapses(running: Job, clock: Clock) -> None:
 
 def test_mfu_of_a_job(running: Job, clock: Clock) -> None:
     def reports(value: float) -> Callable[[int], object]:
-        return lambda at: experiments.ingest(running.id, 1, [Point("mfu", at // 1000, value, at)])
+        return lambda at: experiments.ingest(running.id, 1, [Point("ranks/0/mfu", at // 1000, value, at)])
 
     proves("job_low_mfu", clock, reports(0.2), reports(0.5))
 

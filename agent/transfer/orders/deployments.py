@@ -143,7 +143,7 @@ class Deployments:
             known.order = wanted  # the nodes of a later gang show its token
         elif not known.under_way or known.progress.state is TransferState.FAILED:
             known.progress = DeploymentObserved(wanted.deployment_id, TransferState.IDLE)
-            self.receive(wanted)
+            self._begin(wanted, known)
 
     def progress(self, deployment_id: str) -> DeploymentObserved:
         known = self._known.get(deployment_id)
@@ -176,6 +176,9 @@ class Deployments:
             self._keep_record(before)
             self._changed()
             return
+        self._begin(wanted, before)
+
+    def _begin(self, wanted: DeploymentWanted, before: _Known | None) -> None:
         progress = before.progress if before else DeploymentObserved(wanted.deployment_id, TransferState.IDLE)
         known = _Known(wanted, progress, None, wanted.artifact.manifest_id, wanted.pinned, wanted.preheat)
         self._known[wanted.deployment_id] = known

@@ -17,7 +17,7 @@ from webapp.base.identity import now_ms
 from webapp.datasets import services
 from webapp.datasets.models import AccessRequest, DatasetSnapshot
 from webapp.events.models import Event
-from webapp.jobs import queries as jobs
+from webapp.jobs import members
 from webapp.jobs.models import Job
 from webapp.nodes.models import Node
 from webapp.rpc.wanted import manifests, wanted_states
@@ -112,7 +112,7 @@ def test_the_node_is_refused_the_bytes_of_a_use_that_is_not_approved_any_more(
     assert submit(api(cast.owner), snapshot).status_code == 201
     job = Job.objects.get()
     tick()
-    (node,) = [each.id for each in cluster if jobs.wanted_on([each.id])[each.id]]
+    (node,) = [each.id for each in cluster if members.wanted_on([each.id])[each.id]]
     asked = [(node, str(snapshot.manifest_id))]
     assert manifests(asked) != [None]
     services.approve_for(actor_of(cast.owner), snapshot, "report", [])

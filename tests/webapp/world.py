@@ -116,13 +116,7 @@ def build(cast: Cast) -> World:
         id="dep-0000000000000000", team_id="vision", user=cast.owner, model_version=version,
         source_url="file:///nowhere", state=DeploymentState.INIT, estimated_ms=1000, created_ms=1,
     )  # fmt: skip
-    held = Rollout.objects.create(
-        deployment=deployment, model=version.model, canaries=1, command_seconds=60, state=RolloutState.HOLDING,
-        check_every_ms=0, roll_back_after=0, holding_since_ms=1,
-    )  # fmt: skip
-    RolloutMember.objects.create(
-        rollout=held, node_id=node, position=0, state=MemberState.ACTIVE, canary=True, revision=1
-    )
+    _hold(deployment, node)
     dataset = _manifest(alice, "dataset")
     snapshot = datasets.add_snapshot(alice, "vision", "stdlib", dataset, "eval")
     asked = datasets.request_access(accounts.actor_of(cast.lead), "vision", "stdlib", "vision", "report")
@@ -156,6 +150,17 @@ def build(cast: Cast) -> World:
         window=clusters.book_maintenance(SYSTEM, [node], now_ms() + 3_600_000, now_ms() + 7_200_000, "").pk,
         department=department,
         **_alerts(cast, job.id),
+    )
+
+
+def _hold(deployment: Deployment, node: str) -> None:
+    """A rollout that waits with its first node."""
+    held = Rollout.objects.create(
+        deployment=deployment, model=deployment.model_version.model, canaries=1, command_seconds=60,
+        state=RolloutState.HOLDING, check_every_ms=0, roll_back_after=0, holding_since_ms=1,
+    )  # fmt: skip
+    RolloutMember.objects.create(
+        rollout=held, node_id=node, position=0, state=MemberState.ACTIVE, canary=True, revision=1
     )
 
 

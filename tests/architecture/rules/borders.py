@@ -44,6 +44,7 @@ COMPOSES = {
     "webapp.rest",
     "webapp.mlflow",
     "webapp.rpc",
+    "webapp.router",
 }
 HIDDEN = {
     "sdk/trainmaster/api.py": "httpx takes a tenth of a second to import, and most scripts do not query the platform",

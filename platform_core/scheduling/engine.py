@@ -27,11 +27,14 @@ from platform_core.scheduling.state.round_state import RoundState
 from platform_core.scheduling.state.what_if import claim_released, count_stopping_jobs, fits_reserved_nodes
 
 
+Started = tuple[PendingJob, Placement]
+
+
 @dataclass(frozen=True, slots=True)
 class Decisions:
     """The decisions of a round, before the waits are explained."""
 
-    started: list[tuple[PendingJob, Placement]]
+    started: list[Started]
     waiting: list[PendingJob]
     ranked: list[Ranked]
     stops: tuple[Stop, ...]
@@ -62,18 +65,14 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     state = RoundState(snapshot)
     kept = KeptPlaces(state, paused)
     count_stopping_jobs(state)
-    ranked, privileged, eviction = _ranked(state, policy)
-    ranked, privileged = kept.put_first(ranked, privileged)
-    started: list[tuple[PendingJob, Placement]] = []
-    waiting: list[PendingJob] = []
-    unreserved: list[PendingJob] = []
+    ranked, privileged, eviction = _ranked(state, policy, kept)
+    started, waiting, unreserved = list[Started](), list[PendingJob](), list[PendingJob]()
     for number, (rank, job) in enumerate(ranked):
-        kept.end_turn(started)
+        kept.next_turn(job, started)
         if number == privileged and eviction is not None:
             eviction.reserve_places()
         if number >= privileged and _is_exhausted(state, policy):
-            rest = _waiting(ranked[number:], state)
-            waiting.extend(rest)
+            waiting.extend(rest := _waiting(ranked[number:], state))
             unreserved.extend(rest)
             break
         if number == privileged:
@@ -82,7 +81,6 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
         if state.is_migrating(job.id):
             state.reserve_place(job)
             continue
-        kept.turn_of(job)
         placement = _started(state, job)
         if placement is not None:
             started.append((job, placement))
@@ -108,7 +106,7 @@ def decide(snapshot: Snapshot, policy: Policy) -> Decisions:
     return Decisions(started, [*waiting, *paused], ranked, tuple(state.stops), state, unreserved)
 
 
-def _ranked(state: RoundState, policy: Policy) -> tuple[list[Ranked], int, Eviction | None]:
+def _ranked(state: RoundState, policy: Policy, kept: KeptPlaces) -> tuple[list[Ranked], int, Eviction | None]:
     """The queue in order, how many of its first jobs are privileged, and the eviction of the policy.
 
     Privileged jobs are tried even when nothing is free: those put first by `_put_first`, and the entitled ones.
@@ -120,10 +118,9 @@ def _ranked(state: RoundState, policy: Policy) -> tuple[list[Ranked], int, Evict
     if eviction is not None:
         ranked = eviction.ranked(ranked)
     ahead, behind = _put_first(ranked, state, policy)
-    if eviction is None:
-        return [*ahead, *behind], len(ahead), None
-    last = max((number for number, (_, job) in enumerate(behind, 1) if eviction.is_entitled(job)), default=0)
-    return [*ahead, *behind], len(ahead) + last, eviction
+    entitled = [number for number, (_, job) in enumerate(behind, 1) if eviction and eviction.is_entitled(job)]
+    ranked, privileged = kept.put_first([*ahead, *behind], len(ahead) + max(entitled, default=0))
+    return ranked, privileged, eviction
 
 
 def reserve_places(decided: Decisions, policy: Policy) -> Sequence[Reservation]:

@@ -54,8 +54,9 @@ class KeptPlaces:
         beside = sum(job.id not in ids for _, job in ranked[:privileged])
         return [*first, *[entry for entry in ranked if entry[1].id not in ids]], len(first) + beside
 
-    def turn_of(self, job: PendingJob) -> None:
-        """What is held for the job is free for it, until `end_turn`."""
+    def next_turn(self, job: PendingJob, started: Sequence[tuple[PendingJob, Placement]]) -> None:
+        """What is held for the job is free for it, until its turn ends."""
+        self.end_turn(started)
         if job.id in self._held:
             self._turn = job
             self._state.reservations.let_go(job.id)

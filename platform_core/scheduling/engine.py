@@ -26,7 +26,6 @@ from platform_core.scheduling.state.kept_places import KeptPlaces, without_pause
 from platform_core.scheduling.state.round_state import RoundState
 from platform_core.scheduling.state.what_if import claim_released, count_stopping_jobs, fits_reserved_nodes
 
-
 Started = tuple[PendingJob, Placement]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from typing import Any, cast
 
 from django.db.models import F, QuerySet, Sum
 
@@ -52,7 +53,7 @@ def routes() -> list[Route]:
         "endpoint_id", "id", "model_version__version", "model_version_id", "job_id", "job__attempt",
         "job__attempts__master_address", "job__attempts__master_port",
     ):  # fmt: skip
-        key, version, version_id, job, attempt, host, port = columns
+        key, version, version_id, job, attempt, host, port = cast("Any", columns)
         canary = version_id == canaries[endpoint]
         addresses[endpoint].append(ReplicaAddress(key, version, version_id, canary, job, attempt, host, port))
     return [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from django.db import IntegrityError, transaction
 
@@ -31,7 +30,7 @@ from webapp.sockets import services as sockets
 LONGEST_HOURS = 720  # in the queue's forecasts; nothing ends a replica for its time
 
 
-def create(actor: Actor, mapping: Mapping[str, Any]) -> Endpoint:
+def create(actor: Actor, mapping: object) -> Endpoint:
     """Raises SpecError for a bad mapping, TrainmasterError of not_found, not_allowed and name_taken."""
     spec = specification.parse(mapping)
     permissions.require(actor, "endpoint.create", spec.team)

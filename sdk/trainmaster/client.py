@@ -236,15 +236,13 @@ class Client:
         self, name: str, *, team: str, purpose: str, manifest: str = "", source_url: str = "",
         projects: Sequence[str] = (), paths: Sequence[str] = (),
     ) -> Snapshot:  # fmt: skip
-        """From one of an upload's manifest and a source_url, whose files stay there."""
         body: dict[str, Any] = {"team": team, "purpose": purpose, "projects": list(projects)}
         body |= {"manifest": manifest} if manifest else {"source_url": source_url, "paths": list(paths)}
         return Snapshot.of(self.call("POST", f"datasets/{_part(name)}/snapshots", json=body))
 
     def datasets(self, *, team: str = "", name: str = "", search: str = "") -> list[Snapshot]:
         """Snapshots of the datasets of your teams, newest first."""
-        given = (("team", team), ("name", name), ("search", search))
-        filters = {key: value for key, value in given if value}
+        filters = {"team": team, "name": name, "search": search}
         return [Snapshot.of(body) for body in _results(self.call("GET", "datasets", params=filters))]
 
     # Models and deployments

@@ -8,7 +8,8 @@ from tests.architecture.rules.sources import Source, imports, only_for_types, so
 
 # What may be imported is listed, so that a new way to the outside must be argued for here.
 ALLOWED = {
-    "__future__", "abc", "bisect", "collections", "contextlib", "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions",
+    "__future__", "abc", "bisect", "collections", "contextlib", "csv", "dataclasses", "datetime", "decimal",
+    "difflib", "enum", "fractions",
     "functools", "hashlib", "heapq", "itertools", "json", "math", "numbers", "operator", "posixpath", "re", "shlex",
     "statistics", "string", "types", "typing",
     "numpy",  # in hot loops

@@ -119,7 +119,6 @@ def build(cast: Cast) -> World:
     _hold(deployment, node)
     dataset = _manifest(alice, "dataset")
     snapshot = datasets.add_snapshot(alice, "vision", "stdlib", dataset, "eval")
-    asked = datasets.request_access(accounts.actor_of(cast.lead), "vision", "stdlib", "vision", "report")
     return World(
         job=job.id,
         repetition=run_again(alice, job.id).id,
@@ -139,7 +138,7 @@ def build(cast: Cast) -> World:
         dataset="stdlib",
         dataset_manifest=dataset,
         snapshot=snapshot.id,
-        access_request=asked.id,
+        access_request=_access_request(cast),
         model_manifest=model_manifest,
         node=node,
         token=tokens.create_token(alice, "vision", "laptop", 1).id,
@@ -252,3 +251,7 @@ def _run_value(actor: Any, run_id: str) -> int:
 
 def _manifest(actor: Any, kind: str) -> str:
     return artifacts.complete_upload(actor, _upload(actor, kind)).id
+
+
+def _access_request(cast: Cast) -> str:
+    return datasets.request_access(accounts.actor_of(cast.lead), "vision", "stdlib", "vision", "report").id

@@ -9,10 +9,9 @@ import fcntl
 import logging
 import os
 import signal
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 
 import grpc
 import grpc.aio
@@ -123,21 +122,10 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     hooks = Hooks(config.hooks, inherited)
     activations = Activations(config.data, hooks, lambda *held: deployments.holds(*held), node.note_change)
     trust = _trust(credentials, trusted)
-    deployments = _deployments(
-        config,
-        manifests,
-        trust,
-        activations,
-        node.note_change,
-        lambda: (*activations.in_use(), *datasets.in_use()),
-    )
+    deployments = _deployments(config, manifests, trust, activations, datasets, node.note_change)
     datasets.attach(deployments)
-    try:
-        own = shown if credentials is None else credentials.server()
-        port = await deployments.start(_bind_host(config.address), config.transfer_port, own)
-    except OSError as error:
-        await deployments.close()
-        raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
+    own = shown if credentials is None else credentials.server()
+    port = await _start(deployments, config, own)
     await asyncio.to_thread(activations.load)
     node.attach(supervisor, deployments, port, activations)
     await supervisor.adopt_all()
@@ -166,6 +154,15 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
         await supervisor.let_go(stop_jobs)
         await activations.close()
         await deployments.close()
+
+
+async def _start(deployments: Deployments, config: AgentConfig, own: grpc.ServerCredentials | None) -> int:
+    """The port that transfers come to. Raises ConfigError where it is taken."""
+    try:
+        return await deployments.start(_bind_host(config.address), config.transfer_port, own)
+    except OSError as error:
+        await deployments.close()
+        raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
 
 
 def _facts(config: AgentConfig, slots: Slots, toolchain: Toolchain, inherited: dict[str, str]) -> NodeFacts:
@@ -209,14 +206,14 @@ def _deployments(
     manifests: Manifests,
     trust: Trust,
     activations: Activations,
+    datasets: DatasetCache,
     changed: Callable[[], None],
-    in_use: Callable[[], Collection[Path]],
 ) -> Deployments:
     caps = (config.receive_cap, config.send_cap)
     marks = Watermarks(config.cache_low, config.cache_high)
     return Deployments(
         config.data, manifests, changed, trust, caps, Trying(store_silence=config.store_silence), marks,
-        in_use=in_use, vacate=activations.vacate,
+        in_use=lambda: (*activations.in_use(), *datasets.in_use()), vacate=activations.vacate,
     )  # fmt: skip
 
 

@@ -98,7 +98,7 @@ def rule(request: HttpRequest, code: str) -> HttpResponse:
         may_edit=(may(actor, "alert.configure", team) if team else actor.is_admin) if entry else bool(teams),
         problems=problems,
         preview=lambda: _preview(actor, entry, values),
-        newest=lambda: queries.filtered(queries.visible(actor), rule=code)[:10] if entry else (),
+        newest=lambda: list(queries.filtered(queries.visible(actor), rule=code)[:10]) if entry else [],
     )
     return fragments.render(request, "alerts/rule.html", page, status=422 if problems else 200)
 

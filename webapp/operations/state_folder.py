@@ -68,7 +68,7 @@ class Ports:
             gateway=block + 1,
             postgres=block + 2,
             valkey=block + 3,
-            router=block + 4,
+            router=block + 5,  # 4 is that of web, where the preferred one is taken
             transfer=tuple(block + 10 + number for number in range(agents)),
             rendezvous=tuple(
                 (first + number * RENDEZVOUS_PORTS, first + (number + 1) * RENDEZVOUS_PORTS - 1)

@@ -16,6 +16,7 @@ from trainmaster.cli import main
 from webapp.accounts import queries as accounts
 from webapp.accounts import tokens
 from webapp.accounts.models import User
+from webapp.artifacts.models import Manifest
 from webapp.base.identity import now_ms
 from webapp.experiments import queries
 from webapp.experiments import services as experiments
@@ -26,6 +27,7 @@ from webapp.metrics.values import Points
 from webapp.nodes import liveness
 from webapp.nodes import services as nodes
 from webapp.quotas.models import Quota
+from webapp.registry.models import Model, ModelVersion
 from webapp.scheduling import services as scheduling
 
 As = Callable[..., Result]
@@ -226,3 +228,38 @@ def test_the_stacks_of_a_job_that_waits_are_refused_with_the_reason(run_as: As, 
     )
     assert "No stacks yet" in run_as(cast.owner, "jobs", "stacks", "toy-8", "--last").stderr
     assert "it must be running" in run_as(cast.owner, "jobs", "restart", "toy-8", code=1).stderr
+
+
+def test_an_endpoint_is_made_changed_and_stopped_by_those_who_may(run_as: As, cast: Cast) -> None:
+    manifest = Manifest.objects.create(
+        id="man-1", kind="model", total_bytes=1, files=1, document={"files": []}, created_ms=1
+    )
+    model = Model.objects.create(team_id="vision", name="mlp", created_ms=1)
+    for number in (1, 2):
+        ModelVersion.objects.create(
+            id=f"mv-{number}", model=model, version=number, source="", manifest=manifest, state="ready",
+            created_by=cast.owner, created_ms=1,
+        )  # fmt: skip
+    assert run_as(cast.owner, "endpoints", "list").stderr.startswith("No endpoints yet")
+    made = words_of(
+        run_as(cast.owner, "endpoints", "create", "writer", "mlp", "--version", "1", "--max", "2")
+    )
+    assert made.startswith("vision/writer is starting with mlp version 1.")
+    assert "writer vision starting mlp:1 0/1" in words_of(run_as(cast.viewer, "endpoints", "list"))
+    assert run_as(cast.outsider, "endpoints", "list").stderr.startswith("No endpoints yet")
+    missing = run_as(cast.outsider, "endpoints", "show", "vision/writer", code=1).stderr
+    assert "There is no endpoint writer in team vision" in missing
+    changed = run_as(cast.lead, "endpoints", "change", "writer", "2", "--share", "5", "--manual").stdout
+    assert "version 2 is its canary" in changed
+    assert "You may not change another person's endpoint" in (
+        run_as(cast.member, "endpoints", "promote", "writer", code=1).stderr
+    )
+    assert "version 1." in run_as(cast.owner, "endpoints", "rollback", "writer").stdout
+    run_as(cast.owner, "endpoints", "change", "writer", "2")
+    assert "version 2." in run_as(cast.owner, "endpoints", "promote", "writer").stdout
+    run_as(cast.owner, "endpoints", "scale", "writer", "1", "3")
+    assert "limits 1 to 3" in words_of(run_as(cast.owner, "endpoints", "show", "writer"))
+    assert (
+        json.loads(run_as(cast.admin, "endpoints", "stop", "vision/writer", "--json").stdout)["state"]
+        == "stopping"
+    )

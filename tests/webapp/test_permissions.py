@@ -19,6 +19,7 @@ from rest_framework.test import APIClient
 
 from tests.webapp.alert_permission_rows import alert_rows
 from tests.webapp.conftest import Cast, make_cast, make_teams, signed_in, with_token
+from tests.webapp.endpoint_permission_rows import endpoint_rows
 from tests.webapp.experiment_permission_rows import experiment_rows
 from tests.webapp.permission_rows import (
     EVERYBODY,
@@ -69,6 +70,7 @@ def pages() -> Iterator[Row]:
     yield from job_rows()
     yield from alert_rows()
     yield from experiment_rows()
+    yield from endpoint_rows()
     board = "^tensorboard/(?P<key>[^/]+)/(?P<path>.*)$"
     yield Row("get", board, NO_TENSORBOARDS, "tensorboard/run-{job}/")
     yield Row("post", board, NO_TENSORBOARDS, "tensorboard/experiment-{experiment}/data/runs")
@@ -222,6 +224,8 @@ LIVE = {
     "experiment:{experiment}": "N N Y Y Y Y Y",
     "sweep:{sweep}": "N N Y Y Y Y Y",
     "sweeps:vision": "N N Y Y Y Y Y",
+    "endpoint:{endpoint_id}": "N N Y Y Y Y Y",
+    "endpoints:vision": "N N Y Y Y Y Y",
     "report:{report}": "N N Y Y Y Y Y",
     "jobs:vision": "N N Y Y Y Y Y",
     "models:vision": "N N Y Y Y Y Y",

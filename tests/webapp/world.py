@@ -75,6 +75,7 @@ class World:
     secret: str
     what_if: int  # alice's question
     endpoint: str  # its name; it watches a canary
+    endpoint_id: str
     window: int  # booked maintenance
     department: str  # where vision is
     alert: str  # firing, about the job
@@ -124,7 +125,7 @@ def build(cast: Cast) -> World:
         repetition=run_again(alice, job.id).id,
         **_run_and_report(alice),
         sweep=_sweep(alice),
-        endpoint=_endpoint(alice, version),
+        **_endpoint(alice, version),
         view=save_view(alice, Run.objects.get(id=job.id).experiment, "newest", "", shared=True).pk,
         experiment=Run.objects.get(id=job.id).experiment_id,
         checkpoint=checkpoint.id,
@@ -216,11 +217,11 @@ def endpoint_mapping(**changes: Any) -> dict[str, Any]:
     return {"name": "writer", "team": "vision", "model": "bytelm", "gpu_type": "cpu", **changes}
 
 
-def _endpoint(actor: Any, version: ModelVersion) -> str:
+def _endpoint(actor: Any, version: ModelVersion) -> dict[str, str]:
     row = serving.create(actor, endpoint_mapping(name="watched"))
     watched = {"canary": version, "canary_policy": asdict(CanaryPolicy()), "canary_since_ms": 1}
     Endpoint.objects.filter(id=row.id).update(**watched)
-    return row.name
+    return {"endpoint": row.name, "endpoint_id": row.id}
 
 
 def _sweep(actor: Any) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from platform_core.jobs.job import Job as JobValue
+from platform_core.jobs.kind import JobKind
 from platform_core.jobs.spec import JobSpec
 from webapp.experiments import services
 from webapp.experiments.models import Run
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 
 
 def make_run(sender: Any, job: Job, spec: JobSpec, **kwargs: Any) -> None:
-    """Each job is a run from the moment it is submitted."""
-    services.make_run(job, spec)
+    """Each job is a run from the moment it is submitted; a service trains nothing and has none."""
+    if spec.kind is not JobKind.SERVICE:
+        services.make_run(job, spec)
 
 
 def forget_points(sender: Any, instance: Run, **kwargs: Any) -> None:

@@ -205,7 +205,9 @@ def add_artifact(
     run_id: str, name: str, *, manifest_json: str, source_url: str, etags: Sequence[str] = ()
 ) -> None:
     with transaction.atomic():
-        run = Run.objects.select_related("experiment").get(id=run_id)
+        run = Run.objects.select_related("experiment").filter(id=run_id).first()
+        if run is None:
+            return
         manifest = artifacts.register_json(manifest_json, run.experiment.team_id, source_url, etags)
         RunArtifact.objects.update_or_create(
             run=run, name=name[:200], defaults={"manifest": manifest, "created_ms": now_ms()}

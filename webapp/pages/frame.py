@@ -80,8 +80,9 @@ SECTIONS = (
             Place("Models", "registry:list", key="m"),
             Place("Datasets", "datasets:list"),
             Place("Deployments", "deployments:list", key="d"),
+            Place("Endpoints", "serving:list"),
         ),
-        ("registry:", "datasets:", "deployments:"),
+        ("registry:", "datasets:", "deployments:", "serving:"),
     ),
     Section(
         "Nodes",

@@ -22,6 +22,7 @@ SUBJECTS = (
     "datasets",
     "registry",
     "deployments",
+    "serving",
 )
 
 urlpatterns = [path("", include(f"webapp.pages.{subject}.urls")) for subject in SUBJECTS]

@@ -22,6 +22,7 @@ from webapp.base.lease import Leadership
 from webapp.serving import queries, services
 from webapp.serving.models import Endpoint, Replica, TrafficSample
 from webapp.serving.values import BUCKET_MS
+from webapp.sockets import services as sockets
 
 log = logging.getLogger(__name__)
 HEALTHY_MS = 6 * SECOND_MS  # an older look at a replica says nothing
@@ -72,6 +73,8 @@ def _observe(row: Endpoint, now: int) -> list[Replica]:
         if state != replica.state:
             replica.state, replica.since_ms = state, now
             replica.save(update_fields=["state", "since_ms"])
+            sockets.publish(f"endpoint:{row.id}")
+            sockets.publish(f"endpoints:{row.team_id}")
         if state is not ReplicaState.ENDED:
             replicas.append(replica)
     return replicas

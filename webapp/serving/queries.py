@@ -6,13 +6,15 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Any, cast
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import Count, F, QuerySet, Sum
 
 from platform_core.jobs.states import JobState
 from platform_core.serving.autoscaling import Reading
 from platform_core.serving.canary import CanaryPolicy, Traffic
 from platform_core.serving.latency import added, quantile_ms
 from platform_core.serving.states import EndpointState, ReplicaState
+from webapp.accounts.permissions import may
+from webapp.accounts.queries import actor_of
 from webapp.serving.models import Endpoint, Replica, TrafficSample
 from webapp.serving.values import BUCKET_MS, ReplicaAddress, Route
 
@@ -95,3 +97,28 @@ def readings(endpoint_id: str, since_ms: int) -> list[Reading]:
         )
         for at_ms, samples in sorted(steps.items())
     ]
+
+
+def samples(endpoint_ids: Collection[str], since_ms: int, until_ms: int) -> list[TrafficSample]:
+    """What routers saw of these endpoints, the oldest first."""
+    rows = TrafficSample.objects.filter(endpoint__in=endpoint_ids, at_ms__gte=since_ms, at_ms__lt=until_ms)
+    return list(rows.select_related("model_version").order_by("at_ms"))
+
+
+def ready_counts(endpoint_ids: Collection[str]) -> dict[str, int]:
+    rows = Replica.objects.filter(endpoint__in=endpoint_ids, state=ReplicaState.READY)
+    return dict(rows.order_by().values_list("endpoint").annotate(Count("id")))
+
+
+def nodes(endpoint_id: str) -> dict[str, tuple[str, str]]:
+    """Replica → id and hostname of the node that its job is on."""
+    member = "job__attempts__members"
+    rows = Replica.objects.filter(endpoint=endpoint_id, job__attempts__number=F("job__attempt"))
+    rows = rows.exclude(state=ReplicaState.ENDED).exclude(**{member: None})
+    columns = rows.values_list("id", f"{member}__node", f"{member}__node__hostname")
+    return {replica: (node, hostname) for replica, node, hostname in columns}
+
+
+def may_watch(user: Any, endpoint_id: str) -> bool:
+    team = Endpoint.objects.filter(id=endpoint_id).values_list("team_id", flat=True).first()
+    return team is not None and may(actor_of(user), "endpoint.view", team)

@@ -231,6 +231,8 @@ def count_traffic(router: str, counts: Sequence[TrafficCount]) -> None:
         unique_fields=["endpoint", "model_version", "router", "at_ms"],
         update_fields=["requests", "errors", "in_flight_ms", "latencies"],
     )  # fmt: skip
+    for endpoint_id in {one.endpoint_id for one in counts}:
+        sockets.publish(f"endpoint:{endpoint_id}")
 
 
 def _version(team: str, model: str, number: int) -> str:

@@ -11,6 +11,7 @@ from trainmaster.cli.completion import completion
 from trainmaster.cli.datasets import dataset
 from trainmaster.cli.deployments import deploy, deployments, pin, preheat, retry
 from trainmaster.cli.efficiency import efficiency, profile
+from trainmaster.cli.endpoints import endpoints
 from trainmaster.cli.experiments import compare, experiments
 from trainmaster.cli.exports import export
 from trainmaster.cli.imports import import_group
@@ -34,7 +35,7 @@ SECTIONS = {
     "Jobs": [init, plan, submit, rerun, reproduction, jobs, queue, show, logs, checkpoints, cancel],
     "Experiments": [experiments, runs, compare, sweep, sync, import_group, export],
     "Data and models": [
-        dataset, models, register, deploy, deployments, promote, rollback, retry, preheat, pin,
+        dataset, models, register, deploy, deployments, promote, rollback, retry, preheat, pin, endpoints,
     ],
     "Cluster": [nodes, alerts, quota],
     "Account": [login, whoami, teams, completion],

@@ -16,10 +16,10 @@ from trainmaster.answers import Answer
 COLOURS = {
     state: colour
     for colour, states in {
-        "green": "succeeded finished complete ready active",
+        "green": "succeeded finished complete ready active serving",
         "cyan": "scheduled initializing running checkpointing downloading distributing verifying registering init",
-        "yellow": "paused out_of_budget pruned pending preempted suspect draining drained evicted",
-        "red": "failed lost revoked",
+        "yellow": "paused out_of_budget pruned pending preempted suspect draining drained evicted degraded",
+        "red": "failed lost revoked unavailable",
         "bright_black": "cancelled",
     }.items()
     for state in states.split()

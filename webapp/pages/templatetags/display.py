@@ -35,6 +35,7 @@ STATE_TONES = {
     "listing": "run", "hashing": "run", "unchanged": "off", "requested": "wait", "approved": "ok", "refused": "bad",
     "firing": "bad", "no_data": "wait", "resolved": "ok", "critical": "bad", "warning": "wait",
     "proposed": "off", "submitted": "wait", "pruned": "off",
+    "starting": "run", "serving": "ok", "unavailable": "bad", "unhealthy": "bad", "stopped": "off", "ended": "off",
 }  # fmt: skip
 
 # The end of an event's kind says how it went; anything else is grey.

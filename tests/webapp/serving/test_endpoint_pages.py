@@ -1,0 +1,147 @@
+"""The pages of endpoints: what they show, what their buttons do, and that replicas are no runs."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from platform_core.serving.latency import BUCKETS, bucket_of
+from tests.webapp.conftest import BOOTSTRAP, Cast, description
+from tests.webapp.world import endpoint_mapping
+from webapp.accounts.models import User
+from webapp.accounts.queries import actor_of
+from webapp.artifacts.models import Manifest
+from webapp.base.identity import now_ms
+from webapp.experiments.models import Run
+from webapp.nodes import services as clusters
+from webapp.quotas.models import Quota
+from webapp.registry.models import Model, ModelVersion
+from webapp.serving import coordination, queries, services
+from webapp.serving.models import Endpoint, Replica
+from webapp.serving.values import BUCKET_MS, TrafficCount
+
+Browse = Callable[[User], Client]
+QUERIES = 40  # of the page of one endpoint; the frame of every page and the session among them
+
+
+@pytest.fixture
+def versions(cast: Cast) -> list[ModelVersion]:
+    Quota.objects.create(team_id="vision", gpu_type="cpu", guaranteed=4, maximum=8)
+    clusters.join(BOOTSTRAP, description())
+    manifest = Manifest.objects.create(
+        id="man-1", kind="model", total_bytes=1, files=1, document={"files": []}, created_ms=1
+    )
+    model = Model.objects.create(team_id="vision", name="bytelm", created_ms=1)
+    return [
+        ModelVersion.objects.create(
+            id=f"mv-{number}", model=model, version=number, source="", manifest=manifest, state="ready",
+            created_by=cast.owner, created_ms=1,
+        )
+        for number in (1, 2)
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def endpoint(cast: Cast, versions: list[ModelVersion]) -> Endpoint:
+    row = services.create(actor_of(cast.owner), endpoint_mapping(version=1, min_replicas=2, max_replicas=2))
+    coordination.advance(row.id)
+    return row
+
+
+def answered(row: Endpoint, version: str, requests: int, errors: int, latency_ms: float) -> None:
+    """What a router counted in the last ten seconds that are over."""
+    now = now_ms()
+    latencies = [0] * BUCKETS
+    latencies[bucket_of(latency_ms)] = requests
+    at_ms = now - now % BUCKET_MS - BUCKET_MS
+    services.count_traffic(
+        "router", [TrafficCount(row.id, version, at_ms, requests, errors, 0, tuple(latencies))]
+    )
+
+
+def chart(page: str, name: str) -> Any:
+    [data] = re.findall(rf'id="{name}".*?<script type="application/json">(.*?)</script>', page)
+    return json.loads(data)
+
+
+def test_a_replica_is_a_job_with_a_page_and_no_run(endpoint: Endpoint, cast: Cast, browser: Browse) -> None:
+    replicas = list(Replica.objects.filter(endpoint=endpoint))
+    assert len(replicas) == 2
+    assert not Run.objects.exists()
+    page = browser(cast.member).get(f"/jobs/{replicas[0].job_id}/")
+    assert page.status_code == 200
+
+
+def test_the_pages_show_replicas_traffic_and_the_canary(
+    endpoint: Endpoint, cast: Cast, browser: Browse, django_assert_max_num_queries: Any
+) -> None:
+    answered(endpoint, "mv-1", 120, 3, 20.0)
+    owner = browser(cast.owner)
+    changed = {
+        "version": "2",
+        "share_percent": "25",
+        "watch_minutes": "5",
+        "min_requests": "100",
+        "automatic": "on",
+    }
+    assert owner.post("/serving/vision/writer/version/", changed).status_code == 302
+    Replica.objects.filter(endpoint=endpoint).update(state="ready")
+    with django_assert_max_num_queries(QUERIES):
+        page = owner.get("/serving/vision/writer/").content.decode()
+    for replica in queries.replicas(endpoint.id):
+        assert f'<a href="/jobs/{replica.job_id}/">{replica.job.name}</a>' in page
+    assert "Canary: version 2" in page
+    assert "25 % of the requests" in page
+    assert "2.5 %" in page  # of the requests failed
+    assert ">2</dd>" in page  # requests a second
+    [line] = chart(page, "rate")["series"]
+    assert (line["name"], line["y"]) == ("v1", [12.0])
+    assert [line["name"] for line in chart(page, "latency")["series"]] == ["v1 p50", "v1 p99"]
+    listed = owner.get("/serving/").content.decode()
+    assert "canary v2" in listed
+    assert ">2/2</td>" in listed
+
+
+def test_the_buttons_are_for_those_who_may_change_it(endpoint: Endpoint, cast: Cast, browser: Browse) -> None:
+    assert "Change version" not in browser(cast.member).get("/serving/vision/writer/").content.decode()
+    lead = browser(cast.lead)
+    assert "Change version" in lead.get("/serving/vision/writer/").content.decode()
+    limits = {"min_replicas": "3", "max_replicas": "2"}
+    refused = lead.post("/serving/vision/writer/scale/", limits)
+    assert refused.status_code == 422
+    assert "more than max_replicas 2" in refused.content.decode()
+    assert lead.post("/serving/vision/writer/scale/", limits | {"max_replicas": "4"}).status_code == 302
+    word = lead.post("/serving/vision/writer/version/", {"version": "2", "share_percent": "much"})
+    assert (word.status_code, "it must be a number from 0.01 to 100" in word.content.decode()) == (400, True)
+    nothing = lead.post("/serving/vision/writer/promote/")
+    assert (nothing.status_code, "no canary is being watched" in nothing.content.decode()) == (400, True)
+    assert lead.post("/serving/vision/writer/stop/").status_code == 302
+    endpoint.refresh_from_db()
+    assert (endpoint.stopped, endpoint.spec["max_replicas"]) == (True, 4)
+
+
+def test_the_form_says_what_is_wrong_and_makes_an_endpoint(
+    versions: list[ModelVersion], cast: Cast, browser: Browse
+) -> None:
+    owner = browser(cast.owner)
+    assert "No endpoints yet" in owner.get("/serving/").content.decode()
+    form = {
+        "name": "Not So",
+        "model": "vision/bytelm",
+        "version": "2",
+        "gpu_type": "cpu",
+        "min_replicas": "x",
+    }
+    refused = owner.post("/serving/create/", form)
+    assert refused.status_code == 422
+    assert refused.content.decode().count('class="problem"') == 2
+    made = owner.post(
+        "/serving/create/", form | {"name": "so", "min_replicas": "0", "target_latency_ms": "50"}
+    )
+    assert made.headers["Location"] == "/serving/vision/so/"
+    row = Endpoint.objects.get(name="so")
+    assert (row.stable_id, row.spec["target_latency_ms"], row.spec["min_replicas"]) == ("mv-2", 50, 0)
+    assert "No model to serve" in browser(cast.outsider).get("/serving/create/").content.decode()

@@ -235,6 +235,7 @@ LIVE = {
     "node:{node}": "N Y Y Y Y Y Y",
     "whatif:{what_if}": "N N N N Y N N",  # a question is its asker's
     "cluster:": "N Y Y Y Y Y Y",
+    "alerts:": "N Y Y Y Y Y Y",  # a bare hint that the number of the badge changed
     "audit:": "N Y Y Y Y Y Y",  # a bare hint that something happened
 }
 

@@ -48,17 +48,21 @@ class Order:
     def epoch(self, position: int) -> int:
         return position // self.samples
 
-    def indices(self, span: Span) -> NDArray[np.int64]:
-        """The samples at these positions, which may lie in several epochs."""
-        parts = []
-        start = span.start
-        while start < span.stop:
-            epoch, place = divmod(start, self.samples)
-            stop = min(span.stop, (epoch + 1) * self.samples)
-            places = np.arange(place, place + stop - start, dtype=np.int64)
-            parts.append(permute(places, self.samples, self.seed, epoch) if self.shuffle else places)
-            start = stop
+    def indices(self, *spans: Span) -> NDArray[np.int64]:
+        """The samples at these positions. Many spans cost little more than one; none begins in an earlier epoch."""
+        places: dict[int, list[NDArray[np.int64]]] = {}
+        for span in spans:
+            start = span.start
+            while start < span.stop:
+                epoch, place = divmod(start, self.samples)
+                stop = min(span.stop, (epoch + 1) * self.samples)
+                places.setdefault(epoch, []).append(np.arange(place, place + stop - start, dtype=np.int64))
+                start = stop
+        parts = [self._of_epoch(epoch, np.concatenate(parts)) for epoch, parts in places.items()]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def _of_epoch(self, epoch: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        return permute(places, self.samples, self.seed, epoch) if self.shuffle else places
 
     def batch(self, position: int, size: int, last: LastBatch) -> Span:
         """The global batch that begins at this position."""

@@ -20,6 +20,7 @@ from trainmaster.data.sources import Source
 from trainmaster.environment import job_environment
 
 _BATCHES_A_WORKER = 2  # read ahead, as torch's prefetch_factor
+_PLANNED_SAMPLES = 4096  # of a rank: a permutation costs 25 times as much a sample where it is asked for 64
 
 
 class DataLoader:
@@ -71,6 +72,7 @@ class DataLoader:
         self._depth = max(1, prefetch or workers * _BATCHES_A_WORKER)
         self._executor: Executor | None = None
         self._ahead: deque[tuple[Span, Future[Batch]]] = deque()
+        self._planned: deque[tuple[Span, list[int]]] = deque()
         self._position = 0
         self._loads = 0
         feeds.register(name, self)
@@ -124,6 +126,7 @@ class DataLoader:
             )
         self.order = Order(int(state["samples"]), int(state["seed"]), bool(state["shuffle"]))
         self._position = int(state["position"])
+        self._planned.clear()
         self._loads += 1
         for _, future in self._ahead:
             future.cancel()
@@ -137,8 +140,8 @@ class DataLoader:
             self._position = span.stop
             self._read_ahead()
         else:
-            span = self.order.batch(self._position, self.global_batch, self._last)
-            batch = self._reader.read(self._indices(span))
+            span, indices = self._plan(self._position)
+            batch = self._reader.read(indices)
             self._position = span.stop
         if batch.set_aside:
             self._note(batch.set_aside)
@@ -155,13 +158,25 @@ class DataLoader:
         read: Any = read_in_process if self._processes else self._reader.read
         position = self._ahead[-1][0].stop if self._ahead else self._position
         while len(self._ahead) < self._depth:
-            span = self.order.batch(position, self.global_batch, self._last)
-            self._ahead.append((span, executor.submit(read, self._indices(span))))
+            span, indices = self._plan(position)
+            self._ahead.append((span, executor.submit(read, indices)))
             position = span.stop
 
-    def _indices(self, span: Span) -> list[int]:
-        indices: list[int] = self.order.indices(span.share(self.rank, self.world_size)).tolist()
-        return indices
+    def _plan(self, position: int) -> tuple[Span, list[int]]:
+        """The batch at this position, and this rank's samples of it. The order is asked for many batches at once."""
+        if not self._planned or self._planned[0][0].start != position:
+            self._planned.clear()
+            spans = [self.order.batch(position, self.global_batch, self._last)]
+            while (spans[-1].stop - position) // self.world_size < _PLANNED_SAMPLES:
+                spans.append(self.order.batch(spans[-1].stop, self.global_batch, self._last))
+            shares = [span.share(self.rank, self.world_size) for span in spans]
+            indices: list[int] = self.order.indices(*shares).tolist()
+            begin = 0
+            for span, share in zip(spans, shares, strict=True):
+                count = share.stop - share.start
+                self._planned.append((span, indices[begin : begin + count]))
+                begin += count
+        return self._planned.popleft()
 
     def _start(self) -> Executor:
         executor: Executor

@@ -29,6 +29,12 @@ EVERYBODYS = [
     "/queue/forecasts/",
     "/queue/what-if/",
     "/report/",
+    "/efficiency/",
+    "/alerts/",
+    "/alerts/silences/",
+    "/alerts/rules/",
+    "/alerts/rules/job_underused/",
+    "/alerts/channels/",
     "/experiments/",
     "/models/",
     "/datasets/",
@@ -84,7 +90,7 @@ def test_nothing_grave_on_pages_with_data(people: People, site: Site) -> None:
         *EVERYBODYS,
         *(
             f"/jobs/{job.id}/{tab}"
-            for tab in ("", "?tab=logs", "?tab=timeline", "?tab=checkpoints", "?tab=spec")
+            for tab in ("", "?tab=logs", "?tab=timeline", "?tab=checkpoints", "?tab=efficiency", "?tab=spec")
         ),
         *(f"/jobs/submit/?clone={job.id}", str(experiment)),
         *(

@@ -146,9 +146,8 @@ def _preview(actor: Actor, entry: Entry | None, values: Mapping[str, str]) -> Ma
     return {
         "condition": condition,
         "count": len(found),
-        "firings": found[:FIRINGS_SHOWN],
+        "firings": [(firing, condition.of.unit.words(firing.worst)) for firing in found[:FIRINGS_SHOWN]],
         "names": queries.names([firing.subject for firing in found[:FIRINGS_SHOWN]]),
-        "unit": condition.of.unit,
         "since_ms": queries.first_sample_ms(condition.measure),
     }
 

@@ -150,8 +150,12 @@ def _line(row: Checkpoint, reason: Reason | None) -> dict[str, Any]:
         "why": row.damaged,
         "metrics": sorted(row.metrics.items()),
         "manifest": row.manifest_id,
-        "retention": "" if reason is None else ", ".join(reason.stays) or f"goes: {reason.goes}",
+        "retention": "" if reason is None else _stays(reason),
     }
+
+
+def _stays(reason: Reason) -> str:
+    return f"kept: {', '.join(reason.stays)}" if reason.stays else f"goes: {reason.goes}"
 
 
 def choices(teams: list[str]) -> dict[str, Any]:

@@ -17,12 +17,22 @@ from webapp.pages.figures import Figure
 MOST_RANKS = 64  # in the table, the slowest first
 _PARTS = ("compute", "communication", "data", "checkpoint", "evaluation")
 _WIDTH = 1000
-_CURVES = (
-    "ranks/0/step_seconds", "ranks/0/mfu", "ranks/0/tokens_per_second", "ranks/0/samples_per_second",
-    "ranks/0/data_share", "ranks/0/memory_bytes", "system/gpu0/utilisation", "system/slot0/utilisation",
-    "system/node0/gpu0/utilisation", "system/node0/slot0/utilisation", "system/gpu0/power_watts",
-    "system/node0/gpu0/power_watts", "system/host/cpu_utilisation", "system/node0/host/cpu_utilisation",
-)  # fmt: skip
+_CURVES = {
+    "ranks/0/step_seconds": "Step time of rank 0, s",
+    "ranks/0/mfu": "MFU of rank 0",
+    "ranks/0/tokens_per_second": "Tokens a second of rank 0",
+    "ranks/0/samples_per_second": "Samples a second of rank 0",
+    "ranks/0/data_share": "Share of time rank 0 waits for data",
+    "ranks/0/memory_bytes": "Memory of rank 0, bytes",
+    "system/gpu0/utilisation": "Utilisation of GPU 0",
+    "system/slot0/utilisation": "Utilisation of slot 0",
+    "system/node0/gpu0/utilisation": "Utilisation of GPU 0, first node",
+    "system/node0/slot0/utilisation": "Utilisation of slot 0, first node",
+    "system/gpu0/power_watts": "Power of GPU 0, W",
+    "system/node0/gpu0/power_watts": "Power of GPU 0, first node, W",
+    "system/host/cpu_utilisation": "CPU utilisation",
+    "system/node0/host/cpu_utilisation": "CPU utilisation, first node",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +93,12 @@ def part(run: Run) -> EfficiencyPart:
         ],
         more_ranks=max(0, len(ranks) - MOST_RANKS),
         slow_nodes=found.slow_nodes,
-        charts=charts.of_runs([run], [key for key in _CURVES if key in known], Drawing(x="relative")),
+        charts=[
+            {**chart, "title": _CURVES[chart["key"]]}
+            for chart in charts.of_runs(
+                [run], [key for key in _CURVES if key in known], Drawing(x="relative")
+            )
+        ],
     )
 
 
@@ -92,7 +107,12 @@ def percent(share: float | None) -> str:
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1000:,.4g} ms"
+    return f"{_rate(seconds * 1000)} ms"
+
+
+def _rate(value: float) -> str:
+    """Four significant digits, never with an exponent."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _figures(found: efficiency.Efficiency) -> list[Figure]:
@@ -106,7 +126,7 @@ def _figures(found: efficiency.Efficiency) -> list[Figure]:
     if found.step_seconds is not None:
         figures.append(Figure("Step", _milliseconds(found.step_seconds)))
     rates = (("Tokens a second", found.tokens_per_second), ("Samples a second", found.samples_per_second))
-    figures += [Figure(label, f"{rate:,.4g}") for label, rate in rates if rate is not None]
+    figures += [Figure(label, _rate(rate)) for label, rate in rates if rate is not None]
     if found.flops_per_second is not None:
         figures.append(Figure("Achieved", f"{found.flops_per_second / 1e12:,.3g} TFLOP/s", "all ranks"))
     if found.memory_bytes:
@@ -130,4 +150,4 @@ def _bar(found: efficiency.Efficiency) -> list[Part]:
 
 
 def _gain(advice: Advice) -> str:
-    return "" if advice.gain is None else f"up to {100 * advice.gain:.0f} % less time"
+    return "" if advice.gain is None else f"up to {100 * advice.gain:.0f} %"

@@ -167,7 +167,11 @@ class DataLoader:
         if not self._planned or self._planned[0][0].start != position:
             self._planned.clear()
             spans = [self.order.batch(position, self.global_batch, self._last)]
-            while (spans[-1].stop - position) // self.world_size < _PLANNED_SAMPLES:
+            stop = min(
+                position + _PLANNED_SAMPLES * self.world_size,
+                (self.order.epoch(position) + 1) * self.order.samples,
+            )
+            while spans[-1].stop < stop:
                 spans.append(self.order.batch(spans[-1].stop, self.global_batch, self._last))
             shares = [span.share(self.rank, self.world_size) for span in spans]
             indices: list[int] = self.order.indices(*shares).tolist()

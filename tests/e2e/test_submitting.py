@@ -11,7 +11,7 @@ from tests.e2e.people import People, figure, headline, moves, stay, stayed
 from tests.e2e.site import Site, until
 
 # Steps that cost something: however slow the machine is, the page gets its turn between them.
-STEPS = 200
+STEPS = 260
 SETTINGS = f"steps={STEPS}\nlayers=2\nbatch=16\neval_batch=16\neval_every=50\nwarmup=5"
 
 

@@ -1,5 +1,7 @@
 """Points of one series in the order of their times, by page: only the segments that a page needs are decoded."""
 
+from functools import partial
+
 import numpy as np
 
 from platform_core.metrics.points import NONE, Points
@@ -18,6 +20,10 @@ def points_by_time(subject: str, key: str, start: int = 0, stop: int | None = No
 
     Segments whose times overlap, as those of a clock that was set back, are read together.
     """
+    return segments.of_one_state(partial(_points_by_time, subject, key, start, stop))
+
+
+def _points_by_time(subject: str, key: str, start: int, stop: int | None) -> tuple[Points, int]:
     found = rows(_SEGMENTS, {"subject": subject, "key": key})
     if not found:
         return NONE, 0

@@ -1,6 +1,7 @@
 """Curves of one metric of many subjects, from summaries of blocks where they suffice and from points elsewhere."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,8 @@ def bands_of_keys(
     drawn: dict[tuple[str, str], Bands] = {}
     for series in _passes(rows(_EXTENTS, {"subjects": ids, "keys": names})):
         windows = [_window(window, row[1]) or (row[6:8] if wall else row[4:6]) for row in series]
-        curves = _over_time([row[0] for row in series], Frame(windows, columns), wall, digits)
+        numbers, frame = [row[0] for row in series], Frame(windows, columns)
+        curves = segments.of_one_state(partial(_over_time, numbers, frame, wall, digits))
         drawn |= {(row[2], row[1]): curve for row, curve in zip(series, curves, strict=True)}
     return {
         key: {subject: drawn[key, subject] for subject in ids if (key, subject) in drawn} for key in names

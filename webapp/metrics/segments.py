@@ -1,7 +1,9 @@
 """Segments of series: how points are cut into them, which of them a batch meets, and their rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 
@@ -10,8 +12,14 @@ from platform_core.metrics.points import Places, Points, merged, place
 from webapp.metrics import codec
 from webapp.metrics.database import rows
 
+T = TypeVar("T")
 SEGMENT_POINTS = 4_096
 RAW_POINTS = 256  # more than these are worth compressing at once
+READS = 8  # of a series that is written to meanwhile: two statements meet a write between them seldom, not 8 times
+
+
+class Replaced(LookupError):
+    """An append or a compaction has put other segments in the place of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +98,21 @@ def extents(series: int, first_step: int = -(2**63), last_step: int = 2**63 - 1)
     return [Extent(*columns) for columns in found]
 
 
+def of_one_state(read: Callable[[], T]) -> T:
+    """What `read` returns, which is called anew when segments were replaced between its statements."""
+    for _ in range(READS - 1):
+        with suppress(Replaced):
+            return read()
+    return read()
+
+
 def decoded(ids: Sequence[int]) -> dict[int, Points]:
+    """Raises Replaced when one of them is there no more."""
     found = rows(_PAYLOADS, {"ids": list(ids)}) if ids else []
+    if len(found) < len(set(ids)):
+        raise Replaced(
+            f"{len(set(ids)) - len(found)} of {len(ids)} segments were replaced while they were read"
+        )
     return {id: codec.decode(payload, compacted) for id, compacted, payload in found}
 
 

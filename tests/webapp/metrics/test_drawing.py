@@ -116,3 +116,30 @@ def test_curves_of_many_metrics_are_each_as_alone_however_many_fit_into_a_pass(
         monkeypatch.setattr(drawing, "POINTS_AT_ONCE", most)
         together = queries.bands_of_keys(["another", RUN], [*keys, "unknown"], columns=50)
         assert together == alone | {"unknown": {}}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: queries.bands([RUN], "loss", columns=100, window=(30, 900))[RUN],
+        lambda: queries.points_by_time(RUN, "loss", 30, 900)[0].tolist(),
+    ],
+)
+def test_segments_that_are_replaced_while_they_are_read_are_read_anew(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[], Any]
+) -> None:
+    for start in range(0, 1_000, 50):
+        steps = range(start, start + 50)
+        services.append(RUN, [Points("loss", steps, [step / 3 for step in steps], steps)])
+    expected, decoded = read(), segments.decoded
+    asked: list[set[int]] = []
+
+    def compacted_first(ids: list[int]) -> dict[int, Any]:
+        services.compact(RUN)
+        asked.append(set(ids))
+        return decoded(ids)
+
+    monkeypatch.setattr(segments, "decoded", compacted_first)
+    assert read() == expected
+    first, second = asked
+    assert first.isdisjoint(second)

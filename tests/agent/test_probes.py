@@ -12,7 +12,7 @@ from agent.probes.gpus import Nvml, slug
 from agent.probes.network import interface_of
 from agent.probes.slots import find_slots, usable_cpus
 from agent.probes.telemetry import Probe
-from platform_core.node.description import SlotTelemetry
+from platform_core.node.description import POWER, SlotTelemetry
 
 GIB = 1 << 30
 
@@ -75,6 +75,9 @@ class Driver:
     def nvmlDeviceGetTemperature(self, handle: int, kind: int) -> int:
         return 61
 
+    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:
+        return 251_300
+
     def nvmlDeviceGetTotalEccErrors(self, handle: int, kind: int, counter: int) -> int:
         if not self.ecc:
             raise self.NVMLError("not supported")
@@ -88,7 +91,7 @@ def test_gpus_are_slots_and_what_they_do_not_measure_is_absent() -> None:
     nvml = Nvml(driver)
     found = find_slots(nvml, 0, "")
     assert (found.gpu_type, found.gpu_uuids) == ("a100-80gb", {0: "GPU-0", 1: "GPU-1"})
-    assert nvml.read(0) == SlotTelemetry(0, 0.5, 3 * GIB, 61.0)
+    assert nvml.read(0) == SlotTelemetry(0, 0.5, 3 * GIB, 61.0, readings={POWER: 251.3})
     driver.lost = True
     assert nvml.read(1) == SlotTelemetry(1)
 

@@ -78,7 +78,7 @@ def test_a_node_killed_on_the_way_is_passed_by_and_fetches_the_rest_when_it_is_b
     version, digest = large_model(site)
     page = people.come("bob")
     # Without a cap a quick machine is done before anybody has looked.
-    deployment = site.bob.deploy("vision/large", version.version, rate_cap=LARGE // 6)
+    deployment = site.bob.deploy("vision/large", version.version, rate_cap=LARGE // 30)
     page.goto(f"/deployments/{deployment.id}/")
     stay(page)
     until("the first pieces on the node", lambda: pieces(spare_agent) > 0)

@@ -2,23 +2,45 @@
 
 import io
 import re
+import shutil
 import zipfile
+from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import APIResponse, Locator, Page, Route, expect
 
 from tests.e2e.people import People, figure, headline, moves, stay, stayed
-from tests.e2e.site import Site, until
+from tests.e2e.site import EXAMPLE, Site, until
+from trainmaster import bundle
 
-# Steps that cost something: however slow the machine is, the page gets its turn between them.
-STEPS = 260
-SETTINGS = f"steps={STEPS}\nlayers=2\nbatch=16\neval_batch=16\neval_every=50\nwarmup=5"
+STEPS = 60
+SETTINGS = f"steps={STEPS}\nlayers=1\nwidth=32\nbatch=16\neval_batch=16\neval_every=20\nwarmup=5"
+
+# Beside train.py: however quick or slow the machine is, it trains while somebody watches, and not for long after that.
+WATCHED = """
+import pathlib, time
+import train, trainmaster
+
+watched, log = pathlib.Path({watched!r}), trainmaster.log
+
+
+def log_slowly(step, **values):
+    log(step, **values)
+    deadline = time.monotonic() + (8 if step > {quick} else 0)
+    while time.monotonic() < deadline and not watched.exists():
+        time.sleep(0.1)
+
+
+trainmaster.log = log_slowly
+train.main()
+"""
 
 
 def test_a_member_submits_watches_it_live_and_compares_it_with_a_second_run(
     people: People, site: Site
 ) -> None:
-    assert site.code
+    watched = site.scratch / "watched"
+    upload_code(site, watched)
     assert site.dataset
     page = people.come("bob")
     page.goto("/")
@@ -26,7 +48,7 @@ def test_a_member_submits_watches_it_live_and_compares_it_with_a_second_run(
     fill_in(page)
     page.get_by_role("button", name="Submit job").click()
     page.wait_for_url(re.compile(r"/jobs/job-\w+/"))
-    watch(page)
+    watch(page, watched)
     page.get_by_role("link", name="Clone and edit").click()
     page.get_by_label("Name", exact=True).fill("slow")
     settings = page.get_by_label("Hyperparameters", exact=True)
@@ -55,13 +77,20 @@ def test_a_member_runs_a_script_of_their_own_that_the_form_uploads(people: Peopl
     expect(state_of(page)).to_have_text("succeeded")
 
 
+def upload_code(site: Site, watched: Path) -> None:
+    code = site.scratch / "watched-code"
+    shutil.copytree(EXAMPLE, code)
+    (code / "watched.py").write_text(WATCHED.format(watched=str(watched), quick=STEPS // 4))
+    site.bob.upload("code", "vision", "watched", bundle.data_files(code))
+
+
 def fill_in(page: Page) -> None:
     """The panel answers at each change: what is left of the quota, what it costs, what is in the way."""
     panel = page.locator("#check")
     page.get_by_label("Name", exact=True).fill("quick")
-    page.get_by_label("Command", exact=True).fill("train.py")
-    expect(panel).to_contain_text("The command runs train.py, but the job has no code")
-    page.get_by_label("Code", exact=True).select_option(label="bytelm of vision")
+    page.get_by_label("Command", exact=True).fill("watched.py")
+    expect(panel).to_contain_text("The command runs watched.py, but the job has no code")
+    page.get_by_label("Code", exact=True).select_option(label="watched of vision")
     slots = page.get_by_label("CPU slots", exact=True)
     slots.fill("9")
     expect(panel).to_contain_text("Would exceed quota: 9/8 slots of cpu")
@@ -79,7 +108,7 @@ def fill_in(page: Page) -> None:
     page.get_by_label("Hyperparameters", exact=True).fill(SETTINGS)
 
 
-def watch(page: Page) -> None:
+def watch(page: Page, watched: Path) -> None:
     stay(page)
     expect(state_of(page)).to_have_text(re.compile("running|checkpointing"))
     told = page.locator("#side .tl li")
@@ -90,6 +119,7 @@ def watch(page: Page) -> None:
     older = held_answer(page, points)
     late_values_take_no_newer_one_away(page, points)
     moves(headline(page), figure(page, "Loss"))
+    watched.touch()
     expect(state_of(page)).to_have_text("succeeded")
     expect(figure(page, "Step")).to_have_text(re.compile(rf"^\s*{STEPS}\s"))
     lines_said_after_an_answer_are_read_when_it_comes(page, older)

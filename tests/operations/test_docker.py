@@ -137,4 +137,5 @@ def test_the_docker_folder_holds_only_what_is_checked_here() -> None:
         "agent.Dockerfile",
         "compose.yaml",
         "platform.env.example",
+        "observability",  # read where the metrics of the platform are tested
     }

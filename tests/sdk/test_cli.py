@@ -248,6 +248,7 @@ def test_a_dataset_is_pushed_as_a_snapshot(
         "team": "vision",
         "manifest": "man-1",
         "purpose": "train",
+        "projects": [],
     }
 
 

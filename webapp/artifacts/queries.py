@@ -111,13 +111,14 @@ def upload(upload_id: str) -> models.Upload | None:
 def referenced(manifest_ids: Iterable[str], besides: str) -> set[str]:
     """Which of these manifests something refers to, apart from rows of the model `besides` ("app.Model")."""
     ids = list(manifest_ids)
-    in_use: set[str] = set()
-    for relation in models.Manifest._meta.related_objects:
-        if relation.related_model._meta.label != besides:
-            field = relation.field.attname
-            rows = relation.related_model._default_manager.filter(**{f"{field}__in": ids})
-            in_use.update(rows.values_list(field, flat=True))
-    return in_use
+    first, *others = (
+        relation.related_model._default_manager.filter(**{f"{relation.field.attname}__in": ids})
+        .order_by()
+        .values_list(relation.field.attname, flat=True)
+        for relation in models.Manifest._meta.related_objects
+        if relation.related_model._meta.label != besides
+    )
+    return set(first.union(*others))
 
 
 def uploaded_bytes() -> dict[str, int]:

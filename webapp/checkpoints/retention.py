@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Sum
+from django.db.models import Q, Sum
 
 from platform_core.checkpointing.retention import Kept, Reason, reasons
 from platform_core.jobs import spec as specification
@@ -56,9 +56,15 @@ def read_rule(body: Mapping[str, Any]) -> Rule:
     return Rule(newest.keep_last, policy)
 
 
-def of_job(job: Job, rule: Rule | None = None) -> list[tuple[Checkpoint, Reason]]:
-    """What becomes of each checkpoint in the store, the newest first: by this rule, else by the job's own."""
-    rows = list(Checkpoint.objects.filter(job=job, deleted_ms=None))
+def of_job(
+    job: Job, rule: Rule | None = None, saved: Iterable[Checkpoint] | None = None
+) -> list[tuple[Checkpoint, Reason]]:
+    """What becomes of each checkpoint in the store, the newest first: by this rule, else by the job's own.
+
+    `saved` are all checkpoints of the job, where the caller has read them.
+    """
+    found = Checkpoint.objects.filter(job=job) if saved is None else saved
+    rows = [row for row in found if row.deleted_ms is None]
     told = decide(rows, rule or rule_of(job), jobs.needed_checkpoints()) if rows else []
     by_id = {row.id: row for row in rows}
     return [(by_id[reason.id], reason) for reason in told]
@@ -79,5 +85,5 @@ def decide(rows: Sequence[Checkpoint], rule: Rule, needed: Collection[str]) -> l
 
 def bytes_of(job: Job) -> Bytes:
     living = Checkpoint.objects.filter(deleted_ms=None, job__team=job.team_id)
-    total = living.aggregate(bytes=Sum("bytes", default=0))["bytes"]
-    return Bytes(living.filter(job=job).aggregate(bytes=Sum("bytes", default=0))["bytes"], total)
+    own = Sum("bytes", filter=Q(job=job), default=0)
+    return Bytes(**living.aggregate(job=own, team=Sum("bytes", default=0)))

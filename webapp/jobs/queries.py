@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Sum
@@ -222,9 +223,7 @@ def newest_ended_attempts(since_ms: int) -> list[tuple[str, int]]:
 def needed_checkpoints() -> set[str]:
     """Checkpoints that a job which has not ended may still start from."""
     living = Job.objects.exclude(state__in=list(TERMINAL))
-    return set(living.values_list("spec__resume_from", flat=True)) | set(
-        living.values_list("latest_checkpoint", flat=True)
-    )
+    return set(chain.from_iterable(living.values_list("spec__resume_from", "latest_checkpoint")))
 
 
 def active_count(teams: Iterable[str] | None) -> int:

@@ -15,4 +15,4 @@ for step in range(1, STEPS + 1):
     if trainmaster.should_stop():
         print(f"stopped at step {step}")
         break
-    time.sleep(0.15)
+    time.sleep(0.3)

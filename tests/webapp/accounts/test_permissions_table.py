@@ -28,7 +28,9 @@ def test_an_outsider_may_only_see_what_everybody_sees() -> None:
 
 
 def test_a_viewer_changes_nothing_but_their_own_tokens() -> None:
-    assert {action for action in allowed(VIEWER) if not action.endswith(".view")} == {"token.create"}
+    asking = {"endpoint.call"}
+    changes = {action for action in allowed(VIEWER) if not action.endswith(".view")} - asking
+    assert changes == {"token.create"}
 
 
 @pytest.mark.parametrize("action", ["job.cancel", "deployment.cancel"])

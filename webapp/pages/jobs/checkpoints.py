@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def of_job(job: Job) -> dict[str, Any]:
     rows = cache(lambda: queries.of_job(job.id))
     kept = cache(lambda: [row for row in rows() if row.deleted_ms is None and not row.damaged])
-    stays = cache(lambda: {row.id: reason for row, reason in retention.of_job(job)})
+    stays = cache(lambda: {row.id: reason for row, reason in retention.of_job(job, saved=rows())})
     told = cache(lambda: queries.orders(job.id))
     return {
         "interval": lambda: _interval(queries.interval(told())),

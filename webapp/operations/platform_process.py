@@ -32,7 +32,7 @@ class PlatformProcess:
 
     @classmethod
     def start(
-        cls, folder: Path, *arguments: str, seconds: float = 120, output: IO[bytes] | None = None
+        cls, folder: Path, *arguments: str, seconds: float = 300, output: IO[bytes] | None = None
     ) -> "PlatformProcess":
         folder.mkdir(parents=True, exist_ok=True)
         ready = folder / "run" / "ready"

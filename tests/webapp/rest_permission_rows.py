@@ -195,6 +195,9 @@ def job_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("post", f"{job}/cancel", OWN_OR_LEAD, f"{one}/cancel")
     yield row("post", f"{job}/stacks", WHILE_RUNNING, f"{one}/stacks")
     yield row("post", f"{job}/checkpoints", WHILE_RUNNING, f"{one}/checkpoints")
+    pin, pinned = f"{job}/checkpoints/<str:checkpoint_id>/pin", f"{one}/checkpoints/{{checkpoint}}/pin"
+    yield row("put", pin, OWN_OR_LEAD, pinned)
+    yield row("delete", pin, OWN_OR_LEAD, pinned)
     yield row("post", f"{job}/retention", OF_TEAM, f"{one}/retention", {"keep_last": 1})
     yield row("post", f"{job}/profile", WHILE_RUNNING, f"{one}/profile")
     yield row("post", f"{job}/restart", WHILE_RUNNING, f"{one}/restart")

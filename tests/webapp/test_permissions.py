@@ -204,6 +204,11 @@ def job_rows() -> Iterator[Row]:
     yield Row("post", "jobs/<str:job_id>/again/", MEMBERS, "jobs/{job}/again/")
     yield Row("post", "jobs/<str:job_id>/cancel/", OWN_OR_LEAD, "jobs/{job}/cancel/")
     yield Row("post", "jobs/<str:job_id>/save/", WHILE_RUNNING, "jobs/{job}/save/")
+    pin, pinned = (
+        "jobs/<str:job_id>/checkpoints/<str:checkpoint_id>/pin/",
+        "jobs/{job}/checkpoints/{checkpoint}/pin/",
+    )
+    yield Row("post", pin, OWN_OR_LEAD, pinned, {"pinned": "yes"})
     yield Row("post", "jobs/<str:job_id>/stacks/", WHILE_RUNNING, "jobs/{job}/stacks/")
     yield Row("post", "jobs/<str:job_id>/profile/", WHILE_RUNNING, "jobs/{job}/profile/")
     yield Row("post", "jobs/<str:job_id>/restart/", WHILE_RUNNING, "jobs/{job}/restart/")

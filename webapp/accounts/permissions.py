@@ -37,7 +37,7 @@ RULES: dict[str, Rule] = {
     "job.view": Rule("see this job", VIEWERS),
     "job.submit": Rule("submit jobs for this team", MEMBERS),
     "job.cancel": Rule("cancel another person's job", LEADS, own=MEMBERS),
-    "job.save": Rule("order checkpoints of another person's job", LEADS, own=MEMBERS),
+    "job.save": Rule("order and pin checkpoints of another person's job", LEADS, own=MEMBERS),
     "job.prioritise": Rule("change the priority of jobs", LEADS),
     "experiment.view": Rule("see this experiment", VIEWERS),
     "experiment.edit": Rule("log runs and change experiments of this team", MEMBERS),

@@ -38,6 +38,11 @@ def living(**of: Any) -> QuerySet[Checkpoint]:
     return Checkpoint.objects.filter(**of, deleted_ms=None, damaged="")
 
 
+def kept() -> QuerySet[Checkpoint]:
+    """Those whose files are in the store."""
+    return Checkpoint.objects.filter(deleted_ms=None)
+
+
 def exists(checkpoint_id: str, team: str) -> bool:
     return living(job__team=team).filter(id=checkpoint_id).exists()
 

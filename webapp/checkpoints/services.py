@@ -130,7 +130,7 @@ def _delete(row: Checkpoint) -> None:
     """The row first: a reader that comes now is told it is gone rather than finding half of it."""
     with transaction.atomic():
         manifest = artifacts.lock(row.manifest_id)
-        if not Checkpoint.objects.filter(id=row.id, deleted_ms=None).update(deleted_ms=now_ms()):
+        if not queries.kept().filter(id=row.id, pinned_by="").update(deleted_ms=now_ms()):
             return
         if Checkpoint.objects.filter(manifest=manifest, deleted_ms=None).exists():
             return  # the same bytes under another step or attempt

@@ -12,7 +12,6 @@ from rest_framework.views import APIView
 
 from platform_core.alerting.expression import text_of
 from platform_core.alerting.machine import AlertState
-from platform_core.alerting.rules import Severity
 from platform_core.errors import TrainmasterError
 from platform_core.units import SECOND_MS
 from webapp.accounts.permissions import may
@@ -21,10 +20,10 @@ from webapp.alerts import queries, services
 from webapp.alerts.models import Alert
 from webapp.base.identity import now_ms
 from webapp.rest.bodies import sent
+from webapp.rest.enums import AlertSeverity, ChannelKind
 from webapp.rest.openapi import listed
 
 MOST_LISTED = 200
-_SEVERITIES = [severity.value for severity in Severity]
 
 
 class AlertOut(serializers.Serializer[Any]):
@@ -111,7 +110,7 @@ class RuleChange(serializers.Serializer[Any]):
     team = serializers.CharField(max_length=60, default="", allow_blank=True)
     title = serializers.CharField(max_length=services.TITLE_LENGTH)
     condition = serializers.CharField(max_length=200, help_text="job.utilisation < 50 for 30m clear 60")
-    severity = serializers.ChoiceField(choices=_SEVERITIES)
+    severity = serializers.ChoiceField(choices=AlertSeverity)
     remedy = serializers.CharField(max_length=services.REMEDY_LENGTH, default="", allow_blank=True)
     enabled = serializers.BooleanField(default=True)
 
@@ -136,10 +135,10 @@ class ChannelOut(serializers.Serializer[Any]):
 class NewChannel(serializers.Serializer[Any]):
     team = serializers.CharField(max_length=60, default="", allow_blank=True)
     name = serializers.CharField(max_length=services.NAME_LENGTH)
-    kind = serializers.ChoiceField(choices=["mail", "webhook", "slack", "pagerduty"])
+    kind = serializers.ChoiceField(choices=ChannelKind)
     address = serializers.CharField(max_length=2000, default="", allow_blank=True)
     key = serializers.CharField(max_length=200, default="", allow_blank=True)
-    least = serializers.ChoiceField(choices=_SEVERITIES, default="warning")
+    least = serializers.ChoiceField(choices=AlertSeverity, default="warning")
     every_team = serializers.BooleanField(default=False)
 
 

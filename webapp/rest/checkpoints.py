@@ -10,12 +10,12 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from platform_core.checkpointing.live import FORMULA
-from platform_core.jobs.retention_policy import Direction
 from webapp.accounts.queries import actor_of
-from webapp.checkpoints import advice, orders, queries, retention
-from webapp.checkpoints.models import SaveOrders
+from webapp.checkpoints import advice, orders, pins, queries, retention
+from webapp.checkpoints.models import Checkpoint, SaveOrders
 from webapp.jobs import queries as jobs
 from webapp.jobs.models import Job
+from webapp.rest.enums import MetricDirection
 
 
 class CheckpointOut(serializers.Serializer[Any]):
@@ -27,6 +27,9 @@ class CheckpointOut(serializers.Serializer[Any]):
     manifest = serializers.CharField()
     bytes = serializers.IntegerField()
     kept = serializers.BooleanField(help_text="false: retention deleted its files.")
+    pinned_by = serializers.CharField(
+        allow_blank=True, help_text="Who keeps it from retention; empty: nobody."
+    )
     damaged = serializers.CharField(
         allow_blank=True, help_text="Why it cannot be restored; empty: no damage is known."
     )
@@ -65,19 +68,11 @@ class Checkpoints(APIView):
         job = jobs.job_for(request, job_id)
         checkpoints = queries.of_job(job_id)
         saving = advice.of_job(job, checkpoints)
-        rows = [
-            {
-                "id": row.id, "step": row.step, "attempt": row.attempt,
-                "metrics": row.metrics, "saved_ms": row.saved_ms,
-                "manifest": row.manifest_id, "bytes": row.manifest.total_bytes, "kept": row.deleted_ms is None,
-                "damaged": row.damaged,
-            }
-            for row in checkpoints
-        ]  # fmt: skip
         told = queries.orders(job_id)
         return Response(
             {
-                "results": rows, "saving": asdict(saving) if saving else None, "interval": _interval(told),
+                "results": [_row(row) for row in checkpoints],
+                "saving": asdict(saving) if saving else None, "interval": _interval(told),
                 "order": SaveOrderOut(told).data if told and told.save_order else None,
             }
         )  # fmt: skip
@@ -92,11 +87,27 @@ class Checkpoints(APIView):
         return Response(SaveOrderOut(orders.save_now(actor_of(request), job.id)).data, status=202)
 
 
+class Pin(APIView):
+    @extend_schema(request=None, responses=CheckpointOut)
+    def put(self, request: Request, job_id: str, checkpoint_id: str) -> Response:
+        """Pin a checkpoint: retention keeps it until it is unpinned."""
+        return self._set(request, job_id, checkpoint_id, pinned=True)
+
+    @extend_schema(request=None, responses={200: CheckpointOut})
+    def delete(self, request: Request, job_id: str, checkpoint_id: str) -> Response:
+        """Unpin a checkpoint: the rule of its job decides again."""
+        return self._set(request, job_id, checkpoint_id, pinned=False)
+
+    def _set(self, request: Request, job_id: str, checkpoint_id: str, *, pinned: bool) -> Response:
+        job = jobs.job_for(request, job_id)
+        return Response(_row(pins.pin(actor_of(request), job.id, checkpoint_id, pinned=pinned)))
+
+
 class RetentionRule(serializers.Serializer[Any]):
     keep_last = serializers.IntegerField(required=False)
     best = serializers.IntegerField(required=False)
     metric = serializers.CharField(required=False)
-    direction = serializers.ChoiceField(choices=list(Direction), required=False)
+    direction = serializers.ChoiceField(choices=MetricDirection, required=False)
     every_hours = serializers.IntegerField(required=False)
     max_age_days = serializers.FloatField(required=False)
 
@@ -131,6 +142,14 @@ class Retention(APIView):
         job = jobs.job_for(request, job_id)
         given = request.data if isinstance(request.data, dict) else {}
         return Response(_retained(job, retention.read_rule(given)))
+
+
+def _row(row: Checkpoint) -> dict[str, Any]:
+    return {
+        "id": row.id, "step": row.step, "attempt": row.attempt, "metrics": row.metrics, "saved_ms": row.saved_ms,
+        "manifest": row.manifest_id, "bytes": row.manifest.total_bytes, "kept": row.deleted_ms is None,
+        "pinned_by": row.pinned_by, "damaged": row.damaged,
+    }  # fmt: skip
 
 
 def _retained(job: Job, rule: retention.Rule) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from webapp.accounts.queries import actor_of
 from webapp.datasets import queries, services
 from webapp.datasets.models import AccessRequest
 from webapp.rest.bodies import sent
+from webapp.rest.enums import AccessDecision
 from webapp.rest.openapi import listed
 
 
@@ -27,7 +28,7 @@ class AccessIn(serializers.Serializer[Any]):
 
 
 class DecisionIn(serializers.Serializer[Any]):
-    decision = serializers.ChoiceField(["approve", "refuse", "revoke"])
+    decision = serializers.ChoiceField(choices=AccessDecision)
     days = serializers.IntegerField(default=0, min_value=0, help_text="How long it holds; 0: without end.")
 
 
@@ -36,7 +37,7 @@ class AccessOut(serializers.ModelSerializer[AccessRequest]):
     dataset = serializers.CharField(source="dataset.name")
     team = serializers.CharField(source="team_id")
     requested_by = serializers.CharField(source="requested_by.username")
-    decided_by = serializers.CharField(source="decided_by.username", default=None)
+    decided_by = serializers.CharField(source="decided_by.username", default=None, allow_null=True)
 
     class Meta:
         model = AccessRequest
@@ -69,8 +70,8 @@ class AccessRequests(APIView):
         return Response(AccessOut(row).data, status=201)
 
 
-class AccessDecision(APIView):
-    @extend_schema(request=DecisionIn, responses={200: AccessOut})
+class OneAccessRequest(APIView):
+    @extend_schema(operation_id="dataset_access_decide", request=DecisionIn, responses={200: AccessOut})
     def post(self, request: Request, request_id: str) -> Response:
         """Approve or refuse a request that waits, or revoke a grant. The owner of the dataset and leads may."""
         body, actor = sent(DecisionIn, request), actor_of(request)

@@ -19,13 +19,13 @@ FILES_AT_ONCE = 1000
 USES_SHOWN = 200
 
 
-class FileOut(serializers.Serializer[Any]):
+class SnapshotFileOut(serializers.Serializer[Any]):
     path = serializers.CharField()
     bytes = serializers.IntegerField(source="size")
     sha256 = serializers.CharField()
 
 
-class DifferenceOut(serializers.Serializer[Any]):
+class SnapshotDifferenceOut(serializers.Serializer[Any]):
     added = serializers.ListField(child=serializers.CharField())
     removed = serializers.ListField(child=serializers.CharField())
     changed = serializers.ListField(child=serializers.CharField())
@@ -91,7 +91,7 @@ class OneSnapshot(APIView):
 class SnapshotFiles(APIView):
     @extend_schema(
         parameters=[OpenApiParameter("cursor", description="As `next` of the page before.")],
-        responses=listed(FileOut, paged=True),
+        responses=listed(SnapshotFileOut, paged=True),
     )
     def get(self, request: Request, snapshot_id: str) -> Response:
         """List the files of a snapshot by path."""
@@ -100,7 +100,7 @@ class SnapshotFiles(APIView):
         files = [file for file in queries.files(row) if file["path"] > after]
         page = files[:FILES_AT_ONCE]
         following = page[-1]["path"] if len(files) > FILES_AT_ONCE else None
-        return Response({"results": FileOut(page, many=True).data, "next": following})
+        return Response({"results": SnapshotFileOut(page, many=True).data, "next": following})
 
 
 class SnapshotPreview(APIView):
@@ -115,12 +115,12 @@ class SnapshotPreview(APIView):
 
 
 class SnapshotDifference(APIView):
-    @extend_schema(responses={200: DifferenceOut})
+    @extend_schema(responses={200: SnapshotDifferenceOut})
     def get(self, request: Request, snapshot_id: str, other: str) -> Response:
         """Compare the files of a snapshot with those of an `other`, later one."""
         actor = actor_of(request)
         before, after = (queries.seen_snapshot(actor, each) for each in (snapshot_id, other))
-        return Response(DifferenceOut(queries.difference(before, after)).data)
+        return Response(SnapshotDifferenceOut(queries.difference(before, after)).data)
 
 
 class SnapshotUses(APIView):

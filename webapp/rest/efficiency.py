@@ -63,7 +63,7 @@ class TargetOut(serializers.Serializer[Any]):
     high = serializers.FloatField()
 
 
-class AdviceOut(serializers.Serializer[Any]):
+class EfficiencyAdviceOut(serializers.Serializer[Any]):
     code = serializers.CharField()
     title = serializers.CharField()
     evidence = serializers.CharField()
@@ -86,7 +86,7 @@ class EfficiencyOut(serializers.Serializer[Any]):
     slow_nodes = serializers.ListField(
         child=serializers.CharField(), help_text="All ranks of these are slow."
     )
-    advice = AdviceOut(many=True)
+    advice = EfficiencyAdviceOut(many=True)
 
 
 class RunEfficiency(APIView):

@@ -1,15 +1,18 @@
 """The sets of values that the OpenAPI document names; `ENUM_NAME_OVERRIDES` in the settings lists them."""
 
+from platform_core.alerting import rules as alert_rules
 from platform_core.cluster import device_health, health
 from platform_core.distribution.deployments import deployment
 from platform_core.distribution.rollouts import states as rollout_states
 from platform_core.experiments import reproduction
 from platform_core.experiments import states as run_states
-from platform_core.jobs import ends, stacks, states
+from platform_core.jobs import ends, retention_policy, stacks, states
 from platform_core.serving import states as serving_states
 from platform_core.sweeps import states as sweep_states
 from webapp.accounts.models import Role
+from webapp.alerts.models import Channel
 from webapp.artifacts.services import UPLOAD_KINDS
+from webapp.datasets.models import STATES as SNAPSHOT_STATES
 from webapp.deployments.delivery.planning import STRATEGIES
 from webapp.jobs.models import Hang
 from webapp.registry.models import STAGES
@@ -43,3 +46,8 @@ ReproductionSubject = reproduction.SUBJECTS
 MetricAgreement = list(reproduction.Agreement)
 EndpointState = list(serving_states.EndpointState)
 ReplicaState = list(serving_states.ReplicaState)
+AlertSeverity = list(alert_rules.Severity)
+ChannelKind = Channel.Kind.values
+SnapshotState = list(SNAPSHOT_STATES)
+AccessDecision = ["approve", "refuse", "revoke"]
+MetricDirection = list(retention_policy.Direction)

@@ -62,7 +62,11 @@ class JobOut(serializers.ModelSerializer[Job]):
     )
     progress = serializers.SerializerMethodField(help_text="What the script last reported.")
     stopping = serializers.SerializerMethodField(help_text="Why it is being stopped; null if it is not.")
-    end = EndOut(source="*", help_text="Why its newest attempt is being stopped, or ended; null before that.")
+    end = EndOut(
+        source="*",
+        allow_null=True,
+        help_text="Why its newest attempt is being stopped, or ended; null before that.",
+    )
     spec = SpecOut()
 
     class Meta:

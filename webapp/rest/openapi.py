@@ -1,11 +1,17 @@
 """What the OpenAPI document says of every operation: how lists are wrapped, and what a refusal looks like."""
 
+from copy import deepcopy
 from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers
 
+from platform_core.jobs.spec import SCHEMA as JOB_SCHEMA
+from platform_core.serving.spec import SCHEMA as ENDPOINT_SCHEMA
+from platform_core.sweeps.spec import SCHEMA as SWEEP_SCHEMA
+
+SPECS = {"JobSpec": JOB_SCHEMA, "SweepSpec": SWEEP_SCHEMA, "EndpointSpec": ENDPOINT_SCHEMA}
 PROBLEM = {
     "type": "object",
     "required": ["type", "title", "status", "code", "detail"],
@@ -34,6 +40,14 @@ def listed(line: type[serializers.BaseSerializer[Any]], *, paged: bool = False) 
             allow_null=True, help_text="`cursor` of the next page; null: the last"
         )
     return {200: inline_serializer(f"{line.__name__.removesuffix('Out')}List", fields)}
+
+
+def add_specs(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """Adds the schemas of the core, after the sets of values are named: that changes the schemas it finds."""
+    specs = deepcopy(SPECS)
+    specs["SweepSpec"]["properties"]["job"]["nullable"] = True  # trials that run outside have no job
+    result["components"]["schemas"] |= specs
+    return result
 
 
 class Schema(AutoSchema):

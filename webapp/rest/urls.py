@@ -104,7 +104,7 @@ urlpatterns = [
     path("dataset-access", dataset_access.AccessRequests.as_view(), name="api-dataset-access"),
     path(
         "dataset-access/<str:request_id>",
-        dataset_access.AccessDecision.as_view(),
+        dataset_access.OneAccessRequest.as_view(),
         name="api-dataset-access-decision",
     ),
     path("parallelism/plans", planner.ParallelismPlans.as_view(), name="api-parallelism-plans"),
@@ -126,6 +126,11 @@ urlpatterns = [
     path("training-jobs/<str:job_id>/logs", jobs.JobLogs.as_view(), name="api-job-logs"),
     path("training-jobs/<str:job_id>/events", jobs.JobEvents.as_view(), name="api-job-events"),
     path("training-jobs/<str:job_id>/checkpoints", checkpoints.Checkpoints.as_view(), name="api-checkpoints"),
+    path(
+        "training-jobs/<str:job_id>/checkpoints/<str:checkpoint_id>/pin",
+        checkpoints.Pin.as_view(),
+        name="api-pin",
+    ),
     path("training-jobs/<str:job_id>/retention", checkpoints.Retention.as_view(), name="api-retention"),
     path("training-jobs/<str:job_id>/recoveries", recoveries.Recoveries.as_view(), name="api-recoveries"),
     path("training-jobs/<str:job_id>/metrics", experiments.Metrics.as_view(), name="api-metrics"),

@@ -1,9 +1,10 @@
-"""`trainmaster checkpoints`: list the checkpoints of a job, and save one now."""
+"""`trainmaster checkpoints`: list the checkpoints of a job, save one now, and pin one."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
+from urllib.parse import quote
 
 import click
 
@@ -39,11 +40,11 @@ def list_(job: str, as_json: bool) -> None:
     elif found["saving"]:
         click.echo(found["saving"]["sentence"])
     output.table(
-        ("ID", "STEP", "ATTEMPT", "SIZE", "SAVED", "STATE"),
+        ("ID", "STEP", "ATTEMPT", "SIZE", "SAVED", "STATE", "PINNED BY"),
         [
             (
                 row["id"], row["step"], row["attempt"], format_bytes(row["bytes"]),
-                f"{output.age(row['saved_ms'])} ago", "damaged" if row["damaged"] else "good",
+                f"{output.age(row['saved_ms'])} ago", "damaged" if row["damaged"] else "good", row["pinned_by"] or "-",
             )
             for row in found["results"]
             if row["kept"] or row["damaged"]
@@ -76,6 +77,42 @@ def save(job: str, wait_seconds: float, as_json: bool) -> None:
     else:
         waited = f" within {format_duration_ms(round(1000 * wait_seconds))}" if wait_seconds else " yet"
         click.echo(f"Order {order['order']} is on its way; no checkpoint has answered it{waited}.")
+
+
+@checkpoints.command(
+    help=f"""Keep a checkpoint of a job from retention, until it is unpinned.
+
+    {references.HELP}"""
+)
+@click.argument("job", type=references.JOB)
+@click.argument("checkpoint")
+@output.options
+def pin(job: str, checkpoint: str, as_json: bool) -> None:
+    _pin("PUT", job, checkpoint, as_json)
+
+
+@checkpoints.command(
+    help=f"""Let the rule of its job decide again about a checkpoint.
+
+    {references.HELP}"""
+)
+@click.argument("job", type=references.JOB)
+@click.argument("checkpoint")
+@output.options
+def unpin(job: str, checkpoint: str, as_json: bool) -> None:
+    _pin("DELETE", job, checkpoint, as_json)
+
+
+def _pin(method: str, job: str, checkpoint: str, as_json: bool) -> None:
+    with connect() as client:
+        row: Any = client.call(
+            method, f"{_path(references.job_id(client, job))}/{quote(checkpoint, safe='')}/pin"
+        )
+    if as_json:
+        output.dump_json(row)
+    else:
+        by = f"pinned by {row['pinned_by']}" if row["pinned_by"] else "not pinned"
+        click.echo(f"{row['id']} of step {row['step']:,} is {by}.")
 
 
 def _path(job_id: str) -> str:

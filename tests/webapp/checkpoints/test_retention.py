@@ -11,13 +11,15 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from platform_core.distribution.content.manifest import to_json
+from platform_core.errors import TrainmasterError
 from trainmaster.store import open_store
 from trainmaster.store.copying import copy_in, source_url
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
-from webapp.checkpoints import services
+from webapp.checkpoints import pins, services
 from webapp.checkpoints.models import Checkpoint
+from webapp.events.queries import story
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
 from webapp.registry import services as registry
@@ -130,10 +132,44 @@ def test_the_best_by_a_metric_stay_beside_the_last(save: Save, job: Job) -> None
     assert [stored(row) for row in rows] == [False, True, True]
 
 
-def test_a_pinned_one_stays(save: Save) -> None:
-    rows = [save(step) for step in (1, 2)]
-    Checkpoint.objects.filter(id=rows[0].id).update(pinned_by="alice")
+def test_a_pinned_one_stays_until_it_is_unpinned(
+    save: Save, job: Job, owner: User, api: Callable[[User], APIClient]
+) -> None:
+    first, second = [save(step) for step in (1, 2)]
+    pin = f"/api/v1/training-jobs/{job.id}/checkpoints/{first.id}/pin"
+    for _ in range(2):
+        assert api(owner).put(pin).json()["pinned_by"] == owner.username
     assert services.retain() == 0
+    assert [event.kind for event in story(f"job:{job.id}")].count("CheckpointPinned") == 1
+    assert api(owner).delete(pin).json()["pinned_by"] == ""
+    assert services.retain() == 1
+    assert [stored(row) for row in (first, second)] == [False, True]
+    refused = api(owner).put(pin)
+    assert (refused.status_code, refused.json()["code"]) == (400, "request_invalid")
+
+
+def test_a_pin_on_the_page_is_said_and_taken_back(
+    save: Save, job: Job, owner: User, browser: Callable[[User], Client]
+) -> None:
+    row, person = save(1), browser(owner)
+    for given, said, offered in (({"pinned": "yes"}, True, "Unpin"), ({}, False, "Pin")):
+        page = person.post(f"/jobs/{job.id}/checkpoints/{row.id}/pin/", given, follow=True).content.decode()
+        assert (f"pinned by {owner.username}" in page) is said
+        assert f'aria-label="{offered} the checkpoint of step 1"' in page
+
+
+def test_a_pin_that_comes_while_it_is_being_deleted_keeps_it(save: Save, owner: User, job: Job) -> None:
+    row = save(1)
+    stale = Checkpoint.objects.get(id=row.id)
+    pins.pin(actor_of(owner), job.id, row.id, pinned=True)
+    services._delete(stale)
+    assert stored(row)
+
+
+def test_a_checkpoint_of_another_job_is_not_found(save: Save, owner: User) -> None:
+    row = save(1)
+    with pytest.raises(TrainmasterError, match="There is no checkpoint"):
+        pins.pin(actor_of(owner), "job-other", row.id, pinned=True)
 
 
 def test_what_another_rule_would_delete_is_seen_first(

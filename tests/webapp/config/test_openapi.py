@@ -1,5 +1,6 @@
 """The OpenAPI document says what the API answers: lists in `results`, refusals as problem documents."""
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from rest_framework.test import APIClient
 from platform_core.jobs.states import JobState
 from tests.webapp.conftest import Cast, with_token
 from tests.webapp.world import build
+from webapp.rest.openapi import SPECS
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +31,15 @@ def test_each_set_of_states_has_a_name_of_its_own(document: dict[str, Any]) -> N
     assert set(settings.SPECTACULAR_SETTINGS["ENUM_NAME_OVERRIDES"]) <= set(schemas)
     assert schemas["JobState"]["enum"] == list(JobState)
     assert [name for name in schemas if name.endswith("Enum")] == []
+
+
+def test_a_document_changes_neither_the_schemas_of_the_core_nor_the_next_document(
+    document: dict[str, Any],
+) -> None:
+    schemas = SchemaGenerator().get_schema(request=None, public=True)["components"]["schemas"]
+    assert schemas == document["components"]["schemas"]
+    assert "#/components" not in json.dumps(SPECS)
+    assert schemas.keys() >= SPECS.keys()
 
 
 def test_every_operation_may_answer_with_a_problem_document(document: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from platform_core.serving.canary import CanaryPolicy
 from platform_core.serving.latency import BUCKETS, bucket_of
 from tests.webapp.conftest import BOOTSTRAP, Cast, description
 from tests.webapp.world import endpoint_mapping
@@ -103,6 +104,21 @@ def test_the_pages_show_replicas_traffic_and_the_canary(
     listed = owner.get("/serving/").content.decode()
     assert "canary v2" in listed
     assert ">2/2</td>" in listed
+
+
+def test_a_canary_takes_the_slot_of_a_stable_replica_where_the_quota_is_full(
+    endpoint: Endpoint, cast: Cast
+) -> None:
+    Quota.objects.update(guaranteed=2, maximum=2, queue_beyond=False)
+    services.change_version(actor_of(cast.owner), "vision", endpoint.name, 2, CanaryPolicy(share=5_000))
+    coordination.advance(endpoint.id)
+    endpoint.refresh_from_db()
+    assert endpoint.reason.startswith("would exceed quota: 3/2 slots of cpu")
+    assert [one.model_version_id for one in queries.replicas(endpoint.id)] == ["mv-1"]
+    for _ in range(3):
+        coordination.advance(endpoint.id)
+        serving = [one.model_version_id for one in queries.replicas(endpoint.id)]
+        assert sorted(serving) == ["mv-1", "mv-2"]
 
 
 def test_the_buttons_are_for_those_who_may_change_it(endpoint: Endpoint, cast: Cast, browser: Browse) -> None:

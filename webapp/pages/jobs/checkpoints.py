@@ -150,6 +150,7 @@ def _line(row: Checkpoint, reason: Reason | None) -> dict[str, Any]:
         "why": row.damaged,
         "metrics": sorted(row.metrics.items()),
         "manifest": row.manifest_id,
+        "pinned_by": row.pinned_by,
         "retention": "" if reason is None else _stays(reason),
     }
 

@@ -153,6 +153,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
             and job.stop == "none"
             and permissions.may(actor, "job.cancel", job.team_id, owner),
             "save": orders.accepts(job) and permissions.may(actor, "job.save", job.team_id, owner),
+            "pin": permissions.may(actor, "job.save", job.team_id, owner),
             "declare_lost": lambda: lost_members.can_be_lost(actor, job),
             "clone": permissions.may(actor, "job.submit", job.team_id),
             "register": permissions.may(actor, "model.register", job.team_id),

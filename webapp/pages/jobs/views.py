@@ -19,7 +19,7 @@ from webapp.accounts.queries import actor_of
 from webapp.accounts.queries import teams as team_views
 from webapp.base.identity import now_ms
 from webapp.base.parsing import whole_number
-from webapp.checkpoints import orders
+from webapp.checkpoints import orders, pins
 from webapp.jobs import idle_policy, logs, lost_members, queries, repetition, services
 from webapp.jobs.models import Job
 from webapp.nodes import queries as cluster_queries
@@ -140,6 +140,17 @@ def save(request: HttpRequest, job_id: str) -> HttpResponse:
     queries.job_for(request, job_id)
     orders.save_now(actor_of(request), job_id)
     messages.success(request, "A checkpoint is ordered; the script saves when it asks for it the next time.")
+    return redirect(f"{reverse('jobs:detail', args=[job_id])}?tab=checkpoints")
+
+
+@login_required
+@require_POST
+def pin(request: HttpRequest, job_id: str, checkpoint_id: str) -> HttpResponse:
+    queries.job_for(request, job_id)
+    pinned = bool(request.POST.get("pinned"))
+    row = pins.pin(actor_of(request), job_id, checkpoint_id, pinned=pinned)
+    told = "is pinned; retention keeps it" if pinned else "is not pinned any more"
+    messages.success(request, f"The checkpoint of step {row.step:,} {told}.")
     return redirect(f"{reverse('jobs:detail', args=[job_id])}?tab=checkpoints")
 
 

@@ -26,7 +26,11 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`wanted` replicas of the stable version; a canary has as many as its share of the requests needs."""
+    """`wanted` replicas of the stable version; a canary has as many as its share of the requests needs.
+
+    `refused`: the quota of the team allows no replica more than it has now. `freeing`: the slots of a replica that was
+    stopped are not free yet.
+    """
 
     stable: str
     wanted: int
@@ -34,6 +38,8 @@ class Endpoint:
     canary_share: int = 0  # in ten-thousandths
     stopped: bool = False
     was_ready: bool = False
+    refused: bool = False
+    freeing: bool = False
 
     @property
     def canary_replicas(self) -> int:
@@ -61,15 +67,17 @@ Action = Start | Drain | Stop
 
 
 def plan(endpoint: Endpoint, replicas: Sequence[Replica], now_ms: int) -> tuple[Action, ...]:
-    """The actions to take now. A version that is replaced serves on until the new one is ready in its place."""
-    wanted = {endpoint.stable: endpoint.wanted}
-    if endpoint.canary:
-        wanted[endpoint.canary] = endpoint.canary_replicas
-    if endpoint.stopped:
-        wanted = {}
+    """The actions to take now. A version that is replaced serves on until the new one is ready in its place.
+
+    A canary starts before the replicas that the stable version lacks: it gets the slots that were given up for it.
+    """
     finished = _finished(replicas, now_ms)
     actions: list[Action] = [Stop(one.id) for one in finished]
     replicas = [one for one in replicas if one not in finished]
+    wanted = {endpoint.canary: endpoint.canary_replicas} if endpoint.canary else {}
+    wanted[endpoint.stable] = _beside_canary(endpoint, replicas, now_ms)
+    if endpoint.stopped:
+        wanted = {}
     for version, number in wanted.items():
         actions += _toward(version, number, replicas)
     old = [one for one in replicas if one.version not in wanted and one.state in LIVING]
@@ -98,21 +106,42 @@ def _leave(replica: Replica) -> Action:
     return Drain(replica.id) if replica.state is ReplicaState.READY else Stop(replica.id)
 
 
+def _beside_canary(endpoint: Endpoint, replicas: Sequence[Replica], now_ms: int) -> int:
+    """How many replicas of the stable version a canary leaves: fewer, one by one, where it gets no slots otherwise."""
+    of_canary = [one for one in replicas if one.version == endpoint.canary and one.state in LIVING]
+    missing = endpoint.canary_replicas - sum(one.state is not ReplicaState.WAITING for one in of_canary)
+    if missing <= 0 or not _lacks_slots(endpoint, of_canary, now_ms):
+        return endpoint.wanted
+    living = sum(one.version == endpoint.stable and one.state in LIVING for one in replicas)
+    least = max(1, endpoint.wanted - missing)
+    return min(endpoint.wanted, max(least, living if _gets_slots(endpoint, replicas) else living - 1))
+
+
 def _needed_still(endpoint: Endpoint, replicas: Sequence[Replica], now_ms: int) -> int:
     """How many of other versions still serve until enough of the stable one are ready.
 
-    One fewer where the new version has waited long for slots: a full cluster must not hold up a change for ever. The
-    last one that is ready stays in any case.
+    One fewer where the new version gets no slots: a full cluster or quota must not hold up a change for ever. The last
+    one that is ready stays in any case.
     """
     stable = [one for one in replicas if one.version == endpoint.stable]
     ready = sum(one.state is ReplicaState.READY for one in stable)
     missing = max(0, endpoint.wanted - ready)
-    stuck = any(one.state is ReplicaState.WAITING and now_ms - one.since_ms >= STUCK_MS for one in stable)
-    leaving = any(one.state is ReplicaState.DRAINING for one in replicas)
-    if stuck and missing and not leaving:
+    if missing and _lacks_slots(endpoint, stable, now_ms) and not _gets_slots(endpoint, replicas):
         others = sum(one.version != endpoint.stable and one.state in LIVING for one in replicas)
         return min(missing, max(0 if ready else 1, others - 1))
     return missing
+
+
+def _lacks_slots(endpoint: Endpoint, of_version: Sequence[Replica], now_ms: int) -> bool:
+    """Whether a version has waited long for slots, or may not even ask for them."""
+    return endpoint.refused or any(
+        one.state is ReplicaState.WAITING and now_ms - one.since_ms >= STUCK_MS for one in of_version
+    )
+
+
+def _gets_slots(endpoint: Endpoint, replicas: Sequence[Replica]) -> bool:
+    """Whether a replica has given up its slots already."""
+    return endpoint.freeing or any(one.state is ReplicaState.DRAINING for one in replicas)
 
 
 def state_of(endpoint: Endpoint, replicas: Sequence[Replica]) -> EndpointState:

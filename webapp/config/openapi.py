@@ -1,9 +1,5 @@
 """What the OpenAPI document says of itself, and the names of the sets of values in it."""
 
-from platform_core.jobs.spec import SCHEMA as JOB_SCHEMA
-from platform_core.serving.spec import SCHEMA as ENDPOINT_SCHEMA
-from platform_core.sweeps.spec import SCHEMA as SWEEP_SCHEMA
-
 OPENAPI = {
     "TITLE": "Trainmaster",
     "DESCRIPTION": "Submit training jobs, watch them, compare runs and bring models to nodes.",
@@ -18,9 +14,10 @@ OPENAPI = {
             "RunState", "RunView", "RunEnd", "RunSource", "RunAction", "EndReason", "RestartBudget", "FindingStage",
             "FindingSeverity", "FindingConsequence", "HangStage", "StackActivity",
             "EndpointState", "ReplicaState", "ModelVersionStage", "ReproductionSubject", "MetricAgreement",
+            "AlertSeverity", "ChannelKind", "SnapshotState", "AccessDecision", "MetricDirection",
         )
     },
-    "APPEND_COMPONENTS": {
-        "schemas": {"JobSpec": JOB_SCHEMA, "SweepSpec": SWEEP_SCHEMA, "EndpointSpec": ENDPOINT_SCHEMA}
-    },
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums", "webapp.rest.openapi.add_specs",
+    ],
 }  # fmt: skip

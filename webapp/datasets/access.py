@@ -24,6 +24,7 @@ def request_access(
     if not queries.sees_card(actor, dataset_team, name):
         raise TrainmasterError("not_found", what=f"dataset {dataset_team}/{name}")
     permissions.require(actor, "dataset.request", team)
+    accounts.team(team)  # an admin may ask for any team that there is
     if not purpose.strip() or "," in purpose:
         raise TrainmasterError("request_invalid", what="purpose", why="name one purpose, such as train")
     with transaction.atomic():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 
 from django.db import transaction
 
@@ -11,7 +13,7 @@ from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from platform_core.serving import spec as specification
 from platform_core.serving.autoscaling import scale
 from platform_core.serving.canary import Continue, Promote, RollBack, Watch, judge
-from platform_core.serving.replicas import Drain, Start, Stop, plan, state_of
+from platform_core.serving.replicas import Action, Drain, Start, Stop, plan, state_of
 from platform_core.serving.replicas import Endpoint as EndpointValue
 from platform_core.serving.replicas import Replica as ReplicaValue
 from platform_core.serving.states import EndpointState, ReplicaState
@@ -60,8 +62,11 @@ def advance(endpoint_id: str, leadership: Leadership | None = None) -> None:
         _scale(row, now)
         value = _value(row)
         seen = [_replica(one) for one in replicas]
-        for action in plan(value, seen, now):
-            _carry_out(row, action, {one.id: one for one in replicas}, now)
+        actions = plan(value, seen, now)
+        refused = _carry_out(row, actions, replicas, now)
+        if refused and not any(isinstance(action, Drain | Stop) for action in actions):
+            leaving = plan(replace(value, refused=True), seen, now)
+            _carry_out(row, [one for one in leaving if not isinstance(one, Start)], replicas, now)
         services.settle(row, state_of(_value(row), seen), now)
 
 
@@ -133,22 +138,36 @@ def _scale(row: Endpoint, now: int) -> None:
 
 def _value(row: Endpoint) -> EndpointValue:
     share = queries.canary_policy(row).share if row.canary_id else 0
-    return EndpointValue(row.stable_id, row.wanted, row.canary_id or "", share, row.stopped, row.was_ready)
+    return EndpointValue(
+        row.stable_id, row.wanted, row.canary_id or "", share, row.stopped, row.was_ready,
+        freeing=queries.is_freeing(row.id),
+    )  # fmt: skip
 
 
 def _replica(row: Replica) -> ReplicaValue:
     return ReplicaValue(row.id, row.model_version_id, ReplicaState(row.state), row.since_ms)
 
 
-def _carry_out(row: Endpoint, action: Start | Drain | Stop, replicas: dict[str, Replica], now: int) -> None:
-    match action:
-        case Start(version):
-            try:
-                services.start_replica(row, version)
-            except TrainmasterError as error:  # the quota, a deleted model: the endpoint goes on as it is
-                Endpoint.objects.filter(id=row.id).update(reason=error.sentence)
-                row.reason = error.sentence
-        case Drain(key):
-            services.drain_replicas([key], now)
-        case Stop(key):
-            services.stop_replica(row, replicas[key], now)
+def _carry_out(row: Endpoint, actions: Sequence[Action], replicas: Sequence[Replica], now: int) -> bool:
+    """Returns whether the quota refused a replica; the endpoint then goes on as it is."""
+    by_id, refused = {one.id: one for one in replicas}, False
+    for action in actions:
+        match action:
+            case Start(version):
+                refused = refused or not _start(row, version)
+            case Drain(key):
+                services.drain_replicas([key], now)
+            case Stop(key):
+                services.stop_replica(row, by_id[key], now)
+    return refused
+
+
+def _start(row: Endpoint, version: str) -> bool:
+    """Returns False where the quota of the team does not allow it."""
+    try:
+        services.start_replica(row, version)
+    except TrainmasterError as error:  # the quota, a deleted model
+        Endpoint.objects.filter(id=row.id).update(reason=error.sentence)
+        row.reason = error.sentence
+        return error.code != "quota_exceeded"
+    return True

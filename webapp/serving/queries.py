@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from django.db.models import Count, F, QuerySet, Sum
 
-from platform_core.jobs.states import JobState
+from platform_core.jobs.states import TERMINAL, JobState
 from platform_core.serving.autoscaling import Reading
 from platform_core.serving.canary import CanaryPolicy, Traffic
 from platform_core.serving.latency import added, quantile_ms
@@ -42,6 +42,12 @@ def replicas(endpoint_id: str) -> list[Replica]:
     """Those that have not ended, with their jobs."""
     rows = Replica.objects.filter(endpoint=endpoint_id).exclude(state=ReplicaState.ENDED)
     return list(rows.select_related("job", "model_version").order_by("id"))
+
+
+def is_freeing(endpoint_id: str) -> bool:
+    """Whether the job of a replica that was stopped still has its slots."""
+    ended = Replica.objects.filter(endpoint=endpoint_id, state=ReplicaState.ENDED)
+    return ended.exclude(job__state__in=TERMINAL).exists()
 
 
 def routes() -> list[Route]:

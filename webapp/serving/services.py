@@ -112,7 +112,7 @@ def roll_back(actor: Actor, team: str, name: str) -> Endpoint:
 
 
 def end_canary(row: Endpoint, *, promoted: bool, actor: str, reason: str) -> None:
-    """Inside the caller's transaction. From its commit on no router sends a request to what was rolled back."""
+    """Inside the caller's transaction. A router that reads its routes after it asks no replica that was rolled back."""
     canary = row.canary_id
     if promoted:
         assert canary is not None

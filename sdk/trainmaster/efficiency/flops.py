@@ -22,7 +22,10 @@ class Flops:
 
 
 class FlopCount:
-    """Between `begin` and `end`, in one thread and the backward passes that it starts."""
+    """Between `begin` and `end`, in one thread and the backward passes that it starts.
+
+    The script may compile or export a model meanwhile, or never come to `end`: it must not notice the count.
+    """
 
     def __init__(self, mode: Any) -> None:
         self._mode, self._thread = mode, threading.get_ident()
@@ -44,14 +47,17 @@ class FlopCount:
     def end(self) -> Flops:
         self._mode.__exit__(None, None, None)
         by_type: Counter[str] = self._mode.by_type
-        if not by_type:
+        if not by_type or not self._mode.is_complete or _is_compiled():
             return Flops()
         return Flops(float(by_type.total()), _precision(by_type.most_common(1)[0][0]))
 
 
 def _is_compiled() -> bool:
     dynamo = sys.modules.get("torch._dynamo.utils")
-    return dynamo is not None and bool(dynamo.counters["frames"].get("ok"))
+    if dynamo is None:
+        return False
+    # The first counts no function that had to be compiled as a whole.
+    return bool(dynamo.counters["frames"].get("ok") or dynamo.counters["stats"].get("unique_graphs"))
 
 
 def _precision(dtype: str) -> Precision | None:
@@ -69,22 +75,36 @@ def _precision(dtype: str) -> Precision | None:
 @cache
 def _mode() -> Any:
     import torch
+    from torch._subclasses.fake_tensor import FakeTensor
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry
 
     class Counting(TorchDispatchMode):  # type: ignore[misc, no-untyped-call, unused-ignore]
+        supports_higher_order_operators = True  # else torch refuses to run them
+
         def __init__(self) -> None:
             super().__init__()  # type: ignore[no-untyped-call, unused-ignore]
             self.by_type: Counter[str] = Counter()
+            self.is_complete = True
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            """Else torch.compile would leave its functions uncompiled, or fail, as long as the count lasts."""
+            return True
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
+            if not isinstance(func, torch._ops.OpOverload):
+                self.is_complete = False  # what a higher-order operator computes is not seen here
+                return func(*args, **kwargs)
             out = func(*args, **kwargs)
             formula = flop_registry.get(func._overloadpacket)
             if formula is not None:
                 first = next((each for each in args if isinstance(each, torch.Tensor)), None)
-                dtype = str(first.dtype) if first is not None else ""
-                self.by_type[dtype] += int(formula(*args, **kwargs, out_val=out))
+                # A traced operation computes nothing, and a formula would fix the sizes that are to stay variable.
+                if not torch.compiler.is_compiling() and not isinstance(first, FakeTensor):
+                    dtype = str(first.dtype) if first is not None else ""
+                    self.by_type[dtype] += int(formula(*args, **kwargs, out_val=out))
             return out
 
     return Counting

@@ -31,7 +31,7 @@ def follow(meter: Meter) -> None:
         from torch.utils.data import dataloader
 
         _time_loaders(dataloader._BaseDataLoaderIter)
-        _watch_modes(torch.nn.Module)
+        _watch_modes(torch.nn.Module, torch.compiler.is_compiling)
 
 
 def _current() -> Meter | None:
@@ -60,14 +60,17 @@ def _time_loaders(iterator: Any) -> None:
     iterator.__next__ = timed
 
 
-def _watch_modes(module: Any) -> None:
-    """`eval()` calls `train(False)`, and `train()` itself for each child: only the outermost call counts."""
+def _watch_modes(module: Any, is_compiling: Callable[[], bool]) -> None:
+    """`eval()` calls `train(False)`, and `train()` itself for each child: only the outermost call counts. A model that
+    is compiled or exported evaluates nothing, and a clock in its code could not be compiled."""
     original = module.train
     depth = 0
 
     @wraps(original)
     def watched(self: Any, mode: bool = True) -> Any:
         nonlocal depth
+        if is_compiling():
+            return original(self, mode)
         meter = _current()
         if meter is not None and depth == 0 and self.training != mode:
             meter.switched(self, mode)

@@ -73,6 +73,37 @@ def test_a_full_cluster_gives_up_an_old_replica_for_a_new_one_but_never_the_last
     assert plan(Endpoint("v2", 2), [old[0], *waits], 31_000) == ()
 
 
+def test_a_canary_that_gets_no_slots_takes_those_of_the_stable_version_but_never_the_last() -> None:
+    stable = [Replica(f"o{n}", "v1", ReplicaState.READY, 0) for n in range(2)]
+    waits = Replica("n0", "v2", ReplicaState.WAITING, 0)
+    endpoint = Endpoint("v1", 2, "v2", 5_000)
+    assert plan(endpoint, [*stable, waits], 29_000) == ()
+    assert plan(endpoint, [*stable, waits], 31_000) == (Drain("o1"),)
+    draining = replace(stable[1], state=ReplicaState.DRAINING, since_ms=31_000)
+    assert plan(endpoint, [stable[0], draining, waits], 32_000) == ()
+    assert plan(replace(endpoint, freeing=True), [stable[0], waits], 36_000) == ()
+    assert plan(endpoint, [stable[0], waits], 36_000) == ()
+    assert plan(replace(endpoint, wanted=1), [stable[0], waits], 36_000) == ()
+
+
+@pytest.mark.parametrize("share", [1_000, 5_000, 10_000])
+@pytest.mark.parametrize("wanted", [2, 5])
+def test_a_new_version_takes_over_within_a_quota_that_the_old_one_fills(wanted: int, share: int) -> None:
+    endpoint = Endpoint("v1", wanted, "v2", share)
+    replicas = [Replica(f"o{n}", "v1", ReplicaState.READY, 0) for n in range(wanted)]
+    for round in range(200):
+        if endpoint.canary and any(
+            (one.version, one.state) == ("v2", ReplicaState.READY) for one in replicas
+        ):
+            endpoint = Endpoint("v2", wanted)
+        actions = plan(endpoint, replicas, 5_000 * round)
+        refused = len(replicas) >= wanted and any(isinstance(action, Start) for action in actions)
+        replicas = _steps(replace(endpoint, refused=refused), replicas, 5_000 * round)
+        replicas = replicas[:wanted]  # those that were refused are started last
+        assert any(one.state is ReplicaState.READY for one in replicas), "it stopped answering"
+    assert [one.version for one in replicas] == ["v2"] * wanted
+
+
 def test_a_stopped_endpoint_ends_all_of_its_replicas() -> None:
     endpoint = Endpoint("v1", 2, stopped=True)
     replicas = [Replica("a", "v1", ReplicaState.READY, 0), Replica("b", "v1", ReplicaState.WAITING, 0)]

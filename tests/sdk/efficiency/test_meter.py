@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch._dynamo
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.sdk.scripts import attempt_folder, events, run
 from trainmaster.efficiency import hooks
-from trainmaster.efficiency.meter import EVERY_SECONDS, EVERY_STEPS, LONGEST_SECONDS, Meter
+from trainmaster.efficiency.meter import COUNTED_FROM_STEP, EVERY_SECONDS, EVERY_STEPS, LONGEST_SECONDS, Meter
 from trainmaster.run import Run
 
 
@@ -40,8 +41,11 @@ class Loop:
 
 @pytest.fixture
 def loop() -> Iterator[Loop]:
-    yield Loop()
+    loop = Loop()
+    yield loop
     hooks._meter = None
+    if loop.meter._count is not None:  # of a step that did not end
+        loop.meter._count.end()
 
 
 def test_a_window_of_some_seconds_becomes_one_line(loop: Loop) -> None:
@@ -174,6 +178,56 @@ def test_a_step_that_evaluates_is_not_counted(loop: Loop) -> None:
 
     loop.steps(10, 0.5, step)
     assert loop.told[0]["ranks/0/flops_per_second"] == pytest.approx(2 * 2 * 4 * 16 * 32 / 0.5)
+
+
+@pytest.fixture
+def counted_step(loop: Loop) -> Iterator[Loop]:
+    """A loop in the middle of a step whose FLOPs are counted."""
+    torch._dynamo.utils.counters.clear()
+    loop.steps(COUNTED_FROM_STEP, 0.5)
+    assert loop.meter._count is not None
+    yield loop
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_model_is_exported_with_a_variable_size_while_a_step_is_counted(
+    counted_step: Loop, strict: bool
+) -> None:
+    model, sizes = torch.nn.Linear(3, 2).eval(), ({0: torch.export.Dim("batch", min=1, max=64)},)
+    program = torch.export.export(model, (torch.zeros(2, 3),), dynamic_shapes=sizes, strict=strict)
+    assert program.module()(torch.ones(5, 3)).shape == (5, 2)
+    counted_step.steps(1, 0.5)
+    assert not counted_step.meter._counted.total
+
+
+def test_a_model_that_is_compiled_while_a_step_is_counted_leaves_no_wrong_count(counted_step: Loop) -> None:
+    model = torch.compile(torch.nn.Linear(3, 2), backend="eager", fullgraph=True)
+    counted_step.steps(8, 0.5, lambda: model(torch.ones(4, 3)).sum().backward())
+    assert not counted_step.meter._counted.total
+
+
+def test_an_operator_of_a_higher_order_runs_while_a_step_is_counted(counted_step: Loop) -> None:
+    given = torch.ones(3, 3)
+    torch.cond(given.sum() > 0, lambda x: x @ x, lambda x: x + 1, (given,))
+    counted_step.steps(1, 0.5)
+    assert not counted_step.meter._counted.total
+
+
+def test_a_model_changes_its_mode_in_compiled_code(loop: Loop) -> None:
+    model = torch.nn.Linear(3, 2)
+
+    @torch.compile(backend="eager", fullgraph=True)
+    def evaluated(given: torch.Tensor) -> torch.Tensor:
+        model.eval()
+        out: torch.Tensor = model(given)
+        model.train()
+        return out
+
+    assert evaluated(torch.ones(4, 3)).shape == (4, 2)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
 
 
 def test_ranks_other_than_0_report_too(on_a_node: Callable[..., Run], tmp_path: Path) -> None:

@@ -75,6 +75,13 @@ def test_a_lead_requests_the_owner_approves_and_it_ends_at_its_time(
     assert again.status_code == 400
 
 
+def test_an_admin_who_asks_for_a_team_that_there_is_not_is_told(
+    cast: Cast, api: Api, snapshot: DatasetSnapshot
+) -> None:
+    refused = ask(api(cast.admin), team="robots")
+    assert (refused.status_code, refused.json()["detail"]) == (404, "There is no team robots you may see")
+
+
 def test_a_listed_dataset_is_seen_requested_and_granted_across_teams(
     cast: Cast, api: Api, nlp: Team, snapshot: DatasetSnapshot
 ) -> None:

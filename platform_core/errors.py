@@ -76,6 +76,10 @@ _KINDS = (
         "{what} has changed since you opened it (version {seen}); reload it and try again",
     ),
     ErrorKind(
+        "gate_refused", 409, "FAILED_PRECONDITION", "The gate of the model does not let it through",
+        "{version} may not {what}: {reasons}",
+    ),
+    ErrorKind(
         "illegal_transition", 409, "FAILED_PRECONDITION", "Not possible in this state",
         "{subject} is {state}; {event} is not possible now",
     ),

@@ -1,6 +1,7 @@
 """Commands about models, deployments and rollouts, against a platform that is a real HTTP server."""
 
 import json
+from pathlib import Path
 
 from tests.sdk.conftest import ME, Trainmaster
 from tests.sdk.platform_stub import PlatformStub
@@ -207,3 +208,36 @@ def test_a_rollout_is_shown_with_what_the_checks_of_its_canaries_said(
         assert words in shown
     platform.answer("GET deployments/dep-3", {**told, "id": "dep-3"})
     assert "runs on" not in trainmaster("show", "dep-3").stdout
+
+
+def test_a_version_is_evaluated_approved_and_moved_through_its_gate(
+    trainmaster: Trainmaster, platform: PlatformStub, tmp_path: Path
+) -> None:
+    platform.answer("GET me", ME)
+    one = "models/vision/bytelm/versions/3"
+    measured = {"mean": 0.95, "low": 0.9, "high": 0.99, "samples": 40}
+    standing = {
+        "model": "vision/bytelm", "version": 3, "stage": "none", "approvals": [{"user": "lena", "role": "lead"}],
+        "evaluations": [{"suite": "held-out", "metrics": {"accuracy": measured}}],
+        "refused": {"staging": [], "production": ["it has 0 of 1 approvals"]},
+    }  # fmt: skip
+    platform.answer("PUT models/vision/bytelm/gate", {})
+    platform.answer(f"POST {one}/evaluations", {}, 201)
+    platform.answer(f"GET {one}/gate", standing)
+    platform.answer(f"PUT {one}/approval", standing)
+    platform.answer(f"PUT {one}/stage", {"model": "vision/bytelm", "version": 3, "stage": "staging"})
+    policy, lines = tmp_path / "gate.yaml", tmp_path / "results.jsonl"
+    policy.write_text("thresholds:\n  - {suite: held-out, metric: accuracy, bound: 0.9}\n")
+    lines.write_text('{"id": 1, "metrics": {"accuracy": 1}}\n')
+    assert trainmaster("gate", "set", "bytelm", str(policy)).stdout == "The gate of bytelm is set.\n"
+    told = trainmaster("gate", "evaluate", "bytelm:3", str(lines), "--suite", "held-out").stdout
+    assert "0.9 to 0.99" in told
+    assert "production: refused\n  it has 0 of 1 approvals" in told
+    assert "Approved by lena (lead)" in trainmaster("gate", "approve", "vision/bytelm:3").stdout
+    assert (
+        trainmaster("gate", "stage", "bytelm:3", "staging").stdout
+        == "vision/bytelm version 3 is in staging.\n"
+    )
+    [given] = platform.requests("PUT", "models/vision/bytelm/gate")
+    assert given.json == {"thresholds": [{"suite": "held-out", "metric": "accuracy", "bound": 0.9}]}
+    assert "is not NAME:NUMBER" in trainmaster("gate", "show", "bytelm", code=2).stderr

@@ -239,6 +239,16 @@ def api_rows() -> Iterator[Row]:
     yield row("get", "models", SIGNED_IN)
     version = {"team": "vision", "manifest": "{model_manifest}"}
     yield row("post", "models/<str:name>/versions", MEMBERS, "models/bytelm/versions", version)
+    model, one = "models/<str:team>/<str:name>", "models/vision/bytelm"
+    number, first = f"{model}/versions/<int:number>", f"{one}/versions/1"
+    yield row("get", f"{model}/gate", OF_TEAM, f"{one}/gate")
+    yield row("put", f"{model}/gate", LEADS, f"{one}/gate", {"approvals": 1})
+    yield row("get", f"{number}/gate", OF_TEAM, f"{first}/gate")
+    results = {"suite": "held-out", "lines": '{"id": 1, "metrics": {"f1": 1}}'}
+    yield row("post", f"{number}/evaluations", MEMBERS, f"{first}/evaluations", results)
+    yield row("put", f"{number}/approval", MEMBERS, f"{first}/approval")
+    yield row("delete", f"{number}/approval", MEMBERS, f"{first}/approval")
+    yield row("put", f"{number}/stage", MEMBERS, f"{first}/stage", {"stage": "staging"})
     yield row("get", "model-versions/<str:version_id>", OF_TEAM, "model-versions/{model_version}")
     yield row("get", "deployments", SIGNED_IN)
     begun = {"model_id": "vision/bytelm", "version": 1, "target_workers": ["{node}"]}

@@ -79,6 +79,10 @@ def pages() -> Iterator[Row]:
     yield from dataset_rows()
     yield Row("get", "models/", SIGNED_IN)
     yield Row("get", "models/<slug:team>/<str:name>/", OF_TEAM, "models/vision/{model}/")
+    model, one = "models/<slug:team>/<str:name>/", "models/vision/{model}/"
+    yield Row("post", model + "gate/", LEADS, one + "gate/", {"policy": '{"approvals": 1}'})
+    yield Row("post", model + "<int:number>/approve/", MEMBERS, one + "1/approve/")
+    yield Row("post", model + "<int:number>/stage/", MEMBERS, one + "1/stage/", {"stage": "staging"})
     registered = {"team": "vision", "name": "another", "checkpoint": "{checkpoint}"}
     yield Row("post", "models/register/", "L U F Y Y Y Y", body=registered)
     yield Row("get", "deployments/", SIGNED_IN)

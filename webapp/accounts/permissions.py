@@ -56,6 +56,8 @@ RULES: dict[str, Rule] = {
     "artifact.upload": Rule("upload files for this team", MEMBERS),
     "model.view": Rule("see this model", VIEWERS),
     "model.register": Rule("register models for this team", MEMBERS),
+    "model.gate": Rule("change what versions of models must have proven", LEADS),
+    "model.approve": Rule("approve versions of models", MEMBERS),
     "model.delete": Rule("delete another person's models", LEADS, own=MEMBERS),
     "deployment.view": Rule("see this deployment", VIEWERS),
     "deployment.create": Rule("deploy models of this team", MEMBERS),

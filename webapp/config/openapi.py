@@ -14,7 +14,7 @@ OPENAPI = {
             "RunState", "RunView", "RunEnd", "RunSource", "RunAction", "EndReason", "RestartBudget", "FindingStage",
             "FindingSeverity", "FindingConsequence", "HangStage", "StackActivity",
             "EndpointState", "ReplicaState", "ModelVersionStage", "ReproductionSubject", "MetricAgreement",
-            "AlertSeverity", "ChannelKind", "SnapshotState", "AccessDecision", "MetricDirection",
+            "AlertSeverity", "ChannelKind", "SnapshotState", "AccessDecision", "MetricDirection", "MetricGoal",
         )
     },
     "POSTPROCESSING_HOOKS": [

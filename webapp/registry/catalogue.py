@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from django.db import IntegrityError, transaction
 
@@ -10,8 +9,9 @@ from platform_core.errors import TrainmasterError
 from platform_core.json_values import storable
 from webapp.accounts.permissions import Actor, require
 from webapp.base.identity import now_ms
-from webapp.events import services as events
+from webapp.registry import gates
 from webapp.registry.models import STAGES, Model, ModelAlias, ModelVersion
+from webapp.registry.recording import record
 
 MAX_NAME = 250
 MAX_KEY = 250
@@ -36,7 +36,7 @@ def create_model(
                 created_ms=now,
                 changed_ms=now,
             )
-            _record("ModelCreated", row, actor)
+            record("ModelCreated", row, actor)
             return row
     except IntegrityError as error:
         raise TrainmasterError("duplicate_name", what="Model", name=name) from error
@@ -50,7 +50,7 @@ def rename_model(actor: Actor, model: Model, name: str) -> Model:
             before = row.name
             row = _write(row, name=_name(name))
             row.versions.filter(deleted_ms=None).update(changed_ms=row.changed_ms)
-            _record("ModelRenamed", row, actor, before=before, after=row.name)
+            record("ModelRenamed", row, actor, before=before, after=row.name)
             return row
     except IntegrityError as error:
         raise TrainmasterError("duplicate_name", what="Model", name=name) from error
@@ -82,20 +82,25 @@ def delete_tags(actor: Actor, row: Model | ModelVersion, names: Iterable[str]) -
 
 @transaction.atomic
 def set_stage(
-    actor: Actor, version: ModelVersion, stage: str, *, archive_others: bool = False
+    actor: Actor, version: ModelVersion, stage: str, *, archive_others: bool = False, override: str = ""
 ) -> ModelVersion:
-    """`archive_others` moves the versions that were in this stage to "archived"."""
+    """`archive_others` moves the versions that were in this stage to "archived".
+
+    Raises gate_refused; `override` is the reason of an admin to pass the gate all the same.
+    """
     if stage not in STAGES:
         raise TrainmasterError(
             "request_invalid", what="stage", why=f"{stage[:60]!r} is none of {', '.join(STAGES)}"
         )
     model = _locked_model(actor, version.model, "model.register")
-    row = _write(_locked_version(version), stage=stage)
+    row = _locked_version(version)
+    gates.require_promotion(actor, row, stage, override)
+    row = _write(row, stage=stage)
     if archive_others:
         others = model.versions.filter(stage=stage, deleted_ms=None).exclude(pk=row.pk)
         others.update(stage="archived", changed_ms=row.changed_ms)
     _write(model)
-    _record("VersionStageChanged", model, actor, version=row.version, stage=stage)
+    record("VersionStageChanged", model, actor, version=row.version, stage=stage)
     return row
 
 
@@ -107,8 +112,10 @@ def set_alias(actor: Actor, version: ModelVersion, name: str) -> None:
         raise TrainmasterError("request_invalid", what="alias", why=why)
     model = _locked_model(actor, version.model, "model.register")
     row = _locked_version(version)
+    if name in gates.PROVEN_ALIASES:
+        gates.require_proven(row, f"be called {name}")
     ModelAlias.objects.update_or_create(model=model, name=name, defaults={"version": row})
-    _record("AliasSet", model, actor, alias=name, version=row.version)
+    record("AliasSet", model, actor, alias=name, version=row.version)
 
 
 @transaction.atomic
@@ -116,7 +123,7 @@ def delete_alias(actor: Actor, model: Model, name: str) -> None:
     """A name that the model does not have is no error."""
     model = _locked_model(actor, model, "model.register")
     if ModelAlias.objects.filter(model=model, name=name).delete()[0]:
-        _record("AliasDeleted", model, actor, alias=name)
+        record("AliasDeleted", model, actor, alias=name)
 
 
 @transaction.atomic
@@ -128,7 +135,7 @@ def delete_version(actor: Actor, version: ModelVersion) -> None:
     row.aliases.all().delete()
     _write(row, deleted_ms=now_ms())
     _write(model)
-    _record("VersionDeleted", model, actor, version=row.version)
+    record("VersionDeleted", model, actor, version=row.version)
 
 
 @transaction.atomic
@@ -140,7 +147,7 @@ def delete_model(actor: Actor, model: Model) -> None:
         require(actor, "model.delete", row.team_id)
     row.aliases.all().delete()
     _write(row, deleted_ms=now_ms())
-    _record("ModelDeleted", row, actor)
+    record("ModelDeleted", row, actor)
 
 
 def _locked(actor: Actor, row: Model | ModelVersion) -> Any:
@@ -173,17 +180,6 @@ def _write(row: Any, **values: Any) -> Any:
     row.changed_ms = now_ms()
     row.save(update_fields=[*values, "changed_ms"])
     return row
-
-
-def _record(kind: str, row: Model, actor: Actor, **data: Any) -> None:
-    subject = subject_of(row)
-    notify = (f"models:{row.team_id}",)
-    events.record(kind, subject, actor=actor.name, team=row.team_id, cause=row.name, data=data, notify=notify)
-
-
-def subject_of(row: Model) -> str:
-    """Of events and live pages; a name may have any character, a subject may not."""
-    return f"model:{row.team_id}/{quote(row.name, safe='')}"[:140]
 
 
 def _name(name: str) -> str:

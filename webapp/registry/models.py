@@ -10,6 +10,10 @@ class Model(models.Model):
     name = models.CharField(max_length=250)
     description = models.TextField(blank=True)
     tags = models.JSONField(default=dict, help_text="name → value, both text")
+    gate = models.JSONField(
+        default=dict,
+        help_text="what its versions must have proven; empty: nothing (platform_core.registry.gates)",
+    )
     created_ms = models.BigIntegerField()
     changed_ms = models.BigIntegerField(default=0, help_text="when it or one of its versions was last edited")
     deleted_ms = models.BigIntegerField(
@@ -76,3 +80,37 @@ class ModelAlias(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["model", "name"], name="one_version_an_alias")]
+
+
+class Evaluation(models.Model):
+    """The newest results of one suite for a version."""
+
+    version = models.ForeignKey(ModelVersion, models.CASCADE, related_name="evaluations")
+    suite = models.CharField(max_length=250)
+    metrics = models.JSONField(help_text="metric → mean, low, high (95 %), samples; null: no finite number")
+    slices = models.JSONField(default=dict, help_text="slice → metric → the same")
+    samples = models.BinaryField(
+        help_text="id and metrics of each, JSON compressed with zstd, to compare in pairs"
+    )
+    compared = models.JSONField(
+        default=dict,
+        help_text="the last comparison with production: its pair, and metric → mean, low, high, pairs",
+    )
+    sample_count = models.PositiveIntegerField()
+    evaluated_ms = models.BigIntegerField()
+    evaluated_by = models.ForeignKey("accounts.User", models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["version", "suite"], name="one_evaluation_a_suite")]
+        ordering = ("suite",)
+
+
+class Approval(models.Model):
+    version = models.ForeignKey(ModelVersion, models.CASCADE, related_name="approvals")
+    user = models.ForeignKey("accounts.User", models.CASCADE, related_name="+")
+    role = models.CharField(max_length=12, help_text="in the team, when it was given")
+    approved_ms = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["version", "user"], name="one_approval_a_person")]
+        ordering = ("approved_ms", "id")

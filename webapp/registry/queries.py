@@ -36,6 +36,17 @@ def versions(model: Model) -> list[ModelVersion]:
     return list(rows.prefetch_related("aliases").order_by("-version"))
 
 
+def numbered(model: Model, number: int) -> ModelVersion:
+    """Raises not_found."""
+    rows = model.versions.filter(version=number, deleted_ms=None).select_related(
+        "model", "created_by", "manifest"
+    )
+    row = rows.prefetch_related("aliases").first()
+    if row is None:
+        raise TrainmasterError("not_found", what=f"version {number} of model {model}")
+    return row
+
+
 def made_from(run_id: str) -> list[ModelVersion]:
     """Versions registered from a run or from its job, newest first."""
     rows = ModelVersion.objects.filter(deleted_ms=None, model__deleted_ms=None).select_related("model")

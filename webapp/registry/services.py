@@ -37,9 +37,9 @@ from webapp.registry.catalogue import (
     set_alias,
     set_stage,
     set_tags,
-    subject_of,
 )
 from webapp.registry.models import Model, ModelVersion
+from webapp.registry.recording import subject_of
 from webapp.sockets import services as sockets
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from trainmaster.cli.efficiency import efficiency, profile
 from trainmaster.cli.endpoints import endpoints
 from trainmaster.cli.experiments import compare, experiments
 from trainmaster.cli.exports import export
+from trainmaster.cli.gates import gate
 from trainmaster.cli.imports import import_group
 from trainmaster.cli.jobs import cancel, jobs, show
 from trainmaster.cli.login import login
@@ -35,7 +36,7 @@ SECTIONS = {
     "Jobs": [init, plan, submit, rerun, reproduction, jobs, queue, show, logs, checkpoints, cancel],
     "Experiments": [experiments, runs, compare, sweep, sync, import_group, export],
     "Data and models": [
-        dataset, models, register, deploy, deployments, promote, rollback, retry, preheat, pin, endpoints,
+        dataset, models, register, gate, deploy, deployments, promote, rollback, retry, preheat, pin, endpoints,
     ],
     "Cluster": [nodes, alerts, quota],
     "Account": [login, whoami, teams, completion],

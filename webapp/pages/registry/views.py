@@ -1,6 +1,6 @@
 """The pages of models: the list with its form, and one model's versions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from webapp.artifacts import queries as artifacts
 from webapp.checkpoints import queries as checkpoints
 from webapp.pages import fragments
 from webapp.pages.deployments import panels
+from webapp.pages.registry.gate import GatePanel, panel
 from webapp.registry import queries, services
 from webapp.registry.models import Model, ModelVersion
 
@@ -79,6 +80,7 @@ class ModelPage:
     subjects: str  # that the page listens to
     versions: tuple[VersionRow, ...]
     may_deploy: bool
+    gate: Callable[[], GatePanel]
 
 
 @login_required
@@ -144,6 +146,7 @@ def detail(request: HttpRequest, team: str, name: str) -> HttpResponse:
             for version in versions
         ),
         may_deploy=permissions.may(actor, "deployment.create", team),
+        gate=lambda: panel(actor, model, versions),
     )
     return fragments.render(request, "registry/detail.html", page)
 

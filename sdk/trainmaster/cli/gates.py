@@ -1,0 +1,126 @@
+"""`trainmaster gate`: what versions of models must have proven, their results, approvals and stages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import click
+import yaml
+
+from trainmaster.cli import output
+from trainmaster.cli.session import connect
+from trainmaster.client import Client
+
+VERSION_HELP = "VERSION is TEAM/NAME:NUMBER, or NAME:NUMBER if you are in one team only."
+
+
+@click.group()
+def gate() -> None:
+    """Gates of models: what a version must have proven before it is promoted, deployed or served."""
+
+
+@gate.command("show", help=f"Show how a version stands before the gate of its model.\n\n    {VERSION_HELP}")
+@click.argument("version")
+@output.options
+def show(version: str, as_json: bool) -> None:
+    with connect() as client:
+        _print(client.call("GET", f"{_path(client, version)}/gate"), as_json)
+
+
+@gate.command("set")
+@click.argument("model")
+@click.argument("file", type=click.File())
+def set_(model: str, file: Any) -> None:
+    """Set the gate of MODEL, TEAM/NAME, from a YAML file; an empty one lets everything through.
+
+    \b
+    thresholds:
+      - {suite: held-out, metric: accuracy, bound: 0.9, every_slice: true}
+    margins:
+      - {suite: held-out, metric: accuracy, worse_by: 0.01}
+    approvals: 1
+    """
+    try:
+        policy = yaml.safe_load(file) or {}
+    except yaml.YAMLError as error:
+        raise click.UsageError(f"{file.name} is not YAML: {error}") from error
+    with connect() as client:
+        client.call("PUT", f"models/{_model(client, model)}/gate", json=policy)
+    click.echo(f"The gate of {model} is set.")
+
+
+@gate.command("evaluate", help=f"Send the results of a suite for a version.\n\n    {VERSION_HELP}")
+@click.argument("version")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--suite", required=True, help="Name of the suite.")
+@output.options
+def evaluate(version: str, file: Path, suite: str, as_json: bool) -> None:
+    with connect() as client:
+        path = _path(client, version)
+        client.call("POST", f"{path}/evaluations", json={"suite": suite, "lines": file.read_text()})
+        _print(client.call("GET", f"{path}/gate"), as_json)
+
+
+@gate.command("approve", help=f"Approve a version, or take your approval back.\n\n    {VERSION_HELP}")
+@click.argument("version")
+@click.option("--withdraw", is_flag=True, help="Take your approval back.")
+@output.options
+def approve(version: str, withdraw: bool, as_json: bool) -> None:
+    with connect() as client:
+        method = "DELETE" if withdraw else "PUT"
+        _print(client.call(method, f"{_path(client, version)}/approval"), as_json)
+
+
+@gate.command("stage", help=f"Move a version to a stage, through the gate.\n\n    {VERSION_HELP}")
+@click.argument("version")
+@click.argument("stage", type=click.Choice(["none", "staging", "production", "archived"]))
+@click.option("--archive-others", is_flag=True, help="Archive the versions that are in the stage now.")
+@click.option("--override", default="", help="The reason of a platform admin to pass the gate all the same.")
+def stage(version: str, stage: str, archive_others: bool, override: str) -> None:
+    body = {"stage": stage, "archive_others": archive_others, "override": override}
+    with connect() as client:
+        row: Any = client.call("PUT", f"{_path(client, version)}/stage", json=body)
+    click.echo(f"{row['model']} version {row['version']} is in {row['stage']}.")
+
+
+def _model(client: Client, reference: str) -> str:
+    team, _, name = reference.rpartition("/")
+    return f"{quote(client.only_team(team), safe='')}/{quote(name, safe='')}"
+
+
+def _path(client: Client, reference: str) -> str:
+    model, _, number = reference.rpartition(":")
+    if not model or not number.isdigit():
+        raise click.UsageError(f"{reference} is not NAME:NUMBER, such as bytelm:3.")
+    return f"models/{_model(client, model)}/versions/{number}"
+
+
+def _print(standing: Any, as_json: bool) -> None:
+    if as_json:
+        output.dump_json(standing)
+        return
+    click.echo(f"{standing['model']} version {standing['version']}, stage {standing['stage']}")
+    output.table(
+        ("SUITE", "METRIC", "MEAN", "95 % INTERVAL", "SAMPLES"),
+        [
+            (
+                row["suite"], name, _number(one["mean"]), f"{_number(one['low'])} to {_number(one['high'])}",
+                one["samples"],
+            )
+            for row in standing["evaluations"]
+            for name, one in row["metrics"].items()
+        ],
+        empty="No evaluation yet.",
+    )  # fmt: skip
+    for row in standing["approvals"]:
+        click.echo(f"Approved by {row['user']} ({row['role']})")
+    for target, reasons in standing["refused"].items():
+        click.echo(f"{target}: {'may enter' if not reasons else 'refused'}")
+        for reason in reasons:
+            click.echo(f"  {reason}")
+
+
+def _number(value: float | None) -> str:
+    return "not a number" if value is None else f"{value:.4g}"

@@ -22,8 +22,8 @@ def band(values: Sequence[float | None]) -> Band | None:
     finite = [value for value in values if value is not None and math.isfinite(value)]
     if not finite:
         return None
-    # Divided first: a sum of finite values may be infinite.
-    mean = math.fsum(value / len(finite) for value in finite)
+    # Divided first, and once more by two: a sum of finite values may be infinite, at which fsum raises.
+    mean = 2 * math.fsum(value / len(finite) / 2 for value in finite)
     return Band(min(max(mean, min(finite)), max(finite)), min(finite), max(finite), len(finite))
 
 

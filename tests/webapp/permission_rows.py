@@ -47,3 +47,10 @@ def _filled(value: Any, world: World) -> Any:
     if isinstance(value, list):
         return [_filled(one, world) for one in value]
     return value.format(**vars(world)) if isinstance(value, str) else value
+
+
+def api_row(
+    method: str, path: str, expected: str, address: str = "", body: dict[str, Any] | None = None
+) -> Row:
+    where = f"api/v1/{address}" if address else ""
+    return Row(method, f"api/v1/{path}", expected.replace("L", "A"), where, body or {})

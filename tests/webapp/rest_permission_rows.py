@@ -1,8 +1,8 @@
 """Who gets what of every REST method: one row each, in the letters of test_permissions."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
+from tests.webapp.model_permission_rows import api_model_rows
 from tests.webapp.permission_rows import (
     EVERYBODY,
     LEADS,
@@ -15,16 +15,10 @@ from tests.webapp.permission_rows import (
     WHILE_RUNNING,
     WHILE_STOPPING,
     Row,
+    api_row,
 )
 from tests.webapp.world import endpoint_mapping, job_mapping, sweep_mapping
 from webapp.base.identity import now_ms
-
-
-def api_row(
-    method: str, path: str, expected: str, address: str = "", body: dict[str, Any] | None = None
-) -> Row:
-    where = f"api/v1/{address}" if address else ""
-    return Row(method, f"api/v1/{path}", expected.replace("L", "A"), where, body or {})
 
 
 def api_cluster_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
@@ -236,20 +230,7 @@ def api_rows() -> Iterator[Row]:
     yield row("put", "uploads/<str:upload_id>/files/<path:path>", "L N N N Y N N", file)
     yield row("post", "uploads/<str:upload_id>/complete", "L N N N Y N N", "uploads/{upload}/complete")
     yield from run_file_rows()
-    yield row("get", "models", SIGNED_IN)
-    version = {"team": "vision", "manifest": "{model_manifest}"}
-    yield row("post", "models/<str:name>/versions", MEMBERS, "models/bytelm/versions", version)
-    model, one = "models/<str:team>/<str:name>", "models/vision/bytelm"
-    number, first = f"{model}/versions/<int:number>", f"{one}/versions/1"
-    yield row("get", f"{model}/gate", OF_TEAM, f"{one}/gate")
-    yield row("put", f"{model}/gate", LEADS, f"{one}/gate", {"approvals": 1})
-    yield row("get", f"{number}/gate", OF_TEAM, f"{first}/gate")
-    results = {"suite": "held-out", "lines": '{"id": 1, "metrics": {"f1": 1}}'}
-    yield row("post", f"{number}/evaluations", MEMBERS, f"{first}/evaluations", results)
-    yield row("put", f"{number}/approval", MEMBERS, f"{first}/approval")
-    yield row("delete", f"{number}/approval", MEMBERS, f"{first}/approval")
-    yield row("put", f"{number}/stage", MEMBERS, f"{first}/stage", {"stage": "staging"})
-    yield row("get", "model-versions/<str:version_id>", OF_TEAM, "model-versions/{model_version}")
+    yield from api_model_rows()
     yield row("get", "deployments", SIGNED_IN)
     begun = {"model_id": "vision/bytelm", "version": 1, "target_workers": ["{node}"]}
     yield row("post", "deployments", MEMBERS, body=begun)

@@ -21,6 +21,8 @@ from tests.webapp.alert_permission_rows import alert_rows
 from tests.webapp.conftest import Cast, make_cast, make_teams, signed_in, with_token
 from tests.webapp.endpoint_permission_rows import endpoint_rows
 from tests.webapp.experiment_permission_rows import experiment_rows
+from tests.webapp.job_permission_rows import job_rows
+from tests.webapp.model_permission_rows import model_rows
 from tests.webapp.permission_rows import (
     EVERYBODY,
     LEADS,
@@ -31,12 +33,11 @@ from tests.webapp.permission_rows import (
     OWN_OR_LEAD,
     SIGNED_IN,
     WHILE_OUT,
-    WHILE_RUNNING,
     WHILE_STOPPING,
     Row,
 )
 from tests.webapp.rest_permission_rows import api_rows
-from tests.webapp.world import World, build, job_mapping
+from tests.webapp.world import World, build
 from webapp.sockets import subjects
 
 PEOPLE = ("anonymous", "outsider", "viewer", "member", "owner", "lead", "admin")
@@ -77,14 +78,7 @@ def pages() -> Iterator[Row]:
     yield Row("post", "tensorboard/<str:key>/start", NO_TENSORBOARDS, "tensorboard/run-{job}/start")
     yield Row("get", "datasets/", SIGNED_IN)
     yield from dataset_rows()
-    yield Row("get", "models/", SIGNED_IN)
-    yield Row("get", "models/<slug:team>/<str:name>/", OF_TEAM, "models/vision/{model}/")
-    model, one = "models/<slug:team>/<str:name>/", "models/vision/{model}/"
-    yield Row("post", model + "gate/", LEADS, one + "gate/", {"policy": '{"approvals": 1}'})
-    yield Row("post", model + "<int:number>/approve/", MEMBERS, one + "1/approve/")
-    yield Row("post", model + "<int:number>/stage/", MEMBERS, one + "1/stage/", {"stage": "staging"})
-    registered = {"team": "vision", "name": "another", "checkpoint": "{checkpoint}"}
-    yield Row("post", "models/register/", "L U F Y Y Y Y", body=registered)
+    yield from model_rows()
     yield Row("get", "deployments/", SIGNED_IN)
     begun = {"model_version": "{model_version}", "targets": ["{node}"]}
     yield Row("get", "deployments/create/", MEMBERS, "deployments/create/?model_version={model_version}")
@@ -193,36 +187,6 @@ def cluster_rows() -> Iterator[Row]:
     yield Row("post", "nodes/maintenance/<int:window_id>/cancel/", OPERATORS, cancel)
     revoke = "nodes/tokens/{bootstrap_token}/revoke/"
     yield Row("post", "nodes/tokens/<int:token_id>/revoke/", OPERATORS, revoke)
-
-
-def job_rows() -> Iterator[Row]:
-    yield Row("get", "jobs/", SIGNED_IN)
-    yield Row("get", "planner/", SIGNED_IN)
-    yield Row("get", "jobs/submit/", "L Y F Y Y Y Y")
-    yield Row("get", "jobs/submit/", "L N F Y Y Y Y", "jobs/submit/?clone={job}")
-    yield Row("post", "jobs/submit/", "L U F Y Y Y Y", body=job_mapping())
-    yield Row("post", "jobs/check/", SIGNED_IN, body=job_mapping())  # its panel says what one may not
-    # Without an archive; tests/webapp/jobs/test_uploading.py has those who may not upload one.
-    yield Row("post", "jobs/code/", "L U F U U U U", body={"team": "vision"})
-    yield Row("get", "jobs/<str:job_id>/", OF_TEAM, "jobs/{job}/")
-    yield Row("post", "jobs/<str:job_id>/again/", MEMBERS, "jobs/{job}/again/")
-    yield Row("post", "jobs/<str:job_id>/cancel/", OWN_OR_LEAD, "jobs/{job}/cancel/")
-    yield Row("post", "jobs/<str:job_id>/save/", WHILE_RUNNING, "jobs/{job}/save/")
-    pin, pinned = (
-        "jobs/<str:job_id>/checkpoints/<str:checkpoint_id>/pin/",
-        "jobs/{job}/checkpoints/{checkpoint}/pin/",
-    )
-    yield Row("post", pin, OWN_OR_LEAD, pinned, {"pinned": "yes"})
-    yield Row("post", "jobs/<str:job_id>/stacks/", WHILE_RUNNING, "jobs/{job}/stacks/")
-    yield Row("post", "jobs/<str:job_id>/profile/", WHILE_RUNNING, "jobs/{job}/profile/")
-    yield Row("post", "jobs/<str:job_id>/restart/", WHILE_RUNNING, "jobs/{job}/restart/")
-    yield Row("post", "jobs/<str:job_id>/lost/", WHILE_STOPPING, "jobs/{job}/lost/")
-    question = {"gpu_type": "cpu", "order": "first_come"}
-    yield Row("post", "queue/what-if/", SIGNED_IN, body=question)
-    yield Row("get", "queue/<str:job_id>/changes/", OF_TEAM, "queue/{job}/changes/")
-    yield Row("post", "queue/<str:job_id>/priority/", LEADS, "queue/{job}/priority/", body={"priority": "40"})
-    yield Row("get", "jobs/<str:job_id>/log/", OF_TEAM, "jobs/{job}/log/")
-    yield Row("get", "jobs/<str:job_id>/log.txt", OF_TEAM, "jobs/{job}/log.txt")
 
 
 ROWS = [*pages(), *api_rows()]

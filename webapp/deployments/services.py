@@ -25,7 +25,6 @@ from webapp.deployments.models import Deployment, Worker
 from webapp.deployments.values import Manner
 from webapp.nodes import queries as cluster_queries
 from webapp.nodes import services as clusters
-from webapp.registry import gates
 from webapp.registry import queries as registry
 from webapp.registry import services as registry_services
 
@@ -90,7 +89,7 @@ def what_and_where(
     if model_version.state != "ready" or model_version.manifest is None:
         why = model_version.error or f"it is {model_version.state}; wait until its manifest is made"
         raise TrainmasterError("request_invalid", what=f"version {version} of {model_id}", why=why)
-    gates.require_proven(model_version, "be deployed")
+    registry_services.require_proven(model_version, "be deployed")
     places = cluster_queries.places(target_workers)
     if not places:
         raise TrainmasterError(

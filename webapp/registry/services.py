@@ -38,6 +38,7 @@ from webapp.registry.catalogue import (
     set_stage,
     set_tags,
 )
+from webapp.registry.gates import require_proven
 from webapp.registry.models import Model, ModelVersion
 from webapp.registry.recording import subject_of
 from webapp.sockets import services as sockets
@@ -58,6 +59,7 @@ __all__ = [
     "register",
     "register_logged",
     "rename_model",
+    "require_proven",
     "set_alias",
     "set_stage",
     "set_tags",

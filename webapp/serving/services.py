@@ -21,8 +21,8 @@ from webapp.accounts.permissions import SYSTEM, Actor
 from webapp.base.identity import new_id, now_ms
 from webapp.events import services as events
 from webapp.jobs import services as jobs
-from webapp.registry import gates
 from webapp.registry import queries as registry
+from webapp.registry import services as registry_services
 from webapp.serving import queries
 from webapp.serving.models import Endpoint, Replica, TrafficSample
 from webapp.serving.values import TrafficCount
@@ -247,7 +247,7 @@ def _version(team: str, model: str, number: int) -> str:
     if chosen[0].state != "ready":
         why = f"it is {chosen[0].state}; only a version that is ready can be served"
         raise TrainmasterError("request_invalid", what=f"version {chosen[0].version} of {model}", why=why)
-    gates.require_proven(chosen[0], "be served")
+    registry_services.require_proven(chosen[0], "be served")
     return chosen[0].id
 
 

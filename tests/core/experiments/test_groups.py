@@ -1,6 +1,7 @@
 import math
+import sys
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from platform_core.experiments.groups import Band, band, common
@@ -15,6 +16,7 @@ def test_what_is_not_finite_or_not_there_does_not_count() -> None:
 
 
 @given(st.lists(FINITE, min_size=1, max_size=20))
+@example([sys.float_info.max] * 6)
 def test_the_mean_lies_between_the_least_and_the_greatest(values: list[float]) -> None:
     found = band(values)
     assert found is not None

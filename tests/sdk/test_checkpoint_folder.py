@@ -117,11 +117,13 @@ def test_the_newest_is_the_one_with_the_highest_step(tmp_path: Path) -> None:
 def test_pruning_removes_the_oldest_and_what_a_killed_writer_left(tmp_path: Path) -> None:
     for step in (1, 2, 3):
         save(tmp_path, {}, step)
-    (tmp_path / ".writing-step-00000004-77").mkdir()
-    folder.prune(tmp_path, keep_last=0)
+    for name in ("step-00000003-77", "step-00000004-79", "probe-7a"):
+        (tmp_path / f".writing-{name}").mkdir()
+    folder.prune(tmp_path, 0, began_at_ms=78)
     assert len(folder.newest_first(tmp_path)) == 3
-    folder.prune(tmp_path, keep_last=2)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000003"]
+    folder.prune(tmp_path, 2, began_at_ms=78)
+    next_one = ".writing-step-00000004-79"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [next_one, "step-00000002", "step-00000003"]
 
 
 def test_the_part_of_one_node_alone_is_no_checkpoint(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def api_model_rows() -> Iterator[Row]:
     yield row("get", "models", SIGNED_IN)
     version = {"team": "vision", "manifest": "{model_manifest}"}
     yield row("post", "models/<str:name>/versions", MEMBERS, "models/bytelm/versions", version)
-    model, one = "models/<str:team>/<str:name>", "models/vision/bytelm"
+    model, one = "models/<str:team>/<str:name>", "models/vision/{model}"
     number, first = f"{model}/versions/<int:number>", f"{one}/versions/1"
     yield row("get", f"{model}/gate", OF_TEAM, f"{one}/gate")
     yield row("put", f"{model}/gate", LEADS, f"{one}/gate", {"approvals": 1})

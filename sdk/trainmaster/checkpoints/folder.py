@@ -54,12 +54,17 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def prune(parent: Path, keep_last: int) -> None:
-    """Only the newest `keep_last` stay (0: all do), and nothing that a killed writer left behind."""
+def prune(parent: Path, keep_last: int, began_at_ms: int) -> None:
+    """Only the newest `keep_last` stay (0: all do), and nothing that a killed writer left behind.
+
+    `began_at_ms`: of the save that is named now. Other ranks may be writing the next one already.
+    """
     for path in newest_first(parent)[keep_last:] if keep_last > 0 else []:
         shutil.rmtree(path, ignore_errors=True)
     for path in parent.glob(f"{TEMPORARY}*"):
-        shutil.rmtree(path, ignore_errors=True)
+        began = path.name.rpartition("-")[2]
+        if not (began.isdecimal() and int(began) >= began_at_ms):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def put_in_place(temporary: Path, final: Path) -> None:

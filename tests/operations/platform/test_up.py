@@ -23,7 +23,7 @@ from webapp.operations.state_folder import (
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
-PROGRAMS = {"web", "worker", "beat", "gateway", "watch", "postgres", "valkey"}
+PROGRAMS = {"web", "router", "worker", "beat", "gateway", "watch", "postgres", "valkey"}
 
 
 def pid_files(platform: PlatformProcess) -> dict[str, Path]:

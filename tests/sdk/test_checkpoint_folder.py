@@ -119,9 +119,9 @@ def test_pruning_removes_the_oldest_and_what_a_killed_writer_left(tmp_path: Path
         save(tmp_path, {}, step)
     for name in ("step-00000003-77", "step-00000004-79", "probe-7a"):
         (tmp_path / f".writing-{name}").mkdir()
-    folder.prune(tmp_path, 0, began_at_ms=78)
+    folder.prune(tmp_path, 0, named=(78, 3))
     assert len(folder.newest_first(tmp_path)) == 3
-    folder.prune(tmp_path, 2, began_at_ms=78)
+    folder.prune(tmp_path, 2, named=(78, 3))
     next_one = ".writing-step-00000004-79"
     assert sorted(path.name for path in tmp_path.iterdir()) == [next_one, "step-00000002", "step-00000003"]
 

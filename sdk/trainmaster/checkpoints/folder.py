@@ -19,6 +19,7 @@ __all__ = ["DESCRIPTION", "CheckpointCorrupt"]  # of the names from elsewhere
 CORRUPT = ".corrupt"
 TEMPORARY = ".writing-"
 _NAME = re.compile(r"step-(\d{8,18})")
+_UNFINISHED = re.compile(re.escape(TEMPORARY) + r"step-(?P<step>\d{8,18})-(?P<began>\d+)")
 
 
 def name_of(step: int) -> str:
@@ -54,16 +55,16 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def prune(parent: Path, keep_last: int, began_at_ms: int) -> None:
+def prune(parent: Path, keep_last: int, named: tuple[int, int]) -> None:
     """Only the newest `keep_last` stay (0: all do), and nothing that a killed writer left behind.
 
-    `began_at_ms`: of the save that is named now. Other ranks may be writing the next one already.
+    `named`: when the save that is finished now began, in ms, and its step. Other ranks may be writing the next already.
     """
     for path in newest_first(parent)[keep_last:] if keep_last > 0 else []:
         shutil.rmtree(path, ignore_errors=True)
     for path in parent.glob(f"{TEMPORARY}*"):
-        began = path.name.rpartition("-")[2]
-        if not (began.isdecimal() and int(began) >= began_at_ms):
+        match = _UNFINISHED.fullmatch(path.name)
+        if match is None or (int(match["began"]), int(match["step"])) <= named:
             shutil.rmtree(path, ignore_errors=True)
 
 

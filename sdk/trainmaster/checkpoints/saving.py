@@ -175,7 +175,7 @@ class Saver:
         return writer
 
     def _named(self, path: Path, description: Description) -> None:
-        folder.prune(path.parent, self._keep_last, description.began_at_ms)
+        folder.prune(path.parent, self._keep_last, (description.began_at_ms, description.step))
         self._finished(path, description)
 
     def _failed(self, step: int, sentence: str) -> None:

@@ -26,6 +26,7 @@ _CODES = {
     "idempotency_conflict": "RESOURCE_ALREADY_EXISTS",
     "not_found": "RESOURCE_DOES_NOT_EXIST",
     "illegal_transition": "INVALID_PARAMETER_VALUE",
+    "gate_refused": "INVALID_STATE",
     "too_large": "INVALID_PARAMETER_VALUE",
     "source_changed": "RESOURCE_CONFLICT",
 }

@@ -140,8 +140,13 @@ def delete_version(actor: Actor, version: ModelVersion) -> None:
 
 @transaction.atomic
 def delete_model(actor: Actor, model: Model) -> None:
-    """With its versions. The name is free again; deployments that used a version keep it."""
+    """With its versions. The name is free again; deployments that used a version keep it.
+
+    A gate goes with its model, so who may not change the gate may not delete the model either.
+    """
     row = _locked_model(actor, model, "model.register")
+    if row.gate:
+        require(actor, "model.gate", row.team_id)
     makers = set(row.versions.filter(deleted_ms=None).values_list("created_by__username", flat=True))
     if makers - {actor.username}:
         require(actor, "model.delete", row.team_id)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import zstandard
 from django.db import transaction
+from django.db.models import QuerySet
 
 from platform_core.errors import TrainmasterError
 from platform_core.registry import estimates, policy_reader, results
@@ -26,12 +27,10 @@ from webapp.base.identity import now_ms
 from webapp.registry.models import Approval, Evaluation, Model, ModelVersion
 from webapp.registry.recording import record
 
-MOST_VALUES = (
-    100_000  # of one evaluation, those of slices again: the bootstrap of more would hold up the request
-)
-STAGES = {"none": Stage.CANDIDATE} | {
-    stage.value: stage for stage in (Stage.STAGING, Stage.PRODUCTION, Stage.ARCHIVED)
-}
+MOST_VALUES = 100_000  # of one evaluation; the bootstrap of more would hold up the request
+STAGES = {
+    "none": Stage.CANDIDATE, "staging": Stage.STAGING, "production": Stage.PRODUCTION, "archived": Stage.ARCHIVED,
+}  # fmt: skip
 PROVEN_ALIASES = frozenset({"champion", "production"})  # by which others find what they may use
 
 
@@ -132,7 +131,7 @@ def standing(
 def require_promotion(actor: Actor, version: ModelVersion, stage: str, override: str = "") -> None:
     """The gate of a move to this stage. Raises gate_refused with every reason.
 
-    `override` is the reason of an admin who lets the version through all the same; it's recorded.
+    `override` is the reason of an admin who lets the version through all the same; it is recorded.
     """
     target = STAGES[stage]
     if not needs_gate(STAGES[version.stage], target):
@@ -165,7 +164,7 @@ def _refused(version: ModelVersion, what: str, reasons: Iterable[str]) -> Trainm
 def _evidence(version: ModelVersion, policy: Policy) -> Evidence:
     others = version.model.versions.filter(stage="production", deleted_ms=None).exclude(pk=version.pk)
     production = others.order_by("-changed_ms", "-version").first()
-    of_production = {row.suite: row for row in production.evaluations.all()} if production else {}
+    of_production = {row.suite: row for row in _evaluations(production)} if production else {}
     metrics: dict[str, set[str]] = {}  # of each suite, that are compared
     for margin in policy.margins:
         metrics.setdefault(margin.suite, set()).add(margin.metric)
@@ -177,7 +176,7 @@ def _evidence(version: ModelVersion, policy: Policy) -> Evidence:
                 {name: _read(of_slice) for name, of_slice in row.slices.items()},
                 _compared(row, of_production.get(row.suite), sorted(metrics.get(row.suite, ()))),
             )
-            for row in version.evaluations.all()
+            for row in _evaluations(version)
         },
         registered_by=version.created_by.username,
         approvals=tuple(
@@ -185,6 +184,11 @@ def _evidence(version: ModelVersion, policy: Policy) -> Evidence:
         ),
         has_production=production is not None,
     )
+
+
+def _evaluations(version: ModelVersion) -> QuerySet[Evaluation]:
+    """Their samples may have megabytes, and are read only to be compared."""
+    return version.evaluations.defer("samples")
 
 
 def _compared(

@@ -4,6 +4,8 @@ from django.db.models import Prefetch, Q, QuerySet
 
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference
+from webapp.accounts import permissions
+from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.registry.models import Model, ModelVersion
 
@@ -29,6 +31,15 @@ def names(team: str) -> list[str]:
 
 def model(team: str, name: str) -> Model | None:
     return living([team]).filter(name=name).first()
+
+
+def model_for(actor: Actor, team: str, name: str) -> Model:
+    """Raises not_found, also where the actor may not see it."""
+    permissions.require(actor, "model.view", team, what=f"model {team}/{name}")
+    found = model(team, name)
+    if found is None:
+        raise TrainmasterError("not_found", what=f"model {team}/{name}")
+    return found
 
 
 def versions(model: Model) -> list[ModelVersion]:

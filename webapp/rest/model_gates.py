@@ -8,12 +8,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from platform_core.errors import TrainmasterError
 from platform_core.registry import policy_reader
-from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.registry import gates, queries, services
-from webapp.registry.models import Model, ModelVersion
+from webapp.registry.models import ModelVersion
 from webapp.rest.enums import MetricGoal, ModelVersionStage
 from webapp.rest.registry import VersionOut
 
@@ -104,12 +102,14 @@ class ModelGate(APIView):
     @extend_schema(responses=Gate)
     def get(self, request: Request, team: str, name: str) -> Response:
         """Read what versions of a model must have proven."""
-        return Response(policy_reader.as_mapping(gates.policy_of(_model(request, team, name))))
+        return Response(
+            policy_reader.as_mapping(gates.policy_of(queries.model_for(actor_of(request), team, name)))
+        )
 
     @extend_schema(request=Gate, responses=Gate)
     def put(self, request: Request, team: str, name: str) -> Response:
         """Set what versions of a model must have proven; an empty object lets everything through."""
-        model = _model(request, team, name)
+        model = queries.model_for(actor_of(request), team, name)
         given = request.data if isinstance(request.data, dict) else {"body": request.data}
         return Response(policy_reader.as_mapping(gates.set_policy(actor_of(request), model, given)))
 
@@ -164,22 +164,15 @@ class VersionStage(APIView):
         return Response(VersionOut(row).data)
 
 
-def _model(request: Request, team: str, name: str) -> Model:
-    permissions.require(actor_of(request), "model.view", team, what=f"model {team}/{name}")
-    model = queries.model(team, name)
-    if model is None:
-        raise TrainmasterError("not_found", what=f"model {team}/{name}")
-    return model
-
-
 def _version(request: Request, team: str, name: str, number: int) -> ModelVersion:
-    return queries.numbered(_model(request, team, name), number)
+    return queries.numbered(queries.model_for(actor_of(request), team, name), number)
 
 
 def _standing(version: ModelVersion) -> dict[str, Any]:
+    evaluations = version.evaluations.defer("samples").select_related("evaluated_by")
     return {
         "model": str(version.model), "version": version.version, "stage": version.stage,
-        "evaluations": EvaluationOut(version.evaluations.select_related("evaluated_by"), many=True).data,
+        "evaluations": EvaluationOut(evaluations, many=True).data,
         "approvals": ApprovalOut(version.approvals.select_related("user"), many=True).data,
         "refused": {stage.value: reasons for stage, reasons in gates.standing(version).items()},
     }  # fmt: skip

@@ -7,8 +7,12 @@ import pytest
 
 from tests.webapp.conftest import Cast
 from tests.webapp.mlflow.conftest import Mlflow
+from webapp.accounts.queries import actor_of
 from webapp.metrics import segments, services
 from webapp.metrics.values import Points
+from webapp.registry import gates
+from webapp.registry import queries as registry
+from webapp.registry.models import Model
 
 MODELS = {
     "forest": {"stage": "prod", "note": "50% off"},
@@ -201,3 +205,24 @@ def test_the_pages_and_rest_show_aliases_stages_and_tags(
                 if v["model"] == "vision/wine"}  # fmt: skip
     assert versions[2]["aliases"] == ["champion"]
     assert (versions[3]["stage"], versions[3]["tags"]) == ("production", {"grape": "<b>red"})
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("model-versions/transition-stage", {"stage": "Staging"}),
+        ("registered-models/alias", {"alias": "champion"}),
+    ],
+)
+def test_a_version_enters_through_the_gate_of_its_model(
+    models: None, alice: Mlflow, cast: Cast, path: str, more: dict[str, str]
+) -> None:
+    wine, body = Model.objects.get(name="wine"), {"name": "wine", "version": "3", **more}
+    rule = {"suite": "held-out", "metric": "accuracy", "bound": 0.9}
+    gates.set_policy(actor_of(cast.lead), wine, {"thresholds": [rule]})
+    refused = (409, "INVALID_STATE", "held-out has not evaluated this version")
+    status, code, sentence = alice.refused("POST", path, body)
+    assert (status, code, sentence.partition(": ")[2]) == refused
+    version = registry.numbered(wine, 3)
+    gates.evaluate(actor_of(cast.owner), version, "held-out", ['{"id": 1, "metrics": {"accuracy": 1}}'])
+    alice.done("POST", path, body)

@@ -160,6 +160,15 @@ def test_only_an_admin_overrides_and_the_reason_is_recorded(cast: Cast, version:
     assert len(event.data["refused"]) == 2
 
 
+def test_who_may_not_change_the_gate_does_not_get_rid_of_it_by_deleting_the_model(
+    cast: Cast, version: ModelVersion
+) -> None:
+    with pytest.raises(TrainmasterError) as caught:
+        services.delete_model(actor_of(cast.owner), version.model)
+    assert caught.value.code == "not_allowed"
+    services.delete_model(actor_of(cast.lead), version.model)
+
+
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
@@ -222,10 +231,14 @@ def test_the_page_says_how_each_version_stands(cast: Cast, version: ModelVersion
     prove(cast, version)
     page = lena.post(f"{address}1/approve/", follow=True).content.decode()
     assert "Approved by lena (lead)" in page
-    assert "passes</span> every rule" in page
+    assert '<span class="state ok">passes</span>' in page
     page = lena.post(f"{address}1/stage/", {"stage": "production"}, follow=True).content.decode()
     assert "Version 1 is in production." in page
-    bad = lena.post(f"{address}gate/", {"policy": "{"})
-    assert bad.status_code == 400
+    refused = lena.post(f"{address}gate/", {"policy": '{"votes": 3}'})
+    assert refused.status_code == 422
+    kept = refused.content.decode()
+    assert "{&quot;votes&quot;: 3}</textarea>" in kept
+    assert "&#x27;votes&#x27; is none of approvals" in kept
+    assert "it is not JSON" in lena.post(f"{address}gate/", {"policy": "{"}).content.decode()
     opened = lena.post(f"{address}gate/", {"policy": "{}"}, follow=True).content.decode()
     assert "No rule: every version may be promoted" in opened

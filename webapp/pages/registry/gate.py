@@ -49,7 +49,6 @@ class Standing:
 @dataclass(frozen=True, slots=True)
 class GatePanel:
     rules: tuple[str, ...]
-    text: str  # the policy as JSON
     standings: tuple[Standing, ...]
     stages: tuple[str, ...]
     may_change: bool
@@ -65,7 +64,6 @@ def panel(actor: Actor, model: Model, versions: Sequence[ModelVersion]) -> GateP
     ]
     return GatePanel(
         rules=tuple(_rules(policy)),
-        text=json.dumps(policy_reader.as_mapping(policy), indent=2) if model.gate else "{}",
         standings=tuple(_standing(actor, model, version) for version in shown),
         stages=STAGES,
         may_change=permissions.may(actor, "model.gate", model.team_id),
@@ -73,6 +71,11 @@ def panel(actor: Actor, model: Model, versions: Sequence[ModelVersion]) -> GateP
         may_promote=permissions.may(actor, "model.register", model.team_id),
         may_override=actor.is_admin,
     )
+
+
+def written(model: Model) -> str:
+    """Its gate as JSON."""
+    return json.dumps(policy_reader.as_mapping(gates.policy_of(model)), indent=2) if model.gate else "{}"
 
 
 def _rules(policy: Policy) -> list[str]:
@@ -112,31 +115,28 @@ def _results(version: ModelVersion) -> list[Result]:
         Result(
             row.suite, metric, place, measured["mean"], measured["low"], measured["high"], measured["samples"]
         )
-        for row in version.evaluations.all()
+        for row in version.evaluations.defer("samples")
         for place, metrics in {"": row.metrics, **dict(sorted(row.slices.items()))}.items()
         for metric, measured in metrics.items()
     ]
 
 
-@login_required
-@require_POST
-def change(request: HttpRequest, team: str, name: str) -> HttpResponse:
-    model = _model(request, team, name)
+def change(actor: Actor, model: Model, text: str) -> str:
+    """Sets the gate that somebody wrote as JSON; the sentence that says so. Raises request_invalid."""
     try:
-        given: Any = json.loads(request.POST.get("policy", "") or "{}")
+        given: Any = json.loads(text or "{}")
     except ValueError as error:
         raise TrainmasterError("request_invalid", what="the gate", why=f"it is not JSON: {error}") from error
     if not isinstance(given, dict):
         raise TrainmasterError("request_invalid", what="the gate", why="it must be an object of JSON")
-    policy = gates.set_policy(actor_of(request), model, given)
-    messages.success(request, f"The gate of {name} has {plural(len(_rules(policy)), 'rule')}.")
-    return redirect("registry:detail", team=team, name=name)
+    policy = gates.set_policy(actor, model, given)
+    return f"The gate of {model.name} has {plural(len(_rules(policy)), 'rule')}."
 
 
 @login_required
 @require_POST
 def approve(request: HttpRequest, team: str, name: str, number: int) -> HttpResponse:
-    version = queries.numbered(_model(request, team, name), number)
+    version = queries.numbered(queries.model_for(actor_of(request), team, name), number)
     if request.POST.get("withdraw"):
         gates.withdraw(actor_of(request), version)
         messages.success(request, f"Your approval of version {number} is taken back.")
@@ -149,17 +149,9 @@ def approve(request: HttpRequest, team: str, name: str, number: int) -> HttpResp
 @login_required
 @require_POST
 def stage(request: HttpRequest, team: str, name: str, number: int) -> HttpResponse:
-    version = queries.numbered(_model(request, team, name), number)
+    version = queries.numbered(queries.model_for(actor_of(request), team, name), number)
     row = services.set_stage(
         actor_of(request), version, request.POST.get("stage", ""), override=request.POST.get("override", "")
     )
     messages.success(request, f"Version {number} is in {row.stage}.")
     return redirect("registry:detail", team=team, name=name)
-
-
-def _model(request: HttpRequest, team: str, name: str) -> Model:
-    permissions.require(actor_of(request), "model.view", team, what=f"model {team}/{name}")
-    model = queries.model(team, name)
-    if model is None:
-        raise TrainmasterError("not_found", what=f"model {team}/{name}")
-    return model

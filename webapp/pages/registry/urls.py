@@ -7,7 +7,7 @@ urlpatterns = [
     path("models/", views.model_list, name="list"),
     path("models/register/", views.register, name="register"),
     path("models/<slug:team>/<str:name>/", views.detail, name="detail"),
-    path("models/<slug:team>/<str:name>/gate/", gate.change, name="gate"),
+    path("models/<slug:team>/<str:name>/gate/", views.change_gate, name="gate"),
     path("models/<slug:team>/<str:name>/<int:number>/approve/", gate.approve, name="approve"),
     path("models/<slug:team>/<str:name>/<int:number>/stage/", gate.stage, name="stage"),
 ]

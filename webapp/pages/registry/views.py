@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from django.contrib import messages
@@ -21,7 +22,8 @@ from webapp.artifacts import queries as artifacts
 from webapp.checkpoints import queries as checkpoints
 from webapp.pages import fragments
 from webapp.pages.deployments import panels
-from webapp.pages.registry.gate import GatePanel, panel
+from webapp.pages.registry import gate
+from webapp.pages.registry.gate import GatePanel
 from webapp.registry import queries, services
 from webapp.registry.models import Model, ModelVersion
 
@@ -81,6 +83,8 @@ class ModelPage:
     versions: tuple[VersionRow, ...]
     may_deploy: bool
     gate: Callable[[], GatePanel]
+    text: str  # of the form that changes the gate: the gate, or what was refused
+    problem: str  # why
 
 
 @login_required
@@ -120,18 +124,35 @@ def _row(model: Model, deployed: str) -> ModelRow:
 @login_required
 @require_GET
 def detail(request: HttpRequest, team: str, name: str) -> HttpResponse:
-    actor = actor_of(request)
-    permissions.require(actor, "model.view", team, what=f"model {team}/{name}")
-    model = queries.model(team, name)
-    if model is None:
-        raise TrainmasterError("not_found", what=f"model {team}/{name}")
+    model = queries.model_for(actor_of(request), team, name)
+    return _detail(request, model, gate.written(model))
+
+
+@login_required
+@require_POST
+def change_gate(request: HttpRequest, team: str, name: str) -> HttpResponse:
+    actor, text = actor_of(request), request.POST.get("policy", "")
+    model = queries.model_for(actor, team, name)
+    try:
+        messages.success(request, gate.change(actor, model, text))
+    except TrainmasterError as error:
+        if error.code != "request_invalid":
+            raise
+        return _detail(request, model, text, error.sentence, status=422)
+    return redirect("registry:detail", team=team, name=name)
+
+
+def _detail(
+    request: HttpRequest, model: Model, text: str, problem: str = "", status: int = 200
+) -> HttpResponse:
+    actor, team = actor_of(request), model.team_id
     versions = queries.versions(model)
     deployed = panels.of_model(model)
     sources = [version.source for version in versions]
     names = checkpoints.names(sources) | artifacts.names(sources, [team])
     page = ModelPage(
         team=team,
-        model=name,
+        model=model.name,
         summary=_summary(versions, deployed),
         description=model.description,
         tags=sorted(model.tags.items()),
@@ -146,9 +167,11 @@ def detail(request: HttpRequest, team: str, name: str) -> HttpResponse:
             for version in versions
         ),
         may_deploy=permissions.may(actor, "deployment.create", team),
-        gate=lambda: panel(actor, model, versions),
+        gate=cache(lambda: gate.panel(actor, model, versions)),
+        text=text,
+        problem=problem,
     )
-    return fragments.render(request, "registry/detail.html", page)
+    return fragments.render(request, "registry/detail.html", page, status=status)
 
 
 def _summary(versions: list[ModelVersion], deployed: Mapping[str, list[dict[str, Any]]]) -> str:

@@ -13,7 +13,7 @@ NO_MORE = RetentionPolicy()
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A checkpoint in the store. `pinned`: somebody keeps it, or something else needs it, such as a model version."""
+    """A checkpoint in the store. `pinned`: somebody keeps it. `in_use`: something needs it, such as a model version."""
 
     id: str
     attempt: int
@@ -22,6 +22,7 @@ class Kept:
     good: bool = True  # its bytes match its manifest
     saved_ms: int = 0
     metrics: tuple[tuple[str, float], ...] = ()
+    in_use: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ def reasons(
 ) -> list[Reason]:
     """What becomes of each, the newest first.
 
-    The newest `keep_last` good ones stay, and at least one whatever the number says; pinned ones stay always. Beside
-    them stay the best and one of each stretch of hours, until they are too old. Damaged ones go, for they would only
-    take the place of a good one.
+    The newest `keep_last` good ones stay, and at least one whatever the number says; those that are pinned or in use
+    stay always. Beside them stay the best and one of each stretch of hours, until they are too old. Damaged ones go,
+    for they would only take the place of a good one.
     """
     ordered = newest_first(kept)
     good = [one for one in ordered if one.good]
@@ -68,6 +69,7 @@ def reasons(
     for one in ordered:
         old = bool(policy.max_age_ms) and now_ms - one.saved_ms > policy.max_age_ms
         stays = ["pinned"] if one.pinned else []
+        stays += ["in use"] if one.in_use else []
         stays += ["last"] if one.id in last else []
         stays += ["best"] if one.id in best and not old else []
         stays += ["hourly"] if one.id in hourly and not old else []

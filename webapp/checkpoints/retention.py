@@ -75,8 +75,8 @@ def decide(rows: Sequence[Checkpoint], rule: Rule, needed: Collection[str]) -> l
     used = artifacts.referenced([row.manifest_id for row in rows], besides="checkpoints.Checkpoint")
     kept = [
         Kept(
-            row.id, row.attempt, row.step, bool(row.pinned_by) or row.id in needed or row.manifest_id in used,
-            not row.damaged, row.saved_ms, tuple(sorted(row.metrics.items())),
+            row.id, row.attempt, row.step, bool(row.pinned_by), not row.damaged, row.saved_ms,
+            tuple(sorted(row.metrics.items())), row.id in needed or row.manifest_id in used,
         )
         for row in rows
     ]  # fmt: skip

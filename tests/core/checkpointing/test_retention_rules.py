@@ -39,9 +39,9 @@ def test_one_of_each_stretch_of_hours_stays_the_same_however_many_follow() -> No
 
 
 def test_old_ones_go_but_never_the_last_or_a_pinned_one() -> None:
-    kept = [saved(1, 0.1, 100), saved(2, 0.2, 100, pinned=True), saved(3, 0.3, 90)]
+    kept = [saved(1, 0.1, 100), saved(2, 0.2, 100, pinned=True, in_use=True), saved(3, 0.3, 90)]
     rule = RetentionPolicy(best=3, metric="loss", max_age_ms=DAY_MS)
-    assert stays(kept, rule) == {2: ("pinned",), 3: ("last",)}
+    assert stays(kept, rule) == {2: ("pinned", "in use"), 3: ("last",)}
     told = {reason.id: reason.goes for reason in reasons(kept, 1, rule, NOW_MS)}
     assert told["ckpt-001"] == "older than the policy keeps"
 
@@ -49,7 +49,7 @@ def test_old_ones_go_but_never_the_last_or_a_pinned_one() -> None:
 KEPT = st.lists(
     st.builds(
         saved, st.integers(0, 200), st.none() | st.floats(0, 10), st.floats(0, 500), pinned=st.booleans(),
-        good=st.booleans(),
+        in_use=st.booleans(), good=st.booleans(),
     ),
     max_size=12, unique_by=lambda one: one.id,
 )  # fmt: skip
@@ -60,12 +60,12 @@ POLICIES = st.builds(
 
 
 @given(KEPT, st.integers(0, 5), POLICIES)
-def test_the_newest_good_one_and_the_pinned_always_stay(
+def test_the_newest_good_one_the_pinned_and_those_in_use_always_stay(
     kept: list[Kept], keep_last: int, policy: RetentionPolicy
 ) -> None:
     gone = set(to_delete(kept, keep_last, policy, NOW_MS))
     good = [one.id for one in newest_first(kept) if one.good]
-    assert not gone & {one.id for one in kept if one.pinned}
+    assert not gone & {one.id for one in kept if one.pinned or one.in_use}
     assert not gone & set(good[: max(1, keep_last)])
     assert gone == {reason.id for reason in reasons(kept, keep_last, policy, NOW_MS) if reason.goes}
 

@@ -151,12 +151,13 @@ def _line(row: Checkpoint, reason: Reason | None) -> dict[str, Any]:
         "metrics": sorted(row.metrics.items()),
         "manifest": row.manifest_id,
         "pinned_by": row.pinned_by,
-        "retention": "" if reason is None else _stays(reason),
+        "retention": "" if reason is None else _stays(reason, row.pinned_by),
     }
 
 
-def _stays(reason: Reason) -> str:
-    return f"kept: {', '.join(reason.stays)}" if reason.stays else f"goes: {reason.goes}"
+def _stays(reason: Reason, pinned_by: str) -> str:
+    why = [f"pinned by {pinned_by}" if one == "pinned" else one for one in reason.stays]
+    return f"kept: {', '.join(why)}" if why else f"goes: {reason.goes}"
 
 
 def choices(teams: list[str]) -> dict[str, Any]:

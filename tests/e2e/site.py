@@ -7,6 +7,7 @@ import sysconfig
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -166,6 +167,12 @@ class Site:
         """The end of what each program said."""
         files = sorted((self.platform.folder / "logs").glob("*.log"))
         return "\n".join(f"--- {path.name}\n{_end(path)}" for path in files if path.stat().st_size)
+
+
+def is_alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _end(path: Path, lines: int = 12) -> str:

@@ -2,14 +2,12 @@
 
 import hashlib
 import re
-from contextlib import suppress
 
-import psutil
 from playwright.sync_api import Page, expect
 
 from tests.e2e.cable import Cable
 from tests.e2e.people import People, confirm, stay, stayed
-from tests.e2e.site import Site, until
+from tests.e2e.site import Site, is_alive, until
 from tests.e2e.spare_agent import in_a_shell
 
 SECRET = "correct-horse-battery-staple"
@@ -77,12 +75,6 @@ def test_a_cancelled_job_leaves_no_process_behind(people: People, site: Site) ->
     confirm(page, "Cancel the job")
     expect(page.locator("#job-head .head .state")).to_have_text("cancelled")
     until("all processes of the cancelled job have ended", lambda: not any(map(is_alive, everybody)))
-
-
-def is_alive(process: psutil.Process) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return process.status() != psutil.STATUS_ZOMBIE
-    return False
 
 
 def test_a_secret_reaches_the_process_and_nobody_reads_it_in_the_log(people: People, site: Site) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -38,7 +39,13 @@ def test_one_rank_killed_and_the_gang_goes_on_from_the_last_checkpoint(people: P
 
 def rank_process(site: Site, job_id: str, rank: int) -> psutil.Process:
     children = [child for root in site.processes(job_id).values() for child in root.children(recursive=True)]
-    return next(child for child in children if child.environ().get("RANK") == str(rank))
+    return next(child for child in children if rank_of(child) == str(rank))
+
+
+def rank_of(process: psutil.Process) -> str | None:
+    with suppress(psutil.Error):  # it has just ended
+        return process.environ().get("RANK")
+    return None
 
 
 def test_a_killed_agent_adopts_what_ran_on_when_it_starts_again(

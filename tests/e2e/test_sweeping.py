@@ -3,11 +3,12 @@
 import os
 import signal
 import uuid
+from contextlib import suppress
 
 import psutil
 
 from tests.e2e.people import People
-from tests.e2e.site import Site, until
+from tests.e2e.site import Site, is_alive, until
 from trainmaster.sweeps import Sweeps
 
 TRIALS = 12
@@ -21,12 +22,19 @@ def stopped(site: Site, job: str) -> bool:
 def worker_of(site: Site) -> psutil.Process:
     """Celery's worker, whose children run the tasks."""
     programs = psutil.Process(site.platform.process.pid).children(recursive=True)
-    workers = [program for program in programs if "worker" in program.cmdline()]
+    workers = [program for program in programs if "worker" in words(program)]
     return max(workers, key=lambda program: len(program.children()))
 
 
+def words(program: psutil.Process) -> list[str]:
+    """Its command line; none where it has just ended, as short programs of agents do all the time."""
+    with suppress(psutil.NoSuchProcess):
+        return program.cmdline()
+    return []
+
+
 def living(worker: psutil.Process) -> set[int]:
-    return {child.pid for child in worker.children() if child.status() != psutil.STATUS_ZOMBIE}
+    return {child.pid for child in worker.children() if is_alive(child)}
 
 
 def test_a_sweep_finds_its_best_trial_though_the_worker_is_killed(people: People, site: Site) -> None:

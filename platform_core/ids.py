@@ -16,9 +16,12 @@ MODEL_VERSION = "mv"
 MANIFEST = "man"
 UPLOAD = "up"
 SWEEP = "sweep"
+RECALL = "recall"
 
 # Manifests are named by their content (see distribution.manifest), everything else by `encode`.
-PREFIXES = frozenset({JOB, ATTEMPT, NODE, CHECKPOINT, DEPLOYMENT, MODEL_VERSION, MANIFEST, UPLOAD, SWEEP})
+PREFIXES = frozenset(
+    {JOB, ATTEMPT, NODE, CHECKPOINT, DEPLOYMENT, MODEL_VERSION, MANIFEST, UPLOAD, SWEEP, RECALL}
+)
 
 
 def encode(prefix: str, raw: bytes) -> str:

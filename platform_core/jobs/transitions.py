@@ -114,7 +114,7 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
             known = (job.latest_attempt, job.latest_step)
             return attempt < 1 or attempt != job.attempt or (attempt, step) <= known
         case ev.CheckpointDamaged(attempt=attempt, checkpoint=checkpoint):
-            return attempt != job.attempt or job.state not in ACTIVE or checkpoint != goes_on_from(job)
+            return attempt != job.attempt or job.state in TERMINAL or checkpoint != goes_on_from(job)
         case ev.PreemptRequested(attempt=attempt):
             return job.state not in ACTIVE or attempt not in (None, job.attempt)
         case ev.TimeLimitReached(at_ms=at_ms):
@@ -211,22 +211,24 @@ def _placed(job: Job, event: ev.Placed) -> Job:
 
 
 def _without(job: Job, event: ev.CheckpointDamaged) -> Step:
-    """It stops, to go on from the newest that is whole; without one it has failed."""
+    """It stops, to go on from the newest that is whole; without one it has failed.
+
+    While it waits it only gets another one to begin from, or none.
+    """
     cause = f"checkpoint {event.checkpoint} at step {event.step} is damaged: {event.cause.rstrip('.')}"
     one = event.instead
     if one is None:
-        left = "no other checkpoint of it is whole; clone it to begin again at step 0"
+        then = "no other checkpoint of it is whole; clone it to begin again at step 0"
         job = replace(job, latest_checkpoint="", latest_step=0, latest_ms=None, latest_attempt=0)
-        return gang.request_stop(
-            job, Stop.RESTORE, EndReason.DATA_REVIEW, f"{cause}; {left}", gang.GRACE_MS[Stop.RESTORE]
+    else:
+        then = f"it goes on from checkpoint {one.id} at step {one.step}"
+        job = replace(
+            job, latest_checkpoint=one.id, latest_step=one.step, latest_ms=None, latest_attempt=one.attempt
         )
-    job = replace(
-        job, latest_checkpoint=one.id, latest_step=one.step, latest_ms=None, latest_attempt=one.attempt
-    )
-    source = f"it goes on from checkpoint {one.id} at step {one.step}"
-    return gang.request_stop(
-        job, Stop.RESTORE, EndReason.DATA_REVIEW, f"{cause}; {source}", gang.GRACE_MS[Stop.RESTORE]
-    )
+    if job.state in WAITING:
+        return Step(job)
+    grace_ms = gang.GRACE_MS[Stop.RESTORE]
+    return gang.request_stop(job, Stop.RESTORE, EndReason.DATA_REVIEW, f"{cause}; {then}", grace_ms)
 
 
 def _cancelled(job: Job, event: ev.CancelRequested, save_grace_ms: int) -> Step:

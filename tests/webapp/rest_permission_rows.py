@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from tests.webapp.lineage_permission_rows import api_lineage_rows
 from tests.webapp.model_permission_rows import api_model_rows
 from tests.webapp.permission_rows import (
     EVERYBODY,
@@ -231,6 +232,7 @@ def api_rows() -> Iterator[Row]:
     yield row("post", "uploads/<str:upload_id>/complete", "L N N N Y N N", "uploads/{upload}/complete")
     yield from run_file_rows()
     yield from api_model_rows()
+    yield from api_lineage_rows()
     yield row("get", "deployments", SIGNED_IN)
     begun = {"model_id": "vision/bytelm", "version": 1, "target_workers": ["{node}"]}
     yield row("post", "deployments", MEMBERS, body=begun)

@@ -22,6 +22,7 @@ from tests.webapp.conftest import Cast, make_cast, make_teams, signed_in, with_t
 from tests.webapp.endpoint_permission_rows import endpoint_rows
 from tests.webapp.experiment_permission_rows import experiment_rows
 from tests.webapp.job_permission_rows import job_rows
+from tests.webapp.lineage_permission_rows import lineage_rows
 from tests.webapp.model_permission_rows import model_rows
 from tests.webapp.permission_rows import (
     EVERYBODY,
@@ -79,6 +80,7 @@ def pages() -> Iterator[Row]:
     yield Row("get", "datasets/", SIGNED_IN)
     yield from dataset_rows()
     yield from model_rows()
+    yield from lineage_rows()
     yield Row("get", "deployments/", SIGNED_IN)
     begun = {"model_version": "{model_version}", "targets": ["{node}"]}
     yield Row("get", "deployments/create/", MEMBERS, "deployments/create/?model_version={model_version}")

@@ -7,6 +7,7 @@ from typing import Any
 from platform_core.distribution.deployments.deployment import DeploymentState
 from platform_core.distribution.rollouts.states import MemberState, RolloutState
 from platform_core.experiments import rich_values
+from platform_core.lineage.graph import Item, Kind
 from platform_core.serving.canary import CanaryPolicy
 from tests.webapp.conftest import BOOTSTRAP, Cast, description
 from webapp.accounts import queries as accounts
@@ -26,6 +27,7 @@ from webapp.experiments.saved_views import save_view
 from webapp.experiments.services import Point
 from webapp.jobs import services as jobs
 from webapp.jobs.repetition import run_again
+from webapp.lineage import services as lineage
 from webapp.metrics.values import Points
 from webapp.nodes import services as clusters
 from webapp.quotas.models import Quota
@@ -82,6 +84,7 @@ class World:
     silence: int
     alert_rule: str  # its code
     alert_channel: int
+    recall: str  # of the run without a job
 
 
 def job_mapping(**changes: Any) -> dict[str, Any]:
@@ -120,10 +123,12 @@ def build(cast: Cast) -> World:
     _hold(deployment, node)
     dataset = _manifest(alice, "dataset")
     snapshot = datasets.add_snapshot(alice, "vision", "stdlib", dataset, "eval")
+    laptop = _run_and_report(alice)
     return World(
         job=job.id,
         repetition=run_again(alice, job.id).id,
-        **_run_and_report(alice),
+        **laptop,
+        recall=lineage.recall(alice, Item(Kind.RUN, laptop["run"]), "the test set was read").id,
         sweep=_sweep(alice),
         **_endpoint(alice, version),
         view=save_view(alice, Run.objects.get(id=job.id).experiment, "newest", "", shared=True).pk,

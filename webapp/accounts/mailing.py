@@ -71,7 +71,7 @@ def write_to(addresses: Iterable[str], key: str, subject: str, text: str) -> Non
 
 
 def _why(letter: Letter) -> str:
-    return f"You get this because the job is yours. Which mail you get: {settings.PUBLIC_URL}/settings/\n"
+    return f"You get this because it is about something of yours. Which mail you get: {settings.PUBLIC_URL}/settings/\n"
 
 
 def _keep(mails: Iterable[tuple[str, str, str, str]]) -> None:

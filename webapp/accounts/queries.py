@@ -182,6 +182,11 @@ def user_key(username: str) -> int:
     return int(user(username).pk)
 
 
+def user_keys(usernames: Iterable[str]) -> dict[str, int]:
+    """Username → primary key; unknown ones are left out."""
+    return dict(User.objects.filter(username__in=list(usernames)).values_list("username", "pk"))
+
+
 def team(slug: str) -> TeamView:
     row = Team.objects.filter(slug=slug).first()
     if row is None:

@@ -104,6 +104,12 @@ def names(manifest_ids: Iterable[str], teams: Iterable[str] | None) -> dict[str,
     return dict(rows.values_list("manifest_id", "name"))
 
 
+def teams_of(manifest_ids: Iterable[str]) -> list[tuple[str, str, int]]:
+    """(manifest, a team that has sent these bytes, when they were first registered)."""
+    rows = models.Manifest.objects.filter(id__in=set(manifest_ids)).exclude(teams=None)
+    return list(rows.order_by("id", "teams").values_list("id", "teams", "created_ms"))
+
+
 def upload(upload_id: str) -> models.Upload | None:
     return models.Upload.objects.select_related("user").filter(id=upload_id).first()
 

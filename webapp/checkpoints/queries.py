@@ -2,17 +2,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from platform_core.checkpointing.habit import Losses
 from platform_core.checkpointing.live import LiveInterval, Measured
+from platform_core.errors import TrainmasterError
+from platform_core.lineage.graph import Kind
 from platform_core.node.wanted import ArtifactReference
 from webapp.artifacts import queries as artifacts
 from webapp.checkpoints.models import Checkpoint, SaveOrders
+from webapp.recalls import queries as recalls
 
 
 def reference(checkpoint_id: str) -> ArtifactReference:
-    """How an agent fetches a checkpoint. Raises not_found."""
+    """How an agent fetches a checkpoint. Raises not_found, and request_invalid where it was recalled."""
+    if why := recalls.why(Kind.CHECKPOINT, checkpoint_id):
+        raise TrainmasterError("request_invalid", what=f"checkpoint {checkpoint_id}", why=why)
     manifest_id = Checkpoint.objects.filter(id=checkpoint_id).values_list("manifest_id", flat=True).first()
     return artifacts.reference(manifest_id or f"of checkpoint {checkpoint_id}")
 
@@ -34,8 +39,9 @@ def find(checkpoint_id: str) -> Checkpoint | None:
 
 
 def living(**of: Any) -> QuerySet[Checkpoint]:
-    """Those that can be restored, as far as anybody knows."""
-    return Checkpoint.objects.filter(**of, deleted_ms=None, damaged="")
+    """Those that can be restored, as far as anybody knows, and that nobody has recalled."""
+    rows = Checkpoint.objects.filter(**of, deleted_ms=None, damaged="")
+    return rows.exclude(id__in=recalls.marked(Kind.CHECKPOINT)).exclude(job__in=recalls.marked(Kind.RUN))
 
 
 def kept() -> QuerySet[Checkpoint]:
@@ -85,3 +91,13 @@ def interval(row: SaveOrders | None) -> SetInterval | None:
         Measured(**{**measured, "losses": Losses(**measured["losses"])}),
         LiveInterval(**row.interval_basis["live"]),
     )
+
+
+def savers(*, jobs: Iterable[str] = (), checkpoints: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """(job, checkpoint) of all that these jobs saved, and of these checkpoints."""
+    rows = Checkpoint.objects.filter(Q(job__in=list(jobs)) | Q(id__in=list(checkpoints)))
+    return list(rows.values_list("job_id", "id"))
+
+
+def rows_of(checkpoint_ids: Iterable[str]) -> list[Checkpoint]:
+    return list(Checkpoint.objects.filter(id__in=list(checkpoint_ids)).select_related("job__user"))

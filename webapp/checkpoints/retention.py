@@ -14,10 +14,12 @@ from platform_core.jobs.checkpoint_policy import CheckpointPolicy
 from platform_core.jobs.fields import read_fields
 from platform_core.jobs.reader import Problem, Reader, SpecError
 from platform_core.jobs.retention_policy import RetentionPolicy
+from platform_core.lineage.graph import Kind
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
 from webapp.checkpoints.models import Checkpoint
 from webapp.jobs import queries as jobs
+from webapp.recalls import queries as recalls
 
 if TYPE_CHECKING:
     from webapp.jobs.models import Job
@@ -72,11 +74,15 @@ def of_job(
 
 def decide(rows: Sequence[Checkpoint], rule: Rule, needed: Collection[str]) -> list[Reason]:
     """`needed`: checkpoints from which jobs may still start. What a model version uses stays as well."""
+    recalled = recalls.whys(
+        Kind.CHECKPOINT, [row.id for row in rows]
+    )  # they stay as evidence, and are no good one
     used = artifacts.referenced([row.manifest_id for row in rows], besides="checkpoints.Checkpoint")
     kept = [
         Kept(
-            row.id, row.attempt, row.step, bool(row.pinned_by), not row.damaged, row.saved_ms,
-            tuple(sorted(row.metrics.items())), row.id in needed or row.manifest_id in used,
+            row.id, row.attempt, row.step, bool(row.pinned_by),
+            not row.damaged and row.id not in recalled, row.saved_ms,
+            tuple(sorted(row.metrics.items())), row.id in needed or row.id in recalled or row.manifest_id in used,
         )
         for row in rows
     ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -15,6 +15,7 @@ from platform_core.checkpointing.restore import Chosen, choose
 from platform_core.checkpointing.retention import Kept
 from platform_core.errors import TrainmasterError
 from platform_core.jobs import events as ev
+from platform_core.lineage.graph import Kind
 from platform_core.units import DAY_MS
 from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
@@ -26,10 +27,11 @@ from webapp.events import services as events
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
 from webapp.nodes import queries as clusters
+from webapp.recalls import queries as recalls
 
 log = logging.getLogger(__name__)
 
-__all__ = ["PartUploaded", "mark_damaged", "register", "register_part", "retain", "sweep"]
+__all__ = ["PartUploaded", "mark_damaged", "pass_over", "register", "register_part", "retain", "sweep"]
 
 
 def register(
@@ -78,12 +80,29 @@ def mark_damaged(checkpoint_id: str, *, job_id: str, attempt: int, why: str, act
             )  # fmt: skip
 
 
+def pass_over(checkpoint_ids: Collection[str], cause: str, actor: str) -> list[str]:
+    """Jobs that would begin from one of these go on from one that nobody has recalled. A sentence for each."""
+    told = []
+    for job, checkpoint in job_queries.beginning_from(checkpoint_ids):
+        row = Checkpoint.objects.get(id=checkpoint)
+        event = ev.CheckpointDamaged(
+            at_ms=now_ms(), actor=actor, cause=cause, attempt=job.attempt, checkpoint=checkpoint, step=row.step,
+            instead=_instead(job.id),
+        )  # fmt: skip
+        jobs.observe(job.id, event)
+        told.append(f"job {job.name} goes on from another checkpoint than step {row.step:,}")
+    return told
+
+
 def _instead(job_id: str) -> Chosen | None:
     """The newest that is whole of those the job saved, and below them the one that it was submitted with."""
     job = job_queries.find(job_id)
     assert job is not None, "an attempt's job exists"
     own = Checkpoint.objects.filter(job=job, deleted_ms=None)
-    kept = [Kept(row.id, row.attempt, row.step, good=not row.damaged) for row in own]
+    recalled = recalls.whys(Kind.CHECKPOINT, [row.id for row in own])
+    kept = [
+        Kept(row.id, row.attempt, row.step, good=not row.damaged and row.id not in recalled) for row in own
+    ]
     given = queries.living(id=job.spec.get("resume_from", "")).first()
     if given is not None:
         kept.append(Kept(given.id, 0, given.step))

@@ -10,12 +10,14 @@ from platform_core.datasets import access
 from platform_core.datasets.access import Grant, Terms, Use
 from platform_core.datasets.changes import Changes, Mark, compare
 from platform_core.errors import TrainmasterError
+from platform_core.lineage.graph import Kind
 from platform_core.node.wanted import ArtifactReference
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
 from webapp.datasets.models import APPROVED, READY, AccessRequest, Dataset, DatasetSnapshot
+from webapp.recalls import queries as recalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ def why_not(row: DatasetSnapshot, use: Use) -> str:
     """Why a job may not use this version; "" where it may."""
     if row.state != READY:
         return f"its registration is {row.state}" + (f": {row.error}" if row.error else "")
+    if why := recalls.why(Kind.DATASET, row.id):
+        return why
     terms = Terms(row.team_id, access.words(row.purpose), tuple(row.projects))
     return access.why_not(use, terms, _grants(row.team_id, row.name), now_ms())
 
@@ -181,3 +185,13 @@ def difference(before: DatasetSnapshot, after: DatasetSnapshot) -> Changes:
         {file["path"]: Mark(file["size"], file["sha256"]) for file in files(row)} for row in (before, after)
     )
     return compare(earlier, later)
+
+
+def derivations(*, of: Iterable[str] = (), to: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """(base, version that shares its unchanged files): of these bases, and of those that came of a base."""
+    rows = DatasetSnapshot.objects.filter(Q(base__in=list(of)) | Q(id__in=list(to), base__isnull=False))
+    return list(rows.values_list("base_id", "id"))
+
+
+def rows_of(snapshot_ids: Iterable[str]) -> list[DatasetSnapshot]:
+    return list(DatasetSnapshot.objects.filter(id__in=list(snapshot_ids)).select_related("created_by"))

@@ -200,3 +200,9 @@ def metrics(teams: Iterable[str] | None) -> tuple[Metric, ...]:
 def may_watch(user: Any, deployment_id: str) -> bool:
     team = Deployment.objects.filter(id=deployment_id).values_list("team_id", flat=True).first()
     return team is not None and may(actor_of(user), "deployment.view", team)
+
+
+def bringing(*, versions: Iterable[str] = (), deployments: Iterable[str] = ()) -> list[Deployment]:
+    """Deployments of these versions, and these, the newest first."""
+    rows = Deployment.objects.filter(Q(model_version__in=list(versions)) | Q(id__in=list(deployments)))
+    return list(rows.select_related("model_version__model", "user").order_by("-created_ms", "id"))

@@ -206,3 +206,20 @@ def search_runs(
     ids, next_cursor = search.page(rows, order, max(1, min(limit, MOST_RUNS)), cursor)
     found = {row.id: row for row in _runs().filter(id__in=ids)}
     return RunPage([found[run_id] for run_id in ids if run_id in found], next_cursor)
+
+
+def datasets_of(run_ids: Iterable[str]) -> list[tuple[str, str]]:
+    """(run, snapshot) of runs without a job, as their process said; a job says it in its spec."""
+    rows = Run.objects.filter(id__in=list(run_ids), job=None).exclude(lineage__dataset=None)
+    return [(run, str(snapshot)) for run, snapshot in rows.values_list("id", "lineage__dataset")]
+
+
+def using_datasets(snapshot_ids: Iterable[str]) -> list[tuple[str, str]]:
+    """(run, snapshot) of runs without a job that say that they read one of these snapshots."""
+    rows = Run.objects.filter(job=None, lineage__dataset__in=list(snapshot_ids))
+    return list(rows.values_list("id", "lineage__dataset"))
+
+
+def rows_of(run_ids: Iterable[str]) -> list[Run]:
+    """With experiment and owner, also deleted ones: what came of them may still be in use."""
+    return list(Run.objects.filter(id__in=list(run_ids)).select_related("experiment", "owner"))

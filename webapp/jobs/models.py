@@ -1,9 +1,11 @@
 from django.db import models
+from django.db.models.fields.json import KeyTransform
 
 from platform_core.jobs.ends import EndReason
 from platform_core.jobs.job import MemberPhase, Stop
 from platform_core.jobs.states import JobState
 
+INPUTS = ("code", "dataset", "resume_from", "model")  # fields of a spec that name what a job is made of
 _END_REASONS = [(reason.value, reason.value) for reason in EndReason]
 
 
@@ -106,6 +108,7 @@ class Job(models.Model):
             models.Index(fields=["state", "submitted_ms"]),
             models.Index(fields=["team", "-submitted_ms", "-id"]),
             models.Index(fields=["-submitted_ms", "-id"]),
+            *(models.Index(KeyTransform(name, "spec"), name=f"jobs_by_{name}") for name in INPUTS),
         ]
 
     def __str__(self) -> str:

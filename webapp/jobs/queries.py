@@ -8,14 +8,16 @@ from itertools import chain
 from typing import Any
 
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Sum
+from django.db.models.fields.json import KeyTextTransform
 
 from platform_core import ids
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.job import MemberPhase
+from platform_core.jobs.kind import JobKind
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from webapp.accounts.permissions import may, require
 from webapp.accounts.queries import actor_of
-from webapp.jobs.models import Attempt, Job, Member
+from webapp.jobs.models import INPUTS, Attempt, Job, Member
 from webapp.jobs.values import JobFact
 
 
@@ -318,3 +320,45 @@ def running_without_interval() -> list[Job]:
     open_ = {"spec__checkpoint__interval_steps": 0, "spec__checkpoint__interval_minutes": 0}
     states = [JobState.RUNNING, JobState.CHECKPOINTING]
     return list(Job.objects.filter(state__in=states, stop="none", **open_).order_by("id"))
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a job was made of; "" for what it does not name."""
+
+    job: str
+    team: str
+    code: str
+    dataset: str
+    resume_from: str
+    model: str
+
+
+def inputs_of(job_ids: Iterable[str]) -> list[Inputs]:
+    return _inputs(Job.objects.filter(id__in=list(job_ids)))
+
+
+def made_of(field: str, values: Iterable[str], team: str | None = None) -> list[Inputs]:
+    """Jobs that name one of these values in a field of INPUTS; without services, which only use what is made."""
+    assert field in INPUTS
+    rows = Job.objects.filter(**{f"spec__{field}__in": list(values)})
+    rows = rows.exclude(spec__kind=JobKind.SERVICE.value)
+    return _inputs(rows if team is None else rows.filter(team=team))
+
+
+def _inputs(rows: QuerySet[Job]) -> list[Inputs]:
+    fields = [KeyTextTransform(name, "spec") for name in INPUTS]
+    found = rows.order_by("id").values_list("id", "team_id", *fields)
+    return [Inputs(job, team, *(value or "" for value in values)) for job, team, *values in found]
+
+
+def unfinished(job_ids: Iterable[str]) -> list[Job]:
+    return list(Job.objects.filter(id__in=list(job_ids)).exclude(state__in=list(TERMINAL)).order_by("id"))
+
+
+def beginning_from(checkpoint_ids: Iterable[str]) -> list[tuple[Job, str]]:
+    """(job that has not ended, checkpoint) of jobs that began from one of these, or would begin from it again."""
+    ids_of = set(checkpoint_ids)
+    named = Q(latest_checkpoint__in=ids_of) | Q(latest_checkpoint="", spec__resume_from__in=list(ids_of))
+    rows = Job.objects.filter(named).exclude(state__in=list(TERMINAL)).order_by("id")
+    return [(job, job.latest_checkpoint or job.spec["resume_from"]) for job in rows]

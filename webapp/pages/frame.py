@@ -81,8 +81,9 @@ SECTIONS = (
             Place("Datasets", "datasets:list"),
             Place("Deployments", "deployments:list", key="d"),
             Place("Endpoints", "serving:list"),
+            Place("Recalls", "lineage:recalls"),
         ),
-        ("registry:", "datasets:", "deployments:", "serving:"),
+        ("registry:", "datasets:", "deployments:", "serving:", "lineage:"),
     ),
     Section(
         "Nodes",

@@ -23,6 +23,7 @@ SUBJECTS = (
     "registry",
     "deployments",
     "serving",
+    "lineage",
 )
 
 urlpatterns = [path("", include(f"webapp.pages.{subject}.urls")) for subject in SUBJECTS]

@@ -1,13 +1,13 @@
 """What people write about models and versions: names, descriptions, tags, stages, aliases; and their deletion."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
 
 from platform_core.errors import TrainmasterError
 from platform_core.json_values import storable
-from webapp.accounts.permissions import Actor, require
+from webapp.accounts.permissions import SYSTEM, Actor, require
 from webapp.base.identity import now_ms
 from webapp.registry import gates
 from webapp.registry.models import STAGES, Model, ModelAlias, ModelVersion
@@ -124,6 +124,30 @@ def delete_alias(actor: Actor, model: Model, name: str) -> None:
     model = _locked_model(actor, model, "model.register")
     if ModelAlias.objects.filter(model=model, name=name).delete()[0]:
         record("AliasDeleted", model, actor, alias=name)
+
+
+@transaction.atomic
+def demote(version_ids: Collection[str], cause: str) -> list[str]:
+    """Takes versions out of staging and production, and from the aliases by which others find what they may use.
+
+    Returns a sentence for each change; the gate is not asked, for nothing is promoted.
+    """
+    told = []
+    rows = ModelVersion.objects.select_for_update(of=("self",)).filter(
+        id__in=list(version_ids), deleted_ms=None
+    )
+    for row in rows.select_related("model").order_by("id"):
+        if row.stage in ("staging", "production"):
+            told.append(f"{row} left {row.stage}")
+            _write(row, stage="archived")
+            record(
+                "VersionStageChanged", row.model, SYSTEM, version=row.version, stage="archived", reason=cause
+            )
+        for alias in row.aliases.filter(name__in=gates.PROVEN_ALIASES).order_by("name"):
+            told.append(f"{row} is not called {alias.name} any more")
+            alias.delete()
+            record("AliasDeleted", row.model, SYSTEM, alias=alias.name, reason=cause)
+    return told
 
 
 @transaction.atomic

@@ -15,6 +15,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from platform_core.errors import TrainmasterError
+from platform_core.lineage.graph import Kind
 from platform_core.registry import estimates, policy_reader, results
 from platform_core.registry.gates import Approval as GivenApproval
 from platform_core.registry.gates import Evaluation as Measured
@@ -24,6 +25,7 @@ from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.base.identity import now_ms
+from webapp.recalls import queries as recalls
 from webapp.registry.models import Approval, Evaluation, Model, ModelVersion
 from webapp.registry.recording import record
 
@@ -117,6 +119,8 @@ def standing(
     version: ModelVersion, targets: Iterable[Stage] = (Stage.STAGING, Stage.PRODUCTION)
 ) -> dict[Stage, tuple[str, ...]]:
     """The reasons against each stage."""
+    if why := recalls.why(Kind.MODEL, version.id):
+        return dict.fromkeys(targets, (why,))
     if not version.model.gate:
         return dict.fromkeys(targets, ())
     policy = policy_of(version.model)
@@ -151,6 +155,8 @@ def require_promotion(actor: Actor, version: ModelVersion, stage: str, override:
 
 def require_proven(version: ModelVersion, what: str) -> None:
     """That the version is in a stage behind the gate, or would pass it now. Raises gate_refused."""
+    if why := recalls.why(Kind.MODEL, version.id):
+        raise _refused(version, what, [why])
     if STAGES[version.stage] in {Stage.STAGING, Stage.PRODUCTION}:
         return
     if reasons := refusals(version, Stage.VALIDATED):

@@ -7,7 +7,7 @@ from platform_core.node.wanted import ArtifactReference
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
-from webapp.registry.models import Model, ModelVersion
+from webapp.registry.models import Evaluation, Model, ModelVersion
 
 
 def models(teams: Iterable[str] | None) -> list[Model]:
@@ -105,3 +105,31 @@ def find_version(model_id: str, number: int, teams: Iterable[str] | None) -> Mod
         rows = rows.filter(model__team__in=list(teams))
     candidates = list(rows[:2])
     return candidates[0] if len(candidates) == 1 else None
+
+
+def origins(
+    *, versions: Iterable[str] = (), runs: Iterable[str] = (), checkpoints: Iterable[str] = ()
+) -> list[ModelVersion]:
+    """These versions, and those that were registered from one of these runs, their jobs or checkpoints."""
+    of_run = list(runs)
+    wanted = (
+        Q(id__in=list(versions)) | Q(source__in=list(checkpoints)) | Q(run__in=of_run) | Q(job__in=of_run)
+    )
+    rows = ModelVersion.objects.filter(wanted).select_related("model", "created_by")
+    return list(rows.order_by("id"))
+
+
+def by_reference(references: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """(team, "name:number") → id of the version; deleted ones too, unknown ones are left out."""
+    wanted = set(references)
+    names = {reference.rpartition(":")[0] for _, reference in wanted}
+    rows = ModelVersion.objects.filter(model__name__in=names, model__team__in={team for team, _ in wanted})
+    found = rows.order_by("created_ms").values_list("model__team_id", "model__name", "version", "id")
+    named = {(team, f"{name}:{number}"): key for team, name, number, key in found}
+    return {reference: key for reference, key in named.items() if reference in wanted}
+
+
+def evaluated(*, versions: Iterable[str] = (), evaluations: Iterable[str] = ()) -> list[Evaluation]:
+    numbers = [int(evaluation) for evaluation in evaluations if evaluation.isdecimal()]
+    rows = Evaluation.objects.filter(Q(version__in=list(versions)) | Q(id__in=numbers))
+    return list(rows.select_related("version__model", "evaluated_by").defer("samples").order_by("id"))

@@ -12,6 +12,7 @@ from django.db import transaction
 from platform_core.distribution.content import address
 from platform_core.distribution.planning.sizes import Sizes, advise, keep, sizes_of
 from platform_core.errors import TrainmasterError
+from platform_core.lineage.graph import Kind
 from trainmaster.store.address import located, url_of
 from trainmaster.store.copying import describe as describe_source
 from webapp.accounts import permissions
@@ -25,6 +26,7 @@ from webapp.events import services as events
 from webapp.experiments import queries as runs
 from webapp.experiments import services as experiments
 from webapp.nodes import queries as clusters
+from webapp.recalls import queries as recalls
 from webapp.registry import hints, queries
 from webapp.registry.catalogue import (
     create_model,
@@ -32,6 +34,7 @@ from webapp.registry.catalogue import (
     delete_model,
     delete_tags,
     delete_version,
+    demote,
     describe,
     rename_model,
     set_alias,
@@ -54,6 +57,7 @@ __all__ = [
     "delete_model",
     "delete_tags",
     "delete_version",
+    "demote",
     "describe",
     "read_source",
     "register",
@@ -146,6 +150,9 @@ def _next_version(actor: Actor, model: Model, source: str) -> ModelVersion:
 
 
 def _save(actor: Actor, version: ModelVersion) -> None:
+    origin = version.run_id or version.job_id
+    if origin and (why := recalls.why(Kind.RUN, origin)):
+        raise TrainmasterError("request_invalid", what=f"a model of run {origin}", why=why)
     version.save()
     model = version.model
     events.record(
@@ -177,6 +184,8 @@ def _from_checkpoint(version: ModelVersion, team: str, checkpoint_id: str) -> No
         raise TrainmasterError("not_found", what=f"checkpoint {checkpoint_id} in team {team}")
     if checkpoint.damaged:
         why = f"it is damaged: {checkpoint.damaged.rstrip('.')}; register another one"
+        raise TrainmasterError("request_invalid", what=f"checkpoint {checkpoint_id}", why=why)
+    if why := recalls.why(Kind.CHECKPOINT, checkpoint.id):
         raise TrainmasterError("request_invalid", what=f"checkpoint {checkpoint_id}", why=why)
     version.manifest, version.job, version.metrics = checkpoint.manifest, checkpoint.job, checkpoint.metrics
     version.run = runs.run(checkpoint.job_id)

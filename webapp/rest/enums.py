@@ -7,6 +7,7 @@ from platform_core.distribution.rollouts import states as rollout_states
 from platform_core.experiments import reproduction
 from platform_core.experiments import states as run_states
 from platform_core.jobs import ends, retention_policy, stacks, states
+from platform_core.lineage.graph import Kind
 from platform_core.registry import gates
 from platform_core.serving import states as serving_states
 from platform_core.sweeps import states as sweep_states
@@ -53,3 +54,4 @@ SnapshotState = list(SNAPSHOT_STATES)
 AccessDecision = ["approve", "refuse", "revoke"]
 MetricDirection = list(retention_policy.Direction)
 MetricGoal = list(gates.Direction)
+LineageKind = list(Kind)

@@ -37,6 +37,12 @@ def replaced_by(rollout: Rollout) -> int | None:
     return versions.first()
 
 
+def is_in_use(deployment_id: str) -> bool:
+    """Whether its version is what nodes run, or are about to: not rolled back, and no newer one took its place."""
+    rollout = Rollout.objects.select_related("deployment").filter(deployment=deployment_id).first()
+    return rollout is not None and rollout.state != RolloutState.ROLLED_BACK and replaced_by(rollout) is None
+
+
 def _newest_two(node_ids: Collection[str]) -> dict[str, list[list[RolloutMember]]]:
     """Of each node and model its part in the rollout that it follows, and in the one that it would go back to."""
     history: dict[str, dict[int, list[tuple[str, MemberState]]]] = {node: {} for node in node_ids}

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Any, cast
 
-from django.db.models import Count, F, QuerySet, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 
 from platform_core.jobs.states import TERMINAL, JobState
 from platform_core.serving.autoscaling import Reading
@@ -128,3 +128,11 @@ def nodes(endpoint_id: str) -> dict[str, tuple[str, str]]:
 def may_watch(user: Any, endpoint_id: str) -> bool:
     team = Endpoint.objects.filter(id=endpoint_id).values_list("team_id", flat=True).first()
     return team is not None and may(actor_of(user), "endpoint.view", team)
+
+
+def serving(*, versions: Iterable[str] = (), endpoints: Iterable[str] = ()) -> list[Endpoint]:
+    """Endpoints that answer with one of these versions, or try it, and these endpoints; stopped ones are left out."""
+    ids = list(versions)
+    rows = Endpoint.objects.filter(Q(stable__in=ids) | Q(canary__in=ids) | Q(id__in=list(endpoints)))
+    rows = rows.filter(stopped=False).select_related("user", "stable__model", "canary")
+    return list(rows.order_by("-created_ms", "id"))

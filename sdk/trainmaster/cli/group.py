@@ -17,6 +17,7 @@ from trainmaster.cli.exports import export
 from trainmaster.cli.gates import gate
 from trainmaster.cli.imports import import_group
 from trainmaster.cli.jobs import cancel, jobs, show
+from trainmaster.cli.lineage import lineage
 from trainmaster.cli.login import login
 from trainmaster.cli.logs import logs
 from trainmaster.cli.models import models, register
@@ -36,7 +37,8 @@ SECTIONS = {
     "Jobs": [init, plan, submit, rerun, reproduction, jobs, queue, show, logs, checkpoints, cancel],
     "Experiments": [experiments, runs, compare, sweep, sync, import_group, export],
     "Data and models": [
-        dataset, models, register, gate, deploy, deployments, promote, rollback, retry, preheat, pin, endpoints,
+        dataset, models, register, gate, lineage, deploy, deployments, promote, rollback, retry, preheat, pin,
+        endpoints,
     ],
     "Cluster": [nodes, alerts, quota],
     "Account": [login, whoami, teams, completion],

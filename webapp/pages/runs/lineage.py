@@ -38,6 +38,7 @@ class ModelLine:
 
 @dataclass(frozen=True, slots=True)
 class LineagePart:
+    family: str  # address of its family tree
     facts: Sequence[Fact]
     packages: Sequence[tuple[str, str]]
     diff: str  # what was not committed
@@ -49,6 +50,7 @@ def part(actor: Actor, run: Run) -> LineagePart:
     recorded = run.lineage
     packages = recorded.get("reported_packages") or recorded.get("packages")
     return LineagePart(
+        family=reverse("lineage:detail", args=["run", run.id]),
         facts=facts(run),
         packages=sorted((str(name), str(version)) for name, version in packages.items())
         if isinstance(packages, dict)

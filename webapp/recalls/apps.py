@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class RecallsConfig(AppConfig):
+    name = "webapp.recalls"
+    label = "recalls"

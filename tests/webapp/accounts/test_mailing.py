@@ -62,7 +62,7 @@ def test_a_mail_is_written_and_sent_once_however_often_it_is_told_and_the_task_r
     [sent] = django_mail.outbox
     assert (sent.subject, sent.to) == ("About failed:job-1", ["alice@example.org"])
     assert sent.body == (
-        "It has failed.\n\nYou get this because the job is yours. "
+        "It has failed.\n\nYou get this because it is about something of yours. "
         "Which mail you get: https://train.example.org/settings/\n"
     )
     assert sent.extra_headers["Auto-Submitted"] == "auto-generated"

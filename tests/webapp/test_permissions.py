@@ -38,6 +38,7 @@ from tests.webapp.permission_rows import (
     Row,
 )
 from tests.webapp.rest_permission_rows import api_rows
+from tests.webapp.storage_permission_rows import storage_rows
 from tests.webapp.world import World, build
 from webapp.sockets import subjects
 
@@ -81,6 +82,7 @@ def pages() -> Iterator[Row]:
     yield from dataset_rows()
     yield from model_rows()
     yield from lineage_rows()
+    yield from storage_rows()
     yield Row("get", "deployments/", SIGNED_IN)
     begun = {"model_version": "{model_version}", "targets": ["{node}"]}
     yield Row("get", "deployments/create/", MEMBERS, "deployments/create/?model_version={model_version}")

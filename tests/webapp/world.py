@@ -38,6 +38,7 @@ from webapp.rollouts.models import Rollout, RolloutMember
 from webapp.scheduling.models import WhatIf
 from webapp.serving import services as serving
 from webapp.serving.models import Endpoint
+from webapp.storage.models import Leftover
 from webapp.sweeps import outside
 from webapp.sweeps import services as sweeps
 
@@ -85,6 +86,7 @@ class World:
     alert_rule: str  # its code
     alert_channel: int
     recall: str  # of the run without a job
+    leftover: int  # an upload that was never completed
 
 
 def job_mapping(**changes: Any) -> dict[str, Any]:
@@ -154,6 +156,7 @@ def build(cast: Cast) -> World:
         what_if=WhatIf.objects.create(user=cast.owner, asked_ms=1, question={"gpu_type": "cpu"}).pk,
         window=clusters.book_maintenance(SYSTEM, [node], now_ms() + 3_600_000, now_ms() + 7_200_000, "").pk,
         department=department,
+        leftover=_leftover(alice),
         **_alerts(cast, job.id),
     )
 
@@ -257,6 +260,13 @@ def _run_value(actor: Any, run_id: str) -> int:
 
 def _manifest(actor: Any, kind: str) -> str:
     return artifacts.complete_upload(actor, _upload(actor, kind)).id
+
+
+def _leftover(actor: Any) -> int:
+    upload = _upload(actor, "dataset")
+    return Leftover.objects.create(
+        kind="upload", item=upload, team_id="vision", name="bytes", bytes=7, found_ms=now_ms()
+    ).pk
 
 
 def _access_request(cast: Cast) -> str:

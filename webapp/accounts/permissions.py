@@ -54,6 +54,7 @@ RULES: dict[str, Rule] = {
     "dataset.approve": Rule("decide what another person's dataset may be used for", LEADS, own=MEMBERS),
     "dataset.request": Rule("request access to datasets for this team", LEADS),
     "artifact.upload": Rule("upload files for this team", MEMBERS),
+    "storage.keep": Rule("keep files of this team that nothing refers to", MEMBERS),
     "model.view": Rule("see this model", VIEWERS),
     "model.register": Rule("register models for this team", MEMBERS),
     "model.gate": Rule("change what versions of models must have proven", LEADS),

@@ -3,7 +3,7 @@ from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Q, Sum, TextField
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum, TextField
 from django.db.models.functions import Cast
 
 from platform_core.distribution.content.manifest import Manifest, from_document
@@ -131,3 +131,36 @@ def uploaded_bytes() -> dict[str, int]:
     """Team → bytes of its uploads, which count against its limit."""
     rows = models.Upload.objects.order_by().values_list("team").annotate(bytes=Sum("bytes"))
     return {team: size or 0 for team, size in rows}
+
+
+def stored() -> list[tuple[str, str, int, int]]:
+    """(team, kind, bytes, manifests) of what lies in the platform's store; what several teams sent counts for each.
+
+    Uploads that are not complete are of the kind "upload".
+    """
+    rows = _in_store().exclude(teams=None).order_by().values_list("teams", "kind")
+    whole = rows.annotate(bytes=Sum("total_bytes"), items=Count("id"))
+    begun = models.Upload.objects.filter(manifest=None, bytes__gt=0).order_by().values_list("team")
+    parts = begun.annotate(bytes=Sum("bytes"), items=Count("id"))
+    return [*whole, *((team, "upload", size, items) for team, size, items in parts)]
+
+
+def abandoned(before_ms: int, limit: int) -> list[models.Upload]:
+    """The oldest uploads that were begun before then and never completed."""
+    rows = models.Upload.objects.filter(manifest=None, created_ms__lt=before_ms).order_by("created_ms", "id")
+    return list(rows.defer("files")[:limit])
+
+
+def unreferenced(kinds: Iterable[str], before_ms: int, limit: int) -> list[models.Manifest]:
+    """The oldest manifests in the store of these kinds to which nothing but their uploads refers."""
+    rows = _in_store().filter(kind__in=list(kinds), created_ms__lt=before_ms)
+    for relation in models.Manifest._meta.related_objects:
+        if relation.related_model is not models.Upload:
+            named = {relation.field.attname: OuterRef("id")}
+            rows = rows.filter(~Exists(relation.related_model._default_manager.filter(**named)))
+    return list(rows.defer("document").order_by("created_ms", "id")[:limit])
+
+
+def _in_store() -> QuerySet[models.Manifest]:
+    """Manifests whose files the platform keeps, not those that lie in place elsewhere."""
+    return models.Manifest.objects.filter(source_url__startswith=f"{settings.STORE_URL.rstrip('/')}/")

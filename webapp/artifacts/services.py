@@ -17,7 +17,7 @@ from trainmaster.store.copying import lasting_etag, source_url, write_file
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
-from webapp.artifacts import models
+from webapp.artifacts import models, queries
 from webapp.base.identity import new_id, now_ms
 
 log = logging.getLogger(__name__)
@@ -193,3 +193,36 @@ def _limited(body: IO[bytes], path: str, upload: models.Upload) -> Iterator[byte
             )
             raise TrainmasterError("too_large", sentence, limit=team_limit)
         yield block
+
+
+def discard_upload(upload_id: str, size: int) -> bool:
+    """Deletes an upload that was never completed, and what the store has of it.
+
+    False where it has more or fewer bytes than `size` by now, is written, or was completed.
+    """
+    with transaction.atomic():
+        row = (
+            models.Upload.objects.select_for_update().filter(id=upload_id, manifest=None, bytes=size).first()
+        )
+        if row is None or any(began_ms > now_ms() - ABANDONED_MS for began_ms in row.writing.values()):
+            return False
+        kind = row.kind
+        row.delete()
+    store = open_store(settings.STORE_URL)
+    for entry in store.list(f"{kind}/{upload_id}/"):
+        store.delete(entry.path)
+    return True
+
+
+def discard_files(manifest_id: str) -> bool:
+    """Deletes the files of a manifest to which nothing refers, and its uploads. False where something does by now."""
+    with transaction.atomic():
+        row = lock(manifest_id)
+        if not row.source_url or queries.referenced([row.id], besides="artifacts.Upload"):
+            return False
+        folder = queries.path_in_store(vacate(row))
+        models.Upload.objects.filter(manifest=row).delete()
+    store = open_store(settings.STORE_URL)
+    for entry in row.document["files"]:
+        store.delete(f"{folder}/{entry['path']}")
+    return True

@@ -3,7 +3,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet, Sum
 
 from platform_core.errors import TrainmasterError
 from platform_core.experiments.search import Field, FieldKind, fields_of, parse_filter, parse_order
@@ -11,7 +11,7 @@ from platform_core.experiments.states import RunState
 from webapp.accounts.permissions import Actor, may, require
 from webapp.accounts.queries import actor_of
 from webapp.experiments import search
-from webapp.experiments.models import Experiment, Run
+from webapp.experiments.models import Experiment, RichValue, Run, RunFile
 from webapp.metrics import queries as metrics
 
 VIEWS = {
@@ -223,3 +223,24 @@ def using_datasets(snapshot_ids: Iterable[str]) -> list[tuple[str, str]]:
 def rows_of(run_ids: Iterable[str]) -> list[Run]:
     """With experiment and owner, also deleted ones: what came of them may still be in use."""
     return list(Run.objects.filter(id__in=list(run_ids)).select_related("experiment", "owner"))
+
+
+def stored_files() -> list[tuple[str, int, int]]:
+    """(team, bytes, files) of the files and rich values of runs and logged models in the store."""
+    of_run = RunFile.objects.filter(run__isnull=False).order_by().values_list("run__experiment__team")
+    of_model = RunFile.objects.filter(model__isnull=False).order_by().values_list("model__experiment__team")
+    values = RichValue.objects.filter(size__gt=0).order_by().values_list("run__experiment__team")
+    found = [
+        each
+        for rows in (of_run, of_model, values)
+        for each in rows.annotate(bytes=Sum("size", default=0), items=Count("id"))
+    ]
+    teams = sorted({team for team, _, _ in found})
+    return [
+        (
+            team,
+            sum(size for other, size, _ in found if other == team),
+            sum(n for other, _, n in found if other == team),
+        )
+        for team in teams
+    ]

@@ -17,7 +17,7 @@ from platform_core.jobs.kind import JobKind
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from webapp.accounts.permissions import may, require
 from webapp.accounts.queries import actor_of
-from webapp.jobs.models import INPUTS, Attempt, Job, Member
+from webapp.jobs.models import INPUTS, Attempt, Job, LogChunk, Member
 from webapp.jobs.values import JobFact
 
 
@@ -362,3 +362,9 @@ def beginning_from(checkpoint_ids: Iterable[str]) -> list[tuple[Job, str]]:
     named = Q(latest_checkpoint__in=ids_of) | Q(latest_checkpoint="", spec__resume_from__in=list(ids_of))
     rows = Job.objects.filter(named).exclude(state__in=list(TERMINAL)).order_by("id")
     return [(job, job.latest_checkpoint or job.spec["resume_from"]) for job in rows]
+
+
+def stored_logs() -> list[tuple[str, int, int]]:
+    """(team, bytes, objects) of the logs that lie in the store."""
+    rows = LogChunk.objects.filter(stored=True).order_by().values_list("attempt__job__team")
+    return list(rows.annotate(bytes=Sum(F("next_offset") - F("offset")), items=Count("id")))

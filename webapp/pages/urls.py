@@ -24,6 +24,7 @@ SUBJECTS = (
     "deployments",
     "serving",
     "lineage",
+    "storage",
 )
 
 urlpatterns = [path("", include(f"webapp.pages.{subject}.urls")) for subject in SUBJECTS]

@@ -10,6 +10,7 @@ from platform_core.jobs import ends, retention_policy, stacks, states
 from platform_core.lineage.graph import Kind
 from platform_core.registry import gates
 from platform_core.serving import states as serving_states
+from platform_core.storage import leftovers
 from platform_core.sweeps import states as sweep_states
 from webapp.accounts.models import Role
 from webapp.alerts.models import Channel
@@ -55,3 +56,4 @@ AccessDecision = ["approve", "refuse", "revoke"]
 MetricDirection = list(retention_policy.Direction)
 MetricGoal = list(gates.Direction)
 LineageKind = list(Kind)
+LeftoverKind = list(leftovers.LeftoverKind)

@@ -30,6 +30,7 @@ from webapp.rest import (
     run_metrics,
     runs,
     stacks,
+    storage,
     sweeps,
 )
 from webapp.rest.deployments import deployments, plans, workers
@@ -113,6 +114,9 @@ urlpatterns = [
     path("recalls", lineage.Recalls.as_view(), name="api-recalls"),
     path("recalls/preview", lineage.RecallReach.as_view(), name="api-recall-preview"),
     path("recalls/<str:recall_id>", lineage.RecallDetail.as_view(), name="api-recall"),
+    path("storage", storage.Storage.as_view(), name="api-storage"),
+    path("storage/leftovers", storage.Leftovers.as_view(), name="api-leftovers"),
+    path("storage/leftovers/<int:leftover_id>", storage.OneLeftover.as_view(), name="api-leftover"),
     path("parallelism/plans", planner.ParallelismPlans.as_view(), name="api-parallelism-plans"),
     path("training-jobs", jobs.Jobs.as_view(), name="api-jobs"),
     path("training-jobs/resolve", jobs.JobByReference.as_view(), name="api-job-resolve"),

@@ -1,0 +1,1 @@
+"""What the store holds, how it grows, and what in it nobody needs any more."""

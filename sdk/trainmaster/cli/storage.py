@@ -1,0 +1,80 @@
+"""`trainmaster storage`: what teams have in the store, and what nobody needs any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from platform_core.units import format_bytes
+from trainmaster.cli import output
+from trainmaster.cli.session import connect
+
+
+@click.group()
+def storage() -> None:
+    """What teams have in the store, and what in it nobody needs any more."""
+
+
+@storage.command()
+@output.options
+def show(as_json: bool) -> None:
+    """Show what your teams have in the store by kind, and how it grows."""
+    with connect() as client:
+        body: Any = client.call("GET", "storage")
+    if as_json:
+        output.dump_json(body["results"])
+        return
+    rows = [
+        (one["team"], part["kind"], format_bytes(part["bytes"]), part["items"])
+        for one in body["results"]
+        for part in one["parts"]
+    ]
+    output.table(
+        ("TEAM", "KIND", "SIZE", "ITEMS"), rows, empty="Nothing of your teams has been accounted yet."
+    )
+    for one in body["results"]:
+        growth = "growth is not known yet" if one["growth"] is None else f"{_signed(one['growth'])} a day"
+        left = (
+            ""
+            if one["days_left"] is None
+            else f"; its uploads reach the limit in {one['days_left']:.0f} days"
+        )
+        click.echo(f"{one['team']}: {format_bytes(one['bytes'])}, {growth}{left}")
+
+
+@storage.command()
+@output.options
+def leftovers(as_json: bool) -> None:
+    """List abandoned uploads and files that nothing refers to."""
+    with connect() as client:
+        body: Any = client.call("GET", "storage/leftovers")
+    if as_json:
+        output.dump_json(body["results"])
+        return
+    rows = [
+        (one["id"], one["team"], one["name"], format_bytes(one["bytes"]), one["kind"], _end(one), one["item"])
+        for one in body["results"]
+    ]
+    titles = ("ID", "TEAM", "NAME", "SIZE", "KIND", "DELETED", "ITEM")
+    output.table(titles, rows, empty="No abandoned upload and no unused files were found.")
+
+
+@storage.command()
+@click.argument("leftover", type=int)
+@click.option("--release", is_flag=True, help="Do not keep it any more.")
+def keep(leftover: int, release: bool) -> None:
+    """Keep LEFTOVER, a number of the list, from deletion."""
+    with connect() as client:
+        body: Any = client.call("PATCH", f"storage/leftovers/{leftover}", json={"kept": not release})
+    click.echo(f"{body['name']} is not kept any more." if release else f"{body['name']} is kept.")
+
+
+def _signed(size: float) -> str:
+    return f"{'-' if size < 0 else '+'}{format_bytes(round(abs(size)))}"
+
+
+def _end(one: dict[str, Any]) -> str:
+    if one["kept_by"]:
+        return f"kept by {one['kept_by']}"
+    return output.until(one["goes_ms"]) if one["goes_ms"] else "never"

@@ -1,0 +1,18 @@
+"""Who may do what with the storage of a team."""
+
+from collections.abc import Iterator
+
+from tests.webapp.permission_rows import MEMBERS, SIGNED_IN, Row, api_row
+
+
+def storage_rows() -> Iterator[Row]:
+    yield Row("get", "storage/", SIGNED_IN)
+    one = "storage/leftovers/<int:leftover_id>/keep/"
+    yield Row("post", one, MEMBERS, "storage/leftovers/{leftover}/keep/", {"kept": "yes"})
+
+
+def api_storage_rows() -> Iterator[Row]:
+    yield api_row("get", "storage", SIGNED_IN)
+    yield api_row("get", "storage/leftovers", SIGNED_IN)
+    one = "storage/leftovers/<int:leftover_id>"
+    yield api_row("patch", one, MEMBERS, "storage/leftovers/{leftover}", {"kept": True})

@@ -1,0 +1,82 @@
+"""The page of storage: what the teams have in the store, how it grows, and what nobody needs any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.accounts import permissions
+from webapp.accounts.queries import actor_of
+from webapp.pages import fragments
+from webapp.storage import queries, services
+from webapp.storage.models import Leftover
+from webapp.storage.queries import TeamStorage
+
+
+@dataclass(frozen=True, slots=True)
+class TeamRow:
+    storage: TeamStorage
+    curve: tuple[float, ...]
+    grows: int | None  # bytes a day, without its sign
+    shrinks: bool
+    used_percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeftoverRow:
+    leftover: Leftover
+    goes_ms: int | None
+    may_keep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoragePage:
+    teams: tuple[TeamRow, ...]
+    total: int
+    leftovers: tuple[LeftoverRow, ...]
+    leftover_bytes: int
+    grace_days: int
+
+
+@login_required
+@require_safe
+def storage(request: HttpRequest) -> HttpResponse:
+    actor = actor_of(request)
+    teams = queries.teams(actor.sees)
+    leftovers = queries.leftovers(actor.sees)
+    page = StoragePage(
+        teams=tuple(map(_row, teams)),
+        total=sum(one.bytes for one in teams),
+        leftovers=tuple(
+            LeftoverRow(row, queries.goes_ms(row), permissions.may(actor, "storage.keep", row.team_id))
+            for row in leftovers
+        ),
+        leftover_bytes=sum(row.bytes for row in leftovers),
+        grace_days=settings.LEFTOVER_GRACE_DAYS,
+    )
+    return fragments.render(request, "storage/storage.html", page)
+
+
+def _row(one: TeamStorage) -> TeamRow:
+    growth = one.growth
+    return TeamRow(
+        one,
+        tuple(float(day.bytes) for day in one.days),
+        None if growth is None else round(abs(growth)),
+        growth is not None and growth < 0,
+        100 * one.uploaded / one.limit,
+    )
+
+
+@login_required
+@require_POST
+def keep(request: HttpRequest, leftover_id: int) -> HttpResponse:
+    row = services.keep(actor_of(request), leftover_id, "kept" in request.POST)
+    messages.success(request, f"{row.name} is kept." if row.kept_by else f"{row.name} is not kept any more.")
+    return redirect("storage:storage")

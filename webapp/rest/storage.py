@@ -1,0 +1,82 @@
+"""What the store holds by team and kind over REST, and what in it nobody needs any more."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from webapp.accounts.queries import actor_of
+from webapp.rest.bodies import sent
+from webapp.rest.enums import LeftoverKind
+from webapp.rest.openapi import listed
+from webapp.storage import queries, services
+from webapp.storage.models import Leftover
+
+
+class StoragePart(serializers.Serializer[Any]):
+    kind = serializers.CharField(help_text="code, dataset, model, checkpoint, upload, run files or logs")
+    bytes = serializers.IntegerField()
+    items = serializers.IntegerField()
+
+
+class StorageDay(serializers.Serializer[Any]):
+    number = serializers.IntegerField(help_text="Days since 1970-01-01, UTC.")
+    bytes = serializers.IntegerField()
+
+
+class StorageOut(serializers.Serializer[Any]):
+    team = serializers.CharField()
+    bytes = serializers.IntegerField()
+    parts = StoragePart(many=True)
+    days = StorageDay(many=True)
+    growth = serializers.FloatField(
+        allow_null=True, help_text="Bytes a day; null while too few days are known."
+    )
+    uploaded = serializers.IntegerField(help_text="What counts against the limit.")
+    limit = serializers.IntegerField()
+    days_left = serializers.FloatField(
+        allow_null=True, help_text="Until uploads are refused, if it goes on so."
+    )
+
+
+class LeftoverOut(serializers.ModelSerializer[Leftover]):
+    team = serializers.CharField(source="team_id")
+    kind = serializers.ChoiceField(choices=LeftoverKind)
+    kept_by = serializers.CharField(source="kept_by.username", allow_null=True, default=None)
+    goes_ms = serializers.SerializerMethodField(help_text="When its bytes are deleted; null: they stay.")
+
+    class Meta:
+        model = Leftover
+        fields = ("id", "team", "kind", "item", "name", "bytes", "found_ms", "goes_ms", "kept_by")
+
+    def get_goes_ms(self, row: Leftover) -> int | None:
+        return queries.goes_ms(row)
+
+
+class KeepIn(serializers.Serializer[Any]):
+    kept = serializers.BooleanField()
+
+
+class Storage(APIView):
+    @extend_schema(responses=listed(StorageOut))
+    def get(self, request: Request) -> Response:
+        """List what your teams have in the store by kind, how it grows, and when their limit is reached."""
+        return Response({"results": StorageOut(queries.teams(actor_of(request).sees), many=True).data})
+
+
+class Leftovers(APIView):
+    @extend_schema(responses=listed(LeftoverOut))
+    def get(self, request: Request) -> Response:
+        """List bytes of your teams that nobody needs any more, and when they are deleted."""
+        return Response({"results": LeftoverOut(queries.leftovers(actor_of(request).sees), many=True).data})
+
+
+class OneLeftover(APIView):
+    @extend_schema(request=KeepIn, responses={200: LeftoverOut})
+    def patch(self, request: Request, leftover_id: int) -> Response:
+        """Keep bytes from deletion, or let them go again after another time of grace."""
+        row = services.keep(actor_of(request), leftover_id, sent(KeepIn, request)["kept"])
+        return Response(LeftoverOut(row).data)

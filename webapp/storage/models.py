@@ -1,0 +1,34 @@
+from django.db import models
+
+from platform_core.storage.leftovers import LeftoverKind
+
+
+class StoredDay(models.Model):
+    """What a team had of a kind in the store at the end of a day, or now, on the newest."""
+
+    team = models.ForeignKey("accounts.Team", models.CASCADE)
+    kind = models.CharField(max_length=20, help_text="code, dataset, model, checkpoint, run files, logs")
+    day = models.PositiveIntegerField(help_text="days since 1970-01-01, UTC")
+    bytes = models.BigIntegerField()
+    items = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["team", "kind", "day"], name="one_figure_a_day")]
+        indexes = [models.Index(fields=["day"], name="stored_by_day")]
+
+
+class Leftover(models.Model):
+    """Bytes that nobody needs any more; deleted after a time of grace, unless somebody keeps them."""
+
+    kind = models.CharField(max_length=10, choices=[(kind.value, kind.value) for kind in LeftoverKind])
+    item = models.CharField(max_length=40, help_text="id of the upload or manifest")
+    team = models.ForeignKey("accounts.Team", models.CASCADE)
+    name = models.CharField(max_length=120)
+    bytes = models.BigIntegerField()
+    found_ms = models.BigIntegerField()
+    kept_by = models.ForeignKey("accounts.User", models.SET_NULL, null=True, related_name="+")
+    deleted_ms = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "item"], name="one_leftover_an_item")]
+        indexes = [models.Index(fields=["deleted_ms", "-bytes"], name="leftovers_by_size")]

@@ -1,0 +1,138 @@
+"""The account of what the store holds, kept by day, and the end of what nobody needs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.db import transaction
+
+from platform_core.errors import TrainmasterError
+from platform_core.storage.leftovers import OLD_MS, LeftoverKind, is_due, is_leftover
+from platform_core.units import DAY_MS, format_bytes
+from webapp.accounts import permissions
+from webapp.accounts import queries as accounts
+from webapp.accounts.permissions import Actor
+from webapp.artifacts import queries as artifacts
+from webapp.artifacts import services as artifact_services
+from webapp.base.identity import now_ms
+from webapp.events import services as events
+from webapp.experiments import queries as runs
+from webapp.jobs import queries as jobs
+from webapp.storage.models import Leftover, StoredDay
+
+log = logging.getLogger(__name__)
+
+KEPT_DAYS = 400
+AT_ONCE = 200  # left-overs that a round finds, and deletes; the next one goes on
+DATA_KINDS = ("dataset", "model")
+
+
+def account() -> None:
+    """Sets what each team has of each kind today; what it has no more of is 0, so that the curve falls."""
+    today = now_ms() // DAY_MS
+    figures = {(team, kind): (size, items) for team, kind, size, items in _figures()}
+    with transaction.atomic():
+        known = StoredDay.objects.filter(day__gte=today - 1).values_list("team", "kind")
+        for key in set(known) - set(figures):
+            figures[key] = (0, 0)
+        rows = [
+            StoredDay(team_id=team, kind=kind, day=today, bytes=size, items=items)
+            for (team, kind), (size, items) in sorted(figures.items())
+        ]
+        StoredDay.objects.bulk_create(
+            rows,
+            update_conflicts=True,
+            unique_fields=["team", "kind", "day"],
+            update_fields=["bytes", "items"],
+        )
+        StoredDay.objects.filter(day__lt=today - KEPT_DAYS).delete()
+
+
+def _figures() -> Iterator[tuple[str, str, int, int]]:
+    yield from artifacts.stored()
+    yield from ((team, "run files", size, items) for team, size, items in runs.stored_files())
+    yield from ((team, "logs", size, items) for team, size, items in jobs.stored_logs())
+
+
+def clean() -> int:
+    """Finds what nobody needs any more and deletes what was found long enough ago. Returns how many were deleted."""
+    now = now_ms()
+    _find(now)
+    grace_ms = settings.LEFTOVER_GRACE_DAYS * DAY_MS
+    return sum(map(_delete, _due(now, grace_ms)))
+
+
+def _find(now: int) -> None:
+    uploads = artifacts.abandoned(now - OLD_MS[LeftoverKind.UPLOAD], AT_ONCE)
+    files = artifacts.unreferenced(DATA_KINDS, now - OLD_MS[LeftoverKind.FILES], AT_ONCE)
+    teams = dict(
+        sorted(((one, team) for one, team, _ in artifacts.teams_of(row.id for row in files)), reverse=True)
+    )
+    names = artifacts.names([row.id for row in files], None)
+    found = [
+        Leftover(
+            kind=LeftoverKind.UPLOAD, item=row.id, team_id=row.team_id, name=row.name or row.kind, bytes=row.bytes,
+            found_ms=now,
+        )
+        for row in uploads
+        if is_leftover(LeftoverKind.UPLOAD, max([row.created_ms, *row.writing.values()]), now)
+    ] + [
+        Leftover(
+            kind=LeftoverKind.FILES, item=row.id, team_id=teams[row.id], name=names.get(row.id, row.kind),
+            bytes=row.total_bytes, found_ms=now,
+        )
+        for row in files
+        if row.id in teams
+    ]  # fmt: skip
+    Leftover.objects.bulk_create(found, ignore_conflicts=True)
+
+
+def _due(now: int, grace_ms: int) -> list[Leftover]:
+    rows = Leftover.objects.filter(deleted_ms=None, found_ms__lte=now - grace_ms).order_by("found_ms", "id")
+    rows = rows.filter(kept_by=None)[:AT_ONCE]
+    return [row for row in rows if is_due(row.found_ms, row.kept_by_id is not None, grace_ms, now)]
+
+
+def _delete(row: Leftover) -> bool:
+    """Bytes that are used again, or grew since they were found, are forgotten; they are found anew if that ends."""
+    try:
+        if row.kind == LeftoverKind.UPLOAD:
+            deleted = artifact_services.discard_upload(row.item, row.bytes)
+        else:
+            deleted = artifact_services.discard_files(row.item)
+    except TrainmasterError as error:
+        log.warning("left-over %s stays for now: %s", row.item, error)
+        return False
+    if not deleted:
+        row.delete()
+        return False
+    with transaction.atomic():
+        row.deleted_ms = now_ms()
+        row.save(update_fields=["deleted_ms"])
+        events.record(
+            "LeftoverDeleted", f"storage:{row.item}", actor="system", team=row.team_id,
+            cause=f"{row.name}, {format_bytes(row.bytes)}: nothing had referred to it",
+        )  # fmt: skip
+    return True
+
+
+@transaction.atomic
+def keep(actor: Actor, leftover_id: int, kept: bool) -> Leftover:
+    """Keeps a left-over from deletion, or lets it go again. Raises not_found, and request_invalid once it is gone."""
+    what = f"left-over {leftover_id}"
+    row = Leftover.objects.select_for_update(of=("self",)).filter(pk=leftover_id).first()
+    if row is None:
+        raise TrainmasterError("not_found", what=what)
+    permissions.require(actor, "storage.keep", row.team_id, what=what)
+    if row.deleted_ms is not None:
+        raise TrainmasterError("request_invalid", what=what, why="its bytes are deleted")
+    row.kept_by = accounts.user(actor.username) if kept else None
+    row.found_ms = row.found_ms if kept else now_ms()  # its grace begins anew
+    row.save(update_fields=["kept_by", "found_ms"])
+    events.record(
+        "LeftoverKept" if kept else "LeftoverReleased", f"storage:{row.item}", actor=actor.name, team=row.team_id,
+        cause=row.name,
+    )  # fmt: skip
+    return row

@@ -1,0 +1,13 @@
+from celery import shared_task
+
+from webapp.storage import services
+
+
+@shared_task(name="storage.account")
+def account() -> None:
+    services.account()
+
+
+@shared_task(name="storage.clean")
+def clean() -> None:
+    services.clean()

@@ -28,6 +28,7 @@ from webapp.rest import (
     run_files,
     run_metrics,
     runs,
+    service_levels,
     stacks,
     sweeps,
 )
@@ -52,6 +53,8 @@ urlpatterns = [
     path("alerts/channels", alerts.Channels.as_view(), name="api-alert-channels"),
     path("alerts/channels/<int:channel_id>", alerts.OneChannel.as_view(), name="api-alert-channel"),
     path("alerts/channels/<int:channel_id>/test", alerts.ChannelTest.as_view(), name="api-channel-test"),
+    path("service-levels", service_levels.ServiceLevels.as_view(), name="api-service-levels"),
+    path("service-levels/<str:code>", service_levels.OneServiceLevel.as_view(), name="api-service-level"),
     path("alerts/<str:alert_id>", alerts.OneAlert.as_view(), name="api-alert"),
     path("alerts/<str:alert_id>/acknowledge", alerts.AlertAcknowledge.as_view(), name="api-alert-ack"),
     path("nodes", nodes.Nodes.as_view(), name="api-nodes"),

@@ -27,6 +27,7 @@ from trainmaster.cli.queue import queue
 from trainmaster.cli.repetition import reproduction, rerun
 from trainmaster.cli.rollouts import promote, rollback
 from trainmaster.cli.runs import runs
+from trainmaster.cli.service_levels import service_levels
 from trainmaster.cli.stacks import stacks
 from trainmaster.cli.submit import submit
 from trainmaster.cli.sweeps import sweep
@@ -38,7 +39,7 @@ SECTIONS = {
     "Data and models": [
         dataset, models, register, gate, deploy, deployments, promote, rollback, retry, preheat, pin, endpoints,
     ],
-    "Cluster": [nodes, alerts, quota],
+    "Cluster": [nodes, alerts, service_levels, quota],
     "Account": [login, whoami, teams, completion],
 }  # fmt: skip
 # One line each: their modules import the whole server or agent, too slow for a list of commands.

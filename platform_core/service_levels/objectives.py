@@ -62,7 +62,7 @@ OBJECTIVES: tuple[Objective, ...] = (
               "The first step comes within {limit} of the submission, queue included.", 5 * MINUTE_MS),
     Objective("first_step_large", f"First step of jobs over {SMALL_JOB} GPUs", 0.95, "jobs",
               "The first step comes within {limit} of the submission, queue included.", 30 * MINUTE_MS),
-    Objective("utilisation", "Cluster utilisation", 0.70, "GPU-hours",
+    Objective("utilisation", "Cluster utilisation", 0.70, "slot-hours",
               "Slots are in use; GPU types that no job holds or waits for are left out."),
     Objective("completion", "Jobs without a platform fault", 0.95, "jobs",
               "A job that ends does not fail by a node, GPU, network, disk or launcher."),

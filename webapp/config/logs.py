@@ -44,6 +44,8 @@ def logging_settings(log_format: str, level: str) -> dict[str, Any]:
             # It brings a handler of its own.
             "uvicorn": {"handlers": [], "level": "INFO", "propagate": True},
             "uvicorn.error": {"handlers": [], "propagate": True},
+            # Addresses may hold secrets; requests that change something are logged by webapp.base.tracing.
+            "uvicorn.access": {"handlers": [], "propagate": False},
             # Anybody may ask for any host name; the answer says so, and a traceback for each is noise.
             "django.security.DisallowedHost": {"handlers": [], "propagate": False},
         },

@@ -153,8 +153,8 @@ def use_by_type(from_ms: int, to_ms: int) -> tuple[Use, ...]:
             all_unwanted=Sum(slots, filter=Q(held=0, queued_jobs=0), default=0.0),
         )
     )
-    names = ("gpu_type", "all", "all_held", "all_measured", "all_used", "all_unwanted")
-    return tuple(Use(*(row[name] for name in names)) for row in summed)
+    columns = ("gpu_type", "all", "all_held", "all_measured", "all_used", "all_unwanted")
+    return tuple(Use(*row) for row in summed.values_list(*columns))
 
 
 def ended(from_ms: int, to_ms: int, team: str = "") -> Ended:

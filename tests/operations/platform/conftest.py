@@ -13,6 +13,6 @@ def platform(passable: Path) -> Iterator[PlatformProcess]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRAINMASTER_LOG_FORMAT", "json")
         patch.setenv("TRAINMASTER_AGENT_LOG_FORMAT", "json")
-        platform = PlatformProcess.start(passable / "first", "--agents", "2", "--slots", "3", "--tls")
+        platform = PlatformProcess.start(passable / "first", "--agents", "2", "--slots", "2", "--tls")
     yield platform
     platform.stop()

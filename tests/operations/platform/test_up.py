@@ -86,7 +86,7 @@ FROM nodes_node AS node WHERE hostname LIKE 'node-%' ORDER BY hostname
 
 
 def test_its_nodes_join_and_each_has_ports_of_its_own(platform: PlatformProcess) -> None:
-    wanted = [(3, "node-1", "rack-1", "ready"), (3, "node-2", "rack-1", "ready")]
+    wanted = [(2, "node-1", "rack-1", "ready"), (2, "node-2", "rack-1", "ready")]
     deadline = time.monotonic() + 60
     found = rows(platform, NODES)
     while [row[:4] for row in found] != wanted:
@@ -114,7 +114,12 @@ print(tokens.create_token(queries.actor_of(alice), "vision", "logs", 1).text)
 
 def submit(platform: PlatformProcess, token: str) -> tuple[str, str]:
     """The id of a job of one slot, and the X-Request-ID of the answer."""
-    job = {"name": "one", "team": "vision", "command": "python -c pass", "strategy": "custom"}
+    job = {
+        "name": "one",
+        "team": "vision",
+        "command": "python -c pass",
+        "strategy": "custom",
+    }
     headers = {
         "Authorization": f"Bearer {token}", "Content-Type": "application/json",
         "traceparent": f"00-{TRACE}-00f067aa0ba902b7-01",

@@ -14,6 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from trainmaster.structured_logs import FORMATS
+
 PREFIX = "TRAINMASTER_AGENT_"
 MIB = 1 << 20
 
@@ -79,6 +81,7 @@ class AgentConfig:
     system_interval_seconds: int  # between two samples of the system series of an attempt; 0 takes none
     hang_floor_seconds: int  # the least silence of a job's ranks that counts as a hang; 0: none does
     rejoin: bool
+    log_format: str  # of the agent's own log: plain or json
     stop_jobs_on_leave: bool  # SIGTERM to the agent ends its jobs too; otherwise they go on without it
 
 
@@ -89,6 +92,7 @@ _TEXT_DEFAULTS = {
     "gpu_type": "",
     "engine": "docker",
     "python": sys.executable,
+    "log_format": "plain",
     "rendezvous_ports": "29500-29999",
 }
 
@@ -150,6 +154,7 @@ def load(flags: Mapping[str, Any], environment: Mapping[str, str] | None = None)
         system_interval_seconds=source.number("system_interval_seconds", 10, 0, 3600),
         hang_floor_seconds=source.number("hang_floor_seconds", 300, 0, 86_400),
         rejoin=source.switch("rejoin"),
+        log_format=_log_format(source.text("log_format")),
         stop_jobs_on_leave=source.switch("stop_jobs_on_leave"),
     )
 
@@ -245,6 +250,12 @@ def _isolation(text: str) -> Isolation:
     if isolation is Isolation.USER and os.geteuid() != 0:
         raise ConfigError("isolation is user, which only an agent that runs as root can do; run it as root.")
     return isolation
+
+
+def _log_format(text: str) -> str:
+    if text not in FORMATS:
+        raise ConfigError(f'log_format is "{text}"; it must be one of {", ".join(FORMATS)}.')
+    return text
 
 
 def _hooks(folder: Path | None) -> Path | None:

@@ -13,7 +13,9 @@ from agent.channel import Refused
 from agent.config import ConfigError, load
 from agent.program import AlreadyRunning, run
 from agent.transfer.peers.memory import keep_freed_blocks
+from trainmaster import structured_logs
 
+LOG_LINE = "%(asctime)s %(levelname)s %(message)s"
 EXIT_REFUSED = 3  # the server does not want this node; starting again by itself cannot help
 EXIT_CONFIG = 2
 
@@ -127,24 +129,29 @@ EXIT_CONFIG = 2
 @click.option(
     "--stop-jobs-on-leave", is_flag=True, help="Stop the jobs of this node when the agent is stopped."
 )
+@click.option("--log-format", metavar="plain|json", help="Form of log lines; plain by default.")
 @click.option("--verbose", is_flag=True, help="Log debug messages.")
 def agent(verbose: bool, **flags: object) -> None:
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO,
-        format="%(asctime)s %(levelname)s %(message)s",
-        stream=sys.stderr,
-    )
-    for name in ("grpc", "asyncio", "httpx"):  # httpx says something of each range of the store
-        logging.getLogger(name).setLevel(logging.WARNING)
-    keep_freed_blocks()
     try:
-        asyncio.run(run(load(flags)))
+        config = load(flags)
+        _set_up_logging(config.log_format, verbose)
+        keep_freed_blocks()
+        asyncio.run(run(config))
     except (ConfigError, AlreadyRunning) as error:
         click.echo(str(error), err=True)
         sys.exit(EXIT_CONFIG)
     except Refused as error:
         click.echo(str(error), err=True)
         sys.exit(EXIT_REFUSED)
+
+
+def _set_up_logging(log_format: str, verbose: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structured_logs.formatter(log_format, "agent", LOG_LINE))
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
+    logging.captureWarnings(True)
+    for name in ("grpc", "asyncio", "httpx"):  # httpx says something of each range of the store
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 if __name__ == "__main__":

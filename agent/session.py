@@ -19,6 +19,7 @@ from agent.identity import Identity
 from platform_core.node.description import NodeDescription, Telemetry
 from platform_core.node.observed import Observed
 from platform_core.node.wanted import Wanted
+from trainmaster import structured_logs
 from trainmaster_wire.agent.v1 import session_pb2 as pb
 from trainmaster_wire.agent.v1 import session_pb2_grpc
 from trainmaster_wire.conversion import from_wire, to_wire
@@ -103,6 +104,7 @@ class Session:
             try:
                 if not self._joined.done():
                     self._joined.set_result(await self._identify())
+                    structured_logs.always(node=self._joined.result().node_id)
                 await self._converse(self._joined.result())
                 trouble = f"{self._config.server} closed the session"
             except grpc.aio.AioRpcError as error:

@@ -17,6 +17,7 @@ from platform_core.jobs.ends import EndReason
 from platform_core.jobs.job import MemberPhase
 from platform_core.node.observed import AttemptObserved
 from platform_core.node.wanted import Launch, Wanted
+from trainmaster import structured_logs
 
 log = logging.getLogger(__name__)
 
@@ -90,11 +91,12 @@ class Supervisor:
             self._report_end(wanted.attempt_id, 125, str(error), EndReason.LAUNCHER)
             return
         self._leftovers.pop(wanted.attempt_id, None)
-        log.info("starting %s of %s", wanted.attempt_id, wanted.launch.job_name or wanted.launch.job_id)
-        life = AttemptLife(folder, wanted.launch, Mask(wanted.launch.secrets), self._tools)
-        self._lives[wanted.attempt_id] = life
-        life.learn(wanted)
-        life.begin()
+        with structured_logs.bound(attempt=wanted.attempt_id, job=wanted.launch.job_id):
+            log.info("starting %s of %s", wanted.attempt_id, wanted.launch.job_name or wanted.launch.job_id)
+            life = AttemptLife(folder, wanted.launch, Mask(wanted.launch.secrets), self._tools)
+            self._lives[wanted.attempt_id] = life
+            life.learn(wanted)
+            life.begin()
 
     def stop(self, action: StopAttempt) -> None:
         life = self._lives.get(action.attempt_id)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from platform_core.alerting.expression import parse
 from platform_core.alerting.rules import Rule, Severity
+from platform_core.service_levels.burning import FAST, SLOW
 
 _WARNING, _CRITICAL = Severity.WARNING, Severity.CRITICAL
 
@@ -84,6 +85,16 @@ RULES: tuple[Rule, ...] = (
           "platform.database_connections > 80 for 1m clear 70", _CRITICAL,
           "{value} of the database's connections are used; beyond 100 % pages and agents are refused.",
           "Raise max_connections, put a pooler in front, or run fewer processes."),
+    _rule("service_level_burns_fast", "The error budget of a service level burns fast",
+          f"platform.fast_burn > {FAST.limit}", _CRITICAL,
+          "{name}: its error budget of 28 days burns {value} times too fast; at this pace it is gone in two days.",
+          "Its page has the compliance by week; the newest failed probes, jobs or checkpoints have the cause.",
+          "worker_down"),
+    _rule("service_level_burns", "The error budget of a service level burns",
+          f"platform.slow_burn > {SLOW.limit}", _WARNING,
+          "{name}: its error budget of 28 days burns {value} times too fast; at this pace it is gone in five days.",
+          "Its page has the compliance by week; the newest failed probes, jobs or checkpoints have the cause.",
+          "service_level_burns_fast"),
     _rule("certificate_expires", "The certificate of the gateway expires soon",
           "platform.certificate_left < 21d clear 30d", _WARNING,
           "The certificate of the gateway expires in {value}; then no agent connects.",

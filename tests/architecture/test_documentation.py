@@ -12,6 +12,7 @@ from platform_core.errors import CATALOGUE
 from platform_core.experiments.states import RunState
 from platform_core.jobs.ends import EndReason
 from platform_core.jobs.states import JobState
+from platform_core.service_levels.objectives import BY_CODE
 from platform_core.serving.states import EndpointState, ReplicaState
 from platform_core.sweeps.states import SweepState, TrialState
 from tests.architecture.rules import documentation as rule
@@ -60,6 +61,10 @@ def test_every_error_code_has_its_heading() -> None:
 
 def test_every_end_reason_has_its_heading() -> None:
     assert rule.both(DOCS / "end-reasons.md", rule.states(EndReason), "end reason", r"[a-z_]+") == []
+
+
+def test_every_service_level_has_its_heading() -> None:
+    assert rule.both(DOCS / "service-levels.md", set(BY_CODE), "service level", r"[a-z_]+") == []
 
 
 def test_every_command_has_its_heading() -> None:

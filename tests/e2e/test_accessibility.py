@@ -29,6 +29,8 @@ EVERYBODYS = [
     "/queue/forecasts/",
     "/queue/what-if/",
     "/report/",
+    "/service-levels/",
+    "/service-levels/availability/",
     "/efficiency/",
     "/alerts/",
     "/alerts/silences/",

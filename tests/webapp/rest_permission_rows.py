@@ -32,6 +32,11 @@ def api_cluster_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     yield row("post", "nodes/<str:node_id>/return", WHILE_OUT, "nodes/{node}/return")
     yield row("post", "nodes/<str:node_id>/resume", OPERATORS, "nodes/{node}/resume")
     yield row("post", "nodes/<str:node_id>/notice", OPERATORS, "nodes/{node}/notice", {"seconds": 120})
+    yield row("get", "service-levels", SIGNED_IN)
+    level = "service-levels/<str:code>"
+    yield row("get", level, SIGNED_IN, "service-levels/recovery")
+    yield row("patch", level, OPERATORS, "service-levels/recovery", {"target": 0.99})
+    yield row("delete", level, OPERATORS, "service-levels/recovery")
     yield row("get", "maintenance-windows", SIGNED_IN)
     booked = {"nodes": ["{node}"], "begin_ms": 0, "end_ms": now_ms() + 3_600_000}
     yield row("post", "maintenance-windows", OPERATORS, body=booked)

@@ -85,6 +85,18 @@ def test_nodes_models_and_deployments_are_listed(trainmaster: Trainmaster) -> No
     assert "No deployments yet" in trainmaster("deployments").stderr
 
 
+def test_service_levels_are_listed_and_only_admins_set_them(trainmaster: Trainmaster) -> None:
+    listed = trainmaster("service-levels").stdout
+    assert "recovery_time" in listed
+    assert "no data" in listed
+    assert "100 %" not in listed
+    [*_, last] = json.loads(trainmaster("service-levels", "--team", "vision", "--json").stdout)["results"]
+    assert (last["code"], last["standing"]) == ("completion", "no_data")
+    refused = trainmaster("service-levels", "set", "recovery", "--target", "99", code=1).stderr
+    assert "platform admin" in refused
+    assert "--default alone" in trainmaster("service-levels", "set", "recovery", code=2).stderr
+
+
 def test_what_the_client_cannot_check_itself_comes_back_by_field(live_server: LiveServer, token: str) -> None:
     with Client(live_server.url, token) as client:
         assert client.me().token_team == "vision"

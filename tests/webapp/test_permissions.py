@@ -59,12 +59,26 @@ def pages() -> Iterator[Row]:
     yield Row("get", "healthz", EVERYBODY)
     yield Row("get", "livez", EVERYBODY)
     yield Row("get", "", SIGNED_IN)
-    for page in ("work", "cluster", "audit", "report", "efficiency", "shares", "nodes", "nodes/map"):
+    for page in (
+        "work",
+        "cluster",
+        "audit",
+        "report",
+        "service-levels",
+        "efficiency",
+        "shares",
+        "nodes",
+        "nodes/map",
+    ):
         yield Row("get", f"{page}/", SIGNED_IN)
     for page in ("queue", "queue/forecasts", "queue/next-move", "queue/what-if"):
         yield Row("get", f"{page}/", SIGNED_IN)
     yield Row("get", "metrics", SIGNED_IN.replace("L", "A"))
     yield Row("get", "search/", SIGNED_IN, "search/?q=bytelm")
+    level, first = "service-levels/<str:code>/", "service-levels/recovery_time/"
+    yield Row("get", level, SIGNED_IN, first)
+    yield Row("post", level, OPERATORS, first, {"target": "95", "limit": "600"})
+    yield Row("post", f"{level}reset/", OPERATORS, f"{first}reset/")
     yield Row("get", "admin/login/", OPERATORS)
     yield Row("get", "admin/password_change/", EVERYBODY)
     yield from accounts_rows()

@@ -15,6 +15,7 @@ from django.core.cache import cache
 from django.db import connection
 
 from platform_core.alerting.pace import LOOKED_BACK_MS, slowdown_percent
+from platform_core.service_levels.burning import FAST, SLOW, Burn
 from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS, plural
 from webapp.artifacts import queries as artifacts
 from webapp.base import pulse
@@ -24,6 +25,7 @@ from webapp.jobs import measures as jobs
 from webapp.metrics import queries as metrics
 from webapp.nodes import measures as nodes
 from webapp.scheduling import measures as scheduling
+from webapp.service_levels import queries as service_levels
 
 log = logging.getLogger(__name__)
 URGENT_BELOW = 50  # priorities whose waits count
@@ -202,6 +204,14 @@ def _connections(at_ms: int) -> Iterator[Reading]:
     yield Reading(100 * used / most)
 
 
+def _burn(burn: Burn) -> Read:
+    def read(at_ms: int) -> Iterator[Reading]:
+        for objective, rate in service_levels.burns(burn, at_ms):
+            yield Reading(rate, objective.code, objective.title)
+
+    return read
+
+
 def _certificate_left(at_ms: int) -> Iterator[Reading]:
     path = nodes.gateway_certificate()
     if not path:
@@ -230,6 +240,8 @@ READS: Mapping[str, Read] = {
     "node.ecc_uncorrected": _of_nodes(_worst("ecc_uncorrected_hour")),
     "node.clock_offset": _of_nodes(_clock_offset),
     "node.uplink_lag": _of_nodes(lambda node: node.uplink_lag_ms),
+    "platform.fast_burn": _burn(FAST),
+    "platform.slow_burn": _burn(SLOW),
     "platform.round_age": _round_age,
     "platform.leaderless": _leaderless,
     "platform.gateway_silence": _gateway_silence,

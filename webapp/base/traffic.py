@@ -16,10 +16,15 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from redis.exceptions import RedisError
 
+from platform_core.service_levels.objectives import BY_CODE
+from platform_core.units import SECOND_MS
+
 log = logging.getLogger(__name__)
 KEY = "traffic"
 FLUSH_SECONDS = 5.0
 MOST_ROUTES = 1000  # a route is a pattern of ours, never what somebody typed
+FIELDS = 7  # of a route, at most: five outcomes and two sums
+QUICK_SECONDS = (BY_CODE["api_latency"].limit_ms or 0) / SECOND_MS
 
 
 @dataclass(slots=True)
@@ -28,6 +33,11 @@ class Line:
     route: str
     outcomes: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    quick: int = 0  # answered within the limit of the service level, without a server error
+
+    @property
+    def all(self) -> int:
+        return sum(self.outcomes.values())
 
 
 class Counter:
@@ -42,6 +52,8 @@ class Counter:
         with self._lock:
             self._counts[f"{protocol}|{route}|{outcome}"] += 1
             self._counts[f"{protocol}|{route}|seconds"] += seconds
+            if seconds <= QUICK_SECONDS and outcome != "5xx":
+                self._counts[f"{protocol}|{route}|quick"] += 1
             due = self._clock() - self._flushed >= FLUSH_SECONDS
         if due:
             self.flush()
@@ -68,11 +80,13 @@ def totals() -> list[Line]:
     COUNTER.flush()
     found: dict[tuple[str, str], Line] = {}
     pairs: Any = _client().hgetall(KEY)
-    for name, value in sorted(pairs.items())[: MOST_ROUTES * 6]:
+    for name, value in sorted(pairs.items())[: MOST_ROUTES * FIELDS]:
         protocol, route, what = name.decode().split("|", 2)
         line = found.setdefault((protocol, route), Line(protocol, route))
         if what == "seconds":
             line.seconds = float(value)
+        elif what == "quick":
+            line.quick = round(float(value))
         else:
             line.outcomes[what] = round(float(value))
     return list(found.values())

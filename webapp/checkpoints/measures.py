@@ -45,10 +45,12 @@ class Totals:
     upload_ms: int
 
 
-def saves(from_ms: int, to_ms: int) -> Saves:
+def saves(from_ms: int, to_ms: int, at_ms: int | None = None) -> Saves:
+    """`at_ms`: when that is asked, by default at the end of the period; parts may come for a while after it."""
+    judged_ms = (to_ms if at_ms is None else at_ms) - INCOMPLETE_AFTER_MS
     rows = Checkpoint.objects.filter(saved_ms__gte=from_ms, saved_ms__lt=to_ms)
     counts = rows.aggregate(saved=Count("id"), damaged=Count("id", filter=~Q(damaged="")))
-    left_over = CheckpointPart.objects.filter(saved_ms__gte=from_ms, saved_ms__lt=to_ms - INCOMPLETE_AFTER_MS)
+    left_over = CheckpointPart.objects.filter(saved_ms__gte=from_ms, saved_ms__lt=min(to_ms, judged_ms))
     incomplete = left_over.order_by().values("job", "attempt", "step").distinct().count()
     return Saves(counts["saved"], counts["damaged"], incomplete)
 

@@ -13,6 +13,11 @@ def beat_schedule(tick_seconds: int) -> dict[str, dict[str, Any]]:
             "schedule": crontab(hour=6, minute=0, day_of_week="mon"),
         },
         "evaluate-alerts": {"task": "alerts.evaluate", "schedule": 15.0, "options": {"expires": 15}},
+        "measure-service-levels": {
+            "task": "service_levels.measure",
+            "schedule": 30.0,
+            "options": {"expires": 30},
+        },
         "deliver-notices": {"task": "alerts.deliver", "schedule": 15.0, "options": {"expires": 15}},
         "deliver-mail": {"task": "accounts.deliver_mail", "schedule": 30.0, "options": {"expires": 30}},
         "predict": {"task": "scheduling.predict", "schedule": 10.0, "options": {"expires": 10}},

@@ -16,8 +16,10 @@ from django.core.exceptions import ImproperlyConfigured
 
 from platform_core.jobs.spec import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT
 from platform_core.scheduling.policy import PRODUCTION
+from trainmaster.structured_logs import FORMATS
 from webapp import ROOT
 from webapp.config.beat import beat_schedule
+from webapp.config.logs import logging_settings
 from webapp.config.openapi import OPENAPI
 
 
@@ -54,6 +56,13 @@ def flag(name: str, default: bool) -> bool:
     if value not in {"0", "1", "true", "false", "yes", "no"}:
         raise ImproperlyConfigured(f"{name} is {value!r}; it must be 1 or 0.")
     return value in {"1", "true", "yes"}
+
+
+def choice(name: str, default: str, *allowed: str) -> str:
+    value = text(name, default)
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name} is {value!r}; it must be one of {', '.join(allowed)}.")
+    return value
 
 
 def words(name: str, default: str) -> list[str]:
@@ -98,6 +107,7 @@ SECRET_KEY = secret("TRAINMASTER_SECRET_KEY")
 SECRETS_KEY = secret("TRAINMASTER_SECRETS_KEY")  # Fernet key that encrypts team secrets at rest
 DEBUG = flag("TRAINMASTER_DEBUG", False)
 PUBLIC_URL = text("TRAINMASTER_PUBLIC_URL", "http://127.0.0.1:8000")
+PROBE_URL = text("TRAINMASTER_PROBE_URL", f"{PUBLIC_URL}/healthz")  # asked for the service level availability
 ROUTER_URL = text("TRAINMASTER_ROUTER_URL", "http://127.0.0.1:7700")
 SECURE = PUBLIC_URL.startswith("https://")
 ALLOWED_HOSTS = words(
@@ -196,6 +206,7 @@ INSTALLED_APPS = [
     "webapp.scheduling",
     "webapp.lineage",
     "webapp.storage",
+    "webapp.service_levels",
     "webapp.alerts",
     "webapp.pages",
     "webapp.rest",
@@ -218,6 +229,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "webapp.base.tracing.TraceMiddleware",
     "webapp.base.traffic.TrafficMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -362,17 +374,7 @@ USE_I18N = False
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 2**20
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # a deployment's form names each of its nodes
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "{levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["console"], "level": text("TRAINMASTER_LOG_LEVEL", "INFO")},
-    # A clock tick every two seconds is no news; that a task failed is.
-    "loggers": {
-        "httpx": {"level": "WARNING"},
-        "celery": {"level": "WARNING"},
-        # Anybody may ask for any host name; the answer says so, and a traceback for each is noise.
-        "django.security.DisallowedHost": {"handlers": [], "propagate": False},
-    },
-}
+LOGGING = logging_settings(
+    choice("TRAINMASTER_LOG_FORMAT", "plain", *FORMATS),
+    choice("TRAINMASTER_LOG_LEVEL", "INFO", "DEBUG", "INFO", "WARNING", "ERROR"),
+)

@@ -1,12 +1,18 @@
 """Events are written here and nowhere else; whoever watches their subject hears of them after the commit."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db import transaction
+
+from webapp.base import tracing
 from webapp.base.identity import now_ms
 from webapp.events.models import Event
 from webapp.sockets import services as sockets
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +51,17 @@ def record_all(happenings: Sequence[Happening]) -> list[Event]:
     """Append many in this order, in one statement."""
     now = now_ms()
     events = Event.objects.bulk_create([_event(each, now) for each in happenings])
+    transaction.on_commit(lambda: _log(happenings))
     subjects = (name for each in happenings for name in (each.subject, "audit", *each.notify))
     for name in dict.fromkeys(subjects):
         sockets.publish(name)
     return events
+
+
+def _log(happenings: Sequence[Happening]) -> None:
+    for each in happenings:
+        cause = f": {each.cause}" if each.cause else ""
+        log.info("%s %s by %s%s", each.kind, each.subject.removeprefix("job:"), each.actor, cause)
 
 
 def _event(happening: Happening, now: int) -> Event:
@@ -61,5 +74,5 @@ def _event(happening: Happening, now: int) -> Event:
         actor=happening.actor,
         cause=happening.cause,
         team=happening.team,
-        data=dict(happening.data),
+        data=dict(happening.data) | ({"trace": trace} if (trace := tracing.current()) else {}),
     )

@@ -6,10 +6,20 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.db.models import Count, F, Max, Min, Sum
+from django.db.models import Count, Exists, F, FloatField, Max, Min, OuterRef, Q, QuerySet, Sum
+from django.db.models.functions import Cast
 
+from platform_core.jobs.ends import ENDS
+from platform_core.jobs.kind import JobKind
 from platform_core.jobs.states import WAITING, JobState
+from platform_core.recovery.phases import Phases, Summary, summary
+from platform_core.service_levels.first_steps import Start
+from webapp.base.identity import now_ms
+from webapp.jobs import recoveries
 from webapp.jobs.models import Attempt, Job, Recovery, UtilisationSample
+from webapp.jobs.utilisation import KEPT_MS
+
+PLATFORM_FAULTS = tuple(reason.value for reason, end in ENDS.items() if end.counts == "infrastructure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,10 @@ class Ended:
     @property
     def failed(self) -> int:
         return sum(self.failed_by_end.values())
+
+    @property
+    def failed_by_platform(self) -> int:
+        return sum(self.failed_by_end.get(reason, 0) for reason in PLATFORM_FAULTS)
 
     @property
     def all(self) -> int:
@@ -95,8 +109,56 @@ def cluster_use(since_ms: int) -> ClusterUse | None:
     )  # fmt: skip
 
 
-def ended(from_ms: int, to_ms: int) -> Ended:
-    rows = Job.objects.filter(finished_ms__gte=from_ms, finished_ms__lt=to_ms).order_by()
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Of one GPU type: shares in percent; None where nothing was measured."""
+
+    gpu_type: str
+    slots: float  # summed over the samples, as is what follows
+    held_slots: float
+    measured: float  # held slots of which somebody told how busy they were
+    used: float
+    unwanted: float = 0.0  # slots at moments at which no job held or waited for any of the type
+
+    @property
+    def held(self) -> float | None:
+        return 100 * self.held_slots / self.slots if self.slots else None
+
+    @property
+    def busy(self) -> float | None:
+        return 100 * self.used / self.measured if self.measured else None
+
+    @property
+    def wanted(self) -> float:
+        """Slots of which the use is known, at moments at which jobs held or waited for some."""
+        return max(self.used, self.slots - self.unwanted - (self.held_slots - self.measured))
+
+
+def use_by_type(from_ms: int, to_ms: int) -> tuple[Use, ...]:
+    """Nothing of a period of which some samples are not kept any more: the others would say something else."""
+    if from_ms < now_ms() - KEPT_MS:
+        return ()
+    rows = UtilisationSample.objects.filter(at_ms__gte=from_ms, at_ms__lt=to_ms)
+    slots, held = Cast("slots", FloatField()), Cast("held", FloatField())
+    measured = Q(utilisation__isnull=False)
+    # A moment counts by the slots that were held in it, as it does on the cluster page.
+    summed = (
+        rows.values("gpu_type")
+        .order_by("gpu_type")
+        .annotate(
+            all=Sum(slots),
+            all_held=Sum(held),
+            all_measured=Sum(held, filter=measured, default=0.0),
+            all_used=Sum(held * F("utilisation"), filter=measured, default=0.0),
+            all_unwanted=Sum(slots, filter=Q(held=0, queued_jobs=0), default=0.0),
+        )
+    )
+    columns = ("gpu_type", "all", "all_held", "all_measured", "all_used", "all_unwanted")
+    return tuple(Use(*row) for row in summed.values_list(*columns))
+
+
+def ended(from_ms: int, to_ms: int, team: str = "") -> Ended:
+    rows = _of_team(Job.objects.filter(finished_ms__gte=from_ms, finished_ms__lt=to_ms).order_by(), team)
     counts = rows.values_list("state", "end").annotate(jobs=Count("id"))
     failed: Counter[str] = Counter()
     succeeded = 0
@@ -127,11 +189,47 @@ def restarts_by_cause() -> dict[str, int]:
     return dict(rows)
 
 
-def first_steps(from_ms: int, to_ms: int) -> list[tuple[int, int]]:
+def starts(from_ms: int, to_ms: int, team: str = "") -> list[Start]:
+    """Of the training jobs that were submitted then. A service has no first step."""
+    rows = _of_team(Job.objects.filter(submitted_ms__gte=from_ms, submitted_ms__lt=to_ms), team)
+    firsts = rows.exclude(spec__kind=JobKind.SERVICE).annotate(
+        placed=Min("attempts__placed_ms"), step_ms=Min("attempts__first_step_ms")
+    )
+    columns = ("num_gpus", "submitted_ms", "placed", "step_ms", "finished_ms")
+    return [Start(*row) for row in firsts.order_by().values_list(*columns)]
+
+
+def first_steps(from_ms: int, to_ms: int, team: str = "") -> list[tuple[int, int]]:
     """(GPUs, milliseconds from submission to the first step) of the jobs that made their first step then."""
-    rows = Attempt.objects.filter(number=1, first_step_ms__gte=from_ms, first_step_ms__lt=to_ms)
+    earlier = Attempt.objects.filter(
+        job=OuterRef("job"), number__lt=OuterRef("number"), first_step_ms__isnull=False
+    )
+    rows = Attempt.objects.filter(~Exists(earlier), first_step_ms__gte=from_ms, first_step_ms__lt=to_ms)
+    rows = rows.filter(job__team=team) if team else rows
     columns = rows.values_list("job__num_gpus", F("first_step_ms") - F("job__submitted_ms"))
     return [(gpus, max(0, took_ms)) for gpus, took_ms in columns]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Of the recoveries after faults of the platform that began in a period."""
+
+    summary: Summary
+    within_limit: int
+    decided: int  # those that are over, or have taken longer than the limit already
+
+
+def recovered(from_ms: int, to_ms: int, limit_ms: int, at_ms: int) -> Recovered:
+    rows = Recovery.objects.filter(began_ms__gte=from_ms, began_ms__lt=to_ms, reason__in=PLATFORM_FAULTS)
+    found = [(recoveries.phases_of(row), row.over, row.began_ms, row.steps_lost) for row in rows]
+    within = sum(phases.complete and phases.total_ms <= limit_ms for phases, *_ in found)
+    decided = sum(over or phases.complete or at_ms - began > limit_ms for phases, over, began, _ in found)
+    known: list[tuple[Phases, bool, int]] = [(phases, over, lost) for phases, over, _, lost in found]
+    return Recovered(summary(known), within, decided)
+
+
+def _of_team(rows: QuerySet[Job], team: str) -> QuerySet[Job]:
+    return rows.filter(team=team) if team else rows
 
 
 def names_and_teams(job_ids: Collection[str]) -> dict[str, tuple[str, str]]:

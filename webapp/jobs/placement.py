@@ -1,5 +1,6 @@
 """Placement of gangs: each gets all of its slots or none, any number of gangs in one transaction."""
 
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ from webapp.quotas.services import Holding
 
 Seat = tuple[str, int, tuple[int, ...]]  # node id, node rank, slot indices
 Address = tuple[str, int]  # address, port
+log = logging.getLogger(__name__)
+NODES_LOGGED = 8
 _PORT_RESTS_MS = 600_000  # a port that was given longer ago may be given again at once
 
 # What belongs to one attempt or to the wait before it, as it is when an attempt begins.
@@ -106,6 +109,10 @@ def _begin(batch: Batch, gangs: dict[str, Placing], addresses: dict[str, Address
     batch.write()
     update_each(Job, {job.row.id: _AFRESH for job in jobs.values()})
     clusters.touch(member.node_id for member in members)
+    for attempt_id, placing in gangs.items():
+        nodes = ", ".join(node for node, _, _ in placing.seats[:NODES_LOGGED])
+        more = f" and {len(placing.seats) - NODES_LOGGED} more" if len(placing.seats) > NODES_LOGGED else ""
+        log.info("%s is placed as %s on %s%s", placing.job_id, attempt_id, nodes, more)
 
 
 def _holding(row: Job, member: Member) -> Holding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,7 @@ from webapp.base.rows import update_each
 from webapp.jobs.models import Attempt, Job, Member, Recovery
 from webapp.sockets import services as sockets
 
+log = logging.getLogger(__name__)
 MILESTONES = {"loaded": "loaded_ms", "first_step": "first_step_ms"}
 
 
@@ -81,7 +83,10 @@ def milestone(job_id: str, attempt: int, name: str, at_ms: int) -> None:
     if column is None:
         return
     rows = Attempt.objects.filter(job=job_id, number=attempt, **{column: None})
-    if rows.update(**{column: at_ms}) and attempt > 1:
+    if not rows.update(**{column: at_ms}):
+        return
+    log.info("attempt %d of %s reached %s", attempt, job_id, name.replace("_", " "))
+    if attempt > 1:
         refresh([job_id])
         sockets.publish(f"job:{job_id}")
 
@@ -127,9 +132,12 @@ def _summary(rows: Iterable[Measured]) -> Summary:
     return summary([(row.phases, row.over, row.steps_lost) for row in rows])
 
 
+def phases_of(row: Recovery) -> Phases:
+    return Phases(*(getattr(row, f"{name}_ms") for name in NAMES))
+
+
 def _measured(row: Recovery) -> Measured:
-    phases = Phases(*(getattr(row, f"{name}_ms") for name in NAMES))
-    return Measured(row.attempt, row.reason, row.began_ms, phases, row.steps_lost, row.over)
+    return Measured(row.attempt, row.reason, row.began_ms, phases_of(row), row.steps_lost, row.over)
 
 
 def _columns(phases: Phases) -> dict[str, int | None]:

@@ -103,6 +103,7 @@ SECTIONS = (
         "insights",
         (
             Place("Report", "report:report", key="r"),
+            Place("Service levels", "service_levels:list", key="v"),
             Place("Efficiency", "efficiency:efficiency"),
             Place("Alerts", "alerts:list", key="b"),
             Place("Alert rules", "alerts:rules"),
@@ -115,6 +116,7 @@ SECTIONS = (
         ),
         (
             "report:",
+            "service_levels:",
             "efficiency:",
             "alerts:",
             "storage:",

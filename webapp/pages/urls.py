@@ -5,6 +5,7 @@ from django.urls import include, path
 SUBJECTS = (
     "overview",
     "report",
+    "service_levels",
     "efficiency",
     "alerts",
     "accounts",

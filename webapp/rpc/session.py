@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from platform_core.errors import TrainmasterError
+from trainmaster import structured_logs
 from trainmaster_wire.agent.v1 import manifest_pb2, session_pb2, session_pb2_grpc
 from trainmaster_wire.conversion import to_wire
 from webapp.base.identity import now_ms
@@ -37,6 +38,7 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
     ) -> AsyncIterator[session_pb2.FromServer]:
         async with errors_become_status(context):
             node_id = await in_database(clusters.authenticate, bearer(context))
+            structured_logs.bind_only(node=node_id)
             watch = Watch()
             outgoing: asyncio.Queue[session_pb2.FromServer] = asyncio.Queue(maxsize=64)
             newest: asyncio.Queue[Report] = asyncio.Queue(maxsize=1)
@@ -120,12 +122,17 @@ class SessionServicer(session_pb2_grpc.AgentSessionServicer):
         self, node_id: str, outgoing: asyncio.Queue[session_pb2.FromServer], watch: Watch
     ) -> None:
         """Sends the whole wanted state after the Hello, and again whenever it has changed."""
+        ordered: set[str] = set()
         while True:
             await watch.changed.wait()
             watch.changed.clear()
             state = await self._wanted(node_id)
             watch.sent = state.revision
             await outgoing.put(session_pb2.FromServer(wanted=to_wire(state)))
+            known, ordered = ordered, {attempt.attempt_id for attempt in state.attempts}
+            for attempt in state.attempts:
+                if attempt.launch and attempt.attempt_id not in known:
+                    log.info("%s of %s is ordered", attempt.attempt_id, attempt.launch.job_id)
 
 
 async def _until_replaced(node_id: str, watch: Watch) -> None:

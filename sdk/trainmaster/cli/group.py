@@ -28,6 +28,7 @@ from trainmaster.cli.queue import queue
 from trainmaster.cli.repetition import reproduction, rerun
 from trainmaster.cli.rollouts import promote, rollback
 from trainmaster.cli.runs import runs
+from trainmaster.cli.service_levels import service_levels
 from trainmaster.cli.stacks import stacks
 from trainmaster.cli.storage import storage
 from trainmaster.cli.submit import submit
@@ -41,7 +42,7 @@ SECTIONS = {
         dataset, models, register, gate, lineage, deploy, deployments, promote, rollback, retry, preheat, pin,
         endpoints,
     ],
-    "Cluster": [nodes, alerts, quota, storage],
+    "Cluster": [nodes, alerts, service_levels, quota, storage],
     "Account": [login, whoami, teams, completion],
 }  # fmt: skip
 # One line each: their modules import the whole server or agent, too slow for a list of commands.

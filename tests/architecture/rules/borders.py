@@ -15,6 +15,8 @@ PUBLIC = {"services", "queries", "values", "signals"}
 ALSO_PUBLIC = {
     "webapp.base.identity": "ids for new rows of every app",
     "webapp.base.lease": "leadership by a lease is the same for every coordinator",
+    "webapp.base.traffic": "what the web processes counted of requests, for metrics and service levels alike",
+    "webapp.base.tracing": "one trace goes from a request to everything that it asks for",
     "webapp.base.pulse": "the pulse of the workers is the same for all tasks",
     "webapp.jobs.measures": "what is measured of jobs, for metrics, alerts and service levels alike",
     "webapp.nodes.measures": "what is measured of nodes, for metrics, alerts and service levels alike",

@@ -10,7 +10,7 @@ import click
 
 from tests.architecture.rules.sources import Source
 
-CONFIG_READERS = {"text", "secret", "integer", "flag", "words", "networks"}
+CONFIG_READERS = {"text", "secret", "integer", "flag", "words", "choice", "networks"}
 AGENT_READERS = {"text", "secret", "number", "switch", "many", "path"}
 
 

@@ -10,6 +10,9 @@ from webapp.operations.platform_process import PlatformProcess
 
 @pytest.fixture(scope="package")
 def platform(passable: Path) -> Iterator[PlatformProcess]:
-    platform = PlatformProcess.start(passable / "first", "--agents", "2", "--slots", "3", "--tls")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRAINMASTER_LOG_FORMAT", "json")
+        patch.setenv("TRAINMASTER_AGENT_LOG_FORMAT", "json")
+        platform = PlatformProcess.start(passable / "first", "--agents", "2", "--slots", "2", "--tls")
     yield platform
     platform.stop()

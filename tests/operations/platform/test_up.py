@@ -86,7 +86,7 @@ FROM nodes_node AS node WHERE hostname LIKE 'node-%' ORDER BY hostname
 
 
 def test_its_nodes_join_and_each_has_ports_of_its_own(platform: PlatformProcess) -> None:
-    wanted = [(3, "node-1", "rack-1", "ready"), (3, "node-2", "rack-1", "ready")]
+    wanted = [(2, "node-1", "rack-1", "ready"), (2, "node-2", "rack-1", "ready")]
     deadline = time.monotonic() + 60
     found = rows(platform, NODES)
     while [row[:4] for row in found] != wanted:
@@ -96,6 +96,89 @@ def test_its_nodes_join_and_each_has_ports_of_its_own(platform: PlatformProcess)
     (*_, transfer, low, high), (*_, other_transfer, other_low, other_high) = found
     assert transfer != other_transfer
     assert high < other_low or other_high < low
+
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+MEMBER = """
+from webapp.accounts import queries, services, tokens
+from webapp.accounts.models import Role
+from webapp.accounts.permissions import SYSTEM
+from webapp.quotas.models import Quota
+services.create_team(SYSTEM, "vision", "Vision")
+alice = services.create_user(SYSTEM, "alice", "password of alice")
+services.set_role(SYSTEM, "vision", "alice", Role.MEMBER)
+Quota.objects.create(team_id="vision", gpu_type="cpu", guaranteed=6, maximum=6)
+print(tokens.create_token(queries.actor_of(alice), "vision", "logs", 1).text)
+"""
+
+
+def submit(platform: PlatformProcess, token: str) -> tuple[str, str]:
+    """The id of a job of one slot, and the X-Request-ID of the answer."""
+    job = {
+        "name": "one",
+        "team": "vision",
+        "command": "python -c pass",
+        "strategy": "custom",
+    }
+    headers = {
+        "Authorization": f"Bearer {token}", "Content-Type": "application/json",
+        "traceparent": f"00-{TRACE}-00f067aa0ba902b7-01",
+    }  # fmt: skip
+    body = json.dumps({**job, "num_gpus": 1, "gpu_type": "cpu"}).encode()
+    request = urllib.request.Request(f"{platform.url}/api/v1/training-jobs", body, headers)
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return json.loads(response.read())["id"], response.headers["X-Request-ID"]
+
+
+def lines(platform: PlatformProcess, *programs: str) -> list[dict[str, Any]]:
+    """Of the logs of these programs; each line must be an object."""
+    found = []
+    for program in programs:
+        log = platform.folder / "logs" / f"{program}.log"
+        text = log.read_text() if log.exists() else ""  # the clock has nothing to say
+        found += [json.loads(line) for line in text.removesuffix("\n").split("\n") if line]
+    return found
+
+
+def test_a_job_is_followed_through_the_logs_of_all_processes(platform: PlatformProcess) -> None:
+    token = platform.manage("shell", "--no-imports", "-c", MEMBER).strip().splitlines()[-1]
+    job, trace = submit(platform, token)
+    assert trace == TRACE
+
+    def told() -> dict[tuple[str, str], dict[str, Any]]:
+        """(process, beginning of its message) → the line, of those of this job."""
+        written = lines(platform, "web", "worker", "gateway", "node-1", "node-2")
+        return {
+            (line["process"], line["message"].split()[0]): line for line in written if line.get("job") == job
+        }
+
+    steps = {("web", "Submitted"), ("worker", "Placed"), ("agent", "starting")}
+    deadline = time.monotonic() + 180
+    while not steps <= (found := told()).keys() or not any(process == "gateway" for process, _ in found):
+        assert time.monotonic() < deadline, sorted(found)
+        time.sleep(0.2)
+    assert found["web", "Submitted"]["trace"] == TRACE
+    assert found["worker", "Placed"]["task"] == "scheduling.tick"
+    assert found["worker", "Placed"]["trace"]
+    ordered = next(line for (process, _), line in found.items() if process == "gateway" and "attempt" in line)
+    started = found["agent", "starting"]
+    assert (started["attempt"], started["node"]) == (ordered["attempt"], ordered["node"])
+
+
+def test_every_line_of_every_process_is_an_object_without_secrets(platform: PlatformProcess) -> None:
+    programs = ("web", "router", "worker", "beat", "gateway", "node-1", "node-2")
+    written = lines(platform, *programs)
+    assert not [line for line in written if line["logger"] == "uvicorn.access"]
+    assert {line["process"] for line in written} >= {"web", "router", "gateway", "agent"}
+    for line in written:
+        assert {"time", "level", "logger", "message", "pid"} <= line.keys()
+    environment = read_environment(platform.folder / "platform.env")
+    secrets = [
+        value for name, value in environment.items() if re.search("SECRET|TOKEN|PASSWORD", name) and value
+    ]
+    assert secrets
+    everything = json.dumps(written)
+    assert not [secret for secret in secrets if secret in everything]
 
 
 def test_one_that_loses_a_program_stops_as_a_whole_and_leaves_its_neighbour_alone(

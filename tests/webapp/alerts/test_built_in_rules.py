@@ -34,6 +34,7 @@ from webapp.jobs.models import Job, UtilisationSample
 from webapp.nodes import liveness
 from webapp.nodes.models import Node
 from webapp.scheduling import measures as scheduling
+from webapp.service_levels.models import Measurement
 
 
 class Clock:
@@ -325,6 +326,28 @@ def test_workers_that_are_down(db: None, clock: Clock) -> None:
 
 def test_tasks_that_wait(db: None, clock: Clock) -> None:
     proves("tasks_late", clock, lambda at: worked(at, 2 * MINUTE_MS), worked)
+
+
+@pytest.mark.parametrize("code", ["service_level_burns_fast", "service_level_burns"])
+def test_an_error_budget_that_burns(db: None, clock: Clock, code: str) -> None:
+    def probed(good: int, minutes: int) -> Callable[[int], object]:
+        def write(at: int) -> None:
+            Measurement.objects.all().delete()
+            minute = at - at % MINUTE_MS
+            Measurement.objects.bulk_create(
+                Measurement(
+                    code="availability", at_ms=minute - ago * MINUTE_MS, good=ago > minutes or good, total=1
+                )
+                for ago in range(1, 6 * 60 + 2)
+            )
+
+        return write
+
+    # Of a budget of 0.1 %, 10 lost minutes of an hour are 167 times too fast, and of six hours 28 times.
+    proves(code, clock, probed(0, 10), probed(1, 10))
+    alert = Alert.objects.get(rule=code)
+    assert alert.subject == "availability"
+    assert "Control plane availability: its error budget of 28 days burns" in alert.sentence
 
 
 def test_a_database_near_its_limit(db: None, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from platform_core.alerting.machine import AlertState
 from platform_core.alerting.measures import MEASURES
 from platform_core.alerting.rules import Severity
 from platform_core.errors import TrainmasterError
+from platform_core.service_levels.objectives import BY_CODE as OBJECTIVES
 from platform_core.units import HOUR_MS
 from webapp.accounts.permissions import Actor, may
 from webapp.accounts.queries import actor_of
@@ -121,6 +122,8 @@ def _show(
 def _subject_url(alert: Alert) -> str:
     """The page of what the alert is about; "" for the cluster as a whole."""
     kind = queries.kind_of(alert)
+    if kind == "cluster" and alert.subject in OBJECTIVES:
+        return reverse("service_levels:level", args=[alert.subject])
     try:
         return reverse(_PAGES[kind], args=[alert.subject]) if kind in _PAGES else ""
     except NoReverseMatch:

@@ -6,37 +6,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, FloatField, Min, Q, Sum
-from django.db.models.functions import Cast
+from django.db.models import Min
 
 from platform_core.scheduling.metrics.waits_by_size import percentile
 from platform_core.units import HOUR_MS, format_duration_ms, format_micro_dollars
-from webapp.base.identity import now_ms
+from webapp.jobs import measures, recoveries
 from webapp.jobs import queries as jobs
-from webapp.jobs import recoveries
 from webapp.jobs.models import UtilisationSample
-from webapp.jobs.utilisation import KEPT_MS
 from webapp.pages.figures import Figure
 from webapp.quotas import queries as quotas
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    """Of one GPU type: shares in percent; None where nothing was measured."""
-
-    gpu_type: str
-    slots: float  # summed over the samples, as is what follows
-    held_slots: float
-    measured: float  # held slots of which somebody told how busy they were
-    used: float
-
-    @property
-    def held(self) -> float | None:
-        return _percent(self.held_slots, self.slots)
-
-    @property
-    def busy(self) -> float | None:
-        return _percent(self.used, self.measured)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,33 +35,9 @@ def first_sample_ms() -> int | None:
     return UtilisationSample.objects.aggregate(first=Min("at_ms"))["first"]
 
 
-def use_by_type(from_ms: int, to_ms: int) -> tuple[Use, ...]:
-    """Nothing of a period of which some samples are not kept any more: the others would say something else."""
-    if from_ms < now_ms() - KEPT_MS:
-        return ()
-    rows = UtilisationSample.objects.filter(at_ms__gte=from_ms, at_ms__lt=to_ms)
-    held = Cast("held", FloatField())
-    measured = Q(utilisation__isnull=False)
-    # A moment counts by the slots that were held in it, as it does on the cluster page.
-    summed = (
-        rows.values("gpu_type")
-        .order_by("gpu_type")
-        .annotate(
-            all=Sum(Cast("slots", FloatField())),
-            all_held=Sum(held),
-            all_measured=Sum(held, filter=measured),
-            all_used=Sum(held * F("utilisation"), filter=measured),
-        )
-    )
-    return tuple(
-        Use(row["gpu_type"], row["all"], row["all_held"], row["all_measured"] or 0.0, row["all_used"] or 0.0)
-        for row in summed
-    )
-
-
 def of(from_ms: int, to_ms: int, seen: Collection[str] | None) -> Figures:
     """Hours and costs are those of the teams that are seen; None means all."""
-    uses = use_by_type(from_ms, to_ms)
+    uses = measures.use_by_type(from_ms, to_ms)
     waits = sorted(ms for _, ms in jobs.first_waits(from_ms, to_ms))
     costs = [
         cost for (team, _), cost in quotas.use_by_team(from_ms, to_ms).items() if seen is None or team in seen

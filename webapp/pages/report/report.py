@@ -9,15 +9,17 @@ from django.template.loader import render_to_string
 from platform_core.scheduling.metrics.waits_by_size import Waits, by_size
 from webapp.accounts import mailing
 from webapp.base.identity import now_ms
-from webapp.jobs import idle_policy
+from webapp.jobs import idle_policy, measures
 from webapp.jobs import queries as jobs
+from webapp.jobs.measures import Use
 from webapp.nodes import queries as clusters
 from webapp.pages.figures import Figure
 from webapp.pages.report import figures, weeks
-from webapp.pages.report.figures import Use
 from webapp.pages.report.weeks import WEEK_MS
+from webapp.pages.service_levels.presentation import LevelRow, rows
 from webapp.quotas import queries as quotas
 from webapp.scheduling import queries as scheduling
+from webapp.service_levels import queries as service_levels
 
 UNDER_USED_PERCENT = 50
 HARDLY_BUSY_PERCENT = 50
@@ -49,6 +51,7 @@ class Report:
     measured_ms: int  # for how long of the period the platform has existed
     figures: tuple[Figure, ...]  # with what they were in the period before
     types: tuple[Use, ...]
+    levels: tuple[LevelRow, ...]  # of the whole cluster, as they stood at its end
     waits: tuple[Waits, ...]
     unstarted: tuple[Waits, ...]  # of those that have not started yet, so far; `waits` is without them
     teams: tuple[TeamUse, ...]  # dearest first
@@ -74,7 +77,8 @@ def make(team_slugs: list[str] | None, to_ms: int, *, is_over: bool = False) -> 
         figures=figures.compared(
             figures.of(from_ms, to_ms, seen), figures.of(from_ms - WEEK_MS, from_ms, seen)
         ),
-        types=figures.use_by_type(from_ms, to_ms),
+        types=measures.use_by_type(from_ms, to_ms),
+        levels=tuple(rows(service_levels.levels(to_ms))),
         waits=by_size(jobs.first_waits(from_ms, to_ms)),
         unstarted=by_size(jobs.waits_without_a_start(to_ms)),
         teams=tuple(use for use in _teams(from_ms, to_ms) if seen is None or use.team in seen),

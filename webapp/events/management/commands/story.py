@@ -3,6 +3,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from webapp.events.models import Event
 from webapp.events.queries import story
 
 KINDS = {"job": "job", "node": "node", "dep": "deployment"}
@@ -22,4 +23,9 @@ class Command(BaseCommand):
             raise CommandError(f"Nothing is known of {subject}.")
         for event in events:
             at = datetime.fromtimestamp(event.at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-            self.stdout.write(f"{at}  {event.kind:<20} {event.actor:<24} {event.cause}")
+            self.stdout.write(f"{at}  {event.kind:<20} {event.actor:<24} {event.cause}{_trace(event)}")
+
+
+def _trace(event: Event) -> str:
+    trace = event.data.get("trace")
+    return f"  [trace {trace}]" if trace else ""

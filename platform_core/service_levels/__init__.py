@@ -1,0 +1,1 @@
+"""Service levels of the platform: objectives, error budgets, burn rates and their trend."""

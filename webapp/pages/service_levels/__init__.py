@@ -1,0 +1,1 @@
+"""Service levels: what the platform promises and how it keeps it."""

@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class ServiceLevelsConfig(AppConfig):
+    name = "webapp.service_levels"
+    label = "service_levels"

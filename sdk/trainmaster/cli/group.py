@@ -29,6 +29,7 @@ from trainmaster.cli.rollouts import promote, rollback
 from trainmaster.cli.runs import runs
 from trainmaster.cli.stacks import stacks
 from trainmaster.cli.submit import submit
+from trainmaster.cli.suites import suite
 from trainmaster.cli.sweeps import sweep
 from trainmaster.cli.sync import sync
 
@@ -36,7 +37,7 @@ SECTIONS = {
     "Jobs": [init, plan, submit, rerun, reproduction, jobs, queue, show, logs, checkpoints, cancel],
     "Experiments": [experiments, runs, compare, sweep, sync, import_group, export],
     "Data and models": [
-        dataset, models, register, gate, deploy, deployments, promote, rollback, retry, preheat, pin, endpoints,
+        dataset, models, register, gate, suite, deploy, deployments, promote, rollback, retry, preheat, pin, endpoints,
     ],
     "Cluster": [nodes, alerts, quota],
     "Account": [login, whoami, teams, completion],

@@ -55,6 +55,8 @@ def _safetensors(path: Path) -> Iterator[tuple[str, Iterator[np.ndarray]]]:
         if not 0 < length <= _HEADER:
             raise ValueError(f"its header has {length:,} bytes, so it is not of safetensors")
         header = json.loads(stream.read(length))
+    if not isinstance(header, dict):
+        raise ValueError("its header is no object of JSON, so it is not of safetensors")
     for name, tensor in header.items():
         if name != "__metadata__" and tensor["dtype"] in _WIDTH:
             begin, end = tensor["data_offsets"]

@@ -101,9 +101,11 @@ def _keep(
         "suite_version": measurement.suite_version if measurement else None,
         "contamination": dict(measurement.contamination) if measurement else {},
     }
-    key = {"version": version, "suite": suite, "by_server": measurement is not None}
-    row, _ = Evaluation.objects.update_or_create(**key, defaults=fields)
-    measured_by = "server" if measurement else "person"
+    by_server = measurement is not None
+    row, _ = Evaluation.objects.update_or_create(
+        version=version, suite=suite, by_server=by_server, defaults=fields
+    )
+    measured_by = "server" if by_server else "person"
     record(
         "VersionEvaluated", version.model, actor,
         version=version.version, suite=suite, measured_by=measured_by, digest=row.digest,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema, extend_schema_field
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -90,13 +90,6 @@ class ApprovalOut(serializers.Serializer[Any]):
     evidence = serializers.CharField(help_text="Digest of the results that it was given for.")
 
 
-class ApprovalIn(serializers.Serializer[Any]):
-    evidence = serializers.CharField(
-        required=False, default="", allow_blank=True, max_length=64,
-        help_text="Digest of the results that you saw; refused as stale_version when others have come since.",
-    )  # fmt: skip
-
-
 class Refusals(serializers.Serializer[Any]):
     staging = serializers.ListField(child=serializers.CharField())
     production = serializers.ListField(child=serializers.CharField())
@@ -164,13 +157,20 @@ class Evaluations(APIView):
 
 
 class Approvals(APIView):
-    @extend_schema(request=ApprovalIn, responses=StandingOut)
+    @extend_schema(
+        request=None,
+        responses=StandingOut,
+        parameters=[
+            OpenApiParameter(
+                "evidence",
+                description="Digest of the results that you saw; refused as stale_version when others have come since.",
+            )
+        ],
+    )
     def put(self, request: Request, team: str, name: str, number: int) -> Response:
         """Approve a version for the results that there are now."""
         version = _version(request, team, name, number)
-        body = ApprovalIn(data=request.data)
-        body.is_valid(raise_exception=True)
-        gates.approve(actor_of(request), version, body.validated_data["evidence"])
+        gates.approve(actor_of(request), version, request.query_params.get("evidence", ""))
         return Response(_standing(version))
 
     @extend_schema(request=None, responses={200: StandingOut})

@@ -208,6 +208,7 @@ urlpatterns = [
     path("efficiency", efficiency.Waste.as_view(), name="api-efficiency"),
     path("endpoints", endpoints.Endpoints.as_view(), name="api-endpoints"),
     path("endpoints/<str:team>/<str:name>", endpoints.OneEndpoint.as_view(), name="api-endpoint"),
+    path("endpoints/<str:team>/<str:name>/drift", endpoints.Drift.as_view(), name="api-endpoint-drift"),
     path("endpoints/<str:team>/<str:name>/version", endpoints.Version.as_view(), name="api-endpoint-version"),
     path("endpoints/<str:team>/<str:name>/promote", endpoints.Promote.as_view(), name="api-endpoint-promote"),
     path(

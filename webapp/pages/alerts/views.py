@@ -121,6 +121,8 @@ def _show(
 def _subject_url(alert: Alert) -> str:
     """The page of what the alert is about; "" for the cluster as a whole."""
     kind = queries.kind_of(alert)
+    if kind == "endpoint":
+        return reverse("serving:detail", args=[alert.team, alert.name])
     try:
         return reverse(_PAGES[kind], args=[alert.subject]) if kind in _PAGES else ""
     except NoReverseMatch:

@@ -6,7 +6,7 @@ A suite file is a job file without what belongs to one evaluation or to a person
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from platform_core.jobs import spec as job_specs
@@ -72,9 +72,8 @@ def load(mapping: Mapping[str, Any]) -> SuiteSpec:
 
 def job_of(suite: SuiteSpec, number: int, model: str) -> JobSpec:
     """The job that measures `model`, NAME:VERSION, by this version of the suite."""
-    fields = job_specs.as_mapping(suite.job)
     name = f"{suite.job.name} v{number} of {model}"
-    return job_specs.parse({**fields, "name": name[:120], "model": model})
+    return replace(suite.job, name=name[:120], model=model)
 
 
 def missing(suite: SuiteSpec, measured: Mapping[str, object]) -> str:
@@ -90,7 +89,10 @@ def _metrics(value: object, problems: list[Problem]) -> tuple[tuple[str, Directi
         return ()
     rows = []
     for name, way in value.items():
-        if not isinstance(name, str) or not 0 < len(name) <= LONGEST or way not in tuple(Direction):
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST or not name.isprintable():
+            sentence = f"{shown(name)} cannot name a metric; it has 1 to {LONGEST} printable characters"
+            problems.append(Problem("metrics", sentence))
+        elif way not in tuple(Direction):
             sentence = (
                 f"metrics.{str(name)[:60]} is {shown(way)}; it must be higher or lower, which is better"
             )

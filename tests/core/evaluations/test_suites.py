@@ -1,5 +1,6 @@
 """A suite file is a job file with metrics; contamination is the same content in two datasets."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,11 +26,20 @@ def test_a_suite_is_read_as_it_was_written_and_its_job_has_the_model() -> None:
     assert suite.missing(read, {"accuracy": 1, "loss": 2, "more": 3}) == ""
 
 
+def test_code_of_a_repository_stays_the_bundle_that_it_was() -> None:
+    read = suite.parse({**FILE, "git": {"url": "https://git.example/team/project.git"}})
+    pinned = suite.SuiteSpec(replace(read.job, code="man-1"), read.metrics)
+    job = suite.job_of(suite.load(suite.as_mapping(pinned)), 1, "bytelm:7")
+    assert (job.code, job.git.url) == ("man-1", "https://git.example/team/project.git")
+
+
 def test_every_problem_is_said_at_once() -> None:
     with pytest.raises(SpecError) as refused:
         suite.parse({**FILE, "metrics": {"accuracy": "up"}, "secrets": ["A"], "model": "a:1", "num_gpus": 0})
     fields = {problem.field for problem in refused.value.problems}
     assert fields == {"metrics.accuracy", "secrets", "model", "num_gpus"}
+    with pytest.raises(SpecError, match="cannot name a metric"):
+        suite.parse({**FILE, "metrics": {"a\0": "higher"}})
     with pytest.raises(SpecError, match="mapping of fields"):
         suite.parse([])
 

@@ -27,6 +27,10 @@ _KINDS = (
         "The sweep has {count} problem(s): {problems}",
     ),
     ErrorKind(
+        "suite_invalid", 422, "INVALID_ARGUMENT", "The evaluation suite is not valid",
+        "The evaluation suite has {count} problem(s): {problems}",
+    ),
+    ErrorKind(
         "plan_invalid", 422, "INVALID_ARGUMENT", "The question to the planner is not valid",
         "The question has {count} problem(s): {problems}",
     ),

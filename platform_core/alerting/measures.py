@@ -32,6 +32,7 @@ class Kind(StrEnum):
 
     JOB = "job"
     TEAM = "team"
+    ENDPOINT = "endpoint"
     NODE = "node"
     CLUSTER = "cluster"
 
@@ -50,6 +51,7 @@ _MEASURES = (
     Measure("job.slowdown", Unit.PERCENT, Kind.JOB, "how far its steps a second are below the mean of its attempt", 10),
     Measure("job.mfu", Unit.PERCENT, Kind.JOB, "model FLOPs utilisation that its script last reported"),
     Measure("job.checkpoint_time", Unit.PERCENT, Kind.JOB, "time of its newest save, of the median before", 120),
+    Measure("endpoint.drift", Unit.COUNT, Kind.ENDPOINT, "inputs and outputs distributed otherwise than at first"),
     Measure("team.queue_wait", Unit.MILLISECONDS, Kind.TEAM, "longest wait of its jobs of priority below 50"),
     Measure("team.storage", Unit.PERCENT, Kind.TEAM, "use of its storage limit"),
     Measure("cluster.utilisation", Unit.PERCENT, Kind.CLUSTER, "used part of all slots, while any are held or wanted"),

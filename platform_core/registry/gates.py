@@ -9,11 +9,19 @@ from enum import StrEnum
 
 from platform_core.registry.estimates import Difference, Estimate
 from platform_core.registry.stages import Stage
+from platform_core.units import plural
 
 
 class Direction(StrEnum):
     HIGHER = "higher"  # is better
     LOWER = "lower"
+
+
+class Measurer(StrEnum):
+    """Who may have measured what counts."""
+
+    ANYONE = "anyone"
+    SERVER = "server"  # in a job of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,8 @@ class Policy:
     thresholds: tuple[Threshold, ...] = ()
     margins: tuple[Margin, ...] = ()
     self_validation: bool = False
-    uncontaminated: bool = False  # no evaluation sample among the training data
+    uncontaminated: bool = False  # no file of the evaluation data among the training data
+    measured_by: Measurer = Measurer.ANYONE
     approvals: int = 0  # for production, by others than who registered the version
     approvers: frozenset[str] = frozenset({"lead"})  # roles
 
@@ -63,13 +72,16 @@ class Evaluation:
     against_production: Mapping[str, Difference] = field(
         default_factory=dict
     )  # metric → version less production
-    contaminated: int = 0  # samples that were trained on
+    by_server: bool = False
+    contaminated: int | None = None  # files that were trained on; None: it could not be found out
+    contamination_problem: str = ""  # why not
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
     username: str
     role: str
+    current: bool = True  # it was given for the results that there are now
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +123,33 @@ def _validation(policy: Policy, evidence: Evidence) -> Iterator[str]:
     if policy.self_validation and not evidence.self_validated:
         why = evidence.self_validation_problem or "it has not run"
         yield f"self-validation has not passed: {why}"
-    if policy.uncontaminated:
-        for suite in sorted(policy.suites):
-            evaluation = evidence.evaluations.get(suite)
-            if evaluation is not None and evaluation.contaminated:
-                yield f"{evaluation.contaminated:,} files of the evaluation data of {suite} were trained on"
+    for suite in sorted(policy.suites) if policy.uncontaminated else ():
+        evaluation = evidence.evaluations.get(suite)
+        if evaluation is not None and evaluation.contaminated is None:
+            why = evaluation.contamination_problem or "nobody has looked"
+            yield f"the evaluation data of {suite} was not compared with the training data: {why}"
+        elif evaluation is not None and evaluation.contaminated:
+            files = plural(evaluation.contaminated, "file")
+            yield f"its training data has {files} of the evaluation data of {suite}"
+
+
+def _found(policy: Policy, evidence: Evidence, suite: str) -> Evaluation | str:
+    """The evaluation of a suite that counts, or why there is none."""
+    evaluation = evidence.evaluations.get(suite)
+    if evaluation is None:
+        return f"{suite} has not evaluated this version"
+    if policy.measured_by is Measurer.SERVER and not evaluation.by_server:
+        return (
+            f"the results of {suite} were sent by a person; they count only when the server has measured them"
+        )
+    return evaluation
 
 
 def _thresholds(policy: Policy, evidence: Evidence) -> Iterator[str]:
     for rule in policy.thresholds:
-        evaluation = evidence.evaluations.get(rule.suite)
-        if evaluation is None:
-            yield _missing(rule.suite)
+        evaluation = _found(policy, evidence, rule.suite)
+        if isinstance(evaluation, str):
+            yield evaluation
             continue
         places = {"": evaluation.metrics}
         if rule.every_slice:
@@ -140,9 +167,9 @@ def _margins(policy: Policy, evidence: Evidence) -> Iterator[str]:
     if not evidence.has_production:
         return
     for rule in policy.margins:
-        evaluation = evidence.evaluations.get(rule.suite)
-        if evaluation is None:
-            yield _missing(rule.suite)
+        evaluation = _found(policy, evidence, rule.suite)
+        if isinstance(evaluation, str):
+            yield evaluation
             continue
         difference = evaluation.against_production.get(rule.metric)
         where = f"{rule.suite}: {rule.metric}"
@@ -158,17 +185,20 @@ def _margins(policy: Policy, evidence: Evidence) -> Iterator[str]:
 
 
 def _approvals(policy: Policy, evidence: Evidence) -> Iterator[str]:
-    """One's own version nobody approves alone."""
-    valid = {
-        approval.username
+    """One's own version nobody approves alone, and an approval is of the results that its giver could see."""
+    given = [
+        approval
         for approval in evidence.approvals
         if approval.role in policy.approvers and approval.username != evidence.registered_by
-    }
+    ]
+    valid = {approval.username for approval in given if approval.current}
     if len(valid) < policy.approvals:
         roles = " or ".join(sorted(policy.approvers))
+        past = sorted({approval.username for approval in given} - valid)
         yield (
             f"it has {len(valid)} of {policy.approvals} approvals by a {roles} other than "
             f"{evidence.registered_by}, who registered it"
+            + (f"; the results have changed since {', '.join(past)} approved it" if past else "")
         )
 
 
@@ -180,7 +210,3 @@ def _within(value: float, bound: float, direction: Direction) -> bool:
 
 def _asked(direction: Direction) -> str:
     return "at least" if direction is Direction.HIGHER else "at most"
-
-
-def _missing(suite: str) -> str:
-    return f"{suite} has not evaluated this version"

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from platform_core.errors import TrainmasterError
-from platform_core.registry.gates import Direction, Margin, Policy, Threshold
+from platform_core.registry.gates import Direction, Margin, Measurer, Policy, Threshold
 
 ROLES = ("lead", "member")
 MOST_RULES, MOST_APPROVALS = 100, 10
-_FIELDS = {"thresholds", "margins", "self_validation", "uncontaminated", "approvals", "approvers"}
+_FIELDS = {
+    "thresholds", "margins", "measured_by", "self_validation", "uncontaminated", "approvals", "approvers",
+}  # fmt: skip
 _THRESHOLD = {"suite", "metric", "direction", "bound", "every_slice"}
 _MARGIN = {"suite", "metric", "direction", "worse_by"}
 
@@ -25,12 +27,16 @@ def read(fields: Mapping[str, Any]) -> Policy:
     approvers = fields.get("approvers", ["lead"])
     if not isinstance(approvers, list) or not approvers or any(role not in ROLES for role in approvers):
         raise _invalid("approvers", approvers, f"it must be a list of {' and '.join(ROLES)}")
+    measured_by = fields.get("measured_by", "anyone")
+    if measured_by not in tuple(Measurer):
+        raise _invalid("measured_by", measured_by, "it must be server or anyone")
     return Policy(
         thresholds=tuple(_threshold(row) for row in _rows(fields, "thresholds")),
         margins=tuple(_margin(row) for row in _rows(fields, "margins")),
         self_validation=_flag(fields, "self_validation"),
         uncontaminated=_flag(fields, "uncontaminated"),
         approvals=approvals,
+        measured_by=Measurer(measured_by),
         approvers=frozenset(approvers),
     )
 
@@ -42,6 +48,7 @@ def as_mapping(policy: Policy) -> dict[str, Any]:
             for rule in policy.thresholds
         ],
         "margins": [{**_rule(rule), "worse_by": rule.worse_by} for rule in policy.margins],
+        "measured_by": policy.measured_by.value,
         "self_validation": policy.self_validation,
         "uncontaminated": policy.uncontaminated,
         "approvals": policy.approvals,

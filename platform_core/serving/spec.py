@@ -9,7 +9,7 @@ from typing import Any
 
 from platform_core.jobs.definition import DEFAULT_PRIORITY, LEAST_URGENT, MOST_URGENT
 from platform_core.jobs.fields import described, load_fields, plain_fields, read_fields, schema_of
-from platform_core.jobs.kinds import choice, line, size, slug, truth, whole
+from platform_core.jobs.kinds import choice, line, size, slug, truth, whole, words
 from platform_core.jobs.reader import Problem, Reader, SpecError, shown
 from platform_core.serving.autoscaling import MOST_REPLICAS, ScalingPolicy
 from platform_core.serving.batching import BatchLimits
@@ -17,6 +17,14 @@ from platform_core.serving.runtimes import RuntimeName
 from platform_core.units import GIB, MINUTE_MS
 
 MOST_IDLE_MINUTES = 7 * 24 * 60
+MOST_REDACTED = 100
+
+
+def _redacted(read: Reader) -> tuple[str, ...]:
+    names = read.words("redact")
+    if len(names) > MOST_REDACTED or any(not 0 < len(name) <= 200 for name in names):
+        read.say("redact", f"must have at most {MOST_REDACTED} names of 1 to 200 characters")
+    return names
 
 
 class Section(StrEnum):
@@ -109,6 +117,15 @@ class EndpointSpec:
     rate_limit: int = described(
         whole(0, 10_000_000), "Rate limit", "Requests a minute of each caller; 0: no limit.", Section.REQUESTS,
         default=0,
+    )  # fmt: skip
+
+    sample_percent: int = described(
+        whole(0, 100), "Sampled answers (%)",
+        "Part of its answers whose features are kept to look for drift; 0: none.", Section.REQUESTS, default=0,
+    )  # fmt: skip
+    redact: tuple[str, ...] = described(
+        words(_redacted, MOST_REDACTED), "Redacted features",
+        "Names of inputs and outputs of which nothing is kept.", Section.REQUESTS, default=(), example="age",
     )  # fmt: skip
 
     @property

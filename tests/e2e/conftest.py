@@ -28,6 +28,7 @@ ORDER = (
     "reporting",
     "quotas",
     "deploying",
+    "evaluating",
     "rolling_out",
     "recovery",
     "operating",

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from tests.webapp.permission_rows import LEADS, MEMBERS, OF_TEAM, SIGNED_IN, Row, api_row
 
+SUITE_METRICS = {"f1": "higher"}
+
 
 def model_rows() -> Iterator[Row]:
     yield Row("get", "models/", SIGNED_IN)
@@ -12,6 +14,10 @@ def model_rows() -> Iterator[Row]:
     yield Row("post", model + "gate/", LEADS, one + "gate/", {"policy": '{{"approvals": 1}}'})
     yield Row("post", model + "<int:number>/approve/", MEMBERS, one + "1/approve/")
     yield Row("post", model + "<int:number>/stage/", MEMBERS, one + "1/stage/", {"stage": "staging"})
+    yield Row("post", model + "<int:number>/evaluate/", MEMBERS, one + "1/evaluate/", {"suite": "{suite}"})
+    yield Row("get", "models/suites/", SIGNED_IN)
+    suite = '{{"name": "new", "team": "vision", "command": "e.py", "gpu_type": "cpu", "metrics": {{"f1": "higher"}}}}'
+    yield Row("post", "models/suites/publish/", "L N F F F Y Y", body={"file": suite})
     registered = {"team": "vision", "name": "another", "checkpoint": "{checkpoint}"}
     yield Row("post", "models/register/", "L U F Y Y Y Y", body=registered)
 
@@ -31,4 +37,13 @@ def api_model_rows() -> Iterator[Row]:
     yield row("put", f"{number}/approval", MEMBERS, f"{first}/approval")
     yield row("delete", f"{number}/approval", MEMBERS, f"{first}/approval")
     yield row("put", f"{number}/stage", MEMBERS, f"{first}/stage", {"stage": "staging"})
+    run = f"{number}/evaluation-runs"
+    yield row("get", run, OF_TEAM, f"{first}/evaluation-runs")
+    yield row("post", run, MEMBERS, f"{first}/evaluation-runs", {"suite": "{suite}"})
+    yield row("get", "evaluation-suites", SIGNED_IN)
+    suite = {
+        "name": "new", "team": "vision", "command": "e.py", "gpu_type": "cpu", "metrics": SUITE_METRICS,
+    }  # fmt: skip
+    yield row("post", "evaluation-suites", LEADS, "evaluation-suites", suite)
+    yield row("get", "evaluation-suites/<str:team>/<str:name>", OF_TEAM, "evaluation-suites/vision/{suite}")
     yield row("get", "model-versions/<str:version_id>", OF_TEAM, "model-versions/{model_version}")

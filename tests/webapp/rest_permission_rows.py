@@ -156,6 +156,7 @@ def api_alert_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
 
 def api_endpoint_rows(row: Callable[..., Row] = api_row) -> Iterator[Row]:
     endpoint, one = "endpoints/<str:team>/<str:name>", "endpoints/vision/{endpoint}"
+    yield row("get", f"{endpoint}/drift", OF_TEAM, f"{one}/drift")
     yield row("get", "endpoints", SIGNED_IN)
     yield row("post", "endpoints", MEMBERS, body=endpoint_mapping())
     yield row("get", endpoint, OF_TEAM, one)

@@ -21,6 +21,7 @@ from webapp.base.identity import now_ms
 from webapp.checkpoints.models import Checkpoint
 from webapp.datasets import services as datasets
 from webapp.deployments.models import Deployment
+from webapp.evaluations import services as evaluations
 from webapp.experiments import services as experiments
 from webapp.experiments.models import Run, RunArtifact
 from webapp.experiments.saved_views import save_view
@@ -62,6 +63,7 @@ class World:
     artifact: int
     model: str
     model_version: str
+    suite: str  # its name; lena published it
     deployment: str
     upload: str
     run_upload: str
@@ -139,6 +141,7 @@ def build(cast: Cast) -> World:
         artifact=artifact.pk,
         model="bytelm",
         model_version=version.id,
+        suite=evaluations.publish(accounts.actor_of(cast.lead), suite_mapping())[0].name,
         deployment=deployment.id,
         upload=_upload(alice, "code"),
         run_upload=_run_upload(alice, job.id),
@@ -219,6 +222,13 @@ def sweep_mapping(**changes: Any) -> dict[str, Any]:
         "budget": {"trials": 10},
         **changes,
     }
+
+
+def suite_mapping(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "held-out", "team": "vision", "command": "evaluate.py", "gpu_type": "cpu",
+        "metrics": {"f1": "higher"}, **changes,
+    }  # fmt: skip
 
 
 def endpoint_mapping(**changes: Any) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from webapp.alerts.readings import connections
 from webapp.base.identity import now_ms
 from webapp.jobs import queries as jobs
 from webapp.nodes import queries as nodes
+from webapp.serving import queries as serving
 
 __all__ = ["Condition", "catalogue", "connections", "last_evaluated_ms"]
 LOOKED_BACK_MS = 7 * DAY_MS
@@ -84,14 +85,15 @@ def badge(actor: Actor) -> Badge:
 
 
 def kind_of(alert: Alert) -> str:
-    """What the subject of an alert is: job, team, node or cluster."""
-    return subject_kind(alert.subject) or (
-        "team" if alert.team and alert.subject == alert.team else "cluster"
-    )
+    """What the subject of an alert is: job, endpoint, team, node or cluster."""
+    if alert.team and alert.subject == alert.team:
+        return "team"
+    return subject_kind(alert.subject) or "cluster"
 
 
 def subject_kind(subject: str) -> str:
-    return next((kind for kind in ("job", "node") if subject.startswith(f"{kind}-")), "")
+    prefixes = {"job": "job", "node": "node", "ep": "endpoint"}
+    return prefixes.get(subject.partition("-")[0], "") if "-" in subject else ""
 
 
 def unit_of(alert: Alert) -> Unit:
@@ -104,7 +106,8 @@ def names(subjects: Sequence[str]) -> dict[str, str]:
     """Subject → what people call it; those that are gone keep their ids."""
     of_jobs = [subject for subject in subjects if subject_kind(subject) == "job"]
     of_nodes = [subject for subject in subjects if subject_kind(subject) == "node"]
-    return {**jobs.names(of_jobs), **nodes.hostnames(of_nodes)}
+    of_endpoints = [subject for subject in subjects if subject_kind(subject) == "endpoint"]
+    return {**jobs.names(of_jobs), **nodes.hostnames(of_nodes), **serving.names(of_endpoints)}
 
 
 def notices(alert: Alert) -> list[Notice]:

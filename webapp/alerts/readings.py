@@ -26,6 +26,7 @@ from webapp.metrics import queries as metrics
 from webapp.nodes import measures as nodes
 from webapp.scheduling import measures as scheduling
 from webapp.service_levels import queries as service_levels
+from webapp.serving import queries as serving
 
 log = logging.getLogger(__name__)
 URGENT_BELOW = 50  # priorities whose waits count
@@ -98,6 +99,12 @@ def _checkpoint_time(at_ms: int) -> Iterator[Reading]:
     running = {job.id: job for job in jobs.running()}
     for job_id, times in checkpoints.slowdowns(running).items():
         yield Reading(100 * times, job_id, running[job_id].name, running[job_id].team)
+
+
+def _drift(at_ms: int) -> Iterator[Reading]:
+    for one in serving.drifts():
+        detail = ", ".join(one.moved[:5]) + (" and more" if len(one.moved) > 5 else "")
+        yield Reading(len(one.moved), one.endpoint_id, one.name, one.team, detail)
 
 
 def _queue_wait(at_ms: int) -> Iterator[Reading]:
@@ -230,6 +237,7 @@ READS: Mapping[str, Read] = {
     "job.slowdown": _slowdown,
     "job.mfu": _mfu,
     "job.checkpoint_time": _checkpoint_time,
+    "endpoint.drift": _drift,
     "team.queue_wait": _queue_wait,
     "team.storage": _storage,
     "cluster.utilisation": _cluster_utilisation,

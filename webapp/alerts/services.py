@@ -104,8 +104,10 @@ def save_rule(
             f"code {code!r}", "it is the code of a built-in rule, which operators change; choose another"
         )
     parsed = _condition(condition)
-    if team and parsed.of.kind not in (Kind.JOB, Kind.TEAM):
-        raise _invalid(f"measure {parsed.measure}", "a rule of a team needs a measure of jobs or teams")
+    if team and parsed.of.kind not in (Kind.JOB, Kind.TEAM, Kind.ENDPOINT):
+        raise _invalid(
+            f"measure {parsed.measure}", "a rule of a team needs a measure of jobs, endpoints or teams"
+        )
     values = {
         "title": _text(title, "The title", TITLE_LENGTH), "condition": condition.strip(),
         "severity": _severity(severity), "remedy": _text(remedy, "The remedy", REMEDY_LENGTH, least=0),

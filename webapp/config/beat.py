@@ -27,6 +27,11 @@ def beat_schedule(tick_seconds: int) -> dict[str, dict[str, Any]]:
             "options": {"expires": 2},
         },
         "coordinate-sweeps": {"task": "sweeps.coordinate", "schedule": 2.0, "options": {"expires": 2}},
+        "coordinate-evaluations": {
+            "task": "evaluations.coordinate",
+            "schedule": 5.0,
+            "options": {"expires": 5},
+        },
         "coordinate-rollouts": {"task": "rollouts.coordinate", "schedule": 2.0, "options": {"expires": 2}},
         "coordinate-serving": {"task": "serving.coordinate", "schedule": 2.0, "options": {"expires": 2}},
         "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},

@@ -201,6 +201,7 @@ INSTALLED_APPS = [
     "webapp.serving",
     "webapp.reports",
     "webapp.registry",
+    "webapp.evaluations",
     "webapp.deployments",
     "webapp.rollouts",
     "webapp.scheduling",

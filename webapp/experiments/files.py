@@ -162,6 +162,23 @@ def read(actor: Actor, owner: Owner, path: str, offset: int = 0, size: int | Non
     return Content(path, total, _store().stream_range(place, offset, length) if length else [])
 
 
+def handed_over(run_id: str, name: str, most: int) -> bytes | None:
+    """The one file that the job of this run handed over under this name, and nobody else could write; None for none.
+
+    Raises request_invalid where it has more than `most` bytes.
+    """
+    artifact = RunArtifact.objects.filter(run=run_id, name=name).select_related("manifest").first()
+    entries = artifact.manifest.document["files"] if artifact is not None else []
+    if artifact is None or len(entries) != 1:
+        return None
+    size = entries[0]["size"]
+    if size > most:
+        why = f"it has {format_bytes(size)}; the limit is {format_bytes(most)}"
+        raise TrainmasterError("request_invalid", what=f"the file {name}", why=why)
+    folder = artifact_queries.path_in_store(artifact.manifest.source_url)
+    return b"".join(_store().stream_range(f"{folder}/{entries[0]['path']}", 0, size)) if size else b""
+
+
 def _handed_over(owner: Owner, path: str) -> tuple[str, int]:
     """Where a file of a job's artifact lies, and its size."""
     if isinstance(owner, Run):

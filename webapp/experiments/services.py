@@ -18,6 +18,7 @@ from webapp.experiments.file_uploads import receive as receive_part
 from webapp.experiments.file_uploads import start as start_upload
 from webapp.experiments.files import as_model as model_of_files
 from webapp.experiments.files import delete as delete_files
+from webapp.experiments.files import handed_over
 from webapp.experiments.files import listing as list_files
 from webapp.experiments.files import put as put_file
 from webapp.experiments.files import read as read_file
@@ -87,6 +88,7 @@ __all__ = [
     "find_logged_model",
     "finish_run",
     "follow_jobs",
+    "handed_over",
     "ingest",
     "ingest_series",
     "ingest_value",

@@ -78,6 +78,7 @@ SECTIONS = (
         "models",
         (
             Place("Models", "registry:list", key="m"),
+            Place("Evaluation suites", "registry:suites"),
             Place("Datasets", "datasets:list"),
             Place("Deployments", "deployments:list", key="d"),
             Place("Endpoints", "serving:list"),

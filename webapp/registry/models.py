@@ -59,6 +59,9 @@ class ModelVersion(models.Model):
         max_length=40, blank=True, help_text="id of the logged model it came from"
     )
     metrics = models.JSONField(default=dict)
+    validation = models.JSONField(
+        default=dict, help_text="problem, tensors, job and time of its self-validation; empty: not tried"
+    )
     created_ms = models.BigIntegerField()
     created_by = models.ForeignKey("accounts.User", models.PROTECT)
     changed_ms = models.BigIntegerField(default=0)
@@ -83,7 +86,7 @@ class ModelAlias(models.Model):
 
 
 class Evaluation(models.Model):
-    """The newest results of one suite for a version."""
+    """The newest results of one suite for a version: those that the server measured, or those that a person sent."""
 
     version = models.ForeignKey(ModelVersion, models.CASCADE, related_name="evaluations")
     suite = models.CharField(max_length=250)
@@ -99,10 +102,19 @@ class Evaluation(models.Model):
     sample_count = models.PositiveIntegerField()
     evaluated_ms = models.BigIntegerField()
     evaluated_by = models.ForeignKey("accounts.User", models.PROTECT, related_name="+")
+    by_server = models.BooleanField(default=False, help_text="measured in a job that the platform started")
+    job = models.ForeignKey("jobs.Job", models.SET_NULL, null=True, related_name="+")
+    suite_version = models.PositiveIntegerField(null=True)
+    contamination = models.JSONField(
+        default=dict, help_text="its data in the training data (platform_core.evaluations.contamination)"
+    )
+    digest = models.CharField(max_length=64, default="", help_text="SHA-256 of the results")
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["version", "suite"], name="one_evaluation_a_suite")]
-        ordering = ("suite",)
+        constraints = [
+            models.UniqueConstraint(fields=["version", "suite", "by_server"], name="one_evaluation_a_suite")
+        ]
+        ordering = ("suite", "by_server")  # what the server measured takes the place of what people sent
 
 
 class Approval(models.Model):
@@ -110,6 +122,7 @@ class Approval(models.Model):
     user = models.ForeignKey("accounts.User", models.CASCADE, related_name="+")
     role = models.CharField(max_length=12, help_text="in the team, when it was given")
     approved_ms = models.BigIntegerField()
+    evidence = models.CharField(max_length=64, default="", help_text="digest of the results it was given for")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["version", "user"], name="one_approval_a_person")]

@@ -4,6 +4,7 @@ from django.db.models import Prefetch, Q, QuerySet
 
 from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference
+from platform_core.registry import policy_reader
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import queries as artifacts
@@ -76,6 +77,22 @@ def named(team: str, reference: str) -> ModelVersion | None:
         model__team=team, model__name=name, model__deleted_ms=None, deleted_ms=None, state="ready"
     )
     return rows.exclude(manifest=None).filter(version=int(number)).first() if number.isdigit() else None
+
+
+def suites_of_gate(model: Model) -> frozenset[str]:
+    """The suites that its gate names."""
+    return policy_reader.read(model.gate).suites
+
+
+def compared_suites(model: Model) -> frozenset[str]:
+    """Those by which its gate compares versions with the one in production."""
+    return frozenset(margin.suite for margin in policy_reader.read(model.gate).margins)
+
+
+def in_production(model: Model) -> ModelVersion | None:
+    """The newest version there."""
+    rows = model.versions.filter(stage="production", deleted_ms=None).select_related("model")
+    return rows.order_by("-changed_ms", "-version").first()
 
 
 def files_of(team: str, reference: str) -> ArtifactReference:

@@ -41,9 +41,10 @@ from webapp.registry.catalogue import (
     set_stage,
     set_tags,
 )
-from webapp.registry.gates import require_proven
+from webapp.registry.gates import Measurement, keep_measured, keep_validation, require_proven
 from webapp.registry.models import Model, ModelVersion
 from webapp.registry.recording import subject_of
+from webapp.registry.signals import version_ready
 from webapp.sockets import services as sockets
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from webapp.experiments.models import Run
 
 __all__ = [
+    "Measurement",
     "check_source",
     "create_model",
     "delete_alias",
@@ -59,6 +61,8 @@ __all__ = [
     "delete_version",
     "demote",
     "describe",
+    "keep_measured",
+    "keep_validation",
     "read_source",
     "register",
     "register_logged",
@@ -67,6 +71,7 @@ __all__ = [
     "set_alias",
     "set_stage",
     "set_tags",
+    "subject_of",
 ]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,119}")
@@ -155,6 +160,8 @@ def _save(actor: Actor, version: ModelVersion) -> None:
         raise TrainmasterError("request_invalid", what=f"a model of run {origin}", why=why)
     version.save()
     model = version.model
+    if version.state == "ready":
+        version_ready.send(ModelVersion, version=version)
     events.record(
         "VersionRegistered",
         subject_of(model),
@@ -213,9 +220,10 @@ def read_source(version_id: str) -> None:
             manifest = artifacts.register(
                 found.manifest, version.model.team_id, found.source_url, found.etags
             )
-            ModelVersion.objects.filter(id=version_id, state="registering").update(
-                state="ready", manifest=manifest
-            )
+            rows = ModelVersion.objects.filter(id=version_id, state="registering")
+            if rows.update(state="ready", manifest=manifest):
+                version.state, version.manifest = "ready", manifest
+                version_ready.send(ModelVersion, version=version)
     sockets.publish(subject_of(version.model))
 
 

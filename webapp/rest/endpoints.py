@@ -63,6 +63,26 @@ class EndpointOut(serializers.Serializer[Any]):
         return ReplicaOut(queries.replicas(row.id), many=True).data
 
 
+class DriftFinding(serializers.Serializer[Any]):
+    feature = serializers.CharField()
+    test = serializers.CharField()
+    value = serializers.FloatField(help_text="Distance of the newest samples from the first ones.")
+    limit = serializers.FloatField(help_text="A greater distance is hardly chance.")
+    reference = serializers.IntegerField(help_text="Values of the first samples.")
+    window = serializers.IntegerField(help_text="Values of the newest samples.")
+    moved = serializers.BooleanField()
+
+
+class DriftOut(serializers.Serializer[Any]):
+    sample_percent = serializers.IntegerField(help_text="0: nothing is sampled.")
+    at_ms = serializers.IntegerField(allow_null=True, help_text="Of the last look; null before the first.")
+    reference = serializers.IntegerField(help_text="The first samples of the version in use, at most 500.")
+    window = serializers.IntegerField(help_text="Its newest samples of a day, at most 500.")
+    findings = DriftFinding(
+        many=True, help_text="Those that moved most first; none before there are enough samples."
+    )
+
+
 class ScaleIn(serializers.Serializer[Any]):
     min_replicas = serializers.IntegerField(min_value=0, max_value=1_000)
     max_replicas = serializers.IntegerField(min_value=1, max_value=1_000)
@@ -119,6 +139,17 @@ class OneEndpoint(APIView):
     def delete(self, request: Request, team: str, name: str) -> Response:
         """Stop an endpoint; its replicas answer what they have and end."""
         return _read(services.stop(actor_of(request), team, name), 202)
+
+
+class Drift(APIView):
+    @extend_schema(responses=DriftOut)
+    def get(self, request: Request, team: str, name: str) -> Response:
+        """Read whether an endpoint is asked or answers otherwise than when its version began."""
+        row = queries.find(team, name, actor_of(request).sees)
+        if row is None:
+            raise TrainmasterError("not_found", what=f"endpoint {name} in team {team}")
+        last = {"at_ms": None, "reference": 0, "window": 0, "findings": [], **row.drift}
+        return Response(DriftOut({**last, "sample_percent": row.spec.get("sample_percent", 0)}).data)
 
 
 class Version(APIView):

@@ -4,6 +4,7 @@ from platform_core.alerting import rules as alert_rules
 from platform_core.cluster import device_health, health
 from platform_core.distribution.deployments import deployment
 from platform_core.distribution.rollouts import states as rollout_states
+from platform_core.evaluations import states as evaluation_states
 from platform_core.experiments import reproduction
 from platform_core.experiments import states as run_states
 from platform_core.jobs import ends, retention_policy, stacks, states
@@ -57,3 +58,6 @@ MetricDirection = list(retention_policy.Direction)
 MetricGoal = list(gates.Direction)
 LineageKind = list(Kind)
 LeftoverKind = list(leftovers.LeftoverKind)
+ResultsMeasurer = list(gates.Measurer)
+ResultsSource = ["server", "person"]
+EvaluationState = list(evaluation_states.EvaluationState)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -10,9 +10,9 @@ from rest_framework.views import APIView
 
 from platform_core.registry import policy_reader
 from webapp.accounts.queries import actor_of
-from webapp.registry import gates, queries, services
-from webapp.registry.models import ModelVersion
-from webapp.rest.enums import MetricGoal, ModelVersionStage
+from webapp.registry import evidence, gates, queries, services
+from webapp.registry.models import Evaluation, ModelVersion
+from webapp.rest.enums import MetricGoal, ModelVersionStage, ResultsMeasurer, ResultsSource
 from webapp.rest.registry import VersionOut
 
 
@@ -42,8 +42,15 @@ class Gate(serializers.Serializer[Any]):
     approvers = serializers.ListField(
         child=serializers.CharField(), required=False, help_text="Roles: lead, member."
     )
-    self_validation = serializers.BooleanField(required=False)
-    uncontaminated = serializers.BooleanField(required=False)
+    measured_by = serializers.ChoiceField(
+        choices=ResultsMeasurer, required=False, help_text="server: what people send does not count."
+    )
+    self_validation = serializers.BooleanField(
+        required=False, help_text="A job of the platform found the weights finite and as registered."
+    )
+    uncontaminated = serializers.BooleanField(
+        required=False, help_text="No file of the evaluation data was trained on."
+    )
 
 
 class EvaluationIn(serializers.Serializer[Any]):
@@ -63,12 +70,24 @@ class EvaluationOut(serializers.Serializer[Any]):
     slices = serializers.DictField(help_text="Slice → the same.")
     evaluated_ms = serializers.IntegerField()
     evaluated_by = serializers.CharField(source="evaluated_by.username")
+    measured_by = serializers.SerializerMethodField()
+    suite_version = serializers.IntegerField(allow_null=True, help_text="By which the server measured.")
+    job = serializers.CharField(source="job_id", allow_null=True, help_text="In which the server measured.")
+    contamination = serializers.DictField(
+        help_text="Of its data in the training data: how many files are `shared` (null: not known, for this "
+        "`problem`), the first of their `paths`, how many `files` were looked for, in which `datasets`."
+    )
+
+    @extend_schema_field(serializers.ChoiceField(choices=ResultsSource))
+    def get_measured_by(self, row: Evaluation) -> str:
+        return "server" if row.by_server else "person"
 
 
 class ApprovalOut(serializers.Serializer[Any]):
     user = serializers.CharField(source="user.username")
     role = serializers.CharField()
     approved_ms = serializers.IntegerField()
+    evidence = serializers.CharField(help_text="Digest of the results that it was given for.")
 
 
 class Refusals(serializers.Serializer[Any]):
@@ -83,6 +102,10 @@ class StandingOut(serializers.Serializer[Any]):
     version = serializers.IntegerField()
     stage = serializers.ChoiceField(choices=ModelVersionStage)
     evaluations = EvaluationOut(many=True)
+    evidence = serializers.CharField(help_text="Digest of the results that an approval is given for.")
+    validation = serializers.DictField(
+        help_text="Self-validation of the weights: `problem`, empty where they passed; empty: not tried."
+    )
     approvals = ApprovalOut(many=True)
     refused = Refusals(help_text="Every reason against each stage; empty: it may enter.")
 
@@ -134,11 +157,20 @@ class Evaluations(APIView):
 
 
 class Approvals(APIView):
-    @extend_schema(request=None, responses=StandingOut)
+    @extend_schema(
+        request=None,
+        responses=StandingOut,
+        parameters=[
+            OpenApiParameter(
+                "evidence",
+                description="Digest of the results that you saw; refused as stale_version when others have come since.",
+            )
+        ],
+    )
     def put(self, request: Request, team: str, name: str, number: int) -> Response:
-        """Approve a version."""
+        """Approve a version for the results that there are now."""
         version = _version(request, team, name, number)
-        gates.approve(actor_of(request), version)
+        gates.approve(actor_of(request), version, request.query_params.get("evidence", ""))
         return Response(_standing(version))
 
     @extend_schema(request=None, responses={200: StandingOut})
@@ -169,10 +201,12 @@ def _version(request: Request, team: str, name: str, number: int) -> ModelVersio
 
 
 def _standing(version: ModelVersion) -> dict[str, Any]:
-    evaluations = version.evaluations.defer("samples").select_related("evaluated_by")
+    evaluations = evidence.evaluations(version)
     return {
         "model": str(version.model), "version": version.version, "stage": version.stage,
         "evaluations": EvaluationOut(evaluations, many=True).data,
+        "evidence": evidence.digest(version, gates.policy_of(version.model)),
+        "validation": version.validation,
         "approvals": ApprovalOut(version.approvals.select_related("user"), many=True).data,
         "refused": {stage.value: reasons for stage, reasons in gates.standing(version).items()},
     }  # fmt: skip

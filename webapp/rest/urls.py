@@ -13,6 +13,7 @@ from webapp.rest import (
     device_health,
     efficiency,
     endpoints,
+    evaluations,
     experiments,
     jobs,
     lineage,
@@ -219,6 +220,7 @@ urlpatterns = [
     path("efficiency", efficiency.Waste.as_view(), name="api-efficiency"),
     path("endpoints", endpoints.Endpoints.as_view(), name="api-endpoints"),
     path("endpoints/<str:team>/<str:name>", endpoints.OneEndpoint.as_view(), name="api-endpoint"),
+    path("endpoints/<str:team>/<str:name>/drift", endpoints.Drift.as_view(), name="api-endpoint-drift"),
     path("endpoints/<str:team>/<str:name>/version", endpoints.Version.as_view(), name="api-endpoint-version"),
     path("endpoints/<str:team>/<str:name>/promote", endpoints.Promote.as_view(), name="api-endpoint-promote"),
     path(
@@ -227,6 +229,15 @@ urlpatterns = [
     path("queue", queue.Queue.as_view(), name="api-queue"),
     path("models", registry.Models.as_view(), name="api-models"),
     path("models/<str:name>/versions", registry.Versions.as_view(), name="api-model-versions"),
+    path("evaluation-suites", evaluations.Suites.as_view(), name="api-evaluation-suites"),
+    path(
+        "evaluation-suites/<str:team>/<str:name>", evaluations.OneSuite.as_view(), name="api-evaluation-suite"
+    ),
+    path(
+        "models/<str:team>/<str:name>/versions/<int:number>/evaluation-runs",
+        evaluations.EvaluationRuns.as_view(),
+        name="api-evaluation-runs",
+    ),
     path("models/<str:team>/<str:name>/gate", model_gates.ModelGate.as_view(), name="api-model-gate"),
     path(
         "models/<str:team>/<str:name>/versions/<int:number>/gate",

@@ -76,6 +76,9 @@ class Duties:
         counts = self._state.counted(time.time_ns() // 1_000_000)
         if counts:
             await _in_thread(services.count_traffic, self._id, counts)
+        samples = self._state.sampled()
+        if samples:
+            await _in_thread(services.keep_answers, samples)
 
 
 async def _for_ever(duty: Callable[[], Awaitable[None]], seconds: float) -> None:

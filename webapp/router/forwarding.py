@@ -16,11 +16,12 @@ from platform_core.serving.routing import choose, to_canary
 from trainmaster.serving.http import TOKEN_HEADER
 from webapp.router.refusals import Refused
 from webapp.router.state import State, Upstream
-from webapp.serving.values import Route, replica_token
+from webapp.serving.values import Route, SampledAnswer, replica_token
 
 MOST_TRIES = 4
 HOLD_SECONDS = 60.0  # a request may wait for a replica that starts
 ANSWER_SECONDS = 600.0
+LARGEST_SAMPLE = 64 << 10  # of a request and of an answer whose features are kept
 LOST = (502, 503)  # of a replica that drains: another one answers
 KEY_HEADER = b"x-session"  # requests of one session go to one replica, and to one version
 _OWN = {b"host", b"authorization", b"content-length", b"connection", b"transfer-encoding", TOKEN_HEADER}
@@ -128,7 +129,18 @@ class Forwarding:
                     return False
                 started = True
                 failed = response.status_code >= 500
-                await _pass_on(response, send)
+                answer = await _pass_on(response, send, self._sampling(route, incoming, response.status_code))
+                if answer is not None:
+                    self._state.sample(
+                        SampledAnswer(
+                            route.endpoint_id,
+                            address.version_id,
+                            _now_ms(),
+                            incoming.body,
+                            answer,
+                            route.redact,
+                        )
+                    )
             upstream.circuit = upstream.circuit.succeeded()
             return True
         except httpx.TransportError as error:
@@ -151,13 +163,25 @@ class Forwarding:
                 latency_ms = (time.perf_counter() - began) * 1000
                 self._state.count(route, address.version_id, _now_ms(), latency_ms, failed)
 
+    def _sampling(self, route: Route, incoming: Incoming, status: int) -> bool:
+        """Whether the features of this answer are kept."""
+        wanted = incoming.method == "POST" and status == 200 and len(incoming.body) <= LARGEST_SAMPLE
+        return wanted and self._rng.random() * 100 < route.sample_percent
 
-async def _pass_on(response: httpx.Response, send: Any) -> None:
+
+async def _pass_on(response: httpx.Response, send: Any, sampling: bool) -> bytes | None:
+    """Returns the body where it is sampled and not too large for that."""
     headers = [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in _HOP]
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    parts: list[bytes] = []
+    size = 0
     async for part in response.aiter_raw():
+        size += len(part)
+        if sampling and size <= LARGEST_SAMPLE:
+            parts.append(part)
         await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
+    return b"".join(parts) if sampling and size <= LARGEST_SAMPLE else None
 
 
 def _now_ms() -> int:

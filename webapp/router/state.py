@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 from platform_core.serving.latency import BUCKETS, bucket_of
 from platform_core.serving.routing import Circuit, Target
-from webapp.serving.values import BUCKET_MS, ReplicaAddress, Route, TrafficCount
+from webapp.serving.values import BUCKET_MS, ReplicaAddress, Route, SampledAnswer, TrafficCount
+
+MOST_SAMPLES = 20  # of an endpoint in one step of storing
 
 
 @dataclass(slots=True)
@@ -41,6 +43,7 @@ class State:
         self.upstreams: dict[tuple[str, int], Upstream] = {}
         self.changed = asyncio.Condition()
         self._counts: dict[tuple[str, str, int], Count] = {}
+        self._samples: dict[str, list[SampledAnswer]] = {}
 
     async def replace(self, routes: Iterable[Route]) -> None:
         self.routes = {(route.team, route.name): route for route in routes}
@@ -78,3 +81,14 @@ class State:
             TrafficCount(*key, one.requests, one.errors, round(one.in_flight_ms), tuple(one.latencies))
             for key, one in self._counts.items()
         ]
+
+    def sample(self, answer: SampledAnswer) -> None:
+        """Keeps it until the next step of storing; of many only the first."""
+        kept = self._samples.setdefault(answer.endpoint_id, [])
+        if len(kept) < MOST_SAMPLES:
+            kept.append(answer)
+
+    def sampled(self) -> list[SampledAnswer]:
+        """Those since the last call."""
+        samples, self._samples = self._samples, {}
+        return [answer for kept in samples.values() for answer in kept]

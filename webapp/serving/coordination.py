@@ -21,7 +21,7 @@ from platform_core.units import DAY_MS, SECOND_MS
 from webapp.base import lease
 from webapp.base.identity import now_ms
 from webapp.base.lease import Leadership
-from webapp.serving import queries, services
+from webapp.serving import drift, queries, services
 from webapp.serving.models import Endpoint, Replica, TrafficSample
 from webapp.serving.values import BUCKET_MS
 from webapp.sockets import services as sockets
@@ -39,6 +39,7 @@ def coordinate() -> bool:
     try:
         for endpoint_id in Endpoint.objects.exclude(state=EndpointState.STOPPED).values_list("id", flat=True):
             advance(endpoint_id, leadership)
+        drift.look(now_ms(), lambda: lease.fenced(leadership))
         TrafficSample.objects.filter(at_ms__lt=now_ms() - KEPT_MS).delete()
     except lease.LostLease as lost:
         log.info("round dropped: %s", lost)

@@ -25,6 +25,9 @@ class Endpoint(models.Model):
     wanted = models.PositiveIntegerField(help_text="replicas, by the last plan of scaling")
     scaling_reason = models.TextField(blank=True)
     was_ready = models.BooleanField(default=False)
+    drift = models.JSONField(
+        default=dict, help_text="last look for drift: at_ms, reference and window (rows), findings"
+    )
     stopped = models.BooleanField(default=False)
     created_ms = models.BigIntegerField()
     stopped_ms = models.BigIntegerField(null=True)
@@ -72,3 +75,17 @@ class TrafficSample(models.Model):
             )
         ]
         indexes = [models.Index(fields=["at_ms"], name="traffic_by_time")]
+
+
+class AnswerSample(models.Model):
+    """The features of one request and its answer; never the request itself."""
+
+    endpoint = models.ForeignKey(Endpoint, models.CASCADE, related_name="answer_samples")
+    model_version = models.ForeignKey("registry.ModelVersion", models.CASCADE, related_name="+")
+    at_ms = models.BigIntegerField()
+    features = models.JSONField(
+        help_text="name → number, text or list of numbers (platform_core.drift.features)"
+    )
+
+    class Meta:
+        indexes = [models.Index(fields=["endpoint", "model_version", "id"], name="answers_of_a_version")]

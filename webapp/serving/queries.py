@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Any, cast
 
 from django.db.models import Count, F, Q, QuerySet, Sum
@@ -68,6 +69,7 @@ def routes() -> list[Route]:
         Route(
             row.id, row.team_id, row.name, row.stable_id, _share(row), row.spec["retry"],
             row.spec["rate_limit"], not row.wanted, tuple(addresses[row.id]),
+            row.spec.get("sample_percent", 0), tuple(row.spec.get("redact", ())),
         )
         for row in endpoints
     ]  # fmt: skip
@@ -123,6 +125,33 @@ def nodes(endpoint_id: str) -> dict[str, tuple[str, str]]:
     rows = rows.exclude(state=ReplicaState.ENDED).exclude(**{member: None})
     columns = rows.values_list("id", f"{member}__node", f"{member}__node__hostname")
     return {replica: (node, hostname) for replica, node, hostname in columns}
+
+
+def names(endpoint_ids: Collection[str]) -> dict[str, str]:
+    return dict(Endpoint.objects.filter(id__in=endpoint_ids).values_list("id", "name"))
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How many features of an endpoint have drifted, by the last look."""
+
+    endpoint_id: str
+    name: str
+    team: str
+    moved: tuple[str, ...]
+
+
+def drifts() -> list[Drift]:
+    """Of the living endpoints that had enough samples."""
+    rows = Endpoint.objects.filter(stopped=False).exclude(drift={}).order_by("id")
+    return [
+        Drift(
+            row.id, row.name, row.team_id,
+            tuple(dict.fromkeys(one["feature"] for one in row.drift["findings"] if one["moved"])),
+        )
+        for row in rows
+        if row.drift["findings"]
+    ]  # fmt: skip
 
 
 def may_watch(user: Any, endpoint_id: str) -> bool:

@@ -41,6 +41,20 @@ class Route:
     rate_limit: int
     idle: bool  # it wants no replica until somebody asks
     replicas: tuple[ReplicaAddress, ...]
+    sample_percent: int = 0
+    redact: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SampledAnswer:
+    """As a router saw it; only its features are kept."""
+
+    endpoint_id: str
+    version_id: str
+    at_ms: int
+    request: bytes
+    answer: bytes
+    redact: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,18 @@ def gate() -> None:
 @output.options
 def show(version: str, as_json: bool) -> None:
     with connect() as client:
-        _print(client.call("GET", f"{_path(client, version)}/gate"), as_json)
+        path = _path(client, version)
+        standing: Any = client.call("GET", f"{path}/gate")
+        runs: Any = client.call("GET", f"{path}/evaluation-runs")
+    _print(standing, as_json)
+    for row in [] if as_json else runs["results"]:
+        click.echo(_run_line(row))
+
+
+def _run_line(row: Any) -> str:
+    job = f", {row['job']}" if row["job"] else ""
+    reason = f": {row['reason']}" if row["reason"] else ""
+    return f"{row['suite']} v{row['suite_version']} is {row['state']}{job}{reason}"
 
 
 @gate.command("set")
@@ -61,6 +72,23 @@ def evaluate(version: str, file: Path, suite: str, as_json: bool) -> None:
         path = _path(client, version)
         client.call("POST", f"{path}/evaluations", json={"suite": suite, "lines": file.read_text()})
         _print(client.call("GET", f"{path}/gate"), as_json)
+
+
+@gate.command(
+    "run", help=f"Have the server evaluate a version by the newest version of a suite.\n\n    {VERSION_HELP}"
+)
+@click.argument("version")
+@click.option("--suite", required=True, help="Name of the suite.")
+@click.option("--again", is_flag=True, help="Also where this version of the suite has evaluated it already.")
+@output.options
+def run(version: str, suite: str, again: bool, as_json: bool) -> None:
+    with connect() as client:
+        path = f"{_path(client, version)}/evaluation-runs"
+        row: Any = client.call("POST", path, json={"suite": suite, "again": again})
+    if as_json:
+        output.dump_json(row)
+    else:
+        click.echo(_run_line(row))
 
 
 @gate.command("approve", help=f"Approve a version, or take your approval back.\n\n    {VERSION_HELP}")
@@ -103,11 +131,11 @@ def _print(standing: Any, as_json: bool) -> None:
         return
     click.echo(f"{standing['model']} version {standing['version']}, stage {standing['stage']}")
     output.table(
-        ("SUITE", "METRIC", "MEAN", "95 % INTERVAL", "SAMPLES"),
+        ("SUITE", "METRIC", "MEAN", "95 % INTERVAL", "SAMPLES", "MEASURED BY"),
         [
             (
                 row["suite"], name, _number(one["mean"]), f"{_number(one['low'])} to {_number(one['high'])}",
-                one["samples"],
+                one["samples"], row["measured_by"],
             )
             for row in standing["evaluations"]
             for name, one in row["metrics"].items()

@@ -32,6 +32,7 @@ from trainmaster.cli.service_levels import service_levels
 from trainmaster.cli.stacks import stacks
 from trainmaster.cli.storage import storage
 from trainmaster.cli.submit import submit
+from trainmaster.cli.suites import suite
 from trainmaster.cli.sweeps import sweep
 from trainmaster.cli.sync import sync
 
@@ -39,7 +40,7 @@ SECTIONS = {
     "Jobs": [init, plan, submit, rerun, reproduction, jobs, queue, show, logs, checkpoints, cancel],
     "Experiments": [experiments, runs, compare, sweep, sync, import_group, export],
     "Data and models": [
-        dataset, models, register, gate, lineage, deploy, deployments, promote, rollback, retry, preheat, pin,
+        dataset, models, register, gate, suite, lineage, deploy, deployments, promote, rollback, retry, preheat, pin,
         endpoints,
     ],
     "Cluster": [nodes, alerts, service_levels, quota, storage],

@@ -22,6 +22,7 @@ from platform_core.registry.gates import (
     Evaluation,
     Evidence,
     Margin,
+    Measurer,
     Policy,
     Refused,
     Threshold,
@@ -134,7 +135,7 @@ def test_contamination_and_failed_self_validation_are_refused() -> None:
     )
     assert found == (
         "self-validation has not passed: w has NaN",
-        "3 files of the evaluation data of quality were trained on",
+        "its training data has 3 files of the evaluation data of quality",
     )
 
 
@@ -178,6 +179,7 @@ POLICIES = st.builds(
     margins=st.lists(st.builds(Margin, *SUBJECT, st.floats(0, 9))).map(tuple),
     self_validation=st.booleans(),
     uncontaminated=st.booleans(),
+    measured_by=st.sampled_from(Measurer),
     approvals=st.integers(0, 10),
     approvers=st.sets(st.sampled_from(["lead", "member"]), min_size=1).map(frozenset),
 )  # fmt: skip

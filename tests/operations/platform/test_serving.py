@@ -33,8 +33,9 @@ GOOD, BAD = "return [sum(row) for row in rows]", "raise RuntimeError('not traine
 class Load:
     """Callers in threads; what each answer was, by status and version."""
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, row: tuple[float, float] = (1, 2)) -> None:
         self.url, self.headers = f"{url}/predict", {"Authorization": f"Bearer {token}"}
+        self.row = row
         self.answers: Counter[tuple[int, Any]] = Counter()
         self._stop, self._lock = threading.Event(), threading.Lock()
 
@@ -54,7 +55,7 @@ class Load:
         with httpx.Client(timeout=PATIENCE, headers=self.headers, trust_env=False) as client:
             while not self._stop.is_set():
                 try:
-                    answer = client.post(self.url, json={"inputs": [[1, 2]]})
+                    answer = client.post(self.url, json={"inputs": [self.row]})
                     what = answer.status_code, answer.json().get("version")
                 except (httpx.HTTPError, ValueError) as error:
                     what = 0, repr(error)
@@ -216,6 +217,27 @@ def test_an_endpoint_that_scaled_to_zero_answers_its_first_request(client: Clien
     try:
         answer = until(answered, "the router knows it")
         assert answer.json() == {"outputs": [9], "version": "1"}
+    finally:
+        endpoint.stop()
+
+
+def test_callers_who_ask_for_something_else_are_found(client: Client, token: str) -> None:
+    endpoint = Endpoint(client, token, "sampled", 1, sample_percent=100)
+
+    def drift() -> Any:
+        return client.call("GET", f"{endpoint.path}/drift")
+
+    def moved() -> set[str]:
+        return {one["feature"] for one in drift()["findings"] if one["moved"]}
+
+    try:
+        until(endpoint.is_ready(1, 1), "its replica is ready")
+        with Load(endpoint.address, token).running():
+            until(lambda: drift()["findings"], "the first samples are compared with later ones")
+        assert moved() == set()
+        with Load(endpoint.address, token, (7, 2)).running():
+            until(moved, "the drift is found")
+        assert moved() == {"input[0]", "output"}
     finally:
         endpoint.stop()
 

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from django.core.cache import cache
+from django.db import transaction
 
 from platform_core.alerting.builtin import BY_CODE, RULES
 from platform_core.jobs.job import MemberPhase
@@ -20,6 +21,7 @@ from platform_core.node.description import SlotTelemetry, Telemetry
 from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.webapp.jobs.conftest import say, tick
 from webapp.accounts.models import Team, User
+from webapp.accounts.queries import actor_of
 from webapp.alerts import evaluation
 from webapp.alerts.models import Alert
 from webapp.artifacts.models import Manifest, Upload
@@ -33,8 +35,12 @@ from webapp.experiments.services import Point
 from webapp.jobs.models import Job, UtilisationSample
 from webapp.nodes import liveness
 from webapp.nodes.models import Node
+from webapp.registry import services as registry
 from webapp.scheduling import measures as scheduling
 from webapp.service_levels.models import Measurement
+from webapp.serving import drift
+from webapp.serving import services as serving
+from webapp.serving.models import AnswerSample
 
 
 class Clock:
@@ -141,6 +147,29 @@ def test_mfu_of_a_job(running: Job, clock: Clock) -> None:
         return lambda at: experiments.ingest(running.id, 1, [Point("ranks/0/mfu", at // 1000, value, at)])
 
     proves("job_low_mfu", clock, reports(0.2), reports(0.5))
+
+
+def test_drift_of_an_endpoint(vision: Team, owner: User, clock: Clock) -> None:
+    manifest = Manifest.objects.create(
+        id="man-2", kind="model", source_url="", total_bytes=1, files=1, document={}, created_ms=1
+    )
+    manifest.teams.add(vision)
+    actor = actor_of(owner)
+    registry.register(actor, "vision", "ages", manifest=manifest.id)
+    fields = {"name": "ages", "team": "vision", "model": "ages", "gpu_type": "cpu", "sample_percent": 10}
+    row = serving.create(actor, fields)
+
+    def asks(age: float) -> Callable[[int], object]:
+        def ask(at: int) -> None:
+            one = {"endpoint": row, "model_version_id": row.stable_id, "at_ms": at}
+            samples = [AnswerSample(**one, features={"age": age + n % 7}) for n in range(drift.WINDOW)]
+            AnswerSample.objects.bulk_create(samples)
+            drift.look(at, transaction.atomic)
+
+        return ask
+
+    asks(40)(clock.now)
+    proves("endpoint_drift", clock, asks(60), asks(40))
 
 
 @pytest.fixture

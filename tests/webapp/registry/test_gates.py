@@ -174,7 +174,8 @@ def test_who_may_not_change_the_gate_does_not_get_rid_of_it_by_deleting_the_mode
     [
         ({"thresholds": [{"suite": "s", "metric": "m"}]}, "bound"),
         ({"approvals": -1}, "approvals"),
-        ({"self_validation": True}, "leave them out"),
+        ({"uncontaminated": True}, "name one in a threshold"),
+        ({"measured_by": "me"}, "it must be server or anyone"),
         ({"votes": 3}, "votes"),
     ],
 )

@@ -124,6 +124,8 @@ def _subject_url(alert: Alert) -> str:
     kind = queries.kind_of(alert)
     if kind == "cluster" and alert.subject in OBJECTIVES:
         return reverse("service_levels:level", args=[alert.subject])
+    if kind == "endpoint":
+        return reverse("serving:detail", args=[alert.team, alert.name])
     try:
         return reverse(_PAGES[kind], args=[alert.subject]) if kind in _PAGES else ""
     except NoReverseMatch:

@@ -1,7 +1,7 @@
 """The gate of a model on its page: the policy, and how each version stands before it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,14 +13,17 @@ from django.views.decorators.http import require_POST
 
 from platform_core.errors import TrainmasterError
 from platform_core.registry import policy_reader
-from platform_core.registry.gates import Direction, Policy
+from platform_core.registry.gates import Direction, Measurer, Policy
 from platform_core.registry.stages import Stage
 from platform_core.units import plural
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
 from webapp.accounts.queries import actor_of
-from webapp.registry import gates, queries, services
-from webapp.registry.models import STAGES, Model, ModelVersion
+from webapp.evaluations import queries as evaluations
+from webapp.evaluations import services as evaluation_services
+from webapp.evaluations.models import EvaluationRun
+from webapp.registry import evidence, gates, queries, services
+from webapp.registry.models import STAGES, Evaluation, Model, ModelVersion
 
 SHOWN = 5  # the newest versions; older ones are shown while they are in staging or production
 
@@ -34,6 +37,8 @@ class Result:
     low: float | None
     high: float | None
     samples: int
+    by_server: bool
+    job: str  # in which the server measured it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,10 @@ class Standing:
     approvals: tuple[str, ...]
     staging: tuple[str, ...]  # the reasons against it
     production: tuple[str, ...]
-    approved: bool  # by the reader
+    approved: bool  # by the reader, for the results that there are now
+    evidence: str  # digest of those
+    runs: tuple[EvaluationRun, ...]  # the newest of each suite
+    notes: tuple[str, ...]  # what was found of its data and its weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +59,11 @@ class GatePanel:
     rules: tuple[str, ...]
     standings: tuple[Standing, ...]
     stages: tuple[str, ...]
+    suites: tuple[str, ...]  # by which the server can evaluate
     may_change: bool
     may_approve: bool
     may_promote: bool
+    may_evaluate: bool
     may_override: bool
 
 
@@ -62,13 +72,16 @@ def panel(actor: Actor, model: Model, versions: Sequence[ModelVersion]) -> GateP
     shown = [
         one for place, one in enumerate(versions) if place < SHOWN or one.stage in ("staging", "production")
     ]
+    runs = evaluations.newest_runs([version.pk for version in shown])
     return GatePanel(
         rules=tuple(_rules(policy)),
-        standings=tuple(_standing(actor, model, version) for version in shown),
+        standings=tuple(_standing(actor, model, version, runs.get(version.pk, [])) for version in shown),
         stages=STAGES,
+        suites=tuple(suite.name for suite in evaluations.suites([model.team_id])),
         may_change=permissions.may(actor, "model.gate", model.team_id),
         may_approve=permissions.may(actor, "model.approve", model.team_id),
         may_promote=permissions.may(actor, "model.register", model.team_id),
+        may_evaluate=permissions.may(actor, "suite.run", model.team_id),
         may_override=actor.is_admin,
     )
 
@@ -88,6 +101,12 @@ def _rules(policy: Policy) -> list[str]:
         f"{margin.suite}: {margin.metric} at most {margin.worse_by:.4g} worse than production, with 95 % confidence"
         for margin in policy.margins
     ]
+    if policy.measured_by is Measurer.SERVER:
+        rules.append("results count when the server has measured them")
+    if policy.uncontaminated:
+        rules.append("no file of the evaluation data was trained on")
+    if policy.self_validation:
+        rules.append("its weights are finite and as registered, found by a job of an evaluation")
     if policy.approvals:
         roles = " or ".join(sorted(policy.approvers))
         rules.append(
@@ -96,29 +115,53 @@ def _rules(policy: Policy) -> list[str]:
     return rules
 
 
-def _standing(actor: Actor, model: Model, version: ModelVersion) -> Standing:
+def _standing(actor: Actor, model: Model, version: ModelVersion, runs: Sequence[EvaluationRun]) -> Standing:
     version.model = model
     approvals = list(version.approvals.select_related("user"))
     reasons = gates.standing(version)
+    digest = evidence.digest(version, gates.policy_of(model))
+    results = list(evidence.evaluations(version))
     return Standing(
         version,
-        results=tuple(_results(version)),
-        approvals=tuple(f"{row.user.username} ({row.role})" for row in approvals),
+        results=tuple(_results(results)),
+        approvals=tuple(
+            f"{row.user.username} ({row.role}{'' if row.evidence == digest else ', for results since replaced'})"
+            for row in approvals
+        ),
         staging=reasons[Stage.STAGING],
         production=reasons[Stage.PRODUCTION],
-        approved=any(row.user.username == actor.username for row in approvals),
+        approved=any(row.user.username == actor.username and row.evidence == digest for row in approvals),
+        evidence=digest,
+        runs=tuple(runs),
+        notes=tuple(_notes(version, results)),
     )
 
 
-def _results(version: ModelVersion) -> list[Result]:
+def _results(rows: Sequence[Evaluation]) -> list[Result]:
     return [
         Result(
-            row.suite, metric, place, measured["mean"], measured["low"], measured["high"], measured["samples"]
+            row.suite, metric, place, measured["mean"], measured["low"], measured["high"],
+            measured["samples"], row.by_server, row.job_id or "",
         )
-        for row in version.evaluations.defer("samples")
+        for row in rows
         for place, metrics in {"": row.metrics, **dict(sorted(row.slices.items()))}.items()
         for metric, measured in metrics.items()
-    ]
+    ]  # fmt: skip
+
+
+def _notes(version: ModelVersion, rows: Sequence[Evaluation]) -> Iterator[str]:
+    for row in rows:
+        found = row.contamination
+        if found and found["shared"] is None:
+            yield f"{row.suite}: its data was not compared with the training data: {found['problem']}"
+        elif found and found["shared"]:
+            paths = ", ".join(found["paths"][:3]) + (" and more" if found["shared"] > 3 else "")
+            yield f"{row.suite}: {plural(found['shared'], 'file')} of its data in the training data: {paths}"
+        elif found:
+            yield f"{row.suite}: none of its {plural(found['files'], 'file')} in the training data"
+    if version.validation:
+        tensors = plural(version.validation["tensors"], "tensor")
+        yield f"weights: {version.validation['problem'] or f'{tensors}, finite and as registered'}"
 
 
 def change(actor: Actor, model: Model, text: str) -> str:
@@ -141,7 +184,7 @@ def approve(request: HttpRequest, team: str, name: str, number: int) -> HttpResp
         gates.withdraw(actor_of(request), version)
         messages.success(request, f"Your approval of version {number} is taken back.")
     else:
-        gates.approve(actor_of(request), version)
+        gates.approve(actor_of(request), version, request.POST.get("evidence", ""))
         messages.success(request, f"You approved version {number}.")
     return redirect("registry:detail", team=team, name=name)
 
@@ -154,4 +197,16 @@ def stage(request: HttpRequest, team: str, name: str, number: int) -> HttpRespon
         actor_of(request), version, request.POST.get("stage", ""), override=request.POST.get("override", "")
     )
     messages.success(request, f"Version {number} is in {row.stage}.")
+    return redirect("registry:detail", team=team, name=name)
+
+
+@login_required
+@require_POST
+def evaluate(request: HttpRequest, team: str, name: str, number: int) -> HttpResponse:
+    version = queries.numbered(queries.model_for(actor_of(request), team, name), number)
+    suite = request.POST.get("suite", "")
+    run, new = evaluation_services.evaluate(actor_of(request), version, suite, again=True)
+    messages.success(
+        request, f"The server evaluates version {number} by {run.suite}{'' if new else ' already'}."
+    )
     return redirect("registry:detail", team=team, name=name)

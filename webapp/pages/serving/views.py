@@ -27,6 +27,7 @@ from webapp.pages.serving import traffic
 from webapp.pages.serving.traffic import CHART_MS, RATE_MS, Seen
 from webapp.registry import queries as registry
 from webapp.serving import queries
+from webapp.serving.drift import REFERENCE
 from webapp.serving.models import Endpoint, Replica, TrafficSample
 
 EVENTS = 12
@@ -66,6 +67,18 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
+class Drift:
+    """The last look for drift."""
+
+    percent: int  # of the answers, that are sampled
+    reference: int  # samples
+    wanted: int
+    window: int
+    findings: Sequence[Mapping[str, Any]]
+    moved: int  # features
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointPage:
     """Fragments: live, charts."""
 
@@ -78,6 +91,7 @@ class EndpointPage:
     rate_chart: Callable[[], dict[str, Any]]
     latency_chart: Callable[[], dict[str, Any]]
     error_chart: Callable[[], dict[str, Any]]
+    drift: Drift | None  # None: nothing is sampled
     events: Callable[[], Sequence[Event]]
     may_change: bool
     versions: Callable[[], Sequence[int]]  # that could be served instead
@@ -148,6 +162,7 @@ def _page(actor: Actor, row: Endpoint, given: Mapping[str, Any], problems: Mappi
         rate_chart=lambda: traffic.rate_chart(last_hour()),
         latency_chart=lambda: traffic.latency_chart(last_hour()),
         error_chart=lambda: traffic.error_chart(last_hour()),
+        drift=_drift(row),
         events=lambda: story(f"endpoint:{row.id}", EVENTS)[::-1],
         may_change=not row.stopped and permissions.may(actor, "endpoint.change", row.team_id, owner=owner),
         versions=lambda: _versions(row),
@@ -190,6 +205,15 @@ def _watched(row: Endpoint, now: int) -> Watched | None:
         of_version = [one for one in samples if one.model_version_id == version.id]
         versions.append((role, version.version, traffic.seen(of_version, now - since)))
     return Watched(policy.share / 100, policy.automatic, versions)
+
+
+def _drift(row: Endpoint) -> Drift | None:
+    percent, last = row.spec.get("sample_percent", 0), row.drift
+    if not percent:
+        return None
+    findings = last.get("findings", [])
+    moved = {one["feature"] for one in findings if one["moved"]}
+    return Drift(percent, last.get("reference", 0), REFERENCE, last.get("window", 0), findings, len(moved))
 
 
 def _versions(row: Endpoint) -> list[int]:

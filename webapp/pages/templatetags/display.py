@@ -34,7 +34,7 @@ STATE_TONES = {
     "paused": "wait", "out_of_budget": "wait", "finished": "ok", "recovered": "ok", "failed again": "bad",
     "listing": "run", "hashing": "run", "unchanged": "off", "requested": "wait", "approved": "ok", "refused": "bad",
     "firing": "bad", "no_data": "wait", "resolved": "ok", "critical": "bad", "warning": "wait",
-    "proposed": "off", "submitted": "wait", "pruned": "off",
+    "done": "ok", "proposed": "off", "submitted": "wait", "pruned": "off",
     "starting": "run", "serving": "ok", "unavailable": "bad", "unhealthy": "bad", "stopped": "off", "ended": "off",
 }  # fmt: skip
 

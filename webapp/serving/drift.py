@@ -1,0 +1,74 @@
+"""Whether what an endpoint is asked and answers has another distribution than when its version began to serve.
+
+The reference are the first samples of the version in use, the window the newest ones of the last day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from platform_core.drift.detection import LEAST, Row, judge
+from platform_core.json_values import storable
+from platform_core.units import DAY_MS, MINUTE_MS
+from webapp.base.lease import Fence
+from webapp.serving.models import AnswerSample, Endpoint
+from webapp.sockets import services as sockets
+
+REFERENCE, WINDOW = 500, 500  # samples
+EVERY_MS, WINDOW_MS = MINUTE_MS, DAY_MS
+SHOWN = 50  # findings
+
+
+def look(now_ms: int, fence: Fence) -> None:
+    """Looks at each endpoint that samples, once a minute, and forgets what is not needed any more."""
+    for row in Endpoint.objects.filter(stopped=False, spec__sample_percent__gt=0).order_by("id"):
+        if now_ms - row.drift.get("at_ms", 0) >= EVERY_MS:
+            found = measured(row, now_ms)
+            with fence():
+                Endpoint.objects.filter(pk=row.pk, stable=row.stable_id).update(drift=found)
+                forget(row, now_ms)
+            if found["findings"] or row.drift.get("findings"):
+                sockets.publish(f"endpoint:{row.id}")
+
+
+def measured(row: Endpoint, now_ms: int) -> dict[str, Any]:
+    """The distances of the features, those that moved most first; none while there are too few samples."""
+    samples = AnswerSample.objects.filter(endpoint=row.pk, model_version=row.stable_id)
+    first = list(samples.order_by("id")[:REFERENCE])
+    after = samples.filter(id__gt=first[-1].pk, at_ms__gte=now_ms - WINDOW_MS) if first else samples.none()
+    newest = list(after.order_by("-id")[:WINDOW])
+    enough = len(first) == REFERENCE and len(newest) >= LEAST
+    findings = judge(_rows(first), _rows(newest)) if enough else ()
+    return {
+        "at_ms": now_ms,
+        "reference": len(first),
+        "window": len(newest),
+        "findings": [
+            {
+                "feature": one.feature, "test": one.test, "value": storable(one.value), "limit": storable(one.limit),
+                "reference": one.reference, "window": one.window, "moved": one.moved,
+            }
+            for one in findings[:SHOWN]
+        ],
+    }  # fmt: skip
+
+
+def forget(row: Endpoint, now_ms: int) -> None:
+    """Keeps the reference of the version in use and its newest samples; of other versions nothing a day later."""
+    samples = AnswerSample.objects.filter(endpoint=row.pk)
+    samples.exclude(model_version=row.stable_id).filter(at_ms__lt=now_ms - WINDOW_MS).delete()
+    own = samples.filter(model_version=row.stable_id)
+    reference = list(own.order_by("id").values_list("pk", flat=True)[:REFERENCE])
+    oldest = own.order_by("-id").values_list("pk", flat=True)[WINDOW : WINDOW + 1].first()
+    if oldest is not None:
+        own.filter(pk__lte=oldest).exclude(pk__in=reference).delete()
+
+
+def _rows(samples: Sequence[AnswerSample]) -> list[Row]:
+    return [
+        Row({
+            name: tuple(value) if isinstance(value, list) else value for name, value in one.features.items()
+        })
+        for one in samples
+    ]  # fmt: skip

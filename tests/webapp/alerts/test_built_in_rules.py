@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from django.core.cache import cache
 from django.db import transaction
 
@@ -19,6 +14,7 @@ from platform_core.alerting.builtin import BY_CODE, RULES
 from platform_core.jobs.job import MemberPhase
 from platform_core.node.description import SlotTelemetry, Telemetry
 from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
+from tests.webapp.alerts.certificates import certificate
 from tests.webapp.jobs.conftest import say, tick
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
@@ -396,18 +392,6 @@ def test_a_certificate_near_its_end(db: None, clock: Clock, settings: Any, tmp_p
         return lambda at: (tmp_path / "gateway.pem").write_bytes(certificate(at, days))
 
     proves("certificate_expires", clock, issue(5), issue(365))
-
-
-def certificate(at_ms: int, days: int) -> bytes:
-    key, name = (
-        ec.generate_private_key(ec.SECP256R1()),
-        x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "g")]),
-    )
-    begin = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = builder.serial_number(1).not_valid_before(begin - datetime.timedelta(days=1))
-    built = builder.not_valid_after(begin + datetime.timedelta(days=days)).sign(key, hashes.SHA256())
-    return built.public_bytes(serialization.Encoding.PEM)
 
 
 def test_every_built_in_rule_is_proven_above(request: pytest.FixtureRequest) -> None:

@@ -26,6 +26,7 @@ from platform_core.jobs.kinds import (
     words,
 )
 from platform_core.jobs.launching import Strategy
+from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.retention_policy import RetentionPolicy
 from platform_core.jobs.roles import Role, roles
 from platform_core.units import GIB, HOUR_MS
@@ -109,6 +110,7 @@ class JobSpec:
         default=(),
         example="ps=1 python server.py",
     )
+    parallel: Parallel = nested(Parallel, Group.LAYOUT)  # noqa: RUF009
     cpus_per_gpu: int = described(
         whole(1, 256), "CPUs per GPU", "CPU cores for each GPU.", Group.RESOURCES, default=1
     )

@@ -19,6 +19,7 @@ class Group(StrEnum):
     BASICS = "Basics"
     CODE = "Code"
     RESOURCES = "Resources"
+    LAYOUT = "Layout"
     SCHEDULING = "Scheduling"
     CHECKPOINTS = "Checkpoints"
     EXPERIMENT = "Experiment"

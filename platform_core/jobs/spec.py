@@ -26,6 +26,7 @@ from platform_core.jobs.fields import (
     schema_of,
 )
 from platform_core.jobs.launching import Strategy
+from platform_core.jobs.parallel import check as check_parallel
 from platform_core.jobs.reader import Problem, Reader, SpecError, shown
 from platform_core.jobs.roles import check as check_roles
 from platform_core.units import format_duration_ms
@@ -93,6 +94,7 @@ def _check_combinations(read: Reader, spec: JobSpec) -> None:
         more = f"is {spec.min_gpus}, more than {label('num_gpus')} {spec.num_gpus}"
         read.say("min_gpus", f"{more}; lower {label('min_gpus')}, or ask for {spec.min_gpus} GPUs")
     check_roles(read, spec.num_gpus, spec.min_gpus, spec.roles, spec.strategy is Strategy.ROLES)
+    check_parallel(read, spec.num_gpus, spec.min_gpus, spec.parallel, bool(spec.roles))
     if read.sound("dataset", "purpose") and spec.dataset and not spec.purpose:
         missing = f"is missing although the dataset {shown(spec.dataset)} is given"
         read.say("purpose", f"{missing}; say what it is used for, such as train or eval")

@@ -168,6 +168,11 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
     }
     if launch.checkpoint.path:
         environment["TRAINMASTER_CHECKPOINT_PATH"] = launch.checkpoint.path
+    if (
+        launch.parallel.is_given
+    ):  # with as many copies as this attempt has GPUs for: an elastic job changes that
+        gpus = launch.nodes * max(1, len(launch.slots))
+        environment["TRAINMASTER_PARALLEL"] = launch.parallel.sized(gpus).text
     if launch.seed is not None:
         environment["TRAINMASTER_SEED"] = str(launch.seed)
     if launch.resume is not None:

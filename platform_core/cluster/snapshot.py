@@ -64,6 +64,9 @@ class PendingJob:
     not_before_ms: int = 0  # it failed and restarts from then on
     kept_slots: tuple[tuple[str, int], ...] = ()  # (node, slots) that its failed attempt had on healthy nodes
     kept_until_ms: int = 0  # how long they are held for it
+    tensor: int = 1  # GPUs that one node must have together
+    group: int = 1  # GPUs that one node should have together: tensor and context ranks
+    replica: int = 1  # GPUs by which it may grow or shrink
 
     @classmethod
     def of_spec(
@@ -86,6 +89,9 @@ class PendingJob:
             cpus_per_gpu=spec.cpus_per_gpu,
             memory_per_gpu_bytes=spec.memory_per_gpu_bytes,
             constraints=spec.constraints,
+            tensor=spec.parallel.tp,
+            group=spec.parallel.tp * spec.parallel.cp,
+            replica=spec.parallel.replica,
         )
 
 

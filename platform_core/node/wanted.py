@@ -8,6 +8,7 @@ from enum import StrEnum
 from platform_core.distribution.content.manifest import Manifest
 from platform_core.distribution.deployments.sharing import USUAL, Share
 from platform_core.jobs.checkpoint_policy import CheckpointPolicy
+from platform_core.jobs.parallel import NONE, Parallel
 from platform_core.jobs.roles import Role
 
 Pairs = tuple[tuple[str, str], ...]  # ordered by name
@@ -63,6 +64,7 @@ class Launch:
     model: ArtifactReference | None = None
     seed: int | None = None
     roles: tuple[Role, ...] = ()
+    parallel: Parallel = NONE
     delivery: DeploymentWanted | None = field(default=None, repr=False)  # how the dataset comes to this node
 
 

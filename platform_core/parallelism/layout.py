@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from platform_core.jobs.parallel import Parallel
 from platform_core.parallelism.hardware import Cluster
 from platform_core.parallelism.model_shape import ModelShape
 
@@ -109,6 +110,16 @@ class Layout:
     @property
     def gpus(self) -> int:
         return self.data * self.tensor * self.context * self.pipeline
+
+    @property
+    def parallel(self) -> Parallel:
+        """As a job file has it. ZeRO 1 and 2, micro-batches, chunks and recomputation are the script's."""
+        fsdp = (self.shard or self.data) if self.zero == 3 else 1
+        copies = self.data // fsdp
+        return Parallel(
+            dp=copies if copies > 1 else None, fsdp=fsdp, tp=self.tensor, sp=self.sequence_parallel and self.tensor > 1,
+            cp=self.context, pp=self.pipeline, ep=self.expert,
+        )  # fmt: skip
 
     @property
     def shards(self) -> int:

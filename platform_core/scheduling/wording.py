@@ -21,6 +21,13 @@ def are(count: int, adjective: str) -> str:
     return f"{count} {'is' if count == 1 else 'are'} {adjective}"
 
 
+def grouped(tensor: int, group: int, node_slots: int) -> str:
+    """'in equal parts of whole groups of 8 (tp 4 x cp 2)'; tensor ranks alone where no node has so many slots."""
+    size, context = (group, group // tensor) if group <= node_slots else (tensor, 1)
+    names = [f"{name} {count}" for name, count in (("tp", tensor), ("cp", context)) if count > 1]
+    return f"in equal parts of whole groups of {size} ({' x '.join(names)})"
+
+
 def listed(names: Sequence[str]) -> str:
     first = ", ".join(names[:NAMES_SHOWN])
     return first if len(names) <= NAMES_SHOWN else f"{first} and {len(names) - NAMES_SHOWN} more"

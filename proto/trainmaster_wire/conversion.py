@@ -24,6 +24,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from platform_core.distribution.deployments.sharing import Share
 from platform_core.jobs.job import MemberPhase
+from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.roles import Role
 from platform_core.jobs.spec import CheckpointPolicy
 from platform_core.jobs.stacks import RankStack
@@ -37,6 +38,7 @@ MESSAGES: dict[type, Any] = {
     wanted.ArtifactReference: session_pb2.ArtifactReference,
     CheckpointPolicy: session_pb2.CheckpointPolicy,
     Role: session_pb2.Role,
+    Parallel: session_pb2.Parallel,
     wanted.Peer: session_pb2.Peer,
     Share: session_pb2.Share,
     wanted.DeploymentWanted: session_pb2.DeploymentWanted,

@@ -29,6 +29,7 @@ from trainmaster.api import (
 )
 from trainmaster.checkpoints.folder import CheckpointCorrupt
 from trainmaster.checkpoints.saving import CheckpointNotSaved
+from trainmaster.meshes import device_mesh, layout
 from trainmaster.run import Run
 from trainmaster.values import Audio, Histogram, Html, Image, Table, Text
 
@@ -44,9 +45,11 @@ __all__ = [
     "Text",
     "checkpoint_due",
     "data_dir",
+    "device_mesh",
     "finish",
     "hyperparameters",
     "init",
+    "layout",
     "load_checkpoint",
     "log",
     "log_artifact",

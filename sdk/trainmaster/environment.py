@@ -74,6 +74,11 @@ def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment
     )
 
 
+def layout_environment(variables: Mapping[str, str] = os.environ) -> str:
+    """The sizes of the layout as text, such as fsdp=2,tp=4."""
+    return variables.get("TRAINMASTER_PARALLEL", "")
+
+
 @dataclass(frozen=True, slots=True)
 class RoleEnvironment:
     """What a process of a job with roles is told: the addresses of each role as JSON, and which of its own it is."""

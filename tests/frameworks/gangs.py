@@ -18,6 +18,7 @@ import yaml
 from agent.launchers.command import Place, argv_of, environment_of
 from agent.probes import toolchain
 from platform_core.jobs import spec
+from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.spec import JobSpec
 from tests.agent.launches import LAUNCH
 from tests.sdk.scripts import attempt_folder, environment, events
@@ -44,6 +45,7 @@ class Gang:
     steps: int = 4
     save_every: int = 2
     seconds: int = 100
+    parallel: Parallel | None = None  # None: as the job file has it
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def folder(self, node: int) -> Path:
@@ -57,6 +59,7 @@ class Gang:
             command=job.command,
             strategy=job.strategy,
             roles=job.roles,
+            parallel=self.parallel or job.parallel,
             nodes=self.nodes,
             slots=tuple(range(self.slots)),
             master_port=port,

@@ -9,6 +9,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from platform_core.jobs.fields import given_fields, plain_fields
+from platform_core.jobs.parallel import Parallel
 from platform_core.parallelism.advice import Ranked, ScalePoint, advise, scaling
 from platform_core.parallelism.request import SCHEMA, parse
 from webapp.accounts.permissions import require
@@ -27,6 +29,7 @@ class LayoutPlanOut(serializers.Serializer[Any]):
     layout = serializers.DictField(
         help_text="Degrees of parallelism, micro-batch, ZeRO stage, recomputation."
     )
+    parallel = serializers.DictField(help_text="The same as `parallel` of a job file.")
     step_ms = serializers.IntegerField()
     low_ms = serializers.IntegerField(help_text="Nine steps of ten lie between low_ms and high_ms.")
     high_ms = serializers.IntegerField()
@@ -85,6 +88,7 @@ def _plan(ranked: Ranked) -> dict[str, Any]:
     return {
         "title": ranked.title,
         "layout": asdict(plan.layout),
+        "parallel": given_fields(Parallel, plain_fields(plan.layout.parallel)),
         "step_ms": plan.step_ms,
         "low_ms": plan.low_ms,
         "high_ms": plan.high_ms,

@@ -19,7 +19,7 @@ from platform_core.scheduling.placement.node_index import Demand
 from platform_core.scheduling.preemption.reclaim import LEAST_RUN_BEFORE_RECLAIM_MS, reclaimable_later
 from platform_core.scheduling.reservations.quota_ledger import QuotaReservation
 from platform_core.scheduling.state.round_state import RoundState
-from platform_core.scheduling.wording import amount, are, listed
+from platform_core.scheduling.wording import amount, are, grouped, listed
 from platform_core.units import SECOND_MS, format_duration_ms, plural, slot_noun
 
 _Numbers = tuple[tuple[str, Number], ...]
@@ -164,6 +164,12 @@ class Explainer:
         needed = f"needs {amount(demand.gpus, demand.gpu_type)}"
         if not large_enough:
             return self._share_sentence(demand, of_type)
+        if on_one < demand.tensor:
+            together = amount(demand.tensor, demand.gpu_type)
+            return f"can never start: its tensor ranks need {together} on one node; no node has more than {on_one}"
+        if most >= demand.gpus and demand.group > 1:
+            parts = grouped(demand.tensor, demand.group, on_one)
+            return f"can never start: {needed} {parts}; no such split fits nodes of at most {on_one}"
         if most >= demand.gpus:
             return f"can never start: {needed} in equal parts; no equal split fits nodes of at most {on_one}"
         return f"can never start: {needed}; the cluster has {most} at most"
@@ -257,11 +263,14 @@ class Explainer:
             sentence = f"{needed}; {where}{self._where_it_failed(demand)}{held}"
             return WaitCode.NO_FREE_SLOTS, numbers, sentence
         on_one = self._at_end.most_on_one(allowed)
+        parts = "on one node or in equal parts"
+        if demand.group > 1:
+            parts = grouped(demand.tensor, demand.group, self._cluster.capacity.most_on_one(allowed))
         spread = f"{free} are free but spread over {with_free} nodes, at most {on_one} on one"
         return (
             WaitCode.FRAGMENTED,
             (*numbers, ("most_on_one_node", on_one)),
-            f"{needed} on one node or in equal parts; {spread}{held}",
+            f"{needed} {parts}; {spread}{held}",
         )
 
     def _where_it_failed(self, demand: Demand) -> str:

@@ -8,7 +8,13 @@ from dataclasses import replace
 from platform_core.cluster.health import NodeState
 from platform_core.cluster.snapshot import NodeView, PendingJob
 from platform_core.scheduling.placement.node_index import Demand, NodeIndex, SlotCounts
-from platform_core.scheduling.placement.search import IslandCounts, Place, equal_splits, find_place
+from platform_core.scheduling.placement.search import (
+    IslandCounts,
+    Place,
+    equal_splits,
+    find_place,
+    whole_groups,
+)
 
 _IN_SERVICE = frozenset({NodeState.READY, NodeState.SUSPECT})  # a suspect node is expected back in seconds
 
@@ -107,7 +113,11 @@ class ClusterView:
         return (len(place.nodes),) if place is not None else ()
 
     def _all_splits(self, demand: Demand) -> tuple[int, ...]:
-        return equal_splits(demand.gpus, self.index.most_slots)
+        splits = equal_splits(demand.gpus, self.index.most_slots)
+        if demand.group == 1:
+            return splits
+        most = self.capacity.most_on_one(self.index.eligible(demand))
+        return whole_groups(splits, demand.gpus, demand.tensor, demand.group, most)
 
 
 def _by_window(index: NodeIndex) -> tuple[tuple[int, int, int], ...]:

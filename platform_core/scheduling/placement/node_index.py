@@ -24,6 +24,8 @@ class Demand:
     memory_per_gpu_bytes: int
     excluded_nodes: tuple[str, ...]
     constraints: Constraints = ANYWHERE
+    tensor: int = 1
+    group: int = 1
 
     @classmethod
     def of(cls, job: PendingJob) -> Demand:
@@ -34,6 +36,8 @@ class Demand:
             job.memory_per_gpu_bytes,
             tuple(sorted(set(job.excluded_nodes))),
             job.constraints,
+            job.tensor,
+            job.group,
         )
 
 

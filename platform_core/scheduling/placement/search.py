@@ -64,6 +64,17 @@ def equal_splits(gpus: int, most_slots: int) -> tuple[int, ...]:
     return tuple(count for count in range(1, gpus + 1) if gpus % count == 0 and gpus // count <= most_slots)
 
 
+def whole_groups(
+    splits: Sequence[int], gpus: int, tensor: int, group: int, node_slots: int
+) -> tuple[int, ...]:
+    """Those that cut no group: ranks are numbered node by node, and those of one group follow each other.
+
+    A group is the tensor and context ranks of one stage, or the tensor ranks alone where no node has slots for both.
+    """
+    together = group if group <= node_slots else tensor
+    return tuple(count for count in splits if gpus // count % together == 0)
+
+
 class IslandCounts:
     """`at_least(n)` is the set of nodes that have n free slots within one island, among those that have islands."""
 

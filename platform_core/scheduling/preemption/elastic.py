@@ -29,7 +29,22 @@ Sized = tuple[RunningJob, int]  # a job and the GPUs with which it resumes
 
 
 def sizes(job: PendingJob, node_slots: int) -> Iterator[int]:
-    """The numbers of GPUs with which it may run, the largest first: whole nodes, or part of one."""
+    """The numbers of GPUs with which it may run, the largest first: whole nodes, or part of one.
+
+    A job with a layout runs with whole replicas.
+    """
+    if job.replica == 1:
+        yield from _node_sizes(job, node_slots)
+        return
+    size = 0
+    for size in _node_sizes(job, node_slots):
+        if size % job.replica == 0:
+            yield size
+    if size != job.min_gpus <= min(job.num_gpus, job.resize_to or job.num_gpus):
+        yield job.min_gpus
+
+
+def _node_sizes(job: PendingJob, node_slots: int) -> Iterator[int]:
     most = min(job.num_gpus, job.resize_to or job.num_gpus)
     node_slots = max(1, node_slots)
     yield most

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import click
 import yaml
 
+from platform_core.jobs.parallel import ORDER
 from platform_core.units import format_bytes, format_duration_ms, format_micro_dollars
 from trainmaster.cli import output
 from trainmaster.cli.commands import Failure
@@ -48,6 +50,10 @@ def plan(model: Path, scaling: bool, as_json: bool, **changes: Any) -> None:
         [_row(one) for one in found.plans],
         empty="No layout fits.",
     )
+    if found.plans and (parallel := found.plans[0].get("parallel")):
+        gpus = math.prod(parallel.get(name, 1) for name in ORDER)
+        block = {"num_gpus": gpus, "parallel": parallel}
+        click.echo(f"\nThe first of them in a job file:\n\n{yaml.safe_dump(block, sort_keys=False)}")
     if found.scaling:
         output.table(
             ("GPUS", "LAYOUT", "TOKENS/S", "MFU", "EFFICIENCY"),

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from agent.launchers.command import CommandError, Place, argv_of, environment_of, is_ranked, processes_of
+from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.roles import Role
 from platform_core.jobs.spec import CheckpointPolicy
 from tests.agent.launches import LAUNCH
@@ -165,3 +166,10 @@ def test_temporary_files_go_where_the_node_says_unless_the_user_says_otherwise()
         environment_of(replace(GANG, environment=(("TMPDIR", "/fast"),)), "att-a", place)["TMPDIR"] == "/fast"
     )
     assert "TMPDIR" not in environment_of(GANG, "att-a", PLACE)
+
+
+def test_a_layout_comes_with_as_many_copies_as_the_attempt_has_slots_for() -> None:
+    layout = Parallel(fsdp=2, tp=2, sp=True)
+    found = environment_of(replace(GANG, slots=(0, 1, 2, 3), parallel=layout), "att-1", PLACE)
+    assert found["TRAINMASTER_PARALLEL"] == "dp=2,fsdp=2,tp=2,sp=true,cp=1,pp=1,ep=1"
+    assert "TRAINMASTER_PARALLEL" not in environment_of(GANG, "att-1", PLACE)

@@ -930,6 +930,7 @@ class Launch(_message.Message):
     ROLES_FIELD_NUMBER: _builtins.int
     DELIVERY_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    PARALLEL_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     job_name: _builtins.str
     attempt: _builtins.int
@@ -978,6 +979,10 @@ class Launch(_message.Message):
     def model(self) -> Global___ArtifactReference:
         """the model version that a replica serves"""
 
+    @_builtins.property
+    def parallel(self) -> Global___Parallel:
+        """how the ranks of the job are arranged; absent: the script's business"""
+
     def __init__(
         self,
         *,
@@ -1007,16 +1012,58 @@ class Launch(_message.Message):
         roles: _abc.Iterable[Global___Role] | None = ...,
         delivery: Global___DeploymentWanted | None = ...,
         model: Global___ArtifactReference | None = ...,
+        parallel: Global___Parallel | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "checkpoint", b"checkpoint", "code", b"code", "dataset", b"dataset", "delivery", b"delivery", "model", b"model", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "checkpoint", b"checkpoint", "code", b"code", "dataset", b"dataset", "delivery", b"delivery", "model", b"model", "parallel", b"parallel", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "delivery", b"delivery", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "model", b"model", "node_rank", b"node_rank", "nodes", b"nodes", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "delivery", b"delivery", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "model", b"model", "node_rank", b"node_rank", "nodes", b"nodes", "parallel", b"parallel", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__seed) -> _WhichOneofReturnType__seed | None: ...
 
 Global___Launch: _TypeAlias = Launch  # noqa: Y015
+
+@_typing.final
+class Parallel(_message.Message):
+    """Sizes of a layout; ranks are numbered with tp innermost, then cp, fsdp, dp, pp."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DP_FIELD_NUMBER: _builtins.int
+    FSDP_FIELD_NUMBER: _builtins.int
+    TP_FIELD_NUMBER: _builtins.int
+    SP_FIELD_NUMBER: _builtins.int
+    CP_FIELD_NUMBER: _builtins.int
+    PP_FIELD_NUMBER: _builtins.int
+    EP_FIELD_NUMBER: _builtins.int
+    dp: _builtins.int
+    fsdp: _builtins.int
+    tp: _builtins.int
+    sp: _builtins.bool
+    cp: _builtins.int
+    pp: _builtins.int
+    ep: _builtins.int
+    def __init__(
+        self,
+        *,
+        dp: _builtins.int | None = ...,
+        fsdp: _builtins.int = ...,
+        tp: _builtins.int = ...,
+        sp: _builtins.bool = ...,
+        cp: _builtins.int = ...,
+        pp: _builtins.int = ...,
+        ep: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_dp", b"_dp", "dp", b"dp"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_dp", b"_dp", "cp", b"cp", "dp", b"dp", "ep", b"ep", "fsdp", b"fsdp", "pp", b"pp", "sp", b"sp", "tp", b"tp"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__dp: _TypeAlias = _typing.Literal["dp"]  # noqa: Y015
+    _WhichOneofArgType__dp: _TypeAlias = _typing.Literal["_dp", b"_dp"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__dp) -> _WhichOneofReturnType__dp | None: ...
+
+Global___Parallel: _TypeAlias = Parallel  # noqa: Y015
 
 @_typing.final
 class Role(_message.Message):

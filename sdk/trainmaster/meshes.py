@@ -1,0 +1,64 @@
+"""The layout of the job and its torch DeviceMesh: on the platform that of the job file, elsewhere of a variable."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from platform_core.errors import TrainmasterError
+from platform_core.jobs.parallel import ORDER, Parallel, from_text
+from platform_core.jobs.reader import SpecError
+from trainmaster.environment import job_environment, layout_environment
+
+if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
+
+def layout() -> Parallel:
+    """The sizes dp, fsdp, tp, cp, pp and ep and the flag sp for the ranks that there are; dp is never None.
+
+    They come from `parallel` of the job file, elsewhere from TRAINMASTER_PARALLEL="fsdp=2,tp=2"; without either all
+    ranks are copies (dp).
+    """
+    text = layout_environment()
+    try:
+        asked = from_text(text)
+    except SpecError as error:
+        raise _invalid(f"{text!r}: {'; '.join(problem.sentence for problem in error.problems)}") from None
+    ranks = _ranks()
+    if ranks % asked.copy:
+        needed = f"{asked.copy} ranks or a multiple of it"
+        raise _invalid(f"one copy of the model ({asked.title}) takes {needed}, but there are {ranks}")
+    sized = asked.sized(ranks)
+    if asked.dp not in (None, sized.dp):
+        needed = f"{(asked.dp or 1) * asked.copy} ranks"
+        raise _invalid(
+            f"{asked.title} takes {needed}, but there are {ranks}; set dp={sized.dp} or leave it out"
+        )
+    return sized
+
+
+def device_mesh(device_type: str = "") -> DeviceMesh:
+    """The mesh with the dimensions pp, dp, fsdp, cp and tp, from the outermost to the innermost. All ranks call it.
+
+    A dimension that the layout does not name has one rank, so that `mesh["tp"]` works with every layout. Without
+    `device_type` it is cuda where torch has it, else cpu.
+    """
+    import torch
+    from torch.distributed.device_mesh import init_device_mesh
+
+    sizes = layout()
+    device = device_type or ("cuda" if torch.cuda.is_available() else "cpu")
+    return init_device_mesh(device, tuple(getattr(sizes, name) for name in ORDER), mesh_dim_names=ORDER)
+
+
+def _ranks() -> int:
+    """Of the process group, if there is one."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_world_size())
+    return job_environment().world_size
+
+
+def _invalid(why: str) -> TrainmasterError:
+    return TrainmasterError("request_invalid", what="TRAINMASTER_PARALLEL", why=why)

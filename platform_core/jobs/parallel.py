@@ -8,10 +8,12 @@ because they send least. The planner computes with the same order.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import lcm
+from typing import Any
 
-from platform_core.jobs.fields import Group, described, fields_of
+from platform_core.jobs.fields import Group, described, fields_of, load_fields
 from platform_core.jobs.kinds import truth, whole
 from platform_core.jobs.reader import Problem, Reader, SpecError
 from platform_core.units import plural
@@ -121,6 +123,12 @@ def from_text(text: str) -> Parallel:
     if problems:
         raise SpecError(tuple(problems))
     return parallel
+
+
+def title_of(spec: Mapping[str, Any], gpus: int) -> str:
+    """The layout of a job by its stored description, with the copies that so many GPUs hold; '' without one."""
+    parallel: Parallel = load_fields(Parallel, spec.get("parallel") or {})
+    return parallel.sized(gpus).title if parallel.is_given else ""
 
 
 def check(read: Reader, num_gpus: int, min_gpus: int, parallel: Parallel, has_roles: bool) -> None:

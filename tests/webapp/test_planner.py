@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from django.test import Client
 
+from platform_core.jobs.spec import parse
 from webapp.accounts.models import User
 
 Browser = Callable[[User], Client]
@@ -51,6 +52,22 @@ def test_rest_gives_the_same_plan_with_its_parts(client: Client) -> None:
         size for name, size in best["memory_bytes"].items() if name != "total"
     )
     assert body["scaling"][0]["gpus"] == 8
+
+
+def test_each_plan_has_the_block_of_a_job_file(client: Client) -> None:
+    question = {"model": {"layers": 32, "hidden": 4096, "heads": 32}, "gpus": 64}
+    body = client.post("/api/v1/parallelism/plans", question, "application/json").json()
+    job = {
+        "name": "a",
+        "team": "vision",
+        "command": "python train.py",
+        "gpu_type": "h100-80gb",
+        "num_gpus": 64,
+    }
+    for plan in body["plans"]:
+        spec = parse({**job, "parallel": plan["parallel"]})
+        assert spec.parallel.sized(64).dimensions
+        assert spec.parallel.tp == plan["layout"]["tensor"]
 
 
 def test_rest_refuses_a_bad_question_by_field(client: Client) -> None:

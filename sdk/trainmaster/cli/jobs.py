@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import yaml
 
+from platform_core.jobs.parallel import title_of
 from platform_core.units import format_duration_ms
 from trainmaster.answers import Deployment, Job
 from trainmaster.cli import deployments, output, references
@@ -106,6 +107,7 @@ def _show(job: Job) -> None:
             ("waits", _wait_reason(job)),
             ("team", f"{job.team}, submitted by {job.user}" if job.user else job.team),
             ("GPUs", f"{job.num_gpus} x {job.gpu_type}"),
+            ("layout", title_of(job.spec, job.num_gpus)),
             ("step", _step(job)),
             ("loss", progress.get("loss")),
             ("learning rate", progress.get("learning_rate")),

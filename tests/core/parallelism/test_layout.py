@@ -1,9 +1,11 @@
 """What a layout may be, and why another may not."""
 
 from dataclasses import replace
+from math import prod
 
 import pytest
 
+from platform_core.jobs.parallel import Parallel
 from platform_core.parallelism.hardware import Cluster, gpu_of
 from platform_core.parallelism.layout import Layout, refusals
 from platform_core.parallelism.plan import title
@@ -83,3 +85,20 @@ def test_a_gpu_is_found_by_the_beginning_of_its_name() -> None:
 )
 def test_a_layout_has_the_name_that_people_use(layout: Layout, name: str) -> None:
     assert title(layout) == name
+
+
+@pytest.mark.parametrize(
+    ("layout", "parallel"),
+    [
+        (Layout(data=8), Parallel(dp=8)),
+        (Layout(data=8, zero=1, tensor=2), Parallel(dp=8, tp=2)),
+        (Layout(data=8, zero=3, tensor=2, sequence_parallel=True), Parallel(fsdp=8, tp=2, sp=True)),
+        (Layout(data=8, zero=3, shard=4, pipeline=2), Parallel(dp=2, fsdp=4, pp=2)),
+        (Layout(data=4, zero=3, expert=4, context=2), Parallel(fsdp=4, ep=4, cp=2)),
+        (Layout(), Parallel()),
+    ],
+)
+def test_a_layout_is_what_a_job_file_says(layout: Layout, parallel: Parallel) -> None:
+    assert layout.parallel == parallel
+    dimensions = parallel.sized(layout.gpus).dimensions
+    assert prod(size for _, size in dimensions) == layout.gpus

@@ -84,6 +84,7 @@ class JobPage:
     confirm_lost: str
 
     members: Callable[[], list[dict[str, Any]]]  # the nodes of the last attempt
+    layout: Callable[[], str]  # how its ranks are arranged; '' where the job does not say
     lineage: Callable[[], tuple[LineageEntry, ...]]
     diff: str  # what was not committed when it was submitted
     logs_url: str
@@ -169,6 +170,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
             "Check first that its processes are really gone."
         ),
         members=lambda: presentation.members(_shown_attempt(job)),
+        layout=lambda: presentation.layout(job, _shown_attempt(job)),
         lineage=lambda: presentation.lineage_entries(job, lineage, _names(job, lineage)),
         diff=lineage.get("git_diff") or "",
         logs_url=reverse("jobs:log", args=[job.id]),

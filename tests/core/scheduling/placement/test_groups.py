@@ -31,7 +31,7 @@ def planned(nodes: list[NodeView], *jobs: PendingJob) -> Plan:
 
 
 def shares(found: Plan) -> list[int]:
-    return [len(slots) for placement in found.placements for _, slots in placement.members]
+    return [len(seat.slots) for placement in found.placements for seat in placement.members]
 
 
 def test_a_spec_brings_its_groups() -> None:

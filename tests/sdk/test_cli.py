@@ -186,6 +186,9 @@ def test_show_tells_why_a_job_waits(trainmaster: Trainmaster, platform: Platform
     assert "(position 3 in the queue, nodes are reserved for it)" in trainmaster("show", JOB_ID).stdout
     assert trainmaster("show", JOB_ID, "--spec").stdout == "name: bytelm\nnum_gpus: 4\n"
     assert "layout" not in result
+
+
+def test_show_names_the_layout(trainmaster: Trainmaster, platform: PlatformStub) -> None:
     laid_out = {**JOB, "num_gpus": 8, "spec": {"num_gpus": 8, "parallel": {"tp": 2, "pp": 2}}}
     platform.answer(f"GET training-jobs/{JOB_ID}", laid_out)
     assert "pp 2 x dp 2 x tp 2" in trainmaster("show", JOB_ID).stdout

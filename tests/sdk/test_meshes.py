@@ -12,21 +12,22 @@ from platform_core.errors import TrainmasterError
 from platform_core.jobs.parallel import Parallel
 from tests.sdk.scripts import run
 
+# The fake backend knows every rank of a group that has one process.
 SCRIPT = """
 import json
 import sys
 
 import torch.distributed as dist
 import trainmaster
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
-dist.init_process_group("gloo")
-mesh = trainmaster.device_mesh("cpu")
-found = {"names": mesh.mesh_dim_names, "ranks": mesh.mesh.tolist(), "pp": mesh.get_local_rank("pp")}
-gathered = [None] * dist.get_world_size()
-dist.all_gather_object(gathered, found)
-if dist.get_rank() == 0:
-    json.dump(gathered, open(sys.argv[1], "w"))
-dist.destroy_process_group()
+found = []
+for rank in range(4):
+    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=4)
+    mesh = trainmaster.device_mesh("cpu")
+    found.append({"names": mesh.mesh_dim_names, "ranks": mesh.mesh.tolist(), "place": mesh.get_coordinate()})
+    dist.destroy_process_group()
+json.dump(found, open(sys.argv[1], "w"))
 """
 
 
@@ -58,11 +59,12 @@ def test_a_layout_that_does_not_fit_the_ranks_is_refused(
     assert words in refused.value.sentence
 
 
-@pytest.mark.slow
 def test_tensor_ranks_are_neighbours_in_the_mesh(tmp_path: Path) -> None:
     (tmp_path / "mesh.py").write_text(SCRIPT)
-    run(["mesh.py", "mesh.json"], tmp_path, ranks=4, TRAINMASTER_PARALLEL="tp=2 pp=2")
+    run(["mesh.py", "mesh.json"], tmp_path, TRAINMASTER_PARALLEL="tp=2 pp=2")
     found = json.loads((tmp_path / "mesh.json").read_text())
-    assert [rank["pp"] for rank in found] == [0, 0, 1, 1]
-    assert {json.dumps(rank["ranks"]) for rank in found} == {"[[[[[0, 1]]]], [[[[2, 3]]]]]"}
     assert found[0]["names"] == ["pp", "dp", "fsdp", "cp", "tp"]
+    assert {json.dumps(rank["ranks"]) for rank in found} == {"[[[[[0, 1]]]], [[[[2, 3]]]]]"}
+    assert [rank["place"] for rank in found] == [
+        [0, 0, 0, 0, 0], [0, 0, 0, 0, 1], [1, 0, 0, 0, 0], [1, 0, 0, 0, 1],
+    ]  # fmt: skip

@@ -22,7 +22,7 @@ class Kind(StrEnum):
 DERIVED: Mapping[Kind, frozenset[Kind]] = {
     Kind.DATASET: frozenset({Kind.DATASET, Kind.RUN}),
     Kind.CODE: frozenset({Kind.RUN}),
-    Kind.RUN: frozenset({Kind.CHECKPOINT, Kind.MODEL}),
+    Kind.RUN: frozenset({Kind.CHECKPOINT, Kind.MODEL, Kind.EVALUATION}),
     Kind.CHECKPOINT: frozenset({Kind.RUN, Kind.MODEL}),
     Kind.MODEL: frozenset({Kind.RUN, Kind.EVALUATION, Kind.DEPLOYMENT, Kind.ENDPOINT}),
     Kind.EVALUATION: frozenset(),

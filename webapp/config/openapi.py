@@ -15,7 +15,7 @@ OPENAPI = {
             "FindingSeverity", "FindingConsequence", "HangStage", "StackActivity",
             "EndpointState", "ReplicaState", "ModelVersionStage", "ReproductionSubject", "MetricAgreement",
             "AlertSeverity", "ChannelKind", "SnapshotState", "AccessDecision", "MetricDirection", "MetricGoal",
-            "ResultsMeasurer", "ResultsSource", "EvaluationState",
+            "ResultsMeasurer", "ResultsSource", "EvaluationState", "LineageKind", "LeftoverKind",
         )
     },
     "POSTPROCESSING_HOOKS": [

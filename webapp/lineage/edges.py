@@ -60,6 +60,8 @@ def _from_run(ids: Ids) -> Iterator[Edge]:
     for version in registry.origins(runs=ids):
         if version.source not in known:  # through the checkpoint, where it was made from one
             yield _edge(Kind.RUN, _run_of(version), Kind.MODEL, version.id)
+    for evaluation in registry.evaluated(jobs=ids):
+        yield _edge(Kind.RUN, str(evaluation.job_id), Kind.EVALUATION, str(evaluation.pk))
 
 
 def _to_run(ids: Ids) -> Iterator[Edge]:
@@ -125,6 +127,8 @@ def _run_of(version: ModelVersion) -> str:
 def _to_evaluation(ids: Ids) -> Iterator[Edge]:
     for evaluation in registry.evaluated(evaluations=ids):
         yield _edge(Kind.MODEL, evaluation.version_id, Kind.EVALUATION, str(evaluation.pk))
+        if evaluation.job_id:
+            yield _edge(Kind.RUN, evaluation.job_id, Kind.EVALUATION, str(evaluation.pk))
 
 
 def _to_deployment(ids: Ids) -> Iterator[Edge]:

@@ -13,10 +13,12 @@ import numpy as np
 import zstandard
 from django.db.models import QuerySet
 
+from platform_core.lineage.graph import Kind
 from platform_core.registry import estimates
 from platform_core.registry.gates import Approval as GivenApproval
 from platform_core.registry.gates import Evaluation as Measured
 from platform_core.registry.gates import Evidence, Measurer, Policy
+from webapp.recalls import queries as recalls
 from webapp.registry.models import Evaluation, ModelVersion
 
 
@@ -66,8 +68,8 @@ def evaluations(version: ModelVersion) -> QuerySet[Evaluation]:
 
 
 def _by_suite(version: ModelVersion, policy: Policy) -> dict[str, Evaluation]:
-    """What the server measured before what people sent."""
-    rows = evaluations(version).order_by("suite", "by_server")
+    """What the server measured before what people sent; nothing of a job that was recalled, with its data perhaps."""
+    rows = evaluations(version).exclude(job__in=recalls.marked(Kind.RUN)).order_by("suite", "by_server")
     if policy.measured_by is Measurer.SERVER:
         rows = rows.filter(by_server=True)
     return {row.suite: row for row in rows}

@@ -146,7 +146,11 @@ def by_reference(references: Iterable[tuple[str, str]]) -> dict[tuple[str, str],
     return {reference: key for reference, key in named.items() if reference in wanted}
 
 
-def evaluated(*, versions: Iterable[str] = (), evaluations: Iterable[str] = ()) -> list[Evaluation]:
+def evaluated(
+    *, versions: Iterable[str] = (), jobs: Iterable[str] = (), evaluations: Iterable[str] = ()
+) -> list[Evaluation]:
+    """These evaluations, those of these versions, and those that these jobs measured."""
     numbers = [int(evaluation) for evaluation in evaluations if evaluation.isdecimal()]
-    rows = Evaluation.objects.filter(Q(version__in=list(versions)) | Q(id__in=numbers))
+    wanted = Q(version__in=list(versions)) | Q(job__in=list(jobs)) | Q(id__in=numbers)
+    rows = Evaluation.objects.filter(wanted)
     return list(rows.select_related("version__model", "evaluated_by").defer("samples").order_by("id"))

@@ -46,6 +46,9 @@ class SuiteOut(serializers.Serializer[Any]):
     job = SuiteJob(source="spec.job")
 
 
+SUITES = listed(SuiteOut)
+
+
 class EvaluationRunOut(serializers.Serializer[Any]):
     suite = serializers.CharField(source="suite.name")
     suite_version = serializers.IntegerField(source="suite.version")
@@ -69,7 +72,7 @@ class EvaluationRunIn(serializers.Serializer[Any]):
 
 
 class Suites(APIView):
-    @extend_schema(responses=listed(SuiteOut))
+    @extend_schema(responses=SUITES)
     def get(self, request: Request) -> Response:
         """List the evaluation suites of your teams, each in its newest version."""
         return Response({"results": SuiteOut(queries.suites(actor_of(request).sees), many=True).data})
@@ -85,7 +88,7 @@ class Suites(APIView):
 
 
 class OneSuite(APIView):
-    @extend_schema(responses=listed(SuiteOut), operation_id="evaluation_suite_versions_list")
+    @extend_schema(responses=SUITES, operation_id="evaluation_suite_versions_list")
     def get(self, request: Request, team: str, name: str) -> Response:
         """List the versions of an evaluation suite, the newest first."""
         rows: list[Suite] = queries.versions(actor_of(request), team, name)

@@ -117,7 +117,7 @@ class OneServiceLevel(APIView):
         services.set_objective(actor_of(request), code, **sent(ObjectiveSent, request))
         return _level(code)
 
-    @extend_schema(responses=OneLevelOut)
+    @extend_schema(responses={200: OneLevelOut})
     def delete(self, request: Request, code: str) -> Response:
         """Go back to the default target and limit."""
         services.reset(actor_of(request), code)

@@ -11,6 +11,7 @@ from webapp.storage.models import Leftover, StoredDay
 
 TREND_DAYS = 28
 SHOWN_LEFTOVERS = 200
+UPLOADED = frozenset({"code", "dataset", "model", "upload"})  # kinds that count against the limit of a team
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +51,21 @@ def teams(names: Iterable[str] | None) -> list[TeamStorage]:
 
 
 def _team(team: str, rows: Sequence[StoredDay], uploaded: int) -> TeamStorage:
+    days, uploads = _days(rows), _days([row for row in rows if row.kind in UPLOADED])
+    newest = days[-1].number
+    parts = [Part(row.kind, row.bytes, row.items) for row in rows if row.day == newest and row.items]
+    limit = settings.TEAM_UPLOAD_LIMIT_BYTES
+    return TeamStorage(
+        team, tuple(sorted(parts, key=lambda part: (-part.bytes, part.kind))), days, per_day(days), uploaded, limit,
+        days_left(uploaded, limit, per_day(uploads)),
+    )  # fmt: skip
+
+
+def _days(rows: Iterable[StoredDay]) -> tuple[Day, ...]:
     totals: dict[int, int] = {}
     for row in rows:
         totals[row.day] = totals.get(row.day, 0) + row.bytes
-    newest = max(totals)
-    parts = [Part(row.kind, row.bytes, row.items) for row in rows if row.day == newest and row.items]
-    days = tuple(Day(day, size) for day, size in sorted(totals.items()))
-    growth, limit = per_day(days), settings.TEAM_UPLOAD_LIMIT_BYTES
-    return TeamStorage(
-        team, tuple(sorted(parts, key=lambda part: (-part.bytes, part.kind))), days, growth, uploaded, limit,
-        days_left(uploaded, limit, growth),
-    )  # fmt: skip
+    return tuple(Day(day, size) for day, size in sorted(totals.items()))
 
 
 def leftovers(names: Iterable[str] | None, limit: int = SHOWN_LEFTOVERS) -> list[Leftover]:

@@ -8,6 +8,7 @@ import pytest
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.reader import SpecError
+from platform_core.lineage.graph import Item, Kind
 from platform_core.registry.stages import Stage
 from tests.webapp.conftest import Cast
 from tests.webapp.evaluations.conftest import (
@@ -37,6 +38,8 @@ from webapp.experiments import services as experiments
 from webapp.experiments.models import Run
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
+from webapp.lineage import queries as lineage
+from webapp.lineage import services as recall_services
 from webapp.quotas.models import Quota
 from webapp.registry import catalogue, gates, queries
 from webapp.registry.models import Evaluation, ModelVersion
@@ -279,3 +282,16 @@ def test_a_suite_that_cannot_be_kept_is_refused_with_every_problem(cast: Cast, c
         assert refused.value.code == "suite_invalid"
     assert Suite.objects.count() == 1
     assert EvaluationRun.objects.count() == 0
+
+
+def test_results_on_recalled_data_do_not_count(cast: Cast, candidate: Candidate, held_out: str) -> None:
+    version = candidate()
+    measured(version)
+    assert refusals(version) == ""
+    alice, item = actor_of(cast.lead), Item(Kind.DATASET, held_out)
+    found = lineage.family(alice, item)
+    assert Kind.EVALUATION in {one.kind for one in found.down.items}
+    recalled = recall_services.recall(alice, item, "half of it was trained on")
+    assert refusals(version) == "held-out has not evaluated this version"
+    recall_services.lift(alice, recalled.id)
+    assert refusals(version) == ""

@@ -229,6 +229,8 @@ def test_the_page_says_how_each_version_stands(cast: Cast, version: ModelVersion
     assert "held-out: accuracy at least 0.9, in every slice as well" in page
     assert "held-out has not evaluated this version" in page
     assert "Reason to override" not in page
+    refused_stage = lena.post(f"{address}1/stage/", {"stage": "production"}, follow=True).content.decode()
+    assert "v1 may not enter production: held-out has not evaluated this version" in refused_stage
     prove(cast, version)
     page = lena.post(f"{address}1/approve/", follow=True).content.decode()
     assert "Approved by lena (lead)" in page

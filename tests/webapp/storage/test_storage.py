@@ -80,6 +80,18 @@ def test_growth_is_told_with_the_day_of_the_limit(cast: Cast, world: World, sett
     (vision,) = queries.teams(["vision"])
     assert vision.growth is not None
     assert vision.growth >= 0
+    StoredDay.objects.filter(kind="model").delete()
+    for ago in (1, 2, 3):
+        StoredDay.objects.create(
+            team_id="vision", kind="checkpoint", day=today.day - ago, bytes=2**40, items=1
+        )
+        StoredDay.objects.create(
+            team_id="vision", kind="dataset", day=today.day - ago, bytes=7 - ago, items=1
+        )
+    (vision,) = queries.teams(["vision"])
+    assert vision.growth is not None
+    assert vision.growth < 0
+    assert vision.days_left is not None  # checkpoints do not count against it
     assert [day.number for day in vision.days] == [today.day - 3, today.day - 2, today.day - 1, today.day]
 
 

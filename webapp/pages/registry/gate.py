@@ -1,7 +1,7 @@
 """The gate of a model on its page: the policy, and how each version stands before it."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,37 +176,55 @@ def change(actor: Actor, model: Model, text: str) -> str:
     return f"The gate of {model.name} has {plural(len(_rules(policy)), 'rule')}."
 
 
+REFUSALS = frozenset(
+    {"gate_refused", "stale_version", "request_invalid"}
+)  # of somebody who may do it in principle
+
+
 @login_required
 @require_POST
 def approve(request: HttpRequest, team: str, name: str, number: int) -> HttpResponse:
-    version = queries.numbered(queries.model_for(actor_of(request), team, name), number)
-    if request.POST.get("withdraw"):
-        gates.withdraw(actor_of(request), version)
-        messages.success(request, f"Your approval of version {number} is taken back.")
-    else:
+    def act(version: ModelVersion) -> str:
+        if request.POST.get("withdraw"):
+            gates.withdraw(actor_of(request), version)
+            return f"Your approval of version {number} is taken back."
         gates.approve(actor_of(request), version, request.POST.get("evidence", ""))
-        messages.success(request, f"You approved version {number}.")
-    return redirect("registry:detail", team=team, name=name)
+        return f"You approved version {number}."
+
+    return _answered(request, team, name, number, act)
 
 
 @login_required
 @require_POST
 def stage(request: HttpRequest, team: str, name: str, number: int) -> HttpResponse:
-    version = queries.numbered(queries.model_for(actor_of(request), team, name), number)
-    row = services.set_stage(
-        actor_of(request), version, request.POST.get("stage", ""), override=request.POST.get("override", "")
-    )
-    messages.success(request, f"Version {number} is in {row.stage}.")
-    return redirect("registry:detail", team=team, name=name)
+    def act(version: ModelVersion) -> str:
+        wanted, override = request.POST.get("stage", ""), request.POST.get("override", "")
+        row = services.set_stage(actor_of(request), version, wanted, override=override)
+        return f"Version {number} is in {row.stage}."
+
+    return _answered(request, team, name, number, act)
 
 
 @login_required
 @require_POST
 def evaluate(request: HttpRequest, team: str, name: str, number: int) -> HttpResponse:
+    def act(version: ModelVersion) -> str:
+        suite = request.POST.get("suite", "")
+        run, new = evaluation_services.evaluate(actor_of(request), version, suite, again=True)
+        return f"The server evaluates version {number} by {run.suite}{'' if new else ' already'}."
+
+    return _answered(request, team, name, number, act)
+
+
+def _answered(
+    request: HttpRequest, team: str, name: str, number: int, act: Callable[[ModelVersion], str]
+) -> HttpResponse:
+    """Back on the page of the model, with what was done or why it was refused."""
     version = queries.numbered(queries.model_for(actor_of(request), team, name), number)
-    suite = request.POST.get("suite", "")
-    run, new = evaluation_services.evaluate(actor_of(request), version, suite, again=True)
-    messages.success(
-        request, f"The server evaluates version {number} by {run.suite}{'' if new else ' already'}."
-    )
+    try:
+        messages.success(request, act(version))
+    except TrainmasterError as error:
+        if error.code not in REFUSALS:
+            raise
+        messages.error(request, error.sentence)
     return redirect("registry:detail", team=team, name=name)

@@ -11,8 +11,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
+from platform_core.units import DAY_MS
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
+from webapp.base.identity import now_ms
 from webapp.pages import fragments
 from webapp.storage import queries, services
 from webapp.storage.models import Leftover
@@ -31,7 +33,7 @@ class TeamRow:
 @dataclass(frozen=True, slots=True)
 class LeftoverRow:
     leftover: Leftover
-    goes_ms: int | None
+    in_days: int | None  # until it is deleted; None: it stays
     may_keep: bool
 
 
@@ -54,13 +56,18 @@ def storage(request: HttpRequest) -> HttpResponse:
         teams=tuple(map(_row, teams)),
         total=sum(one.bytes for one in teams),
         leftovers=tuple(
-            LeftoverRow(row, queries.goes_ms(row), permissions.may(actor, "storage.keep", row.team_id))
+            LeftoverRow(row, _in_days(row), permissions.may(actor, "storage.keep", row.team_id))
             for row in leftovers
         ),
         leftover_bytes=sum(row.bytes for row in leftovers),
         grace_days=settings.LEFTOVER_GRACE_DAYS,
     )
     return fragments.render(request, "storage/storage.html", page)
+
+
+def _in_days(row: Leftover) -> int | None:
+    goes_ms = queries.goes_ms(row)
+    return None if goes_ms is None else max(0, -(-(goes_ms - now_ms()) // DAY_MS))
 
 
 def _row(one: TeamStorage) -> TeamRow:

@@ -25,6 +25,7 @@ class Checkpoint(models.Model):
         blank=True, help_text="why it cannot be restored, as a node found; empty: nobody found anything wrong"
     )
     deleted_ms = models.BigIntegerField(null=True, help_text="when its bytes were removed")
+    recalled: bool  # whether it, or what it comes from, is; of rows that `queries.with_recalls` has read
 
     class Meta:
         constraints = [

@@ -29,9 +29,13 @@ def names(checkpoint_ids: Iterable[str]) -> dict[str, str]:
 
 
 def of_job(job_id: str) -> list[Checkpoint]:
-    return list(
-        Checkpoint.objects.filter(job=job_id).select_related("manifest").order_by("-step", "-attempt")
-    )
+    rows = with_recalls(Checkpoint.objects.filter(job=job_id))
+    return list(rows.select_related("manifest").order_by("-step", "-attempt"))
+
+
+def with_recalls(rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
+    """The rows with `recalled`, in the same query."""
+    return rows.annotate(recalled=recalls.is_marked(Kind.CHECKPOINT, "id"))
 
 
 def find(checkpoint_id: str) -> Checkpoint | None:

@@ -14,12 +14,11 @@ from platform_core.jobs.checkpoint_policy import CheckpointPolicy
 from platform_core.jobs.fields import read_fields
 from platform_core.jobs.reader import Problem, Reader, SpecError
 from platform_core.jobs.retention_policy import RetentionPolicy
-from platform_core.lineage.graph import Kind
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
+from webapp.checkpoints import queries
 from webapp.checkpoints.models import Checkpoint
 from webapp.jobs import queries as jobs
-from webapp.recalls import queries as recalls
 
 if TYPE_CHECKING:
     from webapp.jobs.models import Job
@@ -65,7 +64,7 @@ def of_job(
 
     `saved` are all checkpoints of the job, where the caller has read them.
     """
-    found = Checkpoint.objects.filter(job=job) if saved is None else saved
+    found = queries.with_recalls(Checkpoint.objects.filter(job=job)) if saved is None else saved
     rows = [row for row in found if row.deleted_ms is None]
     told = decide(rows, rule or rule_of(job), jobs.needed_checkpoints()) if rows else []
     by_id = {row.id: row for row in rows}
@@ -73,16 +72,16 @@ def of_job(
 
 
 def decide(rows: Sequence[Checkpoint], rule: Rule, needed: Collection[str]) -> list[Reason]:
-    """`needed`: checkpoints from which jobs may still start. What a model version uses stays as well."""
-    recalled = recalls.whys(
-        Kind.CHECKPOINT, [row.id for row in rows]
-    )  # they stay as evidence, and are no good one
+    """`needed`: checkpoints from which jobs may still start. What a model version uses stays as well.
+
+    The rows are of `queries.with_recalls`: recalled ones stay as evidence, and do not count as good.
+    """
     used = artifacts.referenced([row.manifest_id for row in rows], besides="checkpoints.Checkpoint")
     kept = [
         Kept(
             row.id, row.attempt, row.step, bool(row.pinned_by),
-            not row.damaged and row.id not in recalled, row.saved_ms,
-            tuple(sorted(row.metrics.items())), row.id in needed or row.id in recalled or row.manifest_id in used,
+            not row.damaged and not row.recalled, row.saved_ms,
+            tuple(sorted(row.metrics.items())), row.id in needed or row.recalled or row.manifest_id in used,
         )
         for row in rows
     ]  # fmt: skip

@@ -15,7 +15,6 @@ from platform_core.checkpointing.restore import Chosen, choose
 from platform_core.checkpointing.retention import Kept
 from platform_core.errors import TrainmasterError
 from platform_core.jobs import events as ev
-from platform_core.lineage.graph import Kind
 from platform_core.units import DAY_MS
 from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
@@ -27,7 +26,6 @@ from webapp.events import services as events
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
 from webapp.nodes import queries as clusters
-from webapp.recalls import queries as recalls
 
 log = logging.getLogger(__name__)
 
@@ -98,11 +96,8 @@ def _instead(job_id: str) -> Chosen | None:
     """The newest that is whole of those the job saved, and below them the one that it was submitted with."""
     job = job_queries.find(job_id)
     assert job is not None, "an attempt's job exists"
-    own = Checkpoint.objects.filter(job=job, deleted_ms=None)
-    recalled = recalls.whys(Kind.CHECKPOINT, [row.id for row in own])
-    kept = [
-        Kept(row.id, row.attempt, row.step, good=not row.damaged and row.id not in recalled) for row in own
-    ]
+    own = queries.with_recalls(Checkpoint.objects.filter(job=job, deleted_ms=None))
+    kept = [Kept(row.id, row.attempt, row.step, good=not row.damaged and not row.recalled) for row in own]
     given = queries.living(id=job.spec.get("resume_from", "")).first()
     if given is not None:
         kept.append(Kept(given.id, 0, given.step))
@@ -135,7 +130,8 @@ def _of_jobs_with_too_many() -> QuerySet[Checkpoint]:
     has, damaged = Count("id"), Count("id", filter=~Q(damaged=""))
     jobs_with = living.order_by().values("job_id").annotate(keeps=keeps, has=has, bad=damaged)
     too_many = jobs_with.filter(Q(has__gt=F("keeps")) | Q(bad__gt=0)).values("job_id")
-    return living.filter(job__in=too_many).select_related("job").order_by("job_id", "step")
+    rows = queries.with_recalls(living.filter(job__in=too_many))
+    return rows.select_related("job").order_by("job_id", "step")
 
 
 def _surplus(rows: list[Checkpoint], needed: set[str]) -> list[Checkpoint]:

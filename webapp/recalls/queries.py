@@ -1,7 +1,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from platform_core.lineage.graph import Item, Kind
 from webapp.recalls.models import Mark, Recall
@@ -21,6 +21,11 @@ def whys(kind: Kind, items: Iterable[str]) -> dict[str, str]:
 def marked(kind: Kind) -> QuerySet[Mark, str]:
     """The ids of the items of this kind that are recalled, as a subquery."""
     return _in_force().filter(kind=kind).values_list("item", flat=True)
+
+
+def is_marked(kind: Kind, item: str) -> Exists:
+    """Whether the row's field `item` names a recalled item of this kind, to annotate a query with."""
+    return Exists(_in_force().filter(kind=kind, item=OuterRef(item)))
 
 
 def marks(items: Iterable[Item]) -> dict[Item, str]:

@@ -108,9 +108,10 @@ def test_a_clone_submitted_as_it_is_asks_for_the_same(browser: Browser, owner: U
 def fields_of(page: str) -> dict[str, str]:
     """What a browser would send for the form as it stands."""
     form = page.partition('id="job-form"')[2].partition("</form>")[0]
-    fields = dict(re.findall(r'<input[^>]*\bname="(\w+)"[^>]*\bvalue="([^"]*)"', form))
-    if not re.search(r'name="preemptible"[^>]*checked', form):
-        fields.pop("preemptible")
+    inputs = [
+        one for one in re.findall(r"<input[^>]*>", form) if 'type="checkbox"' not in one or " checked" in one
+    ]
+    fields = dict(re.findall(r'<input[^>]*\bname="(\w+)"[^>]*\bvalue="([^"]*)"', "".join(inputs)))
     fields |= re.findall(r'<textarea[^>]*\bname="(\w+)"[^>]*>([^<]*)', form)
     for name, options in re.findall(r'<select[^>]*\bname="(\w+)"[^>]*>(.*?)</select>', form, re.DOTALL):
         chosen = re.findall(r'value="([^"]*)"\s+selected', options) or re.findall(r'value="([^"]*)"', options)

@@ -185,7 +185,9 @@ def test_jobs_stop_services_go_back_and_owners_are_told(
     assert (again.id, again.reason) == (done.id, REASON)
 
 
-def test_a_job_goes_on_from_the_newest_checkpoint_that_is_not_recalled(cast: Cast, chain: Chain) -> None:
+def test_a_job_goes_on_from_the_newest_checkpoint_that_is_not_recalled(
+    cast: Cast, browser: Callable[[User], Client], chain: Chain
+) -> None:
     alice = actor_of(cast.owner)
     Job.objects.filter(id=chain.job.id).update(
         latest_checkpoint=chain.checkpoint.id, latest_step=20, latest_attempt=1
@@ -198,6 +200,8 @@ def test_a_job_goes_on_from_the_newest_checkpoint_that_is_not_recalled(cast: Cas
     stays = {row.id: reason.stays for row, reason in of_job(job)}
     assert "last" not in stays[chain.checkpoint.id]
     assert stays[chain.checkpoint.id]  # it stays as evidence
+    tab = browser(cast.owner).get(f"/jobs/{job.id}/?tab=checkpoints").content.decode()
+    assert tab.count("Nothing may be made from it; its lineage says why.") == 1
 
 
 def test_what_cannot_be_recalled_says_what_can(cast: Cast, chain: Chain) -> None:

@@ -28,7 +28,7 @@ STATE_TONES = {
     "init": "run", "downloading": "run", "distributing": "run", "verifying": "run", "complete": "ok",
     "idle": "off", "receiving": "run", "assigned": "off", "preparing": "run", "exited": "off",
     "healthy": "ok", "degraded": "wait", "active": "ok", "expired": "off", "revoked": "bad", "verified": "ok",
-    "damaged": "bad", "good": "ok", "met": "ok", "missed": "bad", "saving": "run", "evicted": "off",
+    "damaged": "bad", "recalled": "bad", "good": "ok", "met": "ok", "missed": "bad", "saving": "run", "evicted": "off",
     "canary": "run", "holding": "wait", "promoting": "run", "rolled_back": "off", "waiting": "off", "switching": "run",
     "returning": "wait", "returned": "off", "slots idle": "wait",
     "paused": "wait", "out_of_budget": "wait", "finished": "ok", "recovered": "ok", "failed again": "bad",

@@ -35,7 +35,10 @@ def of_job(job_id: str) -> list[Checkpoint]:
 
 def with_recalls(rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
     """The rows with `recalled`, in the same query."""
-    return rows.annotate(recalled=recalls.is_marked(Kind.CHECKPOINT, "id"))
+    found = {
+        "recalled": recalls.is_marked(Kind.CHECKPOINT, "id")
+    }  # declared by the model, so not by its name here
+    return rows.annotate(**found)
 
 
 def find(checkpoint_id: str) -> Checkpoint | None:

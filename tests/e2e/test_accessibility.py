@@ -31,6 +31,8 @@ EVERYBODYS = [
     "/report/",
     "/service-levels/",
     "/service-levels/availability/",
+    "/recalls/",
+    "/storage/",
     "/efficiency/",
     "/alerts/",
     "/alerts/silences/",

@@ -330,14 +330,14 @@ def test_to_an_outsider_what_is_hidden_and_what_is_not_there_look_alike(
              "model": f"/{world.model}", "dataset": f"/{world.dataset}", "experiment": f"experiment {world.experiment}",
              "department": f"department {world.department}", "run": world.run, "report": world.report}  # fmt: skip
     names = {
-        "job": "job-x",
-        "deployment": "dep-x",
-        "model_version": "mv-x",
+        "job": "job-unknown",
+        "deployment": "dep-unknown",
+        "model_version": "mv-unknown",
         "model": "none",
         "dataset": "nothing",
         "department": "none",
         "run": "0" * 32,
-        "report": "rep-x",
+        "report": "rep-unknown",
     }
     invented = replace(world, **names, experiment=10**9)
     not_there = names | {

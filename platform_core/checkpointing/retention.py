@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from platform_core.jobs.retention_policy import Direction, RetentionPolicy
-from platform_core.units import HOUR_MS
+from platform_core.units import DAY_MS, HOUR_MS
 
 NO_MORE = RetentionPolicy()
 
@@ -75,6 +75,28 @@ def reasons(
         stays += ["hourly"] if one.id in hourly and not old else []
         told.append(Reason(one.id, tuple(stays), "" if stays else _goes(one, old)))
     return told
+
+
+def look_again_ms(
+    told: Iterable[Reason], saved_ms: Mapping[str, int], policy: RetentionPolicy, now_ms: int
+) -> int | None:
+    """When one of these may go though nothing was saved, damaged or unpinned until then. None: none of them.
+
+    What something else needs is looked at again a day later, for nobody says when it needs it no more.
+    """
+    times = [_stays_until(reason, saved_ms[reason.id], policy, now_ms) for reason in told]
+    return min((time for time in times if time is not None), default=None)
+
+
+def _stays_until(reason: Reason, saved_ms: int, policy: RetentionPolicy, now_ms: int) -> int | None:
+    if "last" in reason.stays or "pinned" in reason.stays:
+        return None
+    ages = {"best", "hourly"} & set(reason.stays)
+    if ages and not policy.max_age_ms:
+        return None
+    too_old = [saved_ms + policy.max_age_ms + 1] if ages else []
+    released = [now_ms + DAY_MS] if "in use" in reason.stays else []
+    return max([*too_old, *released], default=now_ms)
 
 
 def _goes(one: Kept, old: bool) -> str:

@@ -74,6 +74,13 @@ class SharedFiles(models.Model):
     )
 
 
+class RetentionTurn(models.Model):
+    """When the checkpoints of a job are held against its rule. No row: once one is saved, damaged or unpinned."""
+
+    job = models.OneToOneField("jobs.Job", models.CASCADE, primary_key=True, related_name="+")
+    due_ms = models.BigIntegerField(db_index=True)
+
+
 class SaveOrders(models.Model):
     """What the running script of a job is told: when to save, and how often."""
 

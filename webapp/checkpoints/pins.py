@@ -3,7 +3,7 @@
 from platform_core.errors import TrainmasterError
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
-from webapp.checkpoints import queries
+from webapp.checkpoints import queries, turns
 from webapp.checkpoints.models import Checkpoint
 from webapp.events import services as events
 from webapp.sockets import services as sockets
@@ -23,6 +23,7 @@ def pin(actor: Actor, job_id: str, checkpoint_id: str, *, pinned: bool) -> Check
     # Of two people the first stays its keeper; a deletion that runs now sees the pin, or is seen here.
     change = queries.kept().filter(id=row.id).exclude(pinned_by=by)
     if change.filter(**({"pinned_by": ""} if pinned else {})).update(pinned_by=by):
+        turns.give([job_id])
         events.record(
             "CheckpointPinned" if pinned else "CheckpointUnpinned", f"job:{job_id}", actor=actor.name,
             team=row.job.team_id, cause=f"step {row.step:,}", data={"name": row.job.name, "checkpoint": row.id},

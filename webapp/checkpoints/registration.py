@@ -12,7 +12,7 @@ from platform_core.jobs import events as ev
 from platform_core.json_values import storable
 from webapp.artifacts import services as artifacts
 from webapp.base.identity import new_id, now_ms
-from webapp.checkpoints import files, orders
+from webapp.checkpoints import files, orders, turns
 from webapp.checkpoints.models import Checkpoint
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
@@ -66,6 +66,7 @@ def keep(job_id: str, attempt: int, saved: Saved, actor: str) -> Kept:
         )
         jobs.observe(job_id, event)
         orders.answered(row)
+        turns.give([job_id])
     # An earlier attempt saved the very same, which is kept where it lies.
     elsewhere = saved.source_url if manifest.source_url != saved.source_url else ""
     return Kept(row, manifest, tuple(filter(None, (elsewhere, replaced))))

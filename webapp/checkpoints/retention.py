@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q, Sum
 
-from platform_core.checkpointing.retention import Kept, Reason, reasons
+from platform_core.checkpointing.retention import Kept, Reason, look_again_ms, reasons
 from platform_core.jobs import spec as specification
 from platform_core.jobs.checkpoint_policy import CheckpointPolicy
 from platform_core.jobs.fields import read_fields
@@ -86,6 +86,26 @@ def decide(rows: Sequence[Checkpoint], rule: Rule, needed: Collection[str]) -> l
         for row in rows
     ]  # fmt: skip
     return reasons(kept, rule.keep_last, rule.policy, now_ms())
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    goes: list[Checkpoint]  # the oldest first
+    next_ms: int | None  # when to look again though nothing has happened; None: never
+
+
+def verdict(rows: Sequence[Checkpoint], needed: Collection[str]) -> Verdict:
+    """Of all checkpoints in the store of one job, by step, with their job and `recalled`."""
+    if not rows:
+        return Verdict([], None)
+    rule = rule_of(rows[0].job)
+    told = decide(rows, rule, needed)
+    surplus = {reason.id for reason in told if not reason.stays}
+    saved_ms = {row.id: row.saved_ms for row in rows}
+    stay = [reason for reason in told if reason.stays]
+    return Verdict(
+        [row for row in rows if row.id in surplus], look_again_ms(stay, saved_ms, rule.policy, now_ms())
+    )
 
 
 def bytes_of(job: Job) -> Bytes:

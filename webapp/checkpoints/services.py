@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F, IntegerField, Q, QuerySet, Value
-from django.db.models.fields.json import KeyTextTransform, KeyTransform
-from django.db.models.functions import Cast, Greatest
 
 from platform_core.checkpointing.restore import Chosen, choose
 from platform_core.checkpointing.retention import Kept
@@ -18,7 +17,7 @@ from platform_core.jobs import events as ev
 from platform_core.units import DAY_MS
 from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
-from webapp.checkpoints import files, queries, retention, shared_files
+from webapp.checkpoints import files, queries, retention, shared_files, turns
 from webapp.checkpoints.models import Checkpoint, SharedFiles
 from webapp.checkpoints.parts import PartUploaded, forget_halves, register_part
 from webapp.checkpoints.registration import Saved, keep
@@ -65,7 +64,9 @@ def mark_damaged(checkpoint_id: str, *, job_id: str, attempt: int, why: str, act
         artifacts.lock(known)
         row = Checkpoint.objects.get(id=checkpoint_id)
         # The same bytes under another step or attempt are damaged as well.
-        Checkpoint.objects.filter(manifest=known, damaged="").update(damaged=why)
+        same = Checkpoint.objects.filter(manifest=known, damaged="")
+        turns.give(same.values_list("job_id", flat=True))
+        same.update(damaged=why)
         event = ev.CheckpointDamaged(
             at_ms=now_ms(), actor=actor, cause=why, attempt=attempt, checkpoint=row.id, step=row.step,
             instead=_instead(job_id),
@@ -108,37 +109,26 @@ def _instead(job_id: str) -> Chosen | None:
 def retain(limit: int = 200) -> int:
     """Delete the bytes of checkpoints that their job's policy does not keep. Returns how many.
 
-    Only jobs that have more than they keep are looked at, and no manifest is read but of what is deleted.
+    Only jobs whose turn it is are looked at, and no manifest is read but of what is deleted.
     """
-    by_job: dict[str, list[Checkpoint]] = {}
-    for row in _of_jobs_with_too_many():
-        by_job.setdefault(row.job_id, []).append(row)
-    needed = job_queries.needed_checkpoints() if by_job else set()
+    round_ = turns.take()
+    if not round_.jobs:
+        return 0
+    needed, by_job = job_queries.needed_checkpoints(), _kept_by_job(round_.jobs)
     deleted = 0
-    for rows in by_job.values():
-        for row in _surplus(rows, needed)[: limit - deleted]:
+    for job in round_.jobs:
+        verdict = retention.verdict(by_job.get(job, []), needed)
+        goes = verdict.goes[: limit - deleted]
+        for row in goes:
             _delete(row)
-            deleted += 1
+        deleted += len(goes)
+        round_.over(job, verdict.next_ms if goes == verdict.goes else now_ms())
     return deleted
 
 
-def _of_jobs_with_too_many() -> QuerySet[Checkpoint]:
-    living = Checkpoint.objects.filter(deleted_ms=None)
-    keeps = Greatest(
-        Cast(KeyTextTransform("keep_last", KeyTransform("checkpoint", "job__spec")), IntegerField()), Value(1)
-    )
-    has, damaged = Count("id"), Count("id", filter=~Q(damaged=""))
-    jobs_with = living.order_by().values("job_id").annotate(keeps=keeps, has=has, bad=damaged)
-    too_many = jobs_with.filter(Q(has__gt=F("keeps")) | Q(bad__gt=0)).values("job_id")
-    rows = queries.with_recalls(living.filter(job__in=too_many))
-    return rows.select_related("job").order_by("job_id", "step")
-
-
-def _surplus(rows: list[Checkpoint], needed: set[str]) -> list[Checkpoint]:
-    """What the job's policy does not keep and nobody else needs: no waiting job, no model version."""
-    told = retention.decide(rows, retention.rule_of(rows[0].job), needed)
-    surplus = {reason.id for reason in told if not reason.stays}
-    return [row for row in rows if row.id in surplus]
+def _kept_by_job(jobs: Iterable[str]) -> dict[str, list[Checkpoint]]:
+    rows = queries.with_recalls(queries.kept().filter(job__in=jobs)).select_related("job")
+    return {job: list(of) for job, of in groupby(rows.order_by("job_id", "step"), attrgetter("job_id"))}
 
 
 def _delete(row: Checkpoint) -> None:
@@ -157,9 +147,11 @@ def sweep(limit: int = 20) -> int:
     """Removes what ended attempts left of checkpoints that never became whole, and goes on with deletions that broke
     off. Returns how many jobs were looked at."""
     shared_files.finish_deletions()
-    swept = dict(SharedFiles.objects.values_list("job_id", "swept_attempt"))
+    ended = job_queries.newest_ended_attempts(now_ms() - DAY_MS)
+    of_these = SharedFiles.objects.filter(job__in=[job for job, _ in ended])
+    swept = dict(of_these.values_list("job_id", "swept_attempt"))
     looked_at = 0
-    for job_id, attempt in job_queries.newest_ended_attempts(now_ms() - DAY_MS):
+    for job_id, attempt in ended:
         if swept.get(job_id, 0) >= attempt or looked_at >= limit:
             continue
         forget_halves(job_id, attempt)

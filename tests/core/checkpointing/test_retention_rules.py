@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_core.checkpointing.retention import Kept, newest_first, reasons, to_delete
+from platform_core.checkpointing.retention import Kept, look_again_ms, newest_first, reasons, to_delete
 from platform_core.jobs.retention_policy import Direction, RetentionPolicy
 from platform_core.units import DAY_MS, HOUR_MS
 
@@ -75,3 +75,27 @@ def test_a_rule_never_deletes_more_than_the_last_ones_alone(
     kept: list[Kept], keep_last: int, policy: RetentionPolicy
 ) -> None:
     assert set(to_delete(kept, keep_last, policy, NOW_MS)) <= set(to_delete(kept, keep_last))
+
+
+@given(KEPT, POLICIES, st.integers(1, 4), st.integers(0, 100))
+def test_nothing_may_go_before_the_time_to_look_again(
+    kept: list[Kept], policy: RetentionPolicy, keep_last: int, days_later: int
+) -> None:
+    gone = set(to_delete(kept, keep_last, policy, NOW_MS))
+    left = [one for one in kept if one.id not in gone]
+    saved_ms = {one.id: one.saved_ms for one in left}
+    told = reasons(left, keep_last, policy, NOW_MS)
+    again = look_again_ms(told, saved_ms, policy, NOW_MS)
+    later = NOW_MS + days_later * DAY_MS if again is None else again - 1
+    assert not to_delete(left, keep_last, policy, later)
+
+
+def test_what_is_in_use_is_looked_at_again_a_day_later_and_an_old_one_when_it_is_too_old() -> None:
+    rule = RetentionPolicy(best=1, metric="loss", max_age_ms=2 * DAY_MS)
+    told = reasons([best := saved(1, 0.1, 24), saved(2)], 1, rule, NOW_MS)
+    times = {best.id: best.saved_ms, "ckpt-002": NOW_MS}
+    assert look_again_ms(told, times, rule, NOW_MS) == NOW_MS + DAY_MS + 1
+    used = reasons([saved(1, in_use=True), saved(2)], 1, RetentionPolicy(), NOW_MS)
+    assert look_again_ms(used, times, RetentionPolicy(), NOW_MS) == NOW_MS + DAY_MS
+    pinned = reasons([saved(1, pinned=True, in_use=True), saved(2)], 1, RetentionPolicy(), NOW_MS)
+    assert look_again_ms(pinned, times, RetentionPolicy(), NOW_MS) is None

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from django.db import connection
@@ -12,12 +13,14 @@ from rest_framework.test import APIClient
 
 from platform_core.distribution.content.manifest import to_json
 from platform_core.errors import TrainmasterError
+from platform_core.units import DAY_MS
 from trainmaster.store import open_store
 from trainmaster.store.copying import copy_in, source_url
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
-from webapp.checkpoints import pins, services
+from webapp.base.identity import now_ms
+from webapp.checkpoints import pins, retention, services, turns
 from webapp.checkpoints.models import Checkpoint
 from webapp.events.queries import story
 from webapp.jobs import services as jobs
@@ -98,12 +101,63 @@ def test_the_same_bytes_at_two_places_are_kept_once(save: Save, store: Path) -> 
     assert stored(again), "the older one of the two went, its bytes are still needed"
 
 
-def test_while_no_job_has_more_than_it_keeps_no_checkpoint_is_loaded(save: Save, job: Job) -> None:
+def test_a_job_is_not_looked_at_again_before_something_comes_to_it(save: Save, job: Job) -> None:
     save(10)
+    assert services.retain() == 0
     with CaptureQueriesContext(connection) as made:
         assert services.retain() == 0
     assert len(made) == 1
-    assert "manifest" not in made.captured_queries[0]["sql"].replace("manifest_id", "")
+    assert "checkpoints_checkpoint" not in made.captured_queries[0]["sql"]
+
+
+def test_what_a_waiting_job_needs_is_looked_at_again_on_the_next_day(
+    save: Save, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, _ = save(10), save(20)
+    Job.objects.filter(id=job.id).update(latest_checkpoint=old.id)
+    assert services.retain() == 0
+    Job.objects.filter(id=job.id).update(latest_checkpoint="")
+    assert services.retain() == 0
+    next_day = now_ms() + DAY_MS
+    monkeypatch.setattr(turns, "now_ms", lambda: next_day)
+    assert services.retain() == 1
+    assert not stored(old)
+
+
+def test_news_that_come_while_a_job_is_looked_at_give_it_another_turn(
+    save: Save, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = save(10), save(20)
+    look = retention.verdict
+
+    def look_while_another_is_saved(*about: object) -> retention.Verdict:
+        monkeypatch.setattr(retention, "verdict", look)
+        verdict = look(*about)  # type: ignore[arg-type]
+        save(30)
+        return verdict
+
+    monkeypatch.setattr(retention, "verdict", look_while_another_is_saved)
+    assert services.retain() == 1
+    assert not stored(first)
+    assert services.retain() == 1
+
+
+def test_a_round_that_broke_off_is_taken_up_again(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(10)
+    save(20)
+    with monkeypatch.context() as broken:
+        broken.setattr(retention, "verdict", Mock(side_effect=OSError("killed")))
+        with pytest.raises(OSError, match="killed"):
+            services.retain()
+    later = now_ms() + turns.AGAIN_MS
+    monkeypatch.setattr(turns, "now_ms", lambda: later)
+    assert services.retain() == 1
+
+
+def test_a_round_deletes_no_more_than_its_limit_and_the_next_goes_on(save: Save) -> None:
+    for step in (10, 20, 30, 40):
+        save(step)
+    assert [services.retain(limit=2), services.retain(limit=2)] == [2, 1]
 
 
 def test_only_jobs_with_more_than_they_keep_are_loaded_and_no_manifest_of_what_stays(

@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from agent.job_files import JobPath
 from agent.manifests import Manifests
 from agent.uplink.checkpoint_files import PartUploader, description_of
 from agent.uplink.uploads import Uploaded
-from platform_core.distribution.content.layout import BY_DIGEST, is_by_digest
+from platform_core.distribution.content.layout import BY_DIGEST
 from platform_core.distribution.content.manifest import (
     DEFAULT_CHUNK_SIZE,
     DEFAULT_PIECE_SIZE,
@@ -20,7 +19,6 @@ from platform_core.distribution.content.manifest import (
     join,
     to_json,
 )
-from platform_core.errors import TrainmasterError
 from platform_core.node.wanted import ArtifactReference
 from trainmaster.store import open_store
 from trainmaster.store.copying import fetch as fetch_files
@@ -35,25 +33,6 @@ def fetch(
     """Every chunk is verified; files that are there and right are kept. `on_bytes` may raise to stop."""
     manifest = manifests.wait_for(artifact.manifest_id, lambda: on_bytes(0))
     fetch_files(manifest, artifact.source_url, into, on_bytes, artifact.etags_of(manifest))
-
-
-def is_damage(error: Exception, source_url: str) -> bool:
-    """Whether the store has other bytes than were registered, or none. Not when it could not be asked at all."""
-    if not isinstance(error, TrainmasterError):
-        return False
-    if error.code in ("verification_failed", "source_changed"):
-        return True
-    return bool(error.numbers.get("missing")) and _is_there(source_url)
-
-
-def _is_there(source_url: str) -> bool:
-    """A store in a folder whose disk is not mounted has nothing at all, not even the place of all checkpoints."""
-    parts = urlsplit(source_url)
-    place = Path(unquote(parts.path))
-    of_kind = (
-        place.parents[1:2] if is_by_digest(source_url) else place.parents[2:3]
-    )  # kind/job/attempt/checkpoint
-    return parts.scheme != "file" or any(folder.is_dir() for folder in of_kind)
 
 
 def upload_with(parts: PartUploader, place: JobPath, kind: str, url: str) -> Uploaded:

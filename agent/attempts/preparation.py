@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from threading import Event
 
-from agent.artifacts import is_damage
 from agent.attempts.causes import cause_of
 from agent.attempts.records import write_record
 from agent.config import Isolation
@@ -18,6 +17,7 @@ from agent.work_folder import WorkFolder
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.ends import EndReason
 from platform_core.node.wanted import ArtifactReference, Launch
+from trainmaster.store.damage import is_damage
 
 
 class PreparationError(Exception):

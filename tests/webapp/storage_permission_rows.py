@@ -14,5 +14,6 @@ def storage_rows() -> Iterator[Row]:
 def api_storage_rows() -> Iterator[Row]:
     yield api_row("get", "storage", SIGNED_IN)
     yield api_row("get", "storage/leftovers", SIGNED_IN)
+    yield api_row("get", "storage/damages", SIGNED_IN)
     one = "storage/leftovers/<int:leftover_id>"
     yield api_row("patch", one, MEMBERS, "storage/leftovers/{leftover}", {"kept": True})

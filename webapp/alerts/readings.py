@@ -27,6 +27,7 @@ from webapp.nodes import measures as nodes
 from webapp.scheduling import measures as scheduling
 from webapp.service_levels import queries as service_levels
 from webapp.serving import queries as serving
+from webapp.storage import queries as storage
 
 log = logging.getLogger(__name__)
 URGENT_BELOW = 50  # priorities whose waits count
@@ -119,6 +120,13 @@ def _queue_wait(at_ms: int) -> Iterator[Reading]:
 def _storage(at_ms: int) -> Iterator[Reading]:
     for team, used in artifacts.uploaded_bytes().items():
         yield Reading(100 * used / settings.TEAM_UPLOAD_LIMIT_BYTES, team, team, team)
+
+
+def _damaged_files(at_ms: int) -> Iterator[Reading]:
+    lost = storage.damaged_files()
+    for team in artifacts.uploaded_bytes().keys() | lost.keys():
+        names = sorted({row.name for row in lost.get(team, [])})
+        yield Reading(len(lost.get(team, [])), team, team, team, ", ".join(names[:3]))
 
 
 def _cluster_utilisation(at_ms: int) -> Iterator[Reading]:
@@ -240,6 +248,7 @@ READS: Mapping[str, Read] = {
     "endpoint.drift": _drift,
     "team.queue_wait": _queue_wait,
     "team.storage": _storage,
+    "team.damaged_files": _damaged_files,
     "cluster.utilisation": _cluster_utilisation,
     "cluster.job_failures": _job_failures,
     "cluster.checkpoint_failures": _checkpoint_failures,

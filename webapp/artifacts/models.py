@@ -20,6 +20,17 @@ class Manifest(models.Model):
     files = models.PositiveIntegerField()
     document = models.JSONField()
     created_ms = models.BigIntegerField()
+    checked_ms = models.BigIntegerField(
+        default=0, help_text="when the store's bytes were last read and compared"
+    )
+    checked_chunks = models.PositiveIntegerField(default=0, help_text="of the reading that is under way")
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["checked_ms", "id"], name="stored_by_check", condition=~models.Q(source_url="")
+            )
+        ]
 
 
 class Upload(models.Model):

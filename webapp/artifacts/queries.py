@@ -161,6 +161,16 @@ def unreferenced(kinds: Iterable[str], before_ms: int, limit: int) -> list[model
     return list(rows.defer("document").order_by("created_ms", "id")[:limit])
 
 
+def of_teams(teams: Iterable[str]) -> QuerySet[Any]:
+    """Ids of the manifests whose bytes one of these teams has sent."""
+    return models.Manifest.objects.filter(teams__in=list(teams)).values("id")
+
+
+def longest_unchecked() -> models.Manifest | None:
+    """Of those in the store, the one that was read and compared longest ago."""
+    return _in_store().exclude(source_url="").order_by("checked_ms", "id").first()
+
+
 def _in_store() -> QuerySet[models.Manifest]:
     """Manifests whose files the platform keeps, not those that lie in place elsewhere."""
     return models.Manifest.objects.filter(source_url__startswith=f"{settings.STORE_URL.rstrip('/')}/")

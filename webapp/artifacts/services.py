@@ -195,6 +195,13 @@ def _limited(body: IO[bytes], path: str, upload: models.Upload) -> Iterator[byte
         yield block
 
 
+def note_check(row: models.Manifest, chunks: int) -> None:
+    """So many chunks of it have been read again and compared; all of them: its turn is over."""
+    whole = chunks >= len(row.document["chunks"])
+    done = {"checked_ms": now_ms(), "checked_chunks": 0} if whole else {"checked_chunks": chunks}
+    models.Manifest.objects.filter(id=row.id).update(**done)
+
+
 def discard_upload(upload_id: str, size: int) -> bool:
     """Deletes an upload that was never completed, and what the store has of it.
 

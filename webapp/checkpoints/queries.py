@@ -28,6 +28,13 @@ def names(checkpoint_ids: Iterable[str]) -> dict[str, str]:
     return {key: f"{job}, step {step:,}" for key, job, step in rows}
 
 
+def name_of(manifest_id: str) -> str:
+    """What the newest checkpoint with these bytes is called; "" where they are of none."""
+    rows = Checkpoint.objects.filter(manifest=manifest_id).order_by("-saved_ms")
+    job, step = rows.values_list("job__name", "step").first() or ("", 0)
+    return f"{job}, step {step:,}" if job else ""
+
+
 def of_job(job_id: str) -> list[Checkpoint]:
     rows = with_recalls(Checkpoint.objects.filter(job=job_id))
     return list(rows.select_related("manifest").order_by("-step", "-attempt"))

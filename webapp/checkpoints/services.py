@@ -28,7 +28,10 @@ from webapp.nodes import queries as clusters
 
 log = logging.getLogger(__name__)
 
-__all__ = ["PartUploaded", "mark_damaged", "pass_over", "register", "register_part", "retain", "sweep"]
+__all__ = [
+    "PartUploaded", "mark_damaged", "mark_lost", "mark_whole", "pass_over", "register", "register_part", "retain",
+    "sweep",
+]  # fmt: skip
 
 
 def register(
@@ -77,6 +80,20 @@ def mark_damaged(checkpoint_id: str, *, job_id: str, attempt: int, why: str, act
                 "CheckpointDamaged", f"job:{row.job_id}", actor=clusters.all_with_hostnames([actor])[0],
                 team=row.job.team_id, cause=ev.describe(event),
             )  # fmt: skip
+
+
+def mark_lost(manifest_id: str, why: str) -> None:
+    """The store does not have these bytes any more: nobody begins from their checkpoints, until they are whole."""
+    lost = queries.kept().filter(manifest=manifest_id, damaged="")
+    if ids := dict(lost.values_list("id", "job_id")):
+        turns.give(ids.values())
+        lost.update(damaged=why)
+        pass_over(ids, why, "system")
+
+
+def mark_whole(manifest_id: str) -> None:
+    """What the store had lost is there again."""
+    queries.kept().filter(manifest=manifest_id).exclude(damaged="").update(damaged="")
 
 
 def pass_over(checkpoint_ids: Collection[str], cause: str, actor: str) -> list[str]:

@@ -48,6 +48,7 @@ def beat_schedule(tick_seconds: int) -> dict[str, dict[str, Any]]:
         },
         "account-storage": {"task": "storage.account", "schedule": 1800.0, "options": {"expires": 1800}},
         "clean-storage": {"task": "storage.clean", "schedule": 600.0, "options": {"expires": 600}},
+        "scrub-store": {"task": "storage.scrub", "schedule": 600.0, "options": {"expires": 600}},
         "sample-shares": {"task": "quotas.sample_shares", "schedule": 60.0, "options": {"expires": 60}},
         "compact-metrics": {"task": "metrics.sweep", "schedule": 60.0, "options": {"expires": 60}},
         "retain-metrics": {"task": "metrics.retain", "schedule": 600.0, "options": {"expires": 600}},

@@ -13,7 +13,7 @@ from webapp.rest.bodies import sent
 from webapp.rest.enums import LeftoverKind
 from webapp.rest.openapi import listed
 from webapp.storage import queries, services
-from webapp.storage.models import Leftover
+from webapp.storage.models import Damage, Leftover
 
 
 class StoragePart(serializers.Serializer[Any]):
@@ -56,6 +56,12 @@ class LeftoverOut(serializers.ModelSerializer[Leftover]):
         return queries.goes_ms(row)
 
 
+class DamageOut(serializers.ModelSerializer[Damage]):
+    class Meta:
+        model = Damage
+        fields = ("manifest", "path", "kind", "name", "why", "bytes", "found_ms", "mended_ms")
+
+
 class KeepIn(serializers.Serializer[Any]):
     kept = serializers.BooleanField()
 
@@ -72,6 +78,13 @@ class Leftovers(APIView):
     def get(self, request: Request) -> Response:
         """List bytes of your teams that nobody needs any more, and when they are deleted."""
         return Response({"results": LeftoverOut(queries.leftovers(actor_of(request).sees), many=True).data})
+
+
+class Damages(APIView):
+    @extend_schema(responses=listed(DamageOut))
+    def get(self, request: Request) -> Response:
+        """List files of your teams that the store does not have as they were registered, and those that were mended."""
+        return Response({"results": DamageOut(queries.damages(actor_of(request).sees), many=True).data})
 
 
 class OneLeftover(APIView):

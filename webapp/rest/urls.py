@@ -119,6 +119,7 @@ urlpatterns = [
     path("recalls/preview", lineage.RecallReach.as_view(), name="api-recall-preview"),
     path("recalls/<str:recall_id>", lineage.RecallDetail.as_view(), name="api-recall"),
     path("storage", storage.Storage.as_view(), name="api-storage"),
+    path("storage/damages", storage.Damages.as_view(), name="api-damages"),
     path("storage/leftovers", storage.Leftovers.as_view(), name="api-leftovers"),
     path("storage/leftovers/<int:leftover_id>", storage.OneLeftover.as_view(), name="api-leftover"),
     path("parallelism/plans", planner.ParallelismPlans.as_view(), name="api-parallelism-plans"),

@@ -32,3 +32,22 @@ class Leftover(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["kind", "item"], name="one_leftover_an_item")]
         indexes = [models.Index(fields=["deleted_ms", "-bytes"], name="leftovers_by_size")]
+
+
+class Damage(models.Model):
+    """A file in the store that is not what was registered, as the scrub found."""
+
+    manifest = models.CharField(
+        max_length=40, help_text="id; not a reference, which would keep it from deletion"
+    )
+    path = models.TextField()
+    kind = models.CharField(max_length=20)
+    name = models.CharField(max_length=160, help_text="of what the file belongs to")
+    why = models.TextField()
+    bytes = models.BigIntegerField()
+    found_ms = models.BigIntegerField()
+    mended_ms = models.BigIntegerField(null=True, help_text="when the scrub found it right again")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["manifest", "path"], name="one_damage_a_file")]
+        indexes = [models.Index(fields=["mended_ms", "-found_ms"], name="damage_by_time")]

@@ -2,15 +2,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
+from django.db.models import F, Sum
 
 from platform_core.storage.growth import Day, days_left, per_day
+from platform_core.storage.scrub import is_late
 from platform_core.units import DAY_MS
 from webapp.artifacts import queries as artifacts
 from webapp.base.identity import now_ms
-from webapp.storage.models import Leftover, StoredDay
+from webapp.storage.models import Damage, Leftover, StoredDay
 
 TREND_DAYS = 28
 SHOWN_LEFTOVERS = 200
+SHOWN_DAMAGES = 200
 UPLOADED = frozenset({"code", "dataset", "model", "upload"})  # kinds that count against the limit of a team
 
 
@@ -72,6 +75,48 @@ def leftovers(names: Iterable[str] | None, limit: int = SHOWN_LEFTOVERS) -> list
     """Of these teams (None: of all), those that are not deleted yet, the largest first."""
     rows = Leftover.objects.filter(deleted_ms=None).select_related("kept_by").order_by("-bytes", "id")
     return list((rows if names is None else rows.filter(team__in=list(names)))[:limit])
+
+
+def stored_bytes() -> int:
+    """What the store holds, as it was accounted last."""
+    newest = StoredDay.objects.order_by("-day").values("day")[:1]
+    return StoredDay.objects.filter(day=newest).aggregate(sum=Sum("bytes"))["sum"] or 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scrub:
+    """How far the store was read again. `oldest_ms`: when that which waits longest was read last; None: never."""
+
+    days: int  # within which everything is to be read; 0: nothing is
+    oldest_ms: int | None
+    late: bool
+
+
+def scrub() -> Scrub:
+    row, days = artifacts.longest_unchecked(), settings.SCRUB_DAYS
+    since = (row.checked_ms or row.created_ms) if row else now_ms()
+    late = bool(days) and is_late(since, days, now_ms())
+    return Scrub(days, (row.checked_ms or None) if row else None, late)
+
+
+def damages(names: Iterable[str] | None, limit: int = SHOWN_DAMAGES) -> list[Damage]:
+    """Files of these teams (None: of all) that the store does not have as they were registered; then mended ones."""
+    rows = Damage.objects.order_by(F("mended_ms").desc(nulls_first=True), "-found_ms")
+    if names is None:
+        return list(rows[:limit])
+    return list(rows.filter(manifest__in=artifacts.of_teams(names))[:limit])
+
+
+def damaged_files() -> dict[str, list[Damage]]:
+    """Team → what it has lost and not got back."""
+    rows = Damage.objects.filter(mended_ms=None).order_by("-found_ms")[:SHOWN_DAMAGES]
+    by_team: dict[str, list[Damage]] = {}
+    teams = artifacts.teams_of([row.manifest for row in rows])
+    for row in rows:
+        for manifest, team, _ in teams:
+            if manifest == row.manifest:
+                by_team.setdefault(team, []).append(row)
+    return by_team
 
 
 def goes_ms(row: Leftover) -> int | None:

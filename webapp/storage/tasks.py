@@ -1,5 +1,6 @@
 from celery import shared_task
 
+from webapp.storage import scrub as scrubbing
 from webapp.storage import services
 
 
@@ -11,3 +12,8 @@ def account() -> None:
 @shared_task(name="storage.clean")
 def clean() -> None:
     services.clean()
+
+
+@shared_task(name="storage.scrub")
+def scrub() -> None:
+    scrubbing.scrub()

@@ -61,6 +61,22 @@ def leftovers(as_json: bool) -> None:
 
 
 @storage.command()
+@output.options
+def damages(as_json: bool) -> None:
+    """List files that the store does not have as they were registered."""
+    with connect() as client:
+        body: Any = client.call("GET", "storage/damages")
+    if as_json:
+        output.dump_json(body["results"])
+        return
+    rows = [
+        (one["name"], one["kind"], one["path"], "mended" if one["mended_ms"] else "damaged", one["why"])
+        for one in body["results"]
+    ]
+    output.table(("OF", "KIND", "FILE", "STATE", "WHY"), rows, empty="No damaged file was found.")
+
+
+@storage.command()
 @click.argument("leftover", type=int)
 @click.option("--release", is_flag=True, help="Do not keep it any more.")
 def keep(leftover: int, release: bool) -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from platform_core.storage.growth import Day, days_left, per_day
 from platform_core.storage.leftovers import OLD_MS, LeftoverKind, is_due, is_leftover
+from platform_core.storage.scrub import is_late, round_bytes
 from platform_core.units import DAY_MS
 
 LINES = st.tuples(st.integers(0, 10**12), st.integers(-(10**9), 10**9), st.integers(3, 28))
@@ -55,3 +56,14 @@ def test_nothing_goes_before_its_grace_is_over_and_what_is_kept_never(
 ) -> None:
     due = is_due(0, kept, grace_ms, age_ms)
     assert due == (not kept and grace_ms > 0 and age_ms >= grace_ms)
+
+
+@given(st.integers(0, 2**60), st.integers(1, 365), st.integers(1, DAY_MS))
+def test_rounds_read_the_whole_store_within_the_days_promised(stored: int, days: int, every_ms: int) -> None:
+    rounds = days * DAY_MS // every_ms + 1
+    assert rounds * round_bytes(stored, days, every_ms) >= stored
+
+
+def test_a_reading_is_late_a_tenth_after_the_promise() -> None:
+    assert not is_late(0, 30, 33 * DAY_MS)
+    assert is_late(0, 30, 33 * DAY_MS + 1)

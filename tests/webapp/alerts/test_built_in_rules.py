@@ -10,19 +10,18 @@ import pytest
 from django.core.cache import cache
 from django.db import transaction
 
-from platform_core.alerting.builtin import BY_CODE, RULES
+from platform_core.alerting.builtin import RULES
 from platform_core.jobs.job import MemberPhase
 from platform_core.node.description import SlotTelemetry, Telemetry
 from platform_core.units import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.webapp.alerts.certificates import certificate
+from tests.webapp.alerts.proving import PROVEN, Clock, proves, state
 from tests.webapp.jobs.conftest import say, tick
 from webapp.accounts.models import Team, User
 from webapp.accounts.queries import actor_of
-from webapp.alerts import evaluation
 from webapp.alerts.models import Alert
 from webapp.artifacts.models import Manifest, Upload
 from webapp.base import pulse
-from webapp.base.identity import now_ms
 from webapp.base.models import Lease
 from webapp.checkpoints.models import Checkpoint
 from webapp.events import services as events
@@ -37,29 +36,12 @@ from webapp.service_levels.models import Measurement
 from webapp.serving import drift
 from webapp.serving import services as serving
 from webapp.serving.models import AnswerSample
-
-
-class Clock:
-    """Evaluates at moments that lie ahead, so that durations pass."""
-
-    def __init__(self) -> None:
-        self.now = now_ms()
-
-    def passes(self, ms: int, prepare: Callable[[int], object] = lambda at: None, times: int = 1) -> None:
-        for _ in range(times):
-            self.now += ms // times
-            prepare(self.now)
-            assert evaluation.evaluate(self.now)
+from webapp.storage.models import Damage
 
 
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-def state(code: str) -> str:
-    alert = Alert.objects.filter(rule=code).order_by("-began_ms").first()
-    return str(alert.state) if alert else ""
 
 
 @pytest.fixture
@@ -72,25 +54,6 @@ def running(cluster: list[Node], submit: Callable[..., Job]) -> Job:
 
 def uses(job: Job, utilisation: float) -> Callable[[int], object]:
     return lambda at: Job.objects.filter(id=job.id).update(utilisation=utilisation)
-
-
-def proves(code: str, clock: Clock, bad: Callable[[int], object], good: Callable[[int], object]) -> None:
-    """It fires once what is bad has lasted, and resolves once what is good has."""
-    rule = BY_CODE[code]
-    clock.passes(MINUTE_MS, bad)
-    if rule.condition.for_ms:
-        clock.passes(rule.condition.for_ms, bad)
-    alert = Alert.objects.get(rule=code)
-    assert alert.state == "firing", alert.state
-    assert alert.sentence
-    assert "{" not in alert.sentence
-    clock.passes(MINUTE_MS, good)
-    clock.passes(rule.condition.clear_ms, good)
-    assert state(code) == "resolved"
-    PROVEN.add(code)
-
-
-PROVEN: set[str] = set()
 
 
 def test_utilisation_of_a_job(running: Job, clock: Clock) -> None:
@@ -255,6 +218,19 @@ def test_storage_that_is_nearly_full(vision: Team, owner: User, clock: Clock, se
         lambda at: None,
         lambda at: Upload.objects.filter(id=row.id).update(bytes=100),
     )
+
+
+def test_files_that_the_store_has_lost(vision: Team, clock: Clock) -> None:
+    manifest = Manifest.objects.create(
+        id="man-1", kind="model", source_url="", total_bytes=1, files=1, document={}, created_ms=1
+    )
+    manifest.teams.add(vision)
+
+    def lost(at: int) -> object:
+        told = {"kind": "model", "name": "bytelm", "why": "it is gone", "bytes": 5, "found_ms": at}
+        return Damage.objects.get_or_create(manifest=manifest.id, path="a.bin", defaults=told)
+
+    proves("store_damaged", clock, lost, lambda at: Damage.objects.update(mended_ms=at))
 
 
 def test_utilisation_of_the_cluster(cluster: list[Node], clock: Clock) -> None:

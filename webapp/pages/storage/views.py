@@ -17,8 +17,8 @@ from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
 from webapp.pages import fragments
 from webapp.storage import queries, services
-from webapp.storage.models import Leftover
-from webapp.storage.queries import TeamStorage
+from webapp.storage.models import Damage, Leftover
+from webapp.storage.queries import Scrub, TeamStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ class StoragePage:
     leftovers: tuple[LeftoverRow, ...]
     leftover_bytes: int
     grace_days: int
+    scrub: Scrub
+    damages: tuple[Damage, ...]  # first those that are not mended
 
 
 @login_required
@@ -61,6 +63,8 @@ def storage(request: HttpRequest) -> HttpResponse:
         ),
         leftover_bytes=sum(row.bytes for row in leftovers),
         grace_days=settings.LEFTOVER_GRACE_DAYS,
+        scrub=queries.scrub(),
+        damages=tuple(queries.damages(actor.sees)),
     )
     return fragments.render(request, "storage/storage.html", page)
 

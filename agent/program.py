@@ -28,6 +28,7 @@ from agent.launchers.engine import Engine
 from agent.launchers.process import ProcessLauncher
 from agent.lease import LEASE_SHARE, Lease
 from agent.manifests import Manifests, ask_platform
+from agent.mounts import mounting
 from agent.node import Node
 from agent.probes.devices import Devices
 from agent.probes.gpus import Nvml
@@ -112,7 +113,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     pusher = Pusher(channel, session.identity)
     manifests = Manifests(config.data, partial(ask_platform, config.server, channel, session.identity))
     datasets = DatasetCache(config.data)
-    fetch_for = partial(datasets.fetch_for, fetch=partial(artifacts.fetch, manifests))
+    fetch_for = partial(_fetch_for, manifests, datasets)
     pace = _pace(config)
     facts = _facts(config, slots, toolchain, inherited)
     supervisor = Supervisor(
@@ -163,6 +164,11 @@ async def _start(deployments: Deployments, config: AgentConfig, own: grpc.Server
     except OSError as error:
         await deployments.close()
         raise ConfigError(f"{error}. Choose another with --transfer-port, or 0 for a free one.") from error
+
+
+def _fetch_for(manifests: Manifests, datasets: DatasetCache, launch: Launch) -> Fetch:
+    """How the files of this launch come to the node: by the cache of datasets, links to shared folders, the store."""
+    return mounting(manifests, launch, datasets.fetch_for(launch, partial(artifacts.fetch, manifests)))
 
 
 def _facts(config: AgentConfig, slots: Slots, toolchain: Toolchain, inherited: dict[str, str]) -> NodeFacts:

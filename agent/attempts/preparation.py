@@ -13,6 +13,7 @@ from agent.config import Isolation
 from agent.launchers import command
 from agent.launchers.accounts import Account, AccountError, account_of
 from agent.launchers.contract import CONTAINER_FOLDER, LaunchOrder
+from agent.mounts import place_of
 from agent.work_folder import WorkFolder
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.ends import EndReason
@@ -90,6 +91,7 @@ def prepare(folder: WorkFolder, launch: Launch, facts: NodeFacts, fetch: Fetch, 
         environment=environment,
         secret_names=tuple(name for name, _ in launch.secrets),
         image=launch.container_image,
+        mounted=place_of(launch.dataset.source_url) if launch.dataset and launch.mount_dataset else None,
         gpus=gpus,
         cpus=launch.cpus_per_gpu * len(launch.slots),
         memory_bytes=launch.memory_per_gpu_bytes * len(launch.slots),

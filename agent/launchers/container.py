@@ -143,6 +143,8 @@ class ContainerLauncher:
         for fetched in (folder.data, folder.resume, folder.model):
             if fetched.is_dir():
                 arguments += ["--volume", f"{fetched}:{_inside(folder, fetched)}:ro"]
+        if order.mounted is not None:
+            arguments += ["--volume", f"{order.mounted}:{order.mounted}:ro"]
         for package in (trainmaster, platform_core):
             source = Path(str(package.__file__)).parent
             arguments += ["--volume", f"{source}:{SDK_FOLDER / source.name}:ro"]

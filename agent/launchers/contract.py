@@ -23,6 +23,7 @@ class LaunchOrder:
     environment: dict[str, str] = field(repr=False)  # all of it, secrets too
     secret_names: tuple[str, ...] = ()
     image: str = ""  # containers only
+    mounted: Path | None = None  # a folder that the container sees at the same place and may read
     gpus: tuple[str, ...] = ()  # uuids of the GPUs it may use
     cpus: int = 0  # 0 is no limit
     memory_bytes: int = 0  # 0 is no limit

@@ -89,60 +89,36 @@ class JobSpec:
     )
 
     min_gpus: int = described(
-        whole(1, MAX_GPUS),
-        "Minimum GPUs",
-        "It may start with this many, and a preemptible job is also resized later.",
-        Group.RESOURCES,
+        whole(1, MAX_GPUS), "Minimum GPUs",
+        "It may start with this many, and a preemptible job is also resized later.", Group.RESOURCES,
         like="num_gpus",
-    )
+    )  # fmt: skip
     strategy: Strategy = described(  # noqa: RUF009
-        choice(Strategy),
-        "Strategy",
-        "How the processes of the script are started; see docs/how-to/use-your-framework.md.",
-        Group.RESOURCES,
+        choice(Strategy), "Strategy",
+        "How the processes of the script are started; see docs/how-to/use-your-framework.md.", Group.RESOURCES,
         default=Strategy.TORCHRUN,
-    )
+    )  # fmt: skip
     roles: tuple[Role, ...] = described(
-        roles(),
-        "Roles",
-        "Groups of processes, one for each GPU, with commands of their own where they need them.",
-        Group.RESOURCES,
-        default=(),
-        example="ps=1 python server.py",
-    )
+        roles(), "Roles", "Groups of processes, one for each GPU, with commands of their own where they need them.",
+        Group.RESOURCES, default=(), example="ps=1 python server.py",
+    )  # fmt: skip
     parallel: Parallel = nested(Parallel, Group.LAYOUT)  # noqa: RUF009
     cpus_per_gpu: int = described(
         whole(1, 256), "CPUs per GPU", "CPU cores for each GPU.", Group.RESOURCES, default=1
     )
     memory_per_gpu_bytes: int = described(
-        size(),
-        "Memory per GPU",
-        "Main memory for each GPU, with a unit.",
-        Group.RESOURCES,
-        default=2 * GIB,
-        example="8GiB",
-        name="memory_per_gpu",
-    )
+        size(), "Memory per GPU", "Main memory for each GPU, with a unit.", Group.RESOURCES, default=2 * GIB,
+        example="8GiB", name="memory_per_gpu",
+    )  # fmt: skip
     max_runtime_ms: int = described(
-        scaled(HOUR_MS, MAX_HOURS, positive=True),
-        "Time limit (h)",
-        "An attempt is stopped after it.",
-        Group.RESOURCES,
-        default=24 * HOUR_MS,
-        name="max_runtime_hours",
-    )
+        scaled(HOUR_MS, MAX_HOURS, positive=True), "Time limit (h)", "An attempt is stopped after it.",
+        Group.RESOURCES, default=24 * HOUR_MS, name="max_runtime_hours",
+    )  # fmt: skip
     container_image: str = described(
-        line(
-            300,
-            pattern=r"[^\s-]\S*",
-            words="an image name without spaces, such as registry.example/train:1.2",
-        ),
-        "Container image",
-        "Runs the command in a container; without an image it is a process of the node.",
-        Group.RESOURCES,
-        default="",
-        example="registry.example/train:1.2",
-    )
+        line(300, pattern=r"[^\s-]\S*", words="an image name without spaces, such as registry.example/train:1.2"),
+        "Container image", "Runs the command in a container; without an image it is a process of the node.",
+        Group.RESOURCES, default="", example="registry.example/train:1.2",
+    )  # fmt: skip
 
     kind: JobKind = described(  # noqa: RUF009
         choice(JobKind), "Kind", "service: it never ends by itself, and starts again after every failure.",
@@ -233,6 +209,13 @@ class JobSpec:
         "A snapshot of the team; it is on the node before the command starts.",
         Group.DATA,
         default="",
+    )
+    mount_dataset: bool = described(
+        truth(),
+        "Read the dataset where it lies",
+        "Its files are linked, not copied; each node has the shared folder that they lie in.",
+        Group.DATA,
+        default=False,
     )
     model: str = described(
         line(

@@ -98,6 +98,10 @@ def _check_combinations(read: Reader, spec: JobSpec) -> None:
     if read.sound("dataset", "purpose") and spec.dataset and not spec.purpose:
         missing = f"is missing although the dataset {shown(spec.dataset)} is given"
         read.say("purpose", f"{missing}; say what it is used for, such as train or eval")
+    if read.sound("dataset", "mount_dataset") and spec.mount_dataset and not spec.dataset:
+        read.say(
+            "mount_dataset", f"is set although no {label('dataset')} is given; name one, or leave it out"
+        )
     for name in sorted(set(spec.secrets).intersection(name for name, _ in spec.environment)):
         twice = f"{name} is both an environment name and a secret"
         read.refuse("environment", f"{twice}; keep it as a secret and remove it from {label('environment')}")

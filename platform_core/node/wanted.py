@@ -66,6 +66,7 @@ class Launch:
     roles: tuple[Role, ...] = ()
     parallel: Parallel = NONE
     delivery: DeploymentWanted | None = field(default=None, repr=False)  # how the dataset comes to this node
+    mount_dataset: bool = False  # it does not: it is read where it lies
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,10 @@ def path_in_store(url: str) -> str:
     return "/".join(place.parts[len(store.parts) :])
 
 
+def is_in_store(url: str) -> bool:
+    return located(url).is_within(located(settings.STORE_URL))
+
+
 def bundles(teams: Iterable[str] | None, limit: int = 50) -> list[models.Upload]:
     """Newest complete code uploads, to choose from in the form."""
     rows = models.Upload.objects.filter(kind="code", manifest__isnull=False).order_by("-created_ms")

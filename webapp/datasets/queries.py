@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.db.models import Q
 
@@ -52,6 +53,18 @@ def why_not(row: DatasetSnapshot, use: Use) -> str:
         return why
     terms = Terms(row.team_id, access.words(row.purpose), tuple(row.projects))
     return access.why_not(use, terms, _grants(row.team_id, row.name), now_ms())
+
+
+def why_not_mounted(row: DatasetSnapshot) -> str:
+    """Why a job cannot read this version where it lies; "" where it can."""
+    url = artifacts.reference(row.manifest_id or "").source_url
+    if not url.startswith("file://"):
+        return f"it lies at {url.partition('://')[0]}://, which is no folder; leave it out, and it is copied"
+    if ":" in urlsplit(url).path:
+        return "the name of its folder has a colon, which no container engine takes; leave it out"
+    if artifacts.is_in_store(url):
+        return "it lies in the platform's store, where nobody but the platform may write; leave it out"
+    return ""
 
 
 def _grants(team: str, name: str) -> list[Grant]:

@@ -8,7 +8,6 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from platform_core.datasets.access import Use
 from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.experiments import lineage as lineages
 from platform_core.jobs import events as ev
@@ -16,7 +15,6 @@ from platform_core.jobs import spec as specification
 from platform_core.jobs.ends import EndReason
 from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.kind import JobKind
-from platform_core.jobs.script import missing_script
 from platform_core.jobs.spec import LEAST_URGENT, MOST_URGENT, JobSpec
 from platform_core.jobs.states import TERMINAL, WAITING, JobState
 from platform_core.jobs.transitions import submit as new_job
@@ -24,11 +22,9 @@ from platform_core.scheduling.decisions import NodeReservation
 from webapp.accounts import permissions
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
-from webapp.artifacts import queries as artifacts
 from webapp.base.identity import new_id, now_ms
 from webapp.base.lease import Fence
 from webapp.base.rows import update_each
-from webapp.datasets import queries as datasets
 from webapp.events import services as events
 from webapp.jobs import hints, origins, queries, recoveries, transitions
 from webapp.jobs.failing_nodes import failed_jobs
@@ -37,6 +33,7 @@ from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Job, Member
 from webapp.jobs.placement import Placing, place
 from webapp.jobs.preemption import Preemption, node_leaves, preempt, vacate
+from webapp.jobs.requirements import check_references
 from webapp.jobs.signals import submitted
 from webapp.nodes import services as clusters
 from webapp.quotas import services as quotas
@@ -52,6 +49,7 @@ __all__ = [
     "accept",
     "cancel",
     "change_priority",
+    "check_references",
     "declare_unstartable",
     "explain_waits",
     "failed_jobs",
@@ -159,39 +157,6 @@ def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any
     submitted.send(Job, job=job, spec=spec)
     hints.tick()
     return job
-
-
-def check_references(spec: JobSpec) -> None:
-    """What a specification names must exist in its team. Raises SpecError with a sentence for each that does not."""
-    problems = []
-    if spec.code and not artifacts.manifest_exists(spec.code, spec.team, "code"):
-        problems.append(
-            specification.Problem("code", f"The team has no code bundle {spec.code}; upload it first.")
-        )
-    elif spec.code and (missing := missing_script(spec.command, artifacts.paths(spec.code))):
-        problems.append(specification.Problem("command", missing))
-    if spec.dataset:
-        problems += _problems_of_dataset(spec)
-    problems += [
-        specification.Problem(
-            "secrets", f"The team has no secret {name}; a lead can add it on the team's page."
-        )
-        for name in spec.secrets
-        if name not in accounts.secret_names(spec.team)
-    ]
-    if problems:
-        raise specification.SpecError(tuple(problems))
-
-
-def _problems_of_dataset(spec: JobSpec) -> list[specification.Problem]:
-    """A version of another team that nobody has let this team know of does not exist for it."""
-    snapshot = datasets.snapshot(spec.dataset)
-    if snapshot is None or not datasets.is_known_to(spec.team, snapshot):
-        return [specification.Problem("dataset", f"The team has no dataset snapshot {spec.dataset}.")]
-    if why := datasets.why_not(snapshot, Use(spec.team, spec.project, spec.purpose)):
-        sentence = f"The snapshot {snapshot.name} version {snapshot.version} cannot be used: {why}."
-        return [specification.Problem("purpose", sentence)]
-    return []
 
 
 def cancel(actor: Actor, job_id: str, cause: str = "", *, may_save: bool = False) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 
@@ -30,6 +31,18 @@ def test_runs_a_command_in_its_folder_and_tells_how_it_ended(launcher: Launcher,
     assert (ended.exit_code, ended.stopped, ended.vanished) == (7, False, False)
     assert folder.rank_log(0).read_text() == "out\nerr\n"
     assert (folder.work / "here").exists()
+
+
+def test_a_mounted_folder_is_read_at_its_own_place(
+    launcher: Launcher, folder: WorkFolder, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared folder"
+    shared.mkdir()
+    (shared / "a.txt").write_text("of all nodes")
+    (folder.data / "a.txt").symlink_to(shared / "a.txt")
+    launcher.start(replace(order(launcher, folder, "cat $TRAINMASTER_DIR/data/a.txt"), mounted=shared))
+    assert until_ended(launcher, folder).exit_code == 0
+    assert folder.rank_log(0).read_text() == "of all nodes"
 
 
 def test_a_second_start_changes_nothing(new_launcher: Callable[[], Launcher], folder: WorkFolder) -> None:

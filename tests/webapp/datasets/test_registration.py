@@ -1,6 +1,7 @@
 """A dataset is registered where it lies: listed and hashed in steps, pinned, compared again, continued by versions."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,17 @@ from platform_core.errors import TrainmasterError
 from tests.support.s3 import s3, s3_client, s3_server
 from tests.webapp.conftest import Cast
 from tests.webapp.datasets.registering import run
+from tests.webapp.jobs.conftest import SPEC, cluster, tick
+from tests.webapp.world import _manifest
 from trainmaster.store import open_store
 from webapp.accounts.queries import actor_of
 from webapp.artifacts import queries as artifacts
 from webapp.datasets import queries, registration, services
 from webapp.datasets.models import DatasetSnapshot, SourceFile
+from webapp.nodes.models import Node
+from webapp.rpc.wanted import wanted_states
 
-__all__ = ["s3", "s3_client", "s3_server"]
+__all__ = ["cluster", "s3", "s3_client", "s3_server"]
 
 
 @pytest.fixture
@@ -170,3 +175,32 @@ def test_rest_registers_shows_progress_files_preview_and_checks(
     assert alice.post("/api/v1/datasets/images/snapshots", both, format="json").status_code == 400
     found = alice.get("/api/v1/datasets", {"search": "IMAG"}).json()["results"]
     assert [row["id"] for row in found] == [made.json()["id"]]
+
+
+def test_a_job_reads_it_where_it_lies_and_an_upload_is_copied(
+    cast: Cast, prefix: Path, api: Callable[..., APIClient], cluster: list[Node]
+) -> None:
+    row = run(register(cast, prefix))
+    asked = {**SPEC, "num_gpus": 1, "purpose": "train", "mount_dataset": True}
+    client = api(cast.owner)
+    assert (
+        client.post("/api/v1/training-jobs", {**asked, "dataset": row.id}, format="json").status_code == 201
+    )
+    tick()
+    (launch,) = [
+        attempt.launch
+        for state in wanted_states([node.id for node in cluster])
+        for attempt in state.attempts
+        if attempt.launch
+    ]
+    assert launch.mount_dataset
+    assert launch.delivery is None
+    assert launch.dataset == artifacts.reference(str(row.manifest_id))
+    alice = actor_of(cast.owner)
+    uploaded = services.add_snapshot(alice, "vision", "faces", _manifest(alice, "dataset"), "train")
+    refused = client.post("/api/v1/training-jobs", {**asked, "dataset": uploaded.id}, format="json")
+    (problem,) = refused.json()["problems"]
+    assert problem["field"] == "mount_dataset"
+    assert "it lies in the platform's store" in problem["sentence"]
+    without = client.post("/api/v1/training-jobs", {**SPEC, "mount_dataset": True}, format="json")
+    assert "is set although no dataset is given" in str(without.json()["problems"])

@@ -27,6 +27,7 @@ from platform_core.node.wanted import ArtifactReference, DeploymentWanted, Launc
 
 ORDER = "data-"  # what the ids of their deliveries begin with; the server knows none of them as a deployment
 FOLDER = "_datasets"  # beside the folders of teams, none of which has such a name
+MOST_TOLD = 200
 LOOK_EVERY_SECONDS = 0.05
 
 
@@ -113,7 +114,19 @@ class DatasetCache:
         asyncio.run_coroutine_threadsafe(run(), self._loop).result()
 
     def _record(self, manifest_id: str) -> Path:
-        return self._data / "transfer" / manifest_id / "stamps.json"
+        return _record(self._data, manifest_id)
+
+
+def held(data: Path) -> tuple[str, ...]:
+    """The manifests of the datasets that are whole on this node, for the scheduler; the newest where they are many."""
+    homes = (data / "models" / FOLDER).glob("man-*/*")
+    records = [(_record(data, home.parent.name), home.parent.name) for home in homes]
+    whole = [(record.stat().st_mtime, name) for record, name in records if record.exists()]
+    return tuple(name for _, name in sorted(whole, reverse=True)[:MOST_TOLD])
+
+
+def _record(data: Path, manifest_id: str) -> Path:
+    return data / "transfer" / manifest_id / "stamps.json"
 
 
 def _is_linked(home: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
+from dataclasses import replace
 from importlib import metadata
 from typing import Protocol
 
@@ -13,7 +14,7 @@ import psutil
 from agent import reconcile as actions
 from agent.attempts.supervisor import RunningAttempt, Supervisor
 from agent.config import AgentConfig
-from agent.datasets import is_dataset
+from agent.datasets import held, is_dataset
 from agent.lease import LEASE_SHARE, Lease
 from agent.probes import notice
 from agent.probes.devices import Devices
@@ -210,7 +211,8 @@ class Node:
             running = self._supervisor.running() if self._supervisor is not None else ()
             occupants = [Occupant(attempt.launch.slots, attempt.pid) for attempt in running]
             try:
-                self._sample = await asyncio.to_thread(self._probe.read, occupants)
+                sample = await asyncio.to_thread(self._probe.read, occupants)
+                self._sample = replace(sample, holds=await asyncio.to_thread(held, self._config.data))
             except Exception:
                 log.exception("the telemetry could not be read")
             await asyncio.sleep(SAMPLE_EVERY_SECONDS)

@@ -67,6 +67,7 @@ class PendingJob:
     tensor: int = 1  # GPUs that one node must have together
     group: int = 1  # GPUs that one node should have together: tensor and context ranks
     replica: int = 1  # GPUs by which it may grow or shrink
+    holders: tuple[str, ...] = ()  # nodes that hold its dataset, which it prefers among equally good ones
 
     @classmethod
     def of_spec(

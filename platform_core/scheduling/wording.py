@@ -40,3 +40,14 @@ def placed_sentence(gpus: int, gpu_type: str, racks: Sequence[str]) -> str:
     different = len(set(racks))
     where = f"in rack {racks[0]}" if different == 1 and racks[0] else f"in {plural(different, 'rack')}"
     return f"{amount(gpus, gpu_type)} on {len(racks)} nodes {where}, {gpus // len(racks)} on each"
+
+
+def held_sentence(held: int, nodes: int) -> str:
+    """On how many nodes of a place the dataset is."""
+    if nodes == 1:
+        return "its dataset is there already"
+    return (
+        "its dataset is on all of them already"
+        if held == nodes
+        else f"its dataset is on {held} of them already"
+    )

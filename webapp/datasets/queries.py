@@ -45,6 +45,12 @@ def reference_for(snapshot_id: str, use: Use) -> ArtifactReference:
     return artifacts.reference(row.manifest_id)
 
 
+def manifests(snapshot_ids: Iterable[str]) -> dict[str, str]:
+    """Version → its manifest, of those that have one."""
+    rows = DatasetSnapshot.objects.filter(id__in=set(snapshot_ids)).exclude(manifest=None)
+    return dict(rows.values_list("id", "manifest_id"))
+
+
 def why_not(row: DatasetSnapshot, use: Use) -> str:
     """Why a job may not use this version; "" where it may."""
     if row.state != READY:

@@ -48,6 +48,13 @@ def pending() -> tuple[PendingJob, ...]:
     )
 
 
+def waiting_for_data() -> dict[str, str]:
+    """Waiting job → the dataset version that is copied to its nodes."""
+    waiting = Job.objects.filter(state__in=list(WAITING)).exclude(spec__dataset="")
+    rows = waiting.values_list("id", "spec__dataset", "spec__mount_dataset")
+    return {job: version for job, version, mounted in rows if version and not mounted}
+
+
 def _pending(row: Job, spec: JobSpec, attained_gpu_ms: int, ran_on: tuple[str, ...] = ()) -> PendingJob:
     submitted = PendingJob.of_spec(
         spec,

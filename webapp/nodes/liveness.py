@@ -2,12 +2,13 @@
 
 Keys: `cluster:seen` (sorted set, node → ms), `cluster:telemetry:<node>` (JSON, expires), `cluster:full` and
 `cluster:ailing` (sets of nodes whose disk is full, and with symptoms of device health), `cluster:ear` (since when, and
-when last, a gateway was there to hear anybody). Channel `wanted:<node>` carries hints to the node's gateway.
+when last, a gateway was there to hear anybody), `cluster:holders:<manifest>` (sorted set, node → ms). Channel
+`wanted:<node>` carries hints to the node's gateway.
 """
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from typing import Any
@@ -34,6 +35,10 @@ EAR_GAP_MS = 15_000  # a gateway that did not say it listens for this long was a
 
 def channel(node_id: str) -> str:
     return f"wanted:{node_id}"
+
+
+def _holders_key(manifest: str) -> str:
+    return f"cluster:holders:{manifest}"
 
 
 def _telemetry_key(node_id: str) -> str:
@@ -74,6 +79,7 @@ class Recorder:
             for node_id, telemetry in beats.items():
                 pipe.set(_telemetry_key(node_id), _to_json(telemetry), ex=TELEMETRY_SECONDS)
             _note_disks(pipe, beats)
+            _note_holders(pipe, beats, moment)
             await pipe.execute()
 
 
@@ -97,6 +103,7 @@ def heard(node_id: str, telemetry: Telemetry, moment_ms: int) -> None:
     pipe.zadd(SEEN, {node_id: moment_ms})
     pipe.set(_telemetry_key(node_id), _to_json(telemetry), ex=TELEMETRY_SECONDS)
     _note_disks(pipe, {node_id: telemetry})
+    _note_holders(pipe, {node_id: telemetry}, moment_ms)
     pipe.execute()
 
 
@@ -114,6 +121,29 @@ def _note_disks(pipe: Any, beats: Mapping[str, Telemetry]) -> None:
         pipe.sadd(AILING, *ailing)
     if well:
         pipe.srem(AILING, *well)
+
+
+def _note_holders(pipe: Any, beats: Mapping[str, Telemetry], moment_ms: int) -> None:
+    """By dataset: the scheduler asks who holds those of the jobs that wait."""
+    nodes_of: dict[str, dict[str, int]] = {}
+    for node_id, telemetry in beats.items():
+        for manifest in telemetry.holds:
+            nodes_of.setdefault(manifest, {})[node_id] = moment_ms
+    for manifest, nodes in nodes_of.items():
+        pipe.zadd(_holders_key(manifest), nodes)
+        pipe.expire(_holders_key(manifest), TELEMETRY_SECONDS)
+
+
+def holders(manifests: Collection[str], moment_ms: int) -> dict[str, tuple[str, ...]]:
+    """Dataset → the nodes that hold it, as they said within two minutes."""
+    pipe = client().pipeline(transaction=False)
+    for manifest in manifests:
+        pipe.zrangebyscore(_holders_key(manifest), moment_ms - TELEMETRY_SECONDS * 1000, "+inf")
+    answers: Any = pipe.execute() if manifests else []
+    return {
+        manifest: tuple(sorted(name.decode() for name in names))
+        for manifest, names in zip(manifests, answers, strict=True)
+    }
 
 
 def _is_ailing(telemetry: Telemetry) -> bool:
@@ -204,4 +234,5 @@ def _to_json(telemetry: Telemetry) -> str:
 
 def _from_json(text: bytes) -> Telemetry:
     values: dict[str, Any] = json.loads(text)
-    return Telemetry(**{**values, "slots": tuple(SlotTelemetry(**slot) for slot in values["slots"])})
+    slots = tuple(SlotTelemetry(**slot) for slot in values["slots"])
+    return Telemetry(**{**values, "slots": slots, "holds": tuple(values.get("holds", ()))})

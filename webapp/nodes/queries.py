@@ -15,6 +15,7 @@ from platform_core.cluster.topology import islands
 from platform_core.distribution.planning.routes import Place
 from platform_core.errors import TrainmasterError
 from platform_core.node.description import Telemetry
+from webapp.base.identity import now_ms
 from webapp.events import queries as events
 from webapp.nodes import liveness, mapping
 from webapp.nodes.join_command import join_command as join_command
@@ -256,6 +257,11 @@ def slots(node_ids: Iterable[str] | None = None) -> dict[str, tuple[SlotUse, ...
 def telemetry(node_ids: Sequence[str]) -> dict[str, Telemetry]:
     """node → what its last heartbeat said; a node that was not heard for two minutes is not in it."""
     return liveness.telemetry(node_ids)
+
+
+def holders(manifests: Collection[str]) -> dict[str, tuple[str, ...]]:
+    """Dataset's manifest → the nodes that hold it."""
+    return liveness.holders(manifests, now_ms())
 
 
 def last_seen(nodes: dict[str, int]) -> dict[str, int]:

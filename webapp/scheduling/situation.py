@@ -5,8 +5,9 @@ from dataclasses import replace
 from django.conf import settings
 from django.db import transaction
 
-from platform_core.cluster.snapshot import Snapshot
+from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.scheduling.policy import PRODUCTION, Policy
+from webapp.datasets import queries as datasets
 from webapp.jobs import workload
 from webapp.nodes import queries as cluster_queries
 from webapp.quotas import queries as quota_queries
@@ -18,10 +19,21 @@ def load(now: int) -> Snapshot:
         return Snapshot(
             now_ms=now,
             nodes=cluster_queries.snapshot_nodes(),
-            pending=workload.pending(),
+            pending=_with_holders(workload.pending()),
             running=workload.running(),
             teams=quota_queries.team_shares(now),
         )
+
+
+def _with_holders(pending: tuple[PendingJob, ...]) -> tuple[PendingJob, ...]:
+    """The jobs with the nodes that hold their datasets."""
+    versions = workload.waiting_for_data()
+    if not versions:
+        return pending
+    manifests = datasets.manifests(versions.values())
+    nodes = cluster_queries.holders(sorted(set(manifests.values())))
+    holders = {job: nodes.get(manifests.get(version, ""), ()) for job, version in versions.items()}
+    return tuple(replace(job, holders=holders.get(job.id, ())) for job in pending)
 
 
 def policy() -> Policy:

@@ -53,10 +53,17 @@ class ClusterView:
         return self.index.eligible(demand) & self.ready
 
     def place(
-        self, counts: SlotCounts, demand: Demand, within: int = -1, islands: IslandCounts | None = None
+        self,
+        counts: SlotCounts,
+        demand: Demand,
+        within: int = -1,
+        islands: IslandCounts | None = None,
+        holders: int = 0,
     ) -> Place | None:
         """The best place on ready nodes with these free slots; -1 is the set of all."""
-        return self._find(counts, self.allowed(demand) & within, self.splits(demand), demand, islands)
+        return self._find(
+            counts, self.allowed(demand) & within, self.splits(demand), demand, islands, holders
+        )
 
     def closed(self, from_ms: int, runtime_ms: int) -> int:
         """Nodes with a maintenance window during such a run."""
@@ -99,9 +106,10 @@ class ClusterView:
         splits: Sequence[int],
         demand: Demand,
         islands: IslandCounts | None = None,
+        holders: int = 0,
     ) -> Place | None:
         max_racks = demand.constraints.max_racks
-        return find_place(self.index, counts, nodes, splits, demand.gpus, max_racks, islands)
+        return find_place(self.index, counts, nodes, splits, demand.gpus, max_racks, islands, holders)
 
     def _without_vain_exclusions(self, asked: Demand) -> Demand:
         if self.empty_place(asked, self.index.eligible(asked)) is not None:

@@ -8,9 +8,10 @@ tightest fit, which leaves whole nodes and racks for the gangs that need them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 
 from platform_core.cluster.topology import Islands
 from platform_core.scheduling.placement.node_index import NodeIndex, SlotCounts, positions
@@ -32,16 +33,18 @@ def find_place(
     gpus: int,
     max_racks: int = 0,
     islands: IslandCounts | None = None,
+    holders: int = 0,
 ) -> Place | None:
     """The best place for the gang among the allowed nodes, or None when it does not fit whole.
 
     `splits`: the numbers of nodes it may take, the preferred first; `max_racks`: 0 is no limit. Among equally tight
-    nodes those with enough free slots within one island come first.
+    nodes those with enough free slots within one island come first, and then those that hold its data.
     """
     for node_count in splits:
         slots_each = gpus // node_count
         candidates = counts.at_least(slots_each) & allowed
-        preferred = islands.at_least(slots_each) if islands is not None else 0
+        whole = islands.at_least(slots_each) if islands is not None else 0
+        preferred = (whole & holders, whole, holders)
         if candidates.bit_count() < node_count:
             continue
         if node_count == 1:
@@ -120,21 +123,30 @@ def _free_by_island(free: Sequence[int], islands: Islands) -> list[tuple[int, ..
     return [group for island in islands if (group := tuple(slot for slot in island if slot in left))]
 
 
-def _tightest(counts: SlotCounts, candidates: int, slots: int, preferred: int) -> int:
+def _tightest(counts: SlotCounts, candidates: int, slots: int, preferred: Sequence[int]) -> int:
     """The first node with the fewest free slots that suffice."""
     while not (fitting := counts.exactly(slots) & candidates):
         slots += 1
-    return next(positions(fitting & preferred or fitting))
+    return next(_in_order(fitting, preferred))
 
 
-def _tightest_of_rack(counts: SlotCounts, nodes: int, slots: int, wanted: int, preferred: int) -> list[int]:
+def _tightest_of_rack(
+    counts: SlotCounts, nodes: int, slots: int, wanted: int, preferred: Sequence[int]
+) -> list[int]:
     chosen: list[int] = []
     while len(chosen) < wanted:
         fitting = counts.exactly(slots) & nodes
-        in_order = [*positions(fitting & preferred), *positions(fitting & ~preferred)]
-        chosen.extend(in_order[: wanted - len(chosen)])
+        chosen.extend(islice(_in_order(fitting, preferred), wanted - len(chosen)))
         slots += 1
     return chosen
+
+
+def _in_order(fitting: int, preferred: Sequence[int]) -> Iterator[int]:
+    """Their positions: those of the first preferred set, then of the second, and so on; then the others."""
+    for nodes in preferred:
+        yield from positions(fitting & nodes)
+        fitting &= ~nodes
+    yield from positions(fitting)
 
 
 def _nearest(index: NodeIndex, candidates: int, wanted: int) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ from platform_core.scheduling.placement.node_index import Demand, SlotCounts
 from platform_core.scheduling.placement.search import IslandCounts, Place, take_slots
 from platform_core.scheduling.reservations.nodes import Reservations
 from platform_core.scheduling.reservations.quota_ledger import QuotaLedger
-from platform_core.scheduling.wording import listed, placed_sentence
+from platform_core.scheduling.wording import held_sentence, listed, placed_sentence
 
 Attempt = tuple[str, Demand, int]  # what was tried, for which demand, and a number that decides the outcome
 
@@ -143,7 +143,8 @@ class RoundState:
         free = self.reservations.free_through(runtime_ms)
         preferred = self.index.bits(job.resize_on or job.reserved_nodes)
         place = self.cluster.place(free, demand, preferred) if preferred else None
-        place = place or self.cluster.place(free, demand, islands=self._islands)
+        holders = self.index.bits(job.holders)
+        place = place or self.cluster.place(free, demand, islands=self._islands, holders=holders)
         if place is None:
             self._shortest_failed_ms[demand] = runtime_ms
         return place
@@ -183,6 +184,8 @@ class RoundState:
     def _reason(self, job: PendingJob, place: Place) -> str:
         nodes = [self.index.nodes[position] for position in place.nodes]
         where = placed_sentence(job.num_gpus, job.gpu_type, [node.rack for node in nodes])
+        if held := sum(node.id in job.holders for node in nodes):
+            where = f"{where}; " + held_sentence(held, len(nodes))
         again = [node.hostname for node in nodes if node.id in job.excluded_nodes]
         if not again:
             return where

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from platform_core.node.description import Telemetry
 from platform_core.units import DAY_MS
 from tests.webapp.conftest import Cast
 from tests.webapp.jobs.conftest import *  # noqa: F403  a cluster
@@ -18,7 +19,8 @@ from webapp.datasets import services
 from webapp.datasets.models import AccessRequest, DatasetSnapshot
 from webapp.events.models import Event
 from webapp.jobs import members
-from webapp.jobs.models import Job
+from webapp.jobs.models import Job, Member
+from webapp.nodes import liveness
 from webapp.nodes.models import Node
 from webapp.rpc.wanted import manifests, wanted_states
 
@@ -149,3 +151,19 @@ def test_the_nodes_of_a_gang_are_told_to_fetch_from_each_other(
         True,
     ]  # one copy in two lanes
     assert all(order.signature and order.transfer_token for order in orders)
+
+
+def test_a_job_is_placed_on_the_node_that_holds_its_dataset(
+    cast: Cast, api: Api, snapshot: DatasetSnapshot, cluster: list[Node]
+) -> None:
+    for node in cluster:
+        held = (str(snapshot.manifest_id),) if node.hostname == "node-2" else ("man-of-another",)
+        liveness.heard(node.id, Telemetry(10**12, 0, holds=held), now_ms())
+    assert submit(api(cast.owner), snapshot).status_code == 201
+    tick()
+    job = Job.objects.get()
+    (member,) = Member.objects.filter(attempt__job=job)
+    assert member.node_id == next(node.id for node in cluster if node.hostname == "node-2")
+    assert "its dataset is there already" in " ".join(
+        Event.objects.filter(subject_id=job.id).values_list("cause", flat=True)
+    )

@@ -141,6 +141,7 @@ class Telemetry(_message.Message):
     MEMORY_USED_BYTES_FIELD_NUMBER: _builtins.int
     SLOTS_FIELD_NUMBER: _builtins.int
     READINGS_FIELD_NUMBER: _builtins.int
+    HOLDS_FIELD_NUMBER: _builtins.int
     disk_free_bytes: _builtins.int
     memory_used_bytes: _builtins.int
     @_builtins.property
@@ -149,6 +150,10 @@ class Telemetry(_message.Message):
     def readings(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """of device health, by the names in the reference; 0 is left out"""
 
+    @_builtins.property
+    def holds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """manifests of the datasets in its cache, whole; at most 200"""
+
     def __init__(
         self,
         *,
@@ -156,10 +161,11 @@ class Telemetry(_message.Message):
         memory_used_bytes: _builtins.int = ...,
         slots: _abc.Iterable[Global___SlotTelemetry] | None = ...,
         readings: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        holds: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["disk_free_bytes", b"disk_free_bytes", "memory_used_bytes", b"memory_used_bytes", "readings", b"readings", "slots", b"slots"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["disk_free_bytes", b"disk_free_bytes", "holds", b"holds", "memory_used_bytes", b"memory_used_bytes", "readings", b"readings", "slots", b"slots"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.datasets import DatasetCache, is_dataset
+from agent.datasets import DatasetCache, held, is_dataset
 from agent.manifests import Manifests
 from agent.transfer.orders.deployments import Deployments
 from platform_core.distribution.content.manifest import Manifest
@@ -111,6 +111,17 @@ async def test_the_cache_outlives_the_agent(
     before = store.bytes_sent
     assert read(await gang[0].fetch(alone, "att-2")) == FILES
     assert store.bytes_sent == before
+
+
+async def test_the_scheduler_is_told_what_is_here_until_it_is_evicted(
+    gang: list[Machine], manifest: Manifest, store: GatedStore
+) -> None:
+    assert held(gang[0].data) == ()
+    store.open()
+    await gang[0].fetch(wanted(gang[:1], manifest, store)["node-0"], "att-1")
+    assert held(gang[0].data) == (manifest.id,)
+    await gang[0].deployments.evict(manifest.id, "the disk is full")
+    assert held(gang[0].data) == ()
 
 
 async def test_files_that_a_job_has_changed_are_fetched_again(

@@ -274,7 +274,7 @@ def test_no_guaranteed_single_job_waits_while_a_settled_borrower_runs(situation:
     ]
     for job in sorted(situation.pending, key=lambda job: made.order.index(job.id)):
         if job.id in served or any(
-            "others are giving up" in w.sentence for w in made.waits if w.job_id == job.id
+            "stopping jobs release slots for it" in w.sentence for w in made.waits if w.job_id == job.id
         ):
             entitled[job.team] += job.num_gpus
         elif not larger[job.team] and entitled[job.team] + 1 <= own[job.team]:

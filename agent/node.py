@@ -24,8 +24,8 @@ from agent.probes.telemetry import Occupant, Probe
 from agent.reconcile import reconcile
 from agent.transfer.peers.credentials import NodeCredentials
 from platform_core.node.description import NodeDescription, Telemetry
-from platform_core.node.observed import ActivationObserved, DeploymentObserved, Observed
-from platform_core.node.wanted import ActivationWanted, DeploymentWanted, Wanted
+from platform_core.node.observed import ActivationObserved, DeploymentObserved, Observed, TransferState
+from platform_core.node.wanted import ActivationWanted, DeploymentWanted, MendWanted, Wanted
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +49,12 @@ class Activations(Protocol):
     def observed(self) -> tuple[ActivationObserved, ...]: ...
 
     def want(self, wanted: Iterable[ActivationWanted]) -> None: ...
+
+
+class Mender(Protocol):
+    """Writes back what the store has lost. Called from the event loop; nothing blocks it."""
+
+    def want(self, mends: Iterable[MendWanted]) -> None: ...
 
 
 class Node:
@@ -75,6 +81,7 @@ class Node:
         self._deployments: Deployments | None = None
         self._leaves_at: float | None = None  # by the clock of the loop
         self._activations: Activations | None = None
+        self._mender: Mender | None = None
 
     def attach(
         self,
@@ -82,10 +89,11 @@ class Node:
         deployments: Deployments | None,
         transfer_port: int,
         activations: Activations | None = None,
+        mender: Mender | None = None,
     ) -> None:
         """Adds the parts that are made after the node, because they report changes to it. Before the first session."""
         self._supervisor, self._deployments, self._activations = supervisor, deployments, activations
-        self._transfer_port = transfer_port
+        self._transfer_port, self._mender = transfer_port, mender
 
     def describe(self) -> NodeDescription:
         config = self._config
@@ -154,6 +162,8 @@ class Node:
             self._carry_out(action, self._supervisor)
         if self._activations is not None:
             self._activations.want(self._wanted.activations)
+        if self._mender is not None:
+            self._mender.want(self._wanted.mends)
 
     def _carry_out(self, action: actions.Action, supervisor: Supervisor) -> None:
         match action:
@@ -170,7 +180,13 @@ class Node:
                 self.note_change()
 
     def telemetry(self) -> Telemetry:
-        return self._devices.added_to(self._sample)
+        models = [
+            part.acting_on.artifact.manifest_id
+            for part in self._deployments_observed()
+            if part.acting_on is not None and part.state is TransferState.COMPLETE
+        ]
+        sample = replace(self._sample, holds=tuple(dict.fromkeys((*self._sample.holds, *models))))
+        return self._devices.added_to(sample)
 
     def clock_differs(self, by_ms: float) -> None:
         self._devices.clock_offset_ms = by_ms

@@ -28,6 +28,7 @@ from agent.launchers.engine import Engine
 from agent.launchers.process import ProcessLauncher
 from agent.lease import LEASE_SHARE, Lease
 from agent.manifests import Manifests, ask_platform
+from agent.mending import Mender
 from agent.mounts import mounting
 from agent.node import Node
 from agent.probes.devices import Devices
@@ -128,7 +129,7 @@ async def _serve(config: AgentConfig, channel: grpc.aio.Channel, uploads: Execut
     own = shown if credentials is None else credentials.server()
     port = await _start(deployments, config, own)
     await asyncio.to_thread(activations.load)
-    node.attach(supervisor, deployments, port, activations)
+    node.attach(supervisor, deployments, port, activations, Mender(deployments.held))
     await supervisor.adopt_all()
     log.info("%s slots of %s", len(slots.slots), slots.gpu_type)
     for fault in slots.faults:

@@ -63,4 +63,4 @@ class Telemetry:
     memory_used_bytes: int
     slots: tuple[SlotTelemetry, ...] = ()
     readings: Mapping[str, float] = field(default_factory=dict)  # of the node, as those of a slot
-    holds: tuple[str, ...] = ()  # manifests of the datasets in its cache, whole
+    holds: tuple[str, ...] = ()  # manifests of datasets and models that are whole on it

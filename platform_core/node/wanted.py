@@ -136,6 +136,15 @@ class ActivationWanted:
 
 
 @dataclass(frozen=True, slots=True)
+class MendWanted:
+    """Files that the store has lost and this node holds: it writes them back to where they lay."""
+
+    artifact: ArtifactReference
+    paths: tuple[str, ...]
+    order: int  # grows with each try
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """The whole wanted state of a node: what is not in it is not wanted."""
 
@@ -143,3 +152,4 @@ class Wanted:
     attempts: tuple[AttemptWanted, ...] = ()
     deployments: tuple[DeploymentWanted, ...] = ()
     activations: tuple[ActivationWanted, ...] = ()
+    mends: tuple[MendWanted, ...] = ()

@@ -46,6 +46,7 @@ MESSAGES: dict[type, Any] = {
     wanted.ProfileOrder: session_pb2.ProfileOrder,
     wanted.AttemptWanted: session_pb2.AttemptWanted,
     wanted.ActivationWanted: session_pb2.ActivationWanted,
+    wanted.MendWanted: session_pb2.MendWanted,
     wanted.Wanted: session_pb2.Wanted,
     RankStack: session_pb2.RankStack,
     observed.StacksObserved: session_pb2.StacksObserved,

@@ -202,6 +202,15 @@ def note_check(row: models.Manifest, chunks: int) -> None:
     models.Manifest.objects.filter(id=row.id).update(**done)
 
 
+@transaction.atomic
+def note_etag(manifest_id: str, source_url: str, file: int, etag: str) -> None:
+    """What the store calls a file that was written there anew; nothing where it lies elsewhere by now."""
+    row = lock(manifest_id)
+    if row.etags and row.source_url == source_url:
+        row.etags[file] = etag
+        row.save(update_fields=["etags"])
+
+
 def discard_upload(upload_id: str, size: int) -> bool:
     """Deletes an upload that was never completed, and what the store has of it.
 

@@ -29,6 +29,7 @@ from trainmaster_wire.conversion import from_wire
 T = TypeVar("T")
 
 MAX_SLOTS = 1024
+MAX_HELD = 1_000  # datasets and models
 MAX_LABELS = 100
 MAX_PORT = 2**16 - 1
 MAX_INT, MAX_BIGINT = 2**31 - 1, 2**63 - 1  # of a column
@@ -243,7 +244,10 @@ RULES: dict[type, dict[str, Callable[[Any], Any]]] = {
     ActivationObserved: {
         "revision": _int, "output": _output, "round": _int, "check_output": _output,
     },
-    Telemetry: {"disk_free_bytes": _bigint, "memory_used_bytes": _bigint, "readings": _readings},
+    Telemetry: {
+        "disk_free_bytes": _bigint, "memory_used_bytes": _bigint, "readings": _readings,
+        "holds": lambda held: tuple(_name(manifest) for manifest in held[:MAX_HELD]),
+    },
     SlotTelemetry: {
         "utilisation": _measured(0.0, 1.0), "temperature_celsius": _measured(-MAX_CELSIUS, MAX_CELSIUS),
         "memory_used_bytes": _COUNT, "ecc_corrected": _COUNT, "ecc_uncorrected": _COUNT,

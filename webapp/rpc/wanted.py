@@ -38,6 +38,7 @@ from webapp.registry import queries as registry
 from webapp.rollouts import queries as rollouts
 from webapp.rpc.deliveries import delivery
 from webapp.serving.values import replica_token
+from webapp.storage import queries as storage
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
         orders = checkpoints.orders_of(member.job_id for its in members.values() for member in its)
         parts = deployments.wanted_on(node_ids, rollouts.versions_in_use(node_ids))
         active = rollouts.wanted_on(node_ids)
+        mends = storage.mends_on(node_ids)
         failures: list[job_services.Unstartable] = []
         states = [
             Wanted(
@@ -68,6 +70,7 @@ def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
                 ),
                 deployments=tuple(map(_signed, parts[node])),
                 activations=tuple(active[node]),
+                mends=mends[node],
             )
             for node in node_ids
         ]
@@ -107,6 +110,7 @@ def _manifests_in(state: Wanted) -> set[str]:
         part for launch in launches for part in (launch.code, launch.dataset, launch.resume, launch.model)
     ]
     references += [deployment.artifact for deployment in state.deployments]
+    references += [mend.artifact for mend in state.mends]
     return {reference.manifest_id for reference in references if reference} - {""}
 
 

@@ -46,6 +46,9 @@ class Damage(models.Model):
     why = models.TextField()
     bytes = models.BigIntegerField()
     found_ms = models.BigIntegerField()
+    mender = models.CharField(max_length=40, blank=True, help_text="node that is asked to write it back")
+    asks = models.PositiveIntegerField(default=0, help_text="how often a node was asked")
+    asked_ms = models.BigIntegerField(default=0, help_text="when a node was looked for last")
     mended_ms = models.BigIntegerField(null=True, help_text="when the scrub found it right again")
 
     class Meta:

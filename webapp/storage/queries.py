@@ -1,9 +1,10 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
 from django.db.models import F, Sum
 
+from platform_core.node.wanted import MendWanted
 from platform_core.storage.growth import Day, days_left, per_day
 from platform_core.storage.scrub import is_late
 from platform_core.units import DAY_MS
@@ -117,6 +118,25 @@ def damaged_files() -> dict[str, list[Damage]]:
             if manifest == row.manifest:
                 by_team.setdefault(team, []).append(row)
     return by_team
+
+
+def mends_on(node_ids: Collection[str]) -> dict[str, tuple[MendWanted, ...]]:
+    """Node → the files that it shall write back."""
+    rows = list(
+        Damage.objects.filter(mender__in=node_ids, mended_ms=None).order_by("manifest", "asks", "path")
+    )
+    references = artifacts.references({row.manifest for row in rows})
+    orders: dict[str, dict[tuple[str, int], list[str]]] = {node: {} for node in node_ids}
+    for row in rows:
+        orders[row.mender].setdefault((row.manifest, row.asks), []).append(row.path)
+    return {
+        node: tuple(
+            MendWanted(references[manifest], tuple(paths), order)
+            for (manifest, order), paths in of_node.items()
+            if manifest in references and references[manifest].source_url
+        )
+        for node, of_node in orders.items()
+    }
 
 
 def goes_ms(row: Leftover) -> int | None:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.db import transaction
 
+from platform_core.distribution.content.layout import stored_path
 from platform_core.distribution.content.manifest import Chunk, FileEntry, Manifest, from_document
 from platform_core.errors import TrainmasterError
 from platform_core.storage.scrub import round_bytes
 from platform_core.units import DAY_MS, MINUTE_MS, format_bytes
 from trainmaster.store import Store, open_store
 from trainmaster.store.address import located
+from trainmaster.store.copying import lasting_etag
 from trainmaster.store.damage import check_chunk, is_damage
 from webapp.artifacts import queries as artifacts
 from webapp.artifacts import services as artifact_services
@@ -75,6 +77,18 @@ def _read_on(row: Row) -> Iterator[int]:
         artifact_services.note_check(row, 0)
 
 
+def reread(row: Row, entry: FileEntry) -> None:
+    """A damaged file that is right again is noted as mended, with the name that the store gives it now."""
+    manifest, store = from_document(row.document), open_store(row.source_url)
+    number = manifest.files.index(entry)
+    if not any(
+        _damage_of(row, store, manifest, chunk, "") for chunk in manifest.chunks if chunk.file == number
+    ):
+        etag = lasting_etag(store, stored_path(row.source_url, entry)) if row.etags else ""
+        artifact_services.note_etag(row.id, row.source_url, number, etag)
+        _right(row, entry)
+
+
 def _damage_of(row: Row, store: Store, manifest: Manifest, chunk: Chunk, etag: str) -> str:
     try:
         check_chunk(store, manifest, chunk, etag)
@@ -107,7 +121,7 @@ def _found(row: Row, entry: FileEntry, why: str) -> None:
     if not new and damage.mended_ms is None:
         return
     if not new:
-        Damage.objects.filter(pk=damage.pk).update(why=why, found_ms=now_ms(), mended_ms=None)
+        Damage.objects.filter(pk=damage.pk).update(why=why, found_ms=now_ms(), mended_ms=None, mender="")
     _tell("StoreDamaged", row, f"{entry.path} of {damage.name}, {format_bytes(entry.size)}: {why}")
 
 

@@ -1,7 +1,7 @@
 from celery import shared_task
 
+from webapp.storage import mending, services
 from webapp.storage import scrub as scrubbing
-from webapp.storage import services
 
 
 @shared_task(name="storage.account")
@@ -16,4 +16,6 @@ def clean() -> None:
 
 @shared_task(name="storage.scrub")
 def scrub() -> None:
+    mending.recheck()
     scrubbing.scrub()
+    mending.ask()

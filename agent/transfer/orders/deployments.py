@@ -153,6 +153,11 @@ class Deployments:
         landing = self._holdings.landing(manifest_id)
         return landing.manifest if landing is not None else None
 
+    def held(self, manifest_id: str) -> tuple[Manifest, Path] | None:
+        """What is here of a manifest, and the folder of its files; None: nothing."""
+        landing = self._holdings.landing(manifest_id)
+        return (landing.manifest, landing.files) if landing is not None else None
+
     async def evict(self, manifest_id: str, reason: str) -> None:
         """Removes a complete manifest whose files cannot be trusted any more."""
         self._evicted(manifest_id, reason)

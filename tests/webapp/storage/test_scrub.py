@@ -9,18 +9,26 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
+from agent.mending import write_back
+from platform_core.errors import TrainmasterError
+from platform_core.node.description import Telemetry
+from platform_core.node.wanted import MendWanted
 from platform_core.storage.scrub import LEAST_BYTES
 from platform_core.units import DAY_MS
 from tests.webapp.conftest import Cast
 from tests.webapp.world import World, build
 from webapp.accounts.models import User
 from webapp.accounts.queries import actor_of
+from webapp.artifacts import queries as artifact_queries
 from webapp.artifacts import services as artifacts
 from webapp.artifacts.models import Manifest
 from webapp.base.identity import now_ms
 from webapp.checkpoints.models import Checkpoint
 from webapp.events.models import Event
-from webapp.storage import queries, scrub
+from webapp.nodes import liveness
+from webapp.nodes.models import Node
+from webapp.rpc.wanted import manifests, wanted_states
+from webapp.storage import mending, queries, scrub
 from webapp.storage.models import Damage
 
 
@@ -83,11 +91,73 @@ def test_what_is_damaged_is_found_told_and_mended_by_the_same_upload(
     scrub.scrub()
     assert Event.objects.filter(kind="StoreDamaged").count() == 1
     assert upload(cast, {"a.bin": b"first", "b.bin": b"second"}).id == weights.id
-    a_month_passes()
-    scrub.scrub()
+    mending.recheck()
     assert Damage.objects.get().mended_ms is not None
     assert queries.damaged_files() == {}
     assert Event.objects.filter(kind="StoreMended").count() == 1
+
+
+def test_a_node_that_holds_it_is_asked_and_the_next_one_if_that_did_not_help(
+    world: World, weights: Manifest, tmp_path: Path
+) -> None:
+    rot(tmp_path, "b.bin", None)
+    scrub.scrub()
+    mending.ask()
+    assert Damage.objects.get().mender == ""  # nobody holds it
+    nodes = list(Node.objects.order_by("id"))
+    for node in nodes:
+        liveness.heard(node.id, Telemetry(10**12, 0, holds=(weights.id,)), now_ms())
+    asked = []
+    for order in (1, 2, 3):
+        mending.ask()
+        mending.recheck()
+        mender = Damage.objects.get().mender
+        (state,) = wanted_states([mender])
+        assert state.mends == (
+            MendWanted(artifact_queries.references([weights.id])[weights.id], ("b.bin",), order),
+        )
+        assert manifests([(mender, weights.id)]) != [None]
+        asked.append(mender)
+    assert len(set(asked)) == min(3, len(nodes))
+    write_back(manifest_of(weights), copy_of(tmp_path), state.mends[0])
+    mending.recheck()
+    assert Damage.objects.get().mended_ms is not None
+    assert wanted_states([mender])[0].mends == ()
+
+
+def test_a_copy_that_is_damaged_itself_is_not_written_back(
+    world: World, weights: Manifest, tmp_path: Path
+) -> None:
+    rot(tmp_path, "b.bin", None)
+    home = copy_of(tmp_path)
+    (home / "b.bin").write_bytes(b"sec0nd")
+    mend = MendWanted(artifact_queries.references([weights.id])[weights.id], ("b.bin",), 1)
+    with pytest.raises(TrainmasterError, match=r"b\.bin"):
+        write_back(manifest_of(weights), home, mend)
+    assert not list(tmp_path.glob("model/*/b.bin"))
+
+
+def test_damage_of_files_that_were_deleted_is_forgotten(
+    world: World, weights: Manifest, tmp_path: Path
+) -> None:
+    rot(tmp_path, "b.bin", None)
+    scrub.scrub()
+    Manifest.objects.filter(id=weights.id).update(source_url="")
+    mending.recheck()
+    assert not Damage.objects.exists()
+
+
+def copy_of(tmp_path: Path) -> Path:
+    """As it lies on a node."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "a.bin").write_bytes(b"first")
+    (home / "b.bin").write_bytes(b"second")
+    return home
+
+
+def manifest_of(row: Manifest) -> Any:
+    return artifact_queries.manifest(row.id)
 
 
 def test_a_checkpoint_that_the_store_has_lost_is_begun_from_no_more_until_it_is_whole(
@@ -99,8 +169,7 @@ def test_a_checkpoint_that_the_store_has_lost_is_begun_from_no_more_until_it_is_
     assert "a.bin" in Checkpoint.objects.get(id=world.checkpoint).damaged
     rot(tmp_path, "a.bin", b"first")
     upload(cast, {"a.bin": b"first", "b.bin": b"second"})
-    a_month_passes()
-    scrub.scrub()
+    mending.recheck()
     assert Checkpoint.objects.get(id=world.checkpoint).damaged == ""
 
 

@@ -152,7 +152,7 @@ class Telemetry(_message.Message):
 
     @_builtins.property
     def holds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """manifests of the datasets in its cache, whole; at most 200"""
+        """manifests of datasets (at most 200) and models that are whole on it"""
 
     def __init__(
         self,
@@ -742,6 +742,7 @@ class Wanted(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     DEPLOYMENTS_FIELD_NUMBER: _builtins.int
     ACTIVATIONS_FIELD_NUMBER: _builtins.int
+    MENDS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     @_builtins.property
     def attempts(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttemptWanted]: ...
@@ -751,6 +752,8 @@ class Wanted(_message.Message):
     def activations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ActivationWanted]:
         """one a model at most"""
 
+    @_builtins.property
+    def mends(self) -> _containers.RepeatedCompositeFieldContainer[Global___MendWanted]: ...
     def __init__(
         self,
         *,
@@ -758,14 +761,45 @@ class Wanted(_message.Message):
         attempts: _abc.Iterable[Global___AttemptWanted] | None = ...,
         deployments: _abc.Iterable[Global___DeploymentWanted] | None = ...,
         activations: _abc.Iterable[Global___ActivationWanted] | None = ...,
+        mends: _abc.Iterable[Global___MendWanted] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["activations", b"activations", "attempts", b"attempts", "deployments", b"deployments", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["activations", b"activations", "attempts", b"attempts", "deployments", b"deployments", "mends", b"mends", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Wanted: _TypeAlias = Wanted  # noqa: Y015
+
+@_typing.final
+class MendWanted(_message.Message):
+    """Files that the store has lost and this node holds: it writes them back to where they lay."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ARTIFACT_FIELD_NUMBER: _builtins.int
+    PATHS_FIELD_NUMBER: _builtins.int
+    ORDER_FIELD_NUMBER: _builtins.int
+    order: _builtins.int
+    """grows with each try"""
+    @_builtins.property
+    def artifact(self) -> Global___ArtifactReference: ...
+    @_builtins.property
+    def paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        artifact: Global___ArtifactReference | None = ...,
+        paths: _abc.Iterable[_builtins.str] | None = ...,
+        order: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact", b"artifact", "order", b"order", "paths", b"paths"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MendWanted: _TypeAlias = MendWanted  # noqa: Y015
 
 @_typing.final
 class AttemptWanted(_message.Message):

@@ -178,6 +178,7 @@ TEAM_UPLOAD_LIMIT_BYTES = integer(
     "TRAINMASTER_TEAM_UPLOAD_LIMIT_BYTES", 10 * 2**40, 2**20, 2**60
 )  # all of a team
 # Between finding bytes that nobody needs and deleting them; 0: they are never deleted.
+STORAGE_PRICE = integer("TRAINMASTER_STORAGE_PRICE", 0, 0, 1_000_000)
 SCRUB_DAYS = integer("TRAINMASTER_SCRUB_DAYS", 30, 0, 3_650)
 LEFTOVER_GRACE_DAYS = integer("TRAINMASTER_LEFTOVER_GRACE_DAYS", 7, 0, 3_650)
 # Of one dataset version that is registered where it lies.

@@ -30,6 +30,9 @@ class StorageDay(serializers.Serializer[Any]):
 class StorageOut(serializers.Serializer[Any]):
     team = serializers.CharField()
     bytes = serializers.IntegerField()
+    month_micro_dollars = serializers.IntegerField(
+        help_text="What it costs a month; 0 where no price is set."
+    )
     parts = StoragePart(many=True)
     days = StorageDay(many=True)
     growth = serializers.FloatField(

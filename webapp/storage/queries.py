@@ -6,6 +6,7 @@ from django.db.models import F, Sum
 
 from platform_core.node.wanted import MendWanted
 from platform_core.storage.growth import Day, days_left, per_day
+from platform_core.storage.price import accrued, monthly
 from platform_core.storage.scrub import is_late
 from platform_core.units import DAY_MS
 from webapp.artifacts import queries as artifacts
@@ -39,6 +40,11 @@ class TeamStorage:
     def bytes(self) -> int:
         return sum(part.bytes for part in self.parts)
 
+    @property
+    def month_micro_dollars(self) -> int:
+        """What it costs a month as it is now; 0 where nobody has set a price."""
+        return monthly(self.bytes, settings.STORAGE_PRICE)
+
 
 def teams(names: Iterable[str] | None) -> list[TeamStorage]:
     """Of these teams (None: of all), the largest first; as it was accounted last."""
@@ -52,6 +58,13 @@ def teams(names: Iterable[str] | None) -> list[TeamStorage]:
     uploaded = artifacts.uploaded_bytes()
     found = [_team(team, rows_of, uploaded.get(team, 0)) for team, rows_of in by_team.items()]
     return sorted(found, key=lambda one: (-one.bytes, one.team))
+
+
+def costs(from_ms: int, until_ms: int) -> dict[str, int]:
+    """Team → micro-dollars for what it had in the store on the days of a period, by the price of today."""
+    days = StoredDay.objects.filter(day__gte=from_ms // DAY_MS, day__lt=-(-until_ms // DAY_MS)).order_by()
+    sums = days.values_list("team").annotate(byte_days=Sum("bytes"))
+    return {team: accrued(byte_days, settings.STORAGE_PRICE) for team, byte_days in sums}
 
 
 def _team(team: str, rows: Sequence[StoredDay], uploaded: int) -> TeamStorage:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from platform_core.units import format_bytes
+from platform_core.units import format_bytes, format_micro_dollars
 from trainmaster.cli import output
 from trainmaster.cli.session import connect
 
@@ -40,7 +40,8 @@ def show(as_json: bool) -> None:
             if one["days_left"] is None
             else f"; its uploads reach the limit in {one['days_left']:.0f} days"
         )
-        click.echo(f"{one['team']}: {format_bytes(one['bytes'])}, {growth}{left}")
+        price = f", {format_micro_dollars(cost)} a month" if (cost := one["month_micro_dollars"]) else ""
+        click.echo(f"{one['team']}: {format_bytes(one['bytes'])}{price}, {growth}{left}")
 
 
 @storage.command()

@@ -168,3 +168,20 @@ def test_the_page_shows_teams_and_left_overs_and_keeps_one(
     row = Leftover.objects.get(name="abandoned")
     client.post(f"/storage/leftovers/{row.pk}/keep/", {"kept": "yes"})
     assert "kept by alice" in client.get("/storage/").content.decode()
+
+
+def test_the_price_is_told_by_month_and_for_a_period(
+    cast: Cast, world: World, settings: Any, browser: Callable[[User], Client], api: Callable[..., APIClient]
+) -> None:
+    services.account()
+    today = StoredDay.objects.first()
+    assert today is not None
+    StoredDay.objects.create(team_id="vision", kind="checkpoint", day=today.day, bytes=2**41, items=1)
+    assert "a month" not in browser(cast.owner).get("/storage/").content.decode()
+    settings.STORAGE_PRICE = 20
+    assert "$40.00 a month" in browser(cast.owner).get("/storage/").content.decode()
+    (told,) = api(cast.owner).get("/api/v1/storage").json()["results"]
+    assert told["month_micro_dollars"] == 40_000_000
+    day = queries.costs(today.day * DAY_MS, (today.day + 1) * DAY_MS)["vision"]
+    assert day == 40_000_000 * 12 // 365
+    assert queries.costs((today.day + 1) * DAY_MS, (today.day + 2) * DAY_MS) == {}

@@ -9,6 +9,7 @@ from platform_core.jobs import field_readers as readers
 from platform_core.jobs.checkpoint_policy import CheckpointPolicy
 from platform_core.jobs.code_source import GitSource
 from platform_core.jobs.constraints import SPOT, Constraints
+from platform_core.jobs.corruption_check import CorruptionCheck
 from platform_core.jobs.field_readers import Scalar
 from platform_core.jobs.fields import Group, described, nested
 from platform_core.jobs.hangs import OnHang
@@ -178,6 +179,8 @@ class JobSpec:
         default=OnHang.RESTART,
     )
 
+    corruption_check: CorruptionCheck = nested(CorruptionCheck, Group.SCHEDULING)  # noqa: RUF009
+
     checkpoint: CheckpointPolicy = nested(CheckpointPolicy, Group.CHECKPOINTS)  # noqa: RUF009
     retention: RetentionPolicy = nested(RetentionPolicy, Group.CHECKPOINTS)  # noqa: RUF009
     resume_from: str = described(
@@ -197,12 +200,9 @@ class JobSpec:
         example="bytelm",
     )
     project: str = described(
-        line(120),
-        "Project",
-        "Shown beside the name; lists can be searched for it.",
-        Group.EXPERIMENT,
-        default="",
-    )
+        line(120), "Project", "Shown beside the name; lists can be searched for it.",
+        Group.EXPERIMENT, default="",
+    )  # fmt: skip
     hyperparameters: tuple[tuple[str, Scalar], ...] = described(
         pairs(
             readers.hyperparameters,

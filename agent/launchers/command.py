@@ -166,6 +166,11 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
         "NPROC_PER_NODE": str(local_size),
         "TRAINMASTER_SAVING": method.saving,
     }
+    if launch.corruption_check.every_steps:
+        environment |= {
+            "TRAINMASTER_CORRUPTION_CHECK_STEPS": str(launch.corruption_check.every_steps),
+            "TRAINMASTER_CORRUPTION_TOLERANCE_PPM": str(launch.corruption_check.tolerance_ppm),
+        }
     if launch.checkpoint.path:
         environment["TRAINMASTER_CHECKPOINT_PATH"] = launch.checkpoint.path
     if (

@@ -58,6 +58,4 @@ def observe(usual: Usual, value: float) -> tuple[Usual, Alarm | None]:
 def _taken_in(usual: Usual, value: float, weight: float) -> Usual:
     distance = value - usual.middle
     spread = usual.spread + weight * (abs(distance) - usual.spread) if usual.values else 0.0
-    return replace(
-        usual, values=usual.values + 1, middle=usual.middle + weight * distance, spread=spread
-    )
+    return replace(usual, values=usual.values + 1, middle=usual.middle + weight * distance, spread=spread)

@@ -47,9 +47,7 @@ def judge(votes: Sequence[Vote], tolerance_ppm: int = 0) -> Verdict:
     if 2 * len(contradicting) > len(first):
         return Verdict(unsteady=True)
     steady = [vote for rank, vote in sorted(first.items()) if rank not in contradicting]
-    camps = [
-        {other.rank for other in steady if agree(vote, other, tolerance_ppm)} for vote in steady
-    ]
+    camps = [{other.rank for other in steady if agree(vote, other, tolerance_ppm)} for vote in steady]
     largest = max(camps, key=len, default=set())
     if 2 * len(largest) > len(steady):
         return Verdict(guilty=tuple(sorted(set(first) - largest)))
@@ -62,7 +60,11 @@ def agree(one: Vote, other: Vote, tolerance_ppm: int = 0) -> bool:
     if not tolerance_ppm or len(one.sums) != len(other.sums):
         return False
     relative = tolerance_ppm / MILLION
-    absolute = relative * max((abs(value) for value in (*one.sums, *other.sums) if isfinite(value)), default=0.0) / NEGLIGIBLE
+    absolute = (
+        relative
+        * max((abs(value) for value in (*one.sums, *other.sums) if isfinite(value)), default=0.0)
+        / NEGLIGIBLE
+    )
     return all(
         (isnan(a) and isnan(b)) or isclose(a, b, rel_tol=relative, abs_tol=absolute)
         for a, b in zip(one.sums, other.sums, strict=True)
@@ -83,3 +85,35 @@ def is_vouched_for(attempt: int, step: int, agreements: Iterable[Agreement]) -> 
     An earlier attempt says nothing of the weights that this one computed.
     """
     return any(seen.attempt >= attempt and seen.step >= step for seen in agreements)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """Nodes one of which computed something wrong."""
+
+    at_ms: int
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Alibi:
+    """Nodes whose ranks agreed, in an attempt that began then."""
+
+    began_ms: int
+    nodes: frozenset[str]
+
+
+def convicted(suspicions: Sequence[Suspicion], alibis: Iterable[Alibi]) -> frozenset[str]:
+    """Nodes that no other than they can explain: the only one that two suspicions share, or the only suspect that has
+    not agreed with others since."""
+    guilty: set[str] = set()
+    known = list(alibis)
+    for number, suspicion in enumerate(suspicions):
+        left = set(suspicion.nodes)
+        for alibi in known:
+            with_others = len(alibi.nodes) > 1 and len(alibi.nodes & suspicion.nodes) == 1
+            if alibi.began_ms > suspicion.at_ms and with_others:
+                left -= alibi.nodes
+        shares = [suspicion.nodes & other.nodes for other in suspicions[number + 1 :]]
+        guilty.update(*(nodes for nodes in (left, *shares) if len(nodes) == 1))
+    return frozenset(guilty)

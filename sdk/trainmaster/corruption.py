@@ -57,7 +57,9 @@ class CorruptionCheck:
             elif name not in self._alarmed:
                 self._alarmed.add(name)
                 value = alarm.value if isfinite(alarm.value) else None
-                self._tell("training_alarm", step=step, name=name, alarm=alarm.kind, value=value, limit=alarm.limit)
+                self._tell(
+                    "training_alarm", step=step, name=name, alarm=alarm.kind, value=value, limit=alarm.limit
+                )
                 self._guidance.ask_for_check()
 
     def check(self, step: int, compute: Compute, batch: Any, every: int) -> None:
@@ -103,7 +105,10 @@ class CorruptionCheck:
         """With the same random numbers on all ranks, and those of the training left as they were."""
         torch: Any = sys.modules["torch"]
         states = random_state.capture()
-        strict, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+        strict, warns = (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        )
         try:
             random_state.seed(step)
             if not self._tolerance_ppm:
@@ -120,7 +125,9 @@ class CorruptionCheck:
         if self._platform:
             self._wait_for_the_stop()
         who = _ranks(verdict.guilty) if verdict.guilty else f"one of {_ranks(verdict.suspects)}"
-        raise CorruptionFound(f"at step {step} {who} computed something else than the others from the same batch")
+        raise CorruptionFound(
+            f"at step {step} {who} computed something else than the others from the same batch"
+        )
 
     def _wait_for_the_stop(self) -> None:
         """So that the platform knows why before it sees the ranks fail."""

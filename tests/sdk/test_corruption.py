@@ -99,7 +99,12 @@ def test_a_loss_that_jumps_is_told_and_asks_for_a_check_between(tmp_path: Path) 
         tmp_path, 1, 31, 2_000_000, "spike", ranks=2, TRAINMASTER_CORRUPTION_CHECK_STEPS=1_000_000_000
     )
     alarm, found = told
-    assert (alarm["kind"], alarm["step"], alarm["name"], alarm["alarm"]) == ("training_alarm", 31, "loss", "spike")
+    assert (alarm["kind"], alarm["step"], alarm["name"], alarm["alarm"]) == (
+        "training_alarm",
+        31,
+        "loss",
+        "spike",
+    )
     assert found["kind"] == "corruption_found"
     assert 31 < found["step"] < 2_000_000
 

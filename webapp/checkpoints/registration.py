@@ -60,7 +60,11 @@ def keep(job_id: str, attempt: int, saved: Saved, actor: str) -> Kept:
             "saved_ms": saved.saved_ms, "bytes": manifest.total_bytes, **saved.details,
         },
     )  # fmt: skip
-    if made:
+    if made and (why := job_queries.suspect(job_id, attempt, saved.step)):
+        row.damaged = why
+        row.save(update_fields=["damaged"])
+        turns.give([job_id])
+    elif made:
         event = ev.CheckpointSaved(
             at_ms=now_ms(), actor=actor, attempt=attempt, step=saved.step, checkpoint=row.id
         )

@@ -31,7 +31,8 @@ from webapp.base.rows import update_each
 from webapp.datasets import queries as datasets
 from webapp.events import services as events
 from webapp.jobs import hints, origins, queries, recoveries, transitions
-from webapp.jobs.failing_nodes import failed_jobs
+from webapp.jobs.corruption import note_corruption
+from webapp.jobs.failing_nodes import readings_of_nodes
 from webapp.jobs.hangs import sweep as sweep_hangs
 from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Job, Member
@@ -45,30 +46,11 @@ from webapp.sockets import services as sockets
 log = logging.getLogger(__name__)
 
 __all__ = [
-    "Placing",
-    "Preemption",
-    "Unstartable",
-    "WaitReason",
-    "accept",
-    "cancel",
-    "change_priority",
-    "declare_unstartable",
-    "explain_waits",
-    "failed_jobs",
-    "mark_drained",
-    "node_leaves",
-    "node_lost",
-    "observe",
-    "place",
-    "preempt",
-    "progress",
-    "reconcile_node",
-    "reserve_nodes",
-    "stop_overdue",
-    "submit",
-    "sweep_hangs",
-    "vacate",
-]
+    "Placing", "Preemption", "Unstartable", "WaitReason", "accept", "cancel", "change_priority",
+    "declare_unstartable", "explain_waits", "mark_drained", "node_leaves", "node_lost", "note_corruption",
+    "observe", "place", "preempt", "progress", "readings_of_nodes", "reconcile_node", "reserve_nodes",
+    "stop_overdue", "submit", "sweep_hangs", "vacate",
+]  # fmt: skip
 
 
 _KEY = re.compile(r"[\x20-\x7e]{1,200}")

@@ -3,7 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_core.recovery.corruption import Agreement, Verdict, Vote, agree, is_vouched_for, judge
+from platform_core.recovery.corruption import (
+    Agreement,
+    Alibi,
+    Suspicion,
+    Verdict,
+    Vote,
+    agree,
+    convicted,
+    is_vouched_for,
+    judge,
+)
 
 
 def votes(*digests: str) -> list[Vote]:
@@ -42,7 +52,9 @@ def test_a_computation_that_differs_each_time_accuses_nobody() -> None:
     wrong=st.sets(st.integers(0, 39), max_size=19),
     repeats=st.integers(1, 3),
 )
-def test_a_minority_that_differs_is_found_whatever_it_computes(ranks: int, wrong: set[int], repeats: int) -> None:
+def test_a_minority_that_differs_is_found_whatever_it_computes(
+    ranks: int, wrong: set[int], repeats: int
+) -> None:
     wrong = {rank for rank in wrong if rank < ranks}
     if 2 * len(wrong) >= ranks:
         return
@@ -80,3 +92,46 @@ def test_an_agreement_vouches_for_what_was_saved_before_it() -> None:
     assert not is_vouched_for(2, 41, seen)
     assert not is_vouched_for(3, 10, seen)
     assert not is_vouched_for(1, 10, [])
+
+
+def suspicion(at_ms: int, *nodes: str) -> Suspicion:
+    return Suspicion(at_ms, frozenset(nodes))
+
+
+def alibi(began_ms: int, *nodes: str) -> Alibi:
+    return Alibi(began_ms, frozenset(nodes))
+
+
+def test_one_suspicion_of_two_nodes_convicts_nobody() -> None:
+    assert convicted([suspicion(10, "a", "b")], []) == frozenset()
+    assert convicted([suspicion(10, "a", "b"), suspicion(20, "a", "b")], []) == frozenset()
+
+
+def test_a_node_that_differs_from_two_others_is_convicted() -> None:
+    assert convicted([suspicion(10, "a", "b"), suspicion(20, "b", "c")], []) == {"b"}
+
+
+def test_a_suspect_that_agrees_with_others_later_convicts_the_other_one() -> None:
+    assert convicted([suspicion(10, "a", "b")], [alibi(20, "a", "c")]) == {"b"}
+
+
+def test_an_agreement_before_alone_or_of_both_suspects_convicts_nobody() -> None:
+    for useless in (alibi(5, "a", "c"), alibi(20, "a"), alibi(20, "a", "b")):
+        assert convicted([suspicion(10, "a", "b")], [useless]) == frozenset()
+
+
+@given(
+    st.integers(0, 5),
+    st.lists(st.sets(st.integers(0, 5), min_size=2, max_size=2), max_size=12),
+)
+def test_with_one_faulty_node_and_pairs_as_they_come_nobody_else_is_convicted(
+    faulty: int, pairs: list[set[int]]
+) -> None:
+    suspicions, alibis = [], []
+    for at_ms, pair in enumerate(pairs):
+        nodes = frozenset(map(str, pair))
+        if faulty in pair:
+            suspicions.append(Suspicion(at_ms, nodes))
+        else:
+            alibis.append(Alibi(at_ms, nodes))
+    assert convicted(suspicions, alibis) <= {str(faulty)}

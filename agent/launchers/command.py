@@ -166,11 +166,6 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
         "NPROC_PER_NODE": str(local_size),
         "TRAINMASTER_SAVING": method.saving,
     }
-    if launch.corruption_check.every_steps:
-        environment |= {
-            "TRAINMASTER_CORRUPTION_CHECK_STEPS": str(launch.corruption_check.every_steps),
-            "TRAINMASTER_CORRUPTION_TOLERANCE_PPM": str(launch.corruption_check.tolerance_ppm),
-        }
     if launch.checkpoint.path:
         environment["TRAINMASTER_CHECKPOINT_PATH"] = launch.checkpoint.path
     if (
@@ -178,6 +173,7 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
     ):  # with as many copies as this attempt has GPUs for: an elastic job changes that
         gpus = launch.nodes * max(1, len(launch.slots))
         environment["TRAINMASTER_PARALLEL"] = launch.parallel.sized(gpus).text
+    environment |= _corruption_check(launch)
     if launch.seed is not None:
         environment["TRAINMASTER_SEED"] = str(launch.seed)
     if launch.resume is not None:
@@ -195,6 +191,16 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
     if method.launcher is Launcher.COMMAND:
         environment["TRAINMASTER_SLOTS"] = ",".join(map(str, launch.slots))
     return environment
+
+
+def _corruption_check(launch: Launch) -> dict[str, str]:
+    check = launch.corruption_check
+    if not check.every_steps:
+        return {}
+    return {
+        "TRAINMASTER_CORRUPTION_CHECK_STEPS": str(check.every_steps),
+        "TRAINMASTER_CORRUPTION_TOLERANCE_PPM": str(check.tolerance_ppm),
+    }
 
 
 def output_of(launch: Launch, logs: Path) -> Path:

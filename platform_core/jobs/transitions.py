@@ -151,12 +151,8 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
             return gang.observe(job, seen, at_ms)
         case ev.Hung(node=node, cause=cause, at_ms=at_ms):
             return gang.restart_hung(job, _living(job, node), cause, at_ms)
-        case ev.Corrupted(nodes=nodes, at_ms=at_ms):
-            job = _going_on_from(job, event.instead) if goes_on_from(job) in event.damaged else job
-            if job.state in WAITING:
-                return Step(gang.blame(job, nodes, at_ms))
-            reason = f"ranks computed different results at step {event.step}: {event.cause.rstrip('.')}"
-            return gang.restart_corrupted(job, nodes, reason, at_ms)
+        case ev.Corrupted():
+            return _corrupted(job, event)
         case ev.CheckpointStarted():
             return Step(replace(job, state=_CHECKPOINTING) if job.state is _RUNNING else job)
         case ev.CheckpointSaved(step=step, checkpoint=checkpoint):
@@ -237,6 +233,16 @@ def _without(job: Job, event: ev.CheckpointDamaged) -> Step:
         return Step(job)
     grace_ms = gang.GRACE_MS[Stop.RESTORE]
     return gang.request_stop(job, Stop.RESTORE, EndReason.DATA_REVIEW, f"{cause}; {then}", grace_ms)
+
+
+def _corrupted(job: Job, event: ev.Corrupted) -> Step:
+    """It stops, to go on from before the difference. While it waits it only gets another checkpoint to begin from."""
+    if goes_on_from(job) in event.damaged:
+        job = _going_on_from(job, event.instead)
+    if job.state in WAITING:
+        return Step(gang.blame(job, event.nodes, event.at_ms))
+    reason = f"ranks computed different results at step {event.step}: {event.cause.rstrip('.')}"
+    return gang.restart_corrupted(job, event.nodes, reason, event.at_ms)
 
 
 def _going_on_from(job: Job, one: Chosen | None) -> Job:

@@ -1,4 +1,4 @@
-"""Silent corruption: all ranks compute one micro-batch, and a rank that finds something else is named to the platform."""
+"""Silent corruption: all ranks compute one micro-batch, and a rank that differs is named to the platform."""
 
 from __future__ import annotations
 

@@ -5,29 +5,42 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('jobs', '0006_inputs'),
+        ("jobs", "0006_inputs"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='attempt',
-            name='agreed_step',
-            field=models.BigIntegerField(help_text='the last one at which all its ranks computed the same', null=True),
+            model_name="attempt",
+            name="agreed_step",
+            field=models.BigIntegerField(
+                help_text="the last one at which all its ranks computed the same", null=True
+            ),
         ),
         migrations.CreateModel(
-            name='Corruption',
+            name="Corruption",
             fields=[
-                ('attempt', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='corruption', serialize=False, to='jobs.attempt')),
-                ('step', models.BigIntegerField()),
-                ('at_ms', models.BigIntegerField()),
-                ('nodes', models.JSONField(help_text='of the guilty ranks')),
-                ('suspects', models.JSONField(help_text='nodes one of which is guilty, where no majority decided')),
-                ('sentence', models.TextField()),
+                (
+                    "attempt",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="corruption",
+                        serialize=False,
+                        to="jobs.attempt",
+                    ),
+                ),
+                ("step", models.BigIntegerField()),
+                ("at_ms", models.BigIntegerField()),
+                ("nodes", models.JSONField(help_text="of the guilty ranks")),
+                (
+                    "suspects",
+                    models.JSONField(help_text="nodes one of which is guilty, where no majority decided"),
+                ),
+                ("sentence", models.TextField()),
             ],
             options={
-                'indexes': [models.Index(fields=['at_ms'], name='corruptions_by_time')],
+                "indexes": [models.Index(fields=["at_ms"], name="corruptions_by_time")],
             },
         ),
     ]

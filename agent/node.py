@@ -162,6 +162,10 @@ class Node:
                 supervisor.stop(action)
             case actions.ForgetAttempt():
                 supervisor.forget(action)
+            case actions.ReceiveDeployment(wanted=wanted) if self._deployments is not None and is_dataset(
+                wanted.deployment_id
+            ):
+                self._deployments.prefetch(wanted)
             case actions.ReceiveDeployment() if self._deployments is not None:
                 self._deployments.receive(action.wanted)
             case actions.DropDeployment() if self._deployments is not None:

@@ -34,7 +34,7 @@ from platform_core.units import GIB, HOUR_MS
 
 MAX_GPUS = 10_000
 MAX_HOURS = 720
-MAX_RESTARTS, MOST_RESTARTS = 3, 100
+MAX_RESTARTS, MOST_RESTARTS, MOST_SPARES = 3, 100, 16
 MOST_URGENT, DEFAULT_PRIORITY, LEAST_URGENT = 0, 50, 100
 PRIORITIES = {"high": 20, "normal": DEFAULT_PRIORITY, "low": 80}
 
@@ -179,6 +179,11 @@ class JobSpec:
         default=OnHang.RESTART,
     )
 
+    spares: int = described(
+        whole(0, MOST_SPARES), "Spare nodes",
+        "Kept ready with its files, for when a node is lost; held within the team's guarantee.",
+        Group.SCHEDULING, default=0,
+    )  # fmt: skip
     corruption_check: CorruptionCheck = nested(CorruptionCheck, Group.SCHEDULING)  # noqa: RUF009
 
     checkpoint: CheckpointPolicy = nested(CheckpointPolicy, Group.CHECKPOINTS)  # noqa: RUF009
@@ -192,13 +197,9 @@ class JobSpec:
     )
 
     experiment: str = described(
-        line(120),
-        "Experiment",
-        "Its runs are compared with each other; a new name makes a new experiment.",
-        Group.EXPERIMENT,
-        default="",
-        example="bytelm",
-    )
+        line(120), "Experiment", "Its runs are compared with each other; a new name makes a new experiment.",
+        Group.EXPERIMENT, default="", example="bytelm",
+    )  # fmt: skip
     project: str = described(
         line(120), "Project", "Shown beside the name; lists can be searched for it.",
         Group.EXPERIMENT, default="",
@@ -229,11 +230,9 @@ class JobSpec:
 
     dataset: str = described(
         line(200, pattern=r"\S+", words="the id of a dataset snapshot"),
-        "Dataset",
-        "A snapshot of the team; it is on the node before the command starts.",
-        Group.DATA,
-        default="",
-    )
+        "Dataset", "A snapshot of the team; it is on the node before the command starts.",
+        Group.DATA, default="",
+    )  # fmt: skip
     model: str = described(
         line(
             140, pattern=r"\S+:[0-9]+", words="the name and the version of a model of the team, such as mlp:3"

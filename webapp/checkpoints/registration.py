@@ -71,6 +71,7 @@ def keep(job_id: str, attempt: int, saved: Saved, actor: str) -> Kept:
         jobs.observe(job_id, event)
         orders.answered(row)
         turns.give([job_id])
+        jobs.refresh_spares(job_id)
     # An earlier attempt saved the very same, which is kept where it lies.
     elsewhere = saved.source_url if manifest.source_url != saved.source_url else ""
     return Kept(row, manifest, tuple(filter(None, (elsewhere, replaced))))

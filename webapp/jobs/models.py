@@ -260,6 +260,19 @@ class Corruption(models.Model):
         indexes = [models.Index(fields=["at_ms"], name="corruptions_by_time")]
 
 
+class Spare(models.Model):
+    """A node that is kept ready for a gang with code, data and newest checkpoint."""
+
+    job = models.ForeignKey(Job, models.CASCADE, related_name="spares")
+    node = models.ForeignKey("nodes.Node", models.CASCADE)
+    slots = models.PositiveIntegerField()
+    held = models.BooleanField(help_text="whether its slots are kept from other jobs")
+    since_ms = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "node"], name="one_spare_a_node")]
+
+
 class LogChunk(models.Model):
     """Whole lines of one rank's output, by byte offset. Beyond a limit, and once the job has ended, many become one,
     whose text lies in the store."""

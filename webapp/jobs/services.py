@@ -39,6 +39,7 @@ from webapp.jobs.models import Job, Member
 from webapp.jobs.placement import Placing, place
 from webapp.jobs.preemption import Preemption, node_leaves, preempt, vacate
 from webapp.jobs.signals import submitted
+from webapp.jobs.spares import keep_spares, refresh_spares
 from webapp.nodes import services as clusters
 from webapp.quotas import services as quotas
 from webapp.sockets import services as sockets
@@ -47,9 +48,9 @@ log = logging.getLogger(__name__)
 
 __all__ = [
     "Placing", "Preemption", "Unstartable", "WaitReason", "accept", "cancel", "change_priority",
-    "declare_unstartable", "explain_waits", "mark_drained", "node_leaves", "node_lost", "note_corruption",
-    "observe", "place", "preempt", "progress", "readings_of_nodes", "reconcile_node", "reserve_nodes",
-    "stop_overdue", "submit", "sweep_hangs", "vacate",
+    "declare_unstartable", "explain_waits", "keep_spares", "mark_drained", "node_leaves", "node_lost",
+    "note_corruption", "observe", "place", "preempt", "progress", "readings_of_nodes", "reconcile_node",
+    "refresh_spares", "reserve_nodes", "stop_overdue", "submit", "sweep_hangs", "vacate",
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from platform_core.recovery.phases import NAMES
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
-from webapp.jobs import corruption, queries, recoveries
+from webapp.jobs import corruption, queries, recoveries, spares
 from webapp.jobs.models import Job
 from webapp.nodes import queries as cluster_queries
 
@@ -52,6 +52,13 @@ class CorruptionOut(serializers.Serializer[Any]):
     found = CorruptionFoundOut(many=True)
 
 
+class SpareOut(serializers.Serializer[Any]):
+    node = serializers.CharField(help_text="Hostname of a node that is kept ready with the files of the job.")
+    slots = serializers.IntegerField()
+    held = serializers.BooleanField(help_text="Whether its slots are kept from other jobs.")
+    since_ms = serializers.IntegerField()
+
+
 class RecoveriesOut(serializers.Serializer[Any]):
     results = RecoveryOut(many=True)
     mean_ms = serializers.IntegerField(allow_null=True, help_text="Mean time to recovery.")
@@ -63,6 +70,7 @@ class RecoveriesOut(serializers.Serializer[Any]):
     productive_ms = serializers.IntegerField()
     wall_ms = serializers.IntegerField()
     corruption = CorruptionOut()
+    spares = SpareOut(many=True)
 
 
 class Recoveries(APIView):
@@ -87,7 +95,7 @@ class Recoveries(APIView):
             {
                 "results": rows, "mean_ms": sums.mean_ms, "success": sums.success, "steps_lost": sums.steps_lost,
                 "effective_training_time": times.ratio, "productive_ms": times.productive_ms, "wall_ms": times.wall_ms,
-                "corruption": _corruption(job),
+                "corruption": _corruption(job), "spares": _spares(job),
             }
         )  # fmt: skip
 
@@ -103,3 +111,10 @@ def _corruption(job: Job) -> dict[str, Any]:
         for row in known.corruptions
     ]  # fmt: skip
     return {"agreed_step": known.agreed_step, "found": found}
+
+
+def _spares(job: Job) -> list[dict[str, Any]]:
+    return [
+        {"node": row.node.hostname, "slots": row.slots, "held": row.held, "since_ms": row.since_ms}
+        for row in spares.of_job(job)
+    ]

@@ -53,6 +53,8 @@ def _round(leadership: Leadership) -> None:
     jobs.stop_overdue(now, fence)
     jobs.sweep_hangs(now, fence)
     snapshot = situation.load(now)
+    decided_on = [job.id for job in snapshot.running if not job.stopping]
+    jobs.keep_spares(situation.spares(snapshot), decided_on, now, fence)
     if not snapshot.pending and not any(is_elastic(job) for job in snapshot.running):
         return
     known, begun = rounds.Known(snapshot, situation.policy()), time.monotonic()

@@ -26,8 +26,8 @@ from webapp.experiments import queries as experiments
 from webapp.experiments import reproduction
 from webapp.experiments.reproduction import Reproduction
 from webapp.jobs import hangs as hang_services
-from webapp.jobs import idle_policy, logs, lost_members, queries
-from webapp.jobs.models import Attempt, Job
+from webapp.jobs import idle_policy, logs, lost_members, queries, spares
+from webapp.jobs.models import Attempt, Job, Spare
 from webapp.pages import fragments
 from webapp.pages.jobs import checkpoints, corruption, presentation, recovery, run
 from webapp.pages.jobs import hangs as hang_panel
@@ -85,6 +85,7 @@ class JobPage:
     confirm_lost: str
 
     members: Callable[[], list[dict[str, Any]]]  # the nodes of the last attempt
+    spares: Callable[[], list[Spare]]  # nodes that are kept ready
     layout: Callable[[], str]  # how its ranks are arranged; '' where the job does not say
     lineage: Callable[[], tuple[LineageEntry, ...]]
     diff: str  # what was not committed when it was submitted
@@ -172,6 +173,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
             "Check first that its processes are really gone."
         ),
         members=lambda: presentation.members(_shown_attempt(job)),
+        spares=lambda: spares.of_job(job),
         layout=lambda: presentation.layout(job, _shown_attempt(job)),
         lineage=lambda: presentation.lineage_entries(job, lineage, _names(job, lineage)),
         diff=lineage.get("git_diff") or "",

@@ -72,6 +72,8 @@ class DatasetCache:
 
     def _take_ready(self, artifact: ArtifactReference, into: Path, *, copied: bool) -> bool:
         """Whether it was here, as on a spare node. `copied`: the job may write to it."""
+        if self._deployments is None:
+            return False
         manifest = self._transfers.manifest_here(artifact.manifest_id)
         order = f"{ORDER}{artifact.manifest_id}"
         if manifest is None or self._transfers.progress(order).state is not TransferState.COMPLETE:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
@@ -100,7 +100,7 @@ def slowest(act: Callable[[], None]) -> float:
 
 
 def synchronise() -> None:
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_available():
         torch.cuda.synchronize()
 
 
@@ -119,7 +119,7 @@ def torch_save(state: dict[str, Any], folder: Path) -> float:
 
 def dcp_async(state: dict[str, Any], folder: Path, group: Any) -> float:
     writing: list[Any] = []
-    took = slowest(lambda: writing.append(dcp.async_save(state, checkpoint_id=folder, process_group=group)))
+    took = slowest(lambda: writing.append(async_save(state, checkpoint_id=folder, process_group=group)))
     writing[0].result()
     return took
 

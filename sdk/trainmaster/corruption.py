@@ -90,7 +90,8 @@ class CorruptionCheck:
             self._found(step, verdict)
 
     def _votes(self, step: int, compute: Compute, batch: Any) -> list[Vote]:
-        digest, sums, trouble = "", (), ""
+        digest, trouble = "", ""
+        sums: tuple[float, ...] = ()
         try:
             digest, sums = self._computed(step, compute, batch)
         except Exception as error:

@@ -36,7 +36,8 @@ def agreed(job_id: str, attempt: int, step: int) -> None:
 
 def agreements(job_id: str) -> list[Agreement]:
     rows = Attempt.objects.filter(job=job_id).exclude(agreed_step=None)
-    return [Agreement(*row) for row in rows.values_list("number", "agreed_step")]
+    known = rows.values_list("number", "agreed_step")
+    return [Agreement(number, step) for number, step in known if step is not None]
 
 
 def note_corruption(job_id: str, number: int, found: Found) -> Corruption | None:

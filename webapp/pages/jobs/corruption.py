@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from webapp.jobs import corruption
-from webapp.jobs.models import Job
+from webapp.jobs.models import Corruption, Job
 from webapp.nodes import queries as cluster_queries
 
 
@@ -44,7 +44,7 @@ def of_job(job: Job) -> CorruptionPanel | None:
     )
 
 
-def _row(row: corruption.Corruption) -> Row:
+def _row(row: Corruption) -> Row:
     ids = row.nodes or row.suspects
     hostnames = [cluster_queries.all_with_hostnames([node])[0] for node in ids]
     return Row(

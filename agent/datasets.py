@@ -54,23 +54,42 @@ class DatasetCache:
         return [*self._under_way, *(home for home in homes if _is_linked(home))]
 
     def fetch_for(self, launch: Launch, fetch: Fetch) -> Fetch:
-        """As `fetch`; the dataset of the launch comes through the cache."""
-        if launch.delivery is None:
-            return fetch
-        return partial(self._fetch, launch.delivery, fetch)
+        """As `fetch`; the dataset of the launch comes through the cache, and so does what was fetched ahead."""
+        return partial(self._fetch, launch, fetch)
 
     def _fetch(
         self,
-        order: DeploymentWanted,
+        launch: Launch,
         fetch: Fetch,
         artifact: ArtifactReference,
         into: Path,
         on_bytes: Callable[[int], None],
     ) -> None:
-        if artifact.manifest_id == order.artifact.manifest_id:
+        order = launch.delivery
+        if order is not None and artifact.manifest_id == order.artifact.manifest_id:
             self.bring(order, into, on_bytes)
-        else:
+        elif not self._take_ready(artifact, into, copied=artifact != launch.resume):
             fetch(artifact, into, on_bytes)
+
+    def _take_ready(self, artifact: ArtifactReference, into: Path, *, copied: bool) -> bool:
+        """Whether it was here, as on a spare node. `copied`: the job may write to it."""
+        if self._deployments is None:
+            return False
+        manifest = self._transfers.manifest_here(artifact.manifest_id)
+        order = f"{ORDER}{artifact.manifest_id}"
+        if manifest is None or self._transfers.progress(order).state is not TransferState.COMPLETE:
+            return False
+        home = home_of(f"{FOLDER}/{artifact.manifest_id}", "1", self._data)
+        self._under_way.append(home)
+        try:
+            if not _is_as_it_came(manifest, home, self._record(manifest.id)):
+                return False
+            _link_all(manifest, home, into, self._record(manifest.id), copied=copied)
+        except OSError:
+            return False  # evicted meanwhile
+        finally:
+            self._under_way.remove(home)
+        return True
 
     def bring(self, order: DeploymentWanted, into: Path, on_bytes: Callable[[int], None]) -> None:
         """Receives the dataset unless it is here, and links its files into this folder."""
@@ -152,8 +171,8 @@ def _stamp(path: Path) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns]
 
 
-def _link_all(manifest: Manifest, home: Path, into: Path, record: Path) -> None:
-    """The files of an attempt are links that it may read, and copies where the disk has no links."""
+def _link_all(manifest: Manifest, home: Path, into: Path, record: Path, *, copied: bool = False) -> None:
+    """The files of an attempt are links that it may read, and copies where it may write or the disk has no links."""
     if not record.exists():
         for file in manifest.files:
             os.chmod(home / file.path, 0o444)
@@ -163,7 +182,12 @@ def _link_all(manifest: Manifest, home: Path, into: Path, record: Path) -> None:
         target = into / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)
-        try:
-            os.link(home / file.path, target)
-        except OSError:
+        if copied or not _linked(home / file.path, target):
             shutil.copyfile(home / file.path, target)
+
+
+def _linked(file: Path, target: Path) -> bool:
+    with suppress(OSError):
+        os.link(file, target)
+        return True
+    return False

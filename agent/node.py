@@ -40,6 +40,8 @@ class Deployments(Protocol):
 
     def receive(self, wanted: DeploymentWanted) -> None: ...
 
+    def prefetch(self, wanted: DeploymentWanted) -> None: ...
+
     def drop(self, deployment_id: str) -> None: ...
 
 
@@ -173,6 +175,10 @@ class Node:
                 supervisor.stop(action)
             case actions.ForgetAttempt():
                 supervisor.forget(action)
+            case actions.ReceiveDeployment(wanted=wanted) if self._deployments is not None and is_dataset(
+                wanted.deployment_id
+            ):
+                self._deployments.prefetch(wanted)
             case actions.ReceiveDeployment() if self._deployments is not None:
                 self._deployments.receive(action.wanted)
             case actions.DropDeployment() if self._deployments is not None:

@@ -173,6 +173,7 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
     ):  # with as many copies as this attempt has GPUs for: an elastic job changes that
         gpus = launch.nodes * max(1, len(launch.slots))
         environment["TRAINMASTER_PARALLEL"] = launch.parallel.sized(gpus).text
+    environment |= _corruption_check(launch)
     if launch.seed is not None:
         environment["TRAINMASTER_SEED"] = str(launch.seed)
     if launch.resume is not None:
@@ -190,6 +191,16 @@ def environment_of(launch: Launch, attempt_id: str, place: Place) -> dict[str, s
     if method.launcher is Launcher.COMMAND:
         environment["TRAINMASTER_SLOTS"] = ",".join(map(str, launch.slots))
     return environment
+
+
+def _corruption_check(launch: Launch) -> dict[str, str]:
+    check = launch.corruption_check
+    if not check.every_steps:
+        return {}
+    return {
+        "TRAINMASTER_CORRUPTION_CHECK_STEPS": str(check.every_steps),
+        "TRAINMASTER_CORRUPTION_TOLERANCE_PPM": str(check.tolerance_ppm),
+    }
 
 
 def output_of(launch: Launch, logs: Path) -> Path:

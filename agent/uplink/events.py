@@ -85,6 +85,13 @@ def parse(line: bytes) -> Event | None:
         case "milestone":
             name = _text(event, "name", LONGEST_NAME)
             return _report(event, at_ms=_time(event), step=_step(event), name=name)
+        case "corruption_agreed":
+            return _report(event, at_ms=_time(event), step=_step(event))
+        case "corruption_found":
+            ranks = {name: _ranks(event, name) for name in ("guilty", "suspects")}
+            return _report(event, at_ms=_time(event), step=_step(event), **ranks)
+        case "training_alarm":
+            return _alarm(event)
         case "init":
             return _init(event)
         case "checkpoint":
@@ -138,6 +145,22 @@ def _init(event: Mapping[str, Any]) -> Report:
             if packages[name] is not None
         }
     return _report(event, **fields)
+
+
+def _ranks(event: Mapping[str, Any], name: str) -> list[int]:
+    ranks = event.get(name)
+    if not isinstance(ranks, list) or len(ranks) > MOST_VALUES:
+        raise Misfit(f"its {name} is no list of up to {MOST_VALUES:,} ranks")
+    return [_whole({name: rank}, name) for rank in ranks]
+
+
+def _alarm(event: Mapping[str, Any]) -> Report:
+    name, alarm = _text(event, "name", LONGEST_NAME), _text(event, "alarm", LONGEST_NAME)
+    value = None if event.get("value") is None else _number(event["value"], "value")
+    limit = _number(event.get("limit"), "limit")
+    return _report(
+        event, at_ms=_time(event), step=_step(event), name=name, alarm=alarm, value=value, limit=limit
+    )
 
 
 def _depth(line: bytes) -> int:

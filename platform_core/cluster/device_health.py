@@ -13,6 +13,11 @@ from enum import StrEnum
 
 from platform_core.units import HOUR_MS, MINUTE_MS, SECOND_MS
 
+FAILED_JOBS, CORRUPTION, SUSPICION = (
+    "failed_jobs",
+    "silent_corruption",
+    "corruption_suspected",
+)  # told by jobs
 WHOLE_NODE = -1  # in place of a slot's index
 
 
@@ -134,7 +139,14 @@ RULES: tuple[Rule, ...] = (
     Rule("clock_drift", "clock_offset_ms", 2_000, MINUTE_MS, 10 * MINUTE_MS, _WARNING, _AVOID,
          "its clock is {value} ms away from the platform's", "Start chrony or another NTP client on the node.",
          of_node=True),
-    Rule("failing_jobs", "failed_jobs", 3, 0, HOUR_MS, _CRITICAL, _TAKE_OUT,
+    Rule("silent_corruption", CORRUPTION, 1, 0, HOUR_MS, _CRITICAL, _TAKE_OUT,
+         "it computed other results than the other nodes of a job",
+         "Run `dcgmi diag -r 4` and a memory test, replace what fails, then return it.", of_node=True),
+    Rule("corruption_suspected", SUSPICION, 1, 0, HOUR_MS, _WARNING, _AVOID,
+         "it or another node of a job computed a wrong result",
+         "Run `dcgmi diag -r 4` and a memory test on all suspected nodes, or return it and let the next check decide.",
+         of_node=True),
+    Rule("failing_jobs", FAILED_JOBS, 3, 0, HOUR_MS, _CRITICAL, _TAKE_OUT,
          "{value} different jobs failed on it within 6 h, by no fault of their own",
          "Read why on the jobs' pages, test the node with a small job, then return it.", of_node=True),
 )  # fmt: skip

@@ -64,6 +64,7 @@ class PendingJob:
     not_before_ms: int = 0  # it failed and restarts from then on
     kept_slots: tuple[tuple[str, int], ...] = ()  # (node, slots) that its failed attempt had on healthy nodes
     kept_until_ms: int = 0  # how long they are held for it
+    warm_nodes: tuple[str, ...] = ()  # where its files are, of a gang with spare nodes that restarts
     tensor: int = 1  # GPUs that one node must have together
     group: int = 1  # GPUs that one node should have together: tensor and context ranks
     replica: int = 1  # GPUs by which it may grow or shrink

@@ -9,6 +9,7 @@ from platform_core.jobs import field_readers as readers
 from platform_core.jobs.checkpoint_policy import CheckpointPolicy
 from platform_core.jobs.code_source import GitSource
 from platform_core.jobs.constraints import SPOT, Constraints
+from platform_core.jobs.corruption_check import CorruptionCheck
 from platform_core.jobs.field_readers import Scalar
 from platform_core.jobs.fields import Group, described, nested
 from platform_core.jobs.hangs import OnHang
@@ -33,7 +34,7 @@ from platform_core.units import GIB, HOUR_MS
 
 MAX_GPUS = 10_000
 MAX_HOURS = 720
-MAX_RESTARTS, MOST_RESTARTS = 3, 100
+MAX_RESTARTS, MOST_RESTARTS, MOST_SPARES = 3, 100, 16
 MOST_URGENT, DEFAULT_PRIORITY, LEAST_URGENT = 0, 50, 100
 PRIORITIES = {"high": 20, "normal": DEFAULT_PRIORITY, "low": 80}
 
@@ -154,6 +155,13 @@ class JobSpec:
         default=OnHang.RESTART,
     )
 
+    spares: int = described(
+        whole(0, MOST_SPARES), "Spare nodes",
+        "Kept ready with its files, for when a node is lost; held within the team's guarantee.",
+        Group.SCHEDULING, default=0,
+    )  # fmt: skip
+    corruption_check: CorruptionCheck = nested(CorruptionCheck, Group.SCHEDULING)  # noqa: RUF009
+
     checkpoint: CheckpointPolicy = nested(CheckpointPolicy, Group.CHECKPOINTS)  # noqa: RUF009
     retention: RetentionPolicy = nested(RetentionPolicy, Group.CHECKPOINTS)  # noqa: RUF009
     resume_from: str = described(
@@ -165,20 +173,13 @@ class JobSpec:
     )
 
     experiment: str = described(
-        line(120),
-        "Experiment",
-        "Its runs are compared with each other; a new name makes a new experiment.",
-        Group.EXPERIMENT,
-        default="",
-        example="bytelm",
-    )
+        line(120), "Experiment", "Its runs are compared with each other; a new name makes a new experiment.",
+        Group.EXPERIMENT, default="", example="bytelm",
+    )  # fmt: skip
     project: str = described(
-        line(120),
-        "Project",
-        "Shown beside the name; lists can be searched for it.",
-        Group.EXPERIMENT,
-        default="",
-    )
+        line(120), "Project", "Shown beside the name; lists can be searched for it.",
+        Group.EXPERIMENT, default="",
+    )  # fmt: skip
     hyperparameters: tuple[tuple[str, Scalar], ...] = described(
         pairs(
             readers.hyperparameters,
@@ -205,18 +206,14 @@ class JobSpec:
 
     dataset: str = described(
         line(200, pattern=r"\S+", words="the id of a dataset snapshot"),
-        "Dataset",
-        "A snapshot of the team; it is on the node before the command starts.",
-        Group.DATA,
-        default="",
-    )
+        "Dataset", "A snapshot of the team; it is on the node before the command starts.",
+        Group.DATA, default="",
+    )  # fmt: skip
     mount_dataset: bool = described(
-        truth(),
-        "Read the dataset where it lies",
+        truth(), "Read the dataset where it lies",
         "Its files are linked, not copied; each node has the shared folder that they lie in.",
-        Group.DATA,
-        default=False,
-    )
+        Group.DATA, default=False,
+    )  # fmt: skip
     model: str = described(
         line(
             140, pattern=r"\S+:[0-9]+", words="the name and the version of a model of the team, such as mlp:3"

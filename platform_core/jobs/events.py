@@ -93,6 +93,20 @@ class Hung(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Corrupted(Event):
+    """Ranks of this attempt, or of an earlier one, computed different results from the same batch.
+
+    `nodes` are those of the guilty ranks; none: not known. `damaged` are the checkpoints from after the last agreement.
+    """
+
+    attempt: int
+    step: int
+    nodes: tuple[str, ...]
+    damaged: tuple[str, ...]
+    instead: Chosen | None  # None: no checkpoint is from before that
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeLost(Event):
     node: str
 
@@ -109,6 +123,7 @@ JobEvent = (
     | TimeLimitReached
     | NodeLost
     | Hung
+    | Corrupted
 )
 
 
@@ -143,6 +158,8 @@ def _what_happened(event: JobEvent) -> str:
             return "its time limit was reached"
         case NodeLost(node=node):
             return f"{node} was lost"
+        case Corrupted(step=step):
+            return f"its ranks computed different results at step {step}"
         case Hung():
             return f"{who} restarted it, for it hung" if event.actor != "system" else "it hung"
 

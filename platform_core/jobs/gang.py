@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from platform_core.jobs import recovery
@@ -62,6 +63,37 @@ def restart_hung(job: Job, stuck: Member, reason: str, at_ms: int) -> Step:
     failure = Failure(stuck.node, at_ms, job.attempt, stuck.rank, EndReason.HANG, None, ran_ms)
     job = replace(job, failures=(*job.failures, failure))
     return request_stop(job, Stop.RESTART, EndReason.HANG, reason, GRACE_MS[Stop.RESTART])
+
+
+def restart_corrupted(job: Job, nodes: Sequence[str], reason: str, at_ms: int) -> Step:
+    """Stops a gang whose ranks disagree; of its failures so far only those that are no consequences stay."""
+    job = replace(job, failures=_blamed(job, nodes, at_ms))
+    if job.stop is Stop.RESTART:
+        return Step(replace(job, end=EndReason.SILENT_CORRUPTION, reason=reason))
+    return request_stop(job, Stop.RESTART, EndReason.SILENT_CORRUPTION, reason, GRACE_MS[Stop.RESTART])
+
+
+def blame(job: Job, nodes: Sequence[str], at_ms: int) -> Job:
+    """A gang that has ended already, as its ranks disagreed."""
+    if job.end is not EndReason.SILENT_CORRUPTION:
+        return job
+    return replace(job, failures=_blamed(job, nodes, at_ms))
+
+
+def _blamed(job: Job, nodes: Sequence[str], at_ms: int) -> tuple[Failure, ...]:
+    """The failures, with those of these nodes (of nobody, where there are none) as the cause in this attempt."""
+    ran_ms = at_ms - job.running_ms if job.running_ms is not None else 0
+    kept = [
+        failure
+        for failure in _without_consequences(job)
+        if (failure.attempt, failure.end) != (job.attempt, EndReason.SILENT_CORRUPTION)
+    ]
+    ranks = {member.node: member.rank for member in job.members}
+    blamed = [
+        Failure(node, at_ms, job.attempt, ranks.get(node, 0), EndReason.SILENT_CORRUPTION, None, ran_ms)
+        for node in nodes or ("",)
+    ]
+    return (*kept, *blamed)
 
 
 def observe(job: Job, seen: Member, at_ms: int) -> Step:

@@ -17,15 +17,23 @@ _NODE_AT_FAULT = (EndReason.NODE_LOST, EndReason.GPU_FAILED, EndReason.DISK_FULL
 class Kept:
     slots: tuple[tuple[str, int], ...] = ()  # (node, slots)
     until_ms: int = 0
+    with_spares: bool = False  # of nodes that the gang did not run on
 
 
 NOTHING = Kept()
 
 
 def kept_slots(
-    members: Iterable[Member], excluded: Collection[str], ended_ms: int, not_before_ms: int = 0
+    members: Iterable[Member],
+    excluded: Collection[str],
+    ended_ms: int,
+    not_before_ms: int = 0,
+    spares: Iterable[tuple[str, int]] = (),
 ) -> Kept:
-    """What an attempt that ended then keeps on its healthy nodes, for a restart that may begin at `not_before_ms`."""
+    """What an attempt that ended then keeps on its healthy nodes, for a restart that may begin at `not_before_ms`.
+
+    `spares`: (node, slots) that were ready for it; it keeps them as well.
+    """
     until_ms = ended_ms + KEPT_MS
     if not_before_ms >= until_ms:
         return NOTHING
@@ -36,7 +44,8 @@ def kept_slots(
         and member.end not in _NODE_AT_FAULT
         and member.node not in excluded
     )
-    return Kept(slots, until_ms) if slots else NOTHING
+    ready = tuple((node, count) for node, count in spares if node not in excluded)
+    return Kept((*slots, *ready), until_ms, bool(ready)) if slots or ready else NOTHING
 
 
 def restarts(end: EndReason | None) -> bool:

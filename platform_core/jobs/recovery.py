@@ -122,7 +122,7 @@ def goes_on_from(job: Job) -> str:
 def excluded(job: Job) -> tuple[str, ...]:
     """Nodes that failed this job twice: once may be bad luck, and small clusters have no spare nodes."""
     counted = Counter(failure.node for failure in job.failures)
-    twice = {node for node, times in counted.items() if times >= FAILURES_TO_EXCLUDE}
+    twice = {node for node, times in counted.items() if node and times >= FAILURES_TO_EXCLUDE}
     return tuple(sorted(twice.union(job.excluded_nodes)))
 
 

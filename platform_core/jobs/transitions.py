@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from platform_core.checkpointing.restore import Chosen
 from platform_core.errors import IllegalTransition
 from platform_core.jobs import events as ev
 from platform_core.jobs import gang
@@ -42,6 +43,7 @@ TRANSITIONS: dict[tuple[JobState, type[ev.Event]], frozenset[JobState]] = {
         },
         ev.NodeLost: _STAY | {state: {state} | _BROKEN for state in ACTIVE},
         ev.Hung: _STAY,
+        ev.Corrupted: _STAY,
         ev.CheckpointStarted: _STAY | {_RUNNING: {_CHECKPOINTING}},
         ev.CheckpointSaved: _STAY | {_CHECKPOINTING: {_RUNNING}},
         ev.CheckpointDamaged: _STAY,
@@ -115,6 +117,9 @@ def _is_stale(job: Job, event: ev.JobEvent) -> bool:
             return attempt < 1 or attempt != job.attempt or (attempt, step) <= known
         case ev.CheckpointDamaged(attempt=attempt, checkpoint=checkpoint):
             return attempt != job.attempt or job.state in TERMINAL or checkpoint != goes_on_from(job)
+        case ev.Corrupted(attempt=attempt, damaged=damaged):
+            untouched = attempt != job.attempt and goes_on_from(job) not in damaged
+            return attempt > job.attempt or job.state in TERMINAL or untouched
         case ev.PreemptRequested(attempt=attempt):
             return job.state not in ACTIVE or attempt not in (None, job.attempt)
         case ev.TimeLimitReached(at_ms=at_ms):
@@ -146,6 +151,8 @@ def _apply(job: Job, event: ev.JobEvent, save_grace_ms: int) -> Step:
             return gang.observe(job, seen, at_ms)
         case ev.Hung(node=node, cause=cause, at_ms=at_ms):
             return gang.restart_hung(job, _living(job, node), cause, at_ms)
+        case ev.Corrupted():
+            return _corrupted(job, event)
         case ev.CheckpointStarted():
             return Step(replace(job, state=_CHECKPOINTING) if job.state is _RUNNING else job)
         case ev.CheckpointSaved(step=step, checkpoint=checkpoint):
@@ -219,16 +226,31 @@ def _without(job: Job, event: ev.CheckpointDamaged) -> Step:
     one = event.instead
     if one is None:
         then = "no other checkpoint of it is whole; clone it to begin again at step 0"
-        job = replace(job, latest_checkpoint="", latest_step=0, latest_ms=None, latest_attempt=0)
     else:
         then = f"it goes on from checkpoint {one.id} at step {one.step}"
-        job = replace(
-            job, latest_checkpoint=one.id, latest_step=one.step, latest_ms=None, latest_attempt=one.attempt
-        )
+    job = _going_on_from(job, one)
     if job.state in WAITING:
         return Step(job)
     grace_ms = gang.GRACE_MS[Stop.RESTORE]
     return gang.request_stop(job, Stop.RESTORE, EndReason.DATA_REVIEW, f"{cause}; {then}", grace_ms)
+
+
+def _corrupted(job: Job, event: ev.Corrupted) -> Step:
+    """It stops, to go on from before the difference. While it waits it only gets another checkpoint to begin from."""
+    if goes_on_from(job) in event.damaged:
+        job = _going_on_from(job, event.instead)
+    if job.state in WAITING:
+        return Step(gang.blame(job, event.nodes, event.at_ms))
+    reason = f"ranks computed different results at step {event.step}: {event.cause.rstrip('.')}"
+    return gang.restart_corrupted(job, event.nodes, reason, event.at_ms)
+
+
+def _going_on_from(job: Job, one: Chosen | None) -> Job:
+    if one is None:
+        return replace(job, latest_checkpoint="", latest_step=0, latest_ms=None, latest_attempt=0)
+    return replace(
+        job, latest_checkpoint=one.id, latest_step=one.step, latest_ms=None, latest_attempt=one.attempt
+    )
 
 
 def _cancelled(job: Job, event: ev.CancelRequested, save_grace_ms: int) -> Step:

@@ -8,9 +8,11 @@ from enum import StrEnum
 from platform_core.distribution.content.manifest import Manifest
 from platform_core.distribution.deployments.sharing import USUAL, Share
 from platform_core.jobs.checkpoint_policy import CheckpointPolicy
+from platform_core.jobs.corruption_check import CorruptionCheck
 from platform_core.jobs.parallel import NONE, Parallel
 from platform_core.jobs.roles import Role
 
+NO_CHECK = CorruptionCheck()
 Pairs = tuple[tuple[str, str], ...]  # ordered by name
 
 
@@ -65,6 +67,7 @@ class Launch:
     seed: int | None = None
     roles: tuple[Role, ...] = ()
     parallel: Parallel = NONE
+    corruption_check: CorruptionCheck = NO_CHECK
     delivery: DeploymentWanted | None = field(default=None, repr=False)  # how the dataset comes to this node
     mount_dataset: bool = False  # it does not: it is read where it lies
 

@@ -23,6 +23,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from platform_core.distribution.deployments.sharing import Share
+from platform_core.jobs.corruption_check import CorruptionCheck
 from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.roles import Role
@@ -37,6 +38,7 @@ T = TypeVar("T")
 MESSAGES: dict[type, Any] = {
     wanted.ArtifactReference: session_pb2.ArtifactReference,
     CheckpointPolicy: session_pb2.CheckpointPolicy,
+    CorruptionCheck: session_pb2.CorruptionCheck,
     Role: session_pb2.Role,
     Parallel: session_pb2.Parallel,
     wanted.Peer: session_pb2.Peer,

@@ -11,6 +11,7 @@ docs/reference/sdk.md describes every call.
 """
 
 from trainmaster.api import (
+    check_corruption,
     checkpoint_due,
     data_dir,
     finish,
@@ -29,6 +30,7 @@ from trainmaster.api import (
 )
 from trainmaster.checkpoints.folder import CheckpointCorrupt
 from trainmaster.checkpoints.saving import CheckpointNotSaved
+from trainmaster.corruption import CorruptionFound
 from trainmaster.meshes import device_mesh, layout
 from trainmaster.run import Run
 from trainmaster.values import Audio, Histogram, Html, Image, Table, Text
@@ -37,12 +39,14 @@ __all__ = [
     "Audio",
     "CheckpointCorrupt",
     "CheckpointNotSaved",
+    "CorruptionFound",
     "Histogram",
     "Html",
     "Image",
     "Run",
     "Table",
     "Text",
+    "check_corruption",
     "checkpoint_due",
     "data_dir",
     "device_mesh",

@@ -6,7 +6,7 @@ import atexit
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -118,6 +118,20 @@ def checkpoint_due(step: int, every: int = 100) -> bool:
     All ranks call it at the same step and get the same answer.
     """
     return _run().checkpoint_due(step, every)
+
+
+def check_corruption(step: int, compute: Callable[[Any], Any], batch: Any, *, every: int = 0) -> None:
+    """Compare what the ranks compute: every so many steps one rank's `batch` goes to all, and `compute(batch)` must
+    give the same everywhere.
+
+    By `corruption_check` of the job, else every `every` steps; 0 is never. All ranks call it at each step, with the
+    same weights. `compute` gets the batch on the CPU, changes nothing, and returns tensors or numbers, such as the
+    loss and its gradients. A loss or gradient norm that is out of bounds when it is logged asks for a check at once.
+
+    CorruptionFound is raised on all ranks. The platform takes the node out of service, and the job goes on from the
+    last checkpoint before the last agreement.
+    """
+    _run().check_corruption(step, compute, batch, every)
 
 
 def should_stop() -> bool:

@@ -32,6 +32,8 @@ class JobEnvironment:
     interval_seconds: int = 0
     keep_last: int = DEFAULT_KEEP
     when_busy: Literal["wait", "skip"] = "wait"  # what a save does while the last one is being written
+    check_steps: int = 0  # between comparisons of the ranks
+    tolerance_ppm: int = 0
     seed: int | None = None
     hyperparameters: Mapping[str, Scalar] = field(default_factory=dict)
     rank: int = 0
@@ -66,6 +68,8 @@ def job_environment(variables: Mapping[str, str] = os.environ) -> JobEnvironment
         interval_seconds=_whole(variables, "TRAINMASTER_CHECKPOINT_INTERVAL_SECONDS", 0),
         keep_last=_whole(variables, "TRAINMASTER_CHECKPOINT_KEEP", DEFAULT_KEEP),
         when_busy="skip" if variables.get("TRAINMASTER_CHECKPOINT_WHEN_BUSY") == "skip" else "wait",
+        check_steps=_whole(variables, "TRAINMASTER_CORRUPTION_CHECK_STEPS", 0),
+        tolerance_ppm=_whole(variables, "TRAINMASTER_CORRUPTION_TOLERANCE_PPM", 0),
         seed=_whole(variables, "TRAINMASTER_SEED", 0) if seed else None,
         hyperparameters=_hyperparameters(variables.get("TRAINMASTER_HYPERPARAMETERS", "")),
         rank=_whole(variables, "RANK", 0),

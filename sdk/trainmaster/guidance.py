@@ -28,6 +28,8 @@ class Guidance:
         self._due = Question(self._save_reason, self._granted)
         # Ranks read the orders at different moments, and must leave the rule of the script at one step.
         self._interval_set = Question(self._platform_interval, lambda reason: None, lasting=True)
+        self._check_wanted = False
+        self._check = Question(lambda: int(self._check_wanted), self._check_granted)
         self._agreement: Agreement | None = None
         self.stopping = False  # as the script was told
 
@@ -64,6 +66,18 @@ class Guidance:
         stop = self._orders.read().stop
         return max(0.0, (stop.deadline_ms - self._now_ms()) / 1000) if stop is not None else None
 
+    def stop_ordered(self) -> bool:
+        """As this rank alone knows it."""
+        return self._stopping.asked()
+
+    def ask_for_check(self) -> None:
+        """All ranks are to compare what they compute, at their next `check_asked`."""
+        self._check_wanted = True
+
+    def check_asked(self) -> bool:
+        """All ranks call it at the same step and get the same answer."""
+        return self._with_others() and self._check.ask()
+
     def saved(self) -> None:
         """The interval begins anew."""
         self._saved_at_ms = self._now_ms()
@@ -83,11 +97,14 @@ class Guidance:
     def _granted(self, reason: int) -> None:
         self._saves_done = max(self._saves_done, reason - 1)
 
+    def _check_granted(self, reason: int) -> None:
+        self._check_wanted = False
+
     def _with_others(self) -> bool:
         """A collective at the first call with other ranks."""
         if self._agreement is None and collective.active():
             self._agreement = Agreement(
-                collective.channel("orders"), [self._stop, self._due, self._interval_set]
+                collective.channel("orders"), [self._stop, self._due, self._interval_set, self._check]
             )
             self._agreement.start()
             atexit.register(self._agreement.leave)

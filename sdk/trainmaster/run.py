@@ -14,11 +14,13 @@ from trainmaster.checkpoints import collective, folder, loading, random_state
 from trainmaster.checkpoints.description import Description
 from trainmaster.checkpoints.saving import Request, Saver, WhenBusy
 from trainmaster.console import Console
+from trainmaster.corruption import Compute, CorruptionCheck
 from trainmaster.efficiency.measures import Measures
 from trainmaster.environment import JobEnvironment
 from trainmaster.guidance import Guidance
 from trainmaster.progress import LOADING, SAVING, Progress
 from trainmaster.spool import Spool, metrics_line
+from trainmaster.summary import Summary
 from trainmaster.tracking import origin
 from trainmaster.tracking.folder import EVENTS
 from trainmaster.tracking.live import Tracking, outcome
@@ -77,22 +79,6 @@ def _alone(environment: JobEnvironment, script: str, resume: str) -> Setting:
     return Setting(place.folder, place.checkpoints, place.candidates, spool, None, keep, alone=True)
 
 
-class Summary(dict[str, float]):
-    """The newest value of each metric that this process logged. A value that is set is logged at the newest step."""
-
-    def __init__(self, log: Callable[[int, Mapping[str, Any]], None]) -> None:
-        super().__init__()
-        self.step = 0
-        self._log = log
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self._log(self.step, {name: value})
-
-    def keep(self, step: int, values: Mapping[str, float]) -> None:
-        self.step = step
-        super().update(values)
-
-
 class Run:
     """What the functions of `trainmaster` speak to. Made once a process; safe from several threads for `log`.
 
@@ -118,6 +104,7 @@ class Run:
         self._progress = Progress(environment.folder, environment.rank, now_ms)
         self._saver = Saver(setting.checkpoints, setting.keep_last, now_ms, self._saved, self.console.warn)
         self.measures = Measures(environment, self._tell, self._log_rich, now_ms, self.console.warn)
+        self._corruption = CorruptionCheck(environment, self._guidance, self._tell, self.console.warn)
         self._began_at_ms = now_ms()
         self._refused: set[str] = set()
         self._watches_stop = False
@@ -220,6 +207,7 @@ class Run:
                 numbers[name] = number
         if not numbers:
             return
+        self._corruption.observe(int(step), numbers)
         if measures := feeds.measures():
             numbers |= measures
         now_ms = self._now_ms()
@@ -349,6 +337,9 @@ class Run:
         self._progress.note(step)
         self.measures.step(int(step))
         return self._guidance.checkpoint_due(step, every)
+
+    def check_corruption(self, step: int, compute: Compute, batch: Any, every: int) -> None:
+        self._corruption.check(int(step), compute, batch, every)
 
     def should_stop(self) -> bool:
         self._progress.note()

@@ -11,6 +11,9 @@ from agent.launchers.contract import Ended
 from platform_core.jobs.ends import EndReason
 
 TEXTS: dict[EndReason, tuple[str, ...]] = {
+    EndReason.SILENT_CORRUPTION: (
+        "trainmaster.corruption.CorruptionFound: at step 20 rank 1 computed something else than the others from the same batch",
+    ),
     EndReason.OUT_OF_MEMORY_GPU: (
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB "
         "of which 1.44 GiB is free.",

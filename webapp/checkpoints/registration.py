@@ -60,13 +60,18 @@ def keep(job_id: str, attempt: int, saved: Saved, actor: str) -> Kept:
             "saved_ms": saved.saved_ms, "bytes": manifest.total_bytes, **saved.details,
         },
     )  # fmt: skip
-    if made:
+    if made and (why := job_queries.suspect(job_id, attempt, saved.step)):
+        row.damaged = why
+        row.save(update_fields=["damaged"])
+        turns.give([job_id])
+    elif made:
         event = ev.CheckpointSaved(
             at_ms=now_ms(), actor=actor, attempt=attempt, step=saved.step, checkpoint=row.id
         )
         jobs.observe(job_id, event)
         orders.answered(row)
         turns.give([job_id])
+        jobs.refresh_spares(job_id)
     # An earlier attempt saved the very same, which is kept where it lies.
     elsewhere = saved.source_url if manifest.source_url != saved.source_url else ""
     return Kept(row, manifest, tuple(filter(None, (elsewhere, replaced))))

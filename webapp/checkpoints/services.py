@@ -10,17 +10,17 @@ from typing import Any
 
 from django.db import transaction
 
-from platform_core.checkpointing.restore import Chosen, choose
-from platform_core.checkpointing.retention import Kept
 from platform_core.errors import TrainmasterError
 from platform_core.jobs import events as ev
 from platform_core.units import DAY_MS
 from webapp.artifacts import services as artifacts
 from webapp.base.identity import now_ms
 from webapp.checkpoints import files, queries, retention, shared_files, turns
+from webapp.checkpoints.corruption import go_back
 from webapp.checkpoints.models import Checkpoint, SharedFiles
 from webapp.checkpoints.parts import PartUploaded, forget_halves, register_part
 from webapp.checkpoints.registration import Saved, keep
+from webapp.checkpoints.restoring import instead
 from webapp.events import services as events
 from webapp.jobs import queries as job_queries
 from webapp.jobs import services as jobs
@@ -29,8 +29,8 @@ from webapp.nodes import queries as clusters
 log = logging.getLogger(__name__)
 
 __all__ = [
-    "PartUploaded", "mark_damaged", "mark_lost", "mark_whole", "pass_over", "register", "register_part", "retain",
-    "sweep",
+    "PartUploaded", "go_back", "mark_damaged", "mark_lost", "mark_whole", "pass_over", "register", "register_part",
+    "retain", "sweep",
 ]  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def mark_damaged(checkpoint_id: str, *, job_id: str, attempt: int, why: str, act
         same.update(damaged=why)
         event = ev.CheckpointDamaged(
             at_ms=now_ms(), actor=actor, cause=why, attempt=attempt, checkpoint=row.id, step=row.step,
-            instead=_instead(job_id),
+            instead=instead(job_id),
         )  # fmt: skip
         jobs.observe(job_id, event)
         if row.job_id != job_id:
@@ -91,9 +91,9 @@ def mark_lost(manifest_id: str, why: str) -> None:
         pass_over(ids, why, "system")
 
 
-def mark_whole(manifest_id: str) -> None:
-    """What the store had lost is there again."""
-    queries.kept().filter(manifest=manifest_id).exclude(damaged="").update(damaged="")
+def mark_whole(manifest_id: str, whys: Collection[str]) -> None:
+    """What the store had lost, as `mark_lost` was told for one of these reasons, is there again."""
+    queries.kept().filter(manifest=manifest_id, damaged__in=whys).update(damaged="")
 
 
 def pass_over(checkpoint_ids: Collection[str], cause: str, actor: str) -> list[str]:
@@ -103,24 +103,11 @@ def pass_over(checkpoint_ids: Collection[str], cause: str, actor: str) -> list[s
         row = Checkpoint.objects.get(id=checkpoint)
         event = ev.CheckpointDamaged(
             at_ms=now_ms(), actor=actor, cause=cause, attempt=job.attempt, checkpoint=checkpoint, step=row.step,
-            instead=_instead(job.id),
+            instead=instead(job.id),
         )  # fmt: skip
         jobs.observe(job.id, event)
         told.append(f"job {job.name} goes on from another checkpoint than step {row.step:,}")
     return told
-
-
-def _instead(job_id: str) -> Chosen | None:
-    """The newest that is whole of those the job saved, and below them the one that it was submitted with."""
-    job = job_queries.find(job_id)
-    assert job is not None, "an attempt's job exists"
-    own = queries.with_recalls(Checkpoint.objects.filter(job=job, deleted_ms=None))
-    kept = [Kept(row.id, row.attempt, row.step, good=not row.damaged and not row.recalled) for row in own]
-    given = queries.living(id=job.spec.get("resume_from", "")).first()
-    if given is not None:
-        kept.append(Kept(given.id, 0, given.step))
-    chosen = choose(kept)
-    return chosen if isinstance(chosen, Chosen) else None
 
 
 def retain(limit: int = 200) -> int:

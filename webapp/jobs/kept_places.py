@@ -15,6 +15,7 @@ from platform_core.jobs.job import MemberPhase
 from platform_core.jobs.kept_slots import KEPT_MS, Kept, kept_slots, restarts
 from webapp.base.identity import now_ms
 from webapp.jobs.models import Attempt, Job, Member
+from webapp.jobs.spares import ready_for
 
 J = TypeVar("J", PendingJob, RunningJob)
 _RESTARTS = [end.value for end in EndReason if restarts(end)]
@@ -27,11 +28,11 @@ def kept_while_pending(rows: Sequence[Job]) -> dict[str, Kept]:
         job__in=jobs, number=F("job__attempt"), ended_ms__gte=now_ms() - KEPT_MS, end__in=_RESTARTS
     )
     ended = {row.id: row for row in lately}
-    members = _members(ended)
+    members, spares = _members(ended), ready_for(row.job_id for row in ended.values())
     return {
         attempt.job_id: kept_slots(
             members[attempt.id], jobs[attempt.job_id].excluded_nodes, attempt.ended_ms or 0,
-            jobs[attempt.job_id].not_before_ms,
+            jobs[attempt.job_id].not_before_ms, spares.get(attempt.job_id, ()),
         )
         for attempt in ended.values()
     }  # fmt: skip
@@ -42,18 +43,24 @@ def kept_while_stopping(rows: Sequence[Job]) -> dict[str, Kept]:
     jobs = {row.id: row for row in rows}
     newest = Attempt.objects.filter(job__in=jobs, number=F("job__attempt")).exclude(stopping_ms=None)
     stopping = {row.id: row for row in newest}
-    members = _members(stopping)
+    members, spares = _members(stopping), ready_for(row.job_id for row in stopping.values())
     return {
         attempt.job_id: kept_slots(
             members[attempt.id], jobs[attempt.job_id].excluded_nodes,
             (attempt.stopping_ms or 0) + jobs[attempt.job_id].stop_grace_ms,
+            spares=spares.get(attempt.job_id, ()),
         )
         for attempt in stopping.values()
     }  # fmt: skip
 
 
 def with_kept_slots(job: J, kept: Kept | None) -> J:
-    return replace(job, kept_slots=kept.slots, kept_until_ms=kept.until_ms) if kept is not None else job
+    if kept is None:
+        return job
+    job = replace(job, kept_slots=kept.slots, kept_until_ms=kept.until_ms)
+    if isinstance(job, PendingJob) and kept.with_spares:
+        return replace(job, warm_nodes=tuple(node for node, _ in kept.slots))
+    return job
 
 
 def _members(attempts: dict[str, Attempt]) -> dict[str, list[MemberValue]]:

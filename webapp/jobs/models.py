@@ -137,6 +137,9 @@ class Attempt(models.Model):
     master_address = models.CharField(max_length=255)
     master_port = models.PositiveIntegerField()
     resume_checkpoint = models.CharField(max_length=40, blank=True)
+    agreed_step = models.BigIntegerField(
+        null=True, help_text="the last one at which all its ranks computed the same"
+    )
     stacks_order = models.PositiveIntegerField(
         default=0, help_text="grows with each order of stack dumps of its ranks"
     )
@@ -241,6 +244,33 @@ class Hang(models.Model):
                 name="one_open_hang_an_attempt",
             )
         ]
+
+
+class Corruption(models.Model):
+    """Ranks of an attempt computed different results from the same batch."""
+
+    attempt = models.OneToOneField(Attempt, models.CASCADE, primary_key=True, related_name="corruption")
+    step = models.BigIntegerField()
+    at_ms = models.BigIntegerField()
+    nodes = models.JSONField(help_text="of the guilty ranks")
+    suspects = models.JSONField(help_text="nodes one of which is guilty, where no majority decided")
+    sentence = models.TextField()
+
+    class Meta:
+        indexes = [models.Index(fields=["at_ms"], name="corruptions_by_time")]
+
+
+class Spare(models.Model):
+    """A node that is kept ready for a gang with code, data and newest checkpoint."""
+
+    job = models.ForeignKey(Job, models.CASCADE, related_name="spares")
+    node = models.ForeignKey("nodes.Node", models.CASCADE)
+    slots = models.PositiveIntegerField()
+    held = models.BooleanField(help_text="whether its slots are kept from other jobs")
+    since_ms = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "node"], name="one_spare_a_node")]
 
 
 class LogChunk(models.Model):

@@ -17,8 +17,12 @@ from platform_core.jobs.kind import JobKind
 from platform_core.jobs.states import ACTIVE, TERMINAL, WAITING, JobState
 from webapp.accounts.permissions import may, require
 from webapp.accounts.queries import actor_of
+from webapp.jobs.corruption import Found, agreements, distrust, suspect
 from webapp.jobs.models import INPUTS, Attempt, Job, LogChunk, Member
+from webapp.jobs.spares import known_spares
 from webapp.jobs.values import JobFact
+
+__all__ = ["Found", "agreements", "distrust", "known_spares", "suspect"]
 
 
 def first_submitted_ms() -> int | None:

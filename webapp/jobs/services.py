@@ -27,7 +27,8 @@ from webapp.base.lease import Fence
 from webapp.base.rows import update_each
 from webapp.events import services as events
 from webapp.jobs import hints, origins, queries, recoveries, transitions
-from webapp.jobs.failing_nodes import failed_jobs
+from webapp.jobs.corruption import note_corruption
+from webapp.jobs.failing_nodes import readings_of_nodes
 from webapp.jobs.hangs import sweep as sweep_hangs
 from webapp.jobs.mapping import job_columns
 from webapp.jobs.models import Job, Member
@@ -35,6 +36,7 @@ from webapp.jobs.placement import Placing, place
 from webapp.jobs.preemption import Preemption, node_leaves, preempt, vacate
 from webapp.jobs.requirements import check_references
 from webapp.jobs.signals import submitted
+from webapp.jobs.spares import keep_spares, refresh_spares
 from webapp.nodes import services as clusters
 from webapp.quotas import services as quotas
 from webapp.sockets import services as sockets
@@ -42,31 +44,12 @@ from webapp.sockets import services as sockets
 log = logging.getLogger(__name__)
 
 __all__ = [
-    "Placing",
-    "Preemption",
-    "Unstartable",
-    "WaitReason",
-    "accept",
-    "cancel",
-    "change_priority",
+    "Placing", "Preemption", "Unstartable", "WaitReason", "accept", "cancel", "change_priority",
     "check_references",
-    "declare_unstartable",
-    "explain_waits",
-    "failed_jobs",
-    "mark_drained",
-    "node_leaves",
-    "node_lost",
-    "observe",
-    "place",
-    "preempt",
-    "progress",
-    "reconcile_node",
-    "reserve_nodes",
-    "stop_overdue",
-    "submit",
-    "sweep_hangs",
-    "vacate",
-]
+    "declare_unstartable", "explain_waits", "keep_spares", "mark_drained", "node_leaves", "node_lost",
+    "note_corruption", "observe", "place", "preempt", "progress", "readings_of_nodes", "reconcile_node",
+    "refresh_spares", "reserve_nodes", "stop_overdue", "submit", "sweep_hangs", "vacate",
+]  # fmt: skip
 
 
 _KEY = re.compile(r"[\x20-\x7e]{1,200}")

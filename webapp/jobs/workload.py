@@ -11,8 +11,9 @@ from platform_core.cluster.snapshot import PendingJob, RunningJob
 from platform_core.jobs import spec as specification
 from platform_core.jobs.job import Stop
 from platform_core.jobs.spec import JobSpec
-from platform_core.jobs.states import WAITING, JobState
+from platform_core.jobs.states import ACTIVE, WAITING, JobState
 from platform_core.scheduling.restarts import LATELY, restart_ms, size_class
+from platform_core.scheduling.spares import Wish
 from platform_core.simulation.workload import TraceJob
 from platform_core.units import HOUR_MS
 from webapp.jobs.kept_places import kept_while_pending, kept_while_stopping, with_kept_slots
@@ -53,6 +54,15 @@ def waiting_for_data() -> dict[str, str]:
     waiting = Job.objects.filter(state__in=list(WAITING)).exclude(spec__dataset="")
     rows = waiting.values_list("id", "spec__dataset", "spec__mount_dataset")
     return {job: version for job, version, mounted in rows if version and not mounted}
+
+
+def spare_wishes() -> dict[str, Wish]:
+    """What the active jobs with spare nodes want of them."""
+    rows = (
+        Job.objects.filter(state__in=list(ACTIVE), spec__spares__gt=0).select_related("user").only(*_COLUMNS)
+    )
+    specs = {row.id: specification.restore(row.spec) for row in rows}
+    return {row.id: Wish(specs[row.id].spares, _pending(row, specs[row.id], 0)) for row in rows}
 
 
 def _pending(row: Job, spec: JobSpec, attained_gpu_ms: int, ran_on: tuple[str, ...] = ()) -> PendingJob:

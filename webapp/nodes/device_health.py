@@ -20,7 +20,7 @@ from webapp.nodes.models import DeviceFinding, Node, Slot
 from webapp.nodes.signals import capacity_changed
 from webapp.sockets import services as sockets
 
-FAILED_JOBS = "failed_jobs"
+TOLD_BY_JOBS = (core.CORRUPTION, core.SUSPICION, core.FAILED_JOBS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +33,19 @@ class Leave:
 
 
 def judge_devices(
-    moment_ms: int, failed_jobs: Mapping[str, int], fence: Fence = transaction.atomic
+    moment_ms: int, of_jobs: Mapping[str, Mapping[str, float]], fence: Fence = transaction.atomic
 ) -> list[Leave]:
     """Judge the newest readings of the nodes with symptoms or open findings.
 
-    `failed_jobs`: by node how many different jobs failed there lately by no fault of their own. Returns what is out
-    of service for good and still in use.
+    `of_jobs`: by node the readings that come from what its jobs went through. Returns what is out of service for good
+    and still in use.
     """
     opened = _open_findings()
-    ailing = {*liveness.ailing(), *opened, *_suspected(failed_jobs, opened)}
+    ailing = {*liveness.ailing(), *opened, *_suspected(of_jobs, opened)}
     telemetry = liveness.telemetry(sorted(ailing))
     for node_id in sorted(ailing):
         before, heard = opened.get(node_id, ()), telemetry.get(node_id)
-        after = _judged(before, heard, failed_jobs.get(node_id, 0), moment_ms)
+        after = _judged(before, heard, of_jobs.get(node_id, {}), moment_ms)
         if after != before:
             with fence():
                 _keep(node_id, before, after, moment_ms)
@@ -54,21 +54,28 @@ def judge_devices(
 
 
 def _judged(
-    before: tuple[Finding, ...], heard: Telemetry | None, failed: int, moment_ms: int
+    before: tuple[Finding, ...], heard: Telemetry | None, of_jobs: Mapping[str, float], moment_ms: int
 ) -> tuple[Finding, ...]:
     if heard is None:
         return before
-    of_node = {**heard.readings, **({FAILED_JOBS: float(failed)} if failed else {})}
-    return core.judge(before, of_node, {slot.index: slot.readings for slot in heard.slots}, moment_ms)
+    return core.judge(
+        before, {**heard.readings, **of_jobs}, {slot.index: slot.readings for slot in heard.slots}, moment_ms
+    )
 
 
-def _suspected(failed_jobs: Mapping[str, int], opened: Mapping[str, Sequence[Finding]]) -> set[str]:
-    """Nodes that fail jobs, the worst first, as many as may be out of service for that at once."""
-    rule = BY_CODE["failing_jobs"]
-    out = sum(any(f.code == rule.code and f.is_active for f in findings) for findings in opened.values())
-    room = max(0, core.most_suspected(Node.objects.filter(revoked_ms=None).count()) - out)
-    failing = [node for node, count in failed_jobs.items() if count >= rule.at_least and node not in opened]
-    return set(sorted(failing, key=lambda node: (-failed_jobs[node], node))[:room])
+def _suspected(
+    of_jobs: Mapping[str, Mapping[str, float]], opened: Mapping[str, Sequence[Finding]]
+) -> set[str]:
+    """Nodes that jobs speak against, the worst first; for each rule as many as may be out of service at once."""
+    most = core.most_suspected(Node.objects.filter(revoked_ms=None).count()) if of_jobs else 0
+    suspected: set[str] = set()
+    for rule in (rule for rule in core.RULES if rule.reading in TOLD_BY_JOBS):
+        out = sum(any(f.code == rule.code and f.is_active for f in findings) for findings in opened.values())
+        counts = {node: readings.get(rule.reading, 0.0) for node, readings in of_jobs.items()}
+        against = [node for node, count in counts.items() if count >= rule.at_least and node not in opened]
+        against.sort(key=lambda node: (-counts[node], node))
+        suspected.update(against[: max(0, most - out)])
+    return suspected
 
 
 def _open_findings(**filters: str) -> dict[str, tuple[Finding, ...]]:

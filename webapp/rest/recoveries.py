@@ -13,7 +13,9 @@ from platform_core.recovery.phases import NAMES
 from webapp.accounts import permissions
 from webapp.accounts.queries import actor_of
 from webapp.base.identity import now_ms
-from webapp.jobs import queries, recoveries
+from webapp.jobs import corruption, queries, recoveries, spares
+from webapp.jobs.models import Job
+from webapp.nodes import queries as cluster_queries
 
 
 class RecoveryOut(serializers.Serializer[Any]):
@@ -29,6 +31,34 @@ class RecoveryOut(serializers.Serializer[Any]):
     over = serializers.BooleanField(help_text="The next attempt made a step, or has ended too.")
 
 
+class CorruptionFoundOut(serializers.Serializer[Any]):
+    attempt = serializers.IntegerField()
+    step = serializers.IntegerField(help_text="At which its ranks computed different results.")
+    at_ms = serializers.IntegerField()
+    nodes = serializers.ListField(
+        child=serializers.CharField(), help_text="Hostnames of the guilty ranks' nodes."
+    )
+    suspects = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Hostnames of nodes one of which is guilty, where that is open.",
+    )
+    sentence = serializers.CharField()
+
+
+class CorruptionOut(serializers.Serializer[Any]):
+    agreed_step = serializers.IntegerField(
+        allow_null=True, help_text="The last step at which its ranks agreed; null: none yet."
+    )
+    found = CorruptionFoundOut(many=True)
+
+
+class SpareOut(serializers.Serializer[Any]):
+    node = serializers.CharField(help_text="Hostname of a node that is kept ready with the files of the job.")
+    slots = serializers.IntegerField()
+    held = serializers.BooleanField(help_text="Whether its slots are kept from other jobs.")
+    since_ms = serializers.IntegerField()
+
+
 class RecoveriesOut(serializers.Serializer[Any]):
     results = RecoveryOut(many=True)
     mean_ms = serializers.IntegerField(allow_null=True, help_text="Mean time to recovery.")
@@ -39,6 +69,8 @@ class RecoveriesOut(serializers.Serializer[Any]):
     )
     productive_ms = serializers.IntegerField()
     wall_ms = serializers.IntegerField()
+    corruption = CorruptionOut()
+    spares = SpareOut(many=True)
 
 
 class Recoveries(APIView):
@@ -63,5 +95,26 @@ class Recoveries(APIView):
             {
                 "results": rows, "mean_ms": sums.mean_ms, "success": sums.success, "steps_lost": sums.steps_lost,
                 "effective_training_time": times.ratio, "productive_ms": times.productive_ms, "wall_ms": times.wall_ms,
+                "corruption": _corruption(job), "spares": _spares(job),
             }
         )  # fmt: skip
+
+
+def _corruption(job: Job) -> dict[str, Any]:
+    known = corruption.of_job(job)
+    found = [
+        {
+            "attempt": row.attempt.number, "step": row.step, "at_ms": row.at_ms, "sentence": row.sentence,
+            "nodes": cluster_queries.all_with_hostnames(row.nodes),
+            "suspects": cluster_queries.all_with_hostnames(row.suspects),
+        }
+        for row in known.corruptions
+    ]  # fmt: skip
+    return {"agreed_step": known.agreed_step, "found": found}
+
+
+def _spares(job: Job) -> list[dict[str, Any]]:
+    return [
+        {"node": row.node.hostname, "slots": row.slots, "held": row.held, "since_ms": row.since_ms}
+        for row in spares.of_job(job)
+    ]

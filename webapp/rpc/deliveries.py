@@ -13,13 +13,13 @@ from webapp.nodes import services as node_services
 
 def delivery(dataset: ArtifactReference, node: str, gang: tuple[str, ...]) -> DeploymentWanted:
     """The order for this node. It is named by the content: whoever uses it later on the same node finds it there."""
-    order = f"data-{dataset.manifest_id}"
+    order, model = order_of(dataset)
     plan = _plans(nodes.standing(gang))[node]
     named = sorted({source for lane in plan.lanes for source in lane if source != STORE})
     addresses = nodes.transfer_addresses(named) if named else {}
     return DeploymentWanted(
         deployment_id=order,
-        model=f"_datasets/{dataset.manifest_id}",
+        model=model,
         version="1",
         artifact=dataset,
         peers=tuple(Peer(source, addresses[source]) for source in named if source in addresses),
@@ -28,6 +28,11 @@ def delivery(dataset: ArtifactReference, node: str, gang: tuple[str, ...]) -> De
         slower=plan.slower,
         signature=node_services.node_authority().sign(dataset.manifest_id),
     )
+
+
+def order_of(artifact: ArtifactReference) -> tuple[str, str]:
+    """The id of the order for these files, and the name under which a node keeps them."""
+    return f"data-{artifact.manifest_id}", f"_datasets/{artifact.manifest_id}"
 
 
 @lru_cache(maxsize=64)  # of each gang every node asks

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from platform_core.experiments import rich_values
 from platform_core.jobs.events import CheckpointStarted
 from platform_core.json_values import storable
+from platform_core.recovery import alarms
+from webapp.checkpoints import services as checkpoints
 from webapp.experiments import services as experiments
-from webapp.jobs import recoveries
+from webapp.jobs import corruption, recoveries
 from webapp.jobs import services as jobs
 from webapp.metrics.values import Points
 from webapp.nodes import services as clusters
@@ -57,6 +59,12 @@ def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: i
             elif kind == "milestone":
                 at_ms = moment(int(event["at_ms"]))
                 recoveries.milestone(attempt.job_id, attempt.number, event["name"], at_ms)
+            elif kind == "corruption_agreed":
+                corruption.agreed(attempt.job_id, attempt.number, whole(int(event["step"])))
+            elif kind == "corruption_found":
+                checkpoints.go_back(attempt.job_id, attempt.number, _found(event), f"node:{node_id}")
+            elif kind == "training_alarm":
+                corruption.alarm(attempt, _alarm(event), moment(int(event["at_ms"])))
             elif kind == "watches_stop":
                 progress["watches_stop"] = True
             elif kind == "checkpoint_started":
@@ -76,6 +84,17 @@ def ingest(attempt: Attempt, node_id: str, data: bytes, *, rank: int = 0, end: i
         clusters.sent(node_id, max(batch.times_ms[-1] for batch in series if batch.times_ms))
     if progress:
         jobs.progress(attempt.job_id, attempt.number, progress)
+
+
+def _found(event: dict[str, Any]) -> corruption.Found:
+    guilty, suspects = ([int(rank) for rank in event[name]] for name in ("guilty", "suspects"))
+    return corruption.Found(whole(int(event["step"])), guilty, suspects, moment(int(event["at_ms"])))
+
+
+def _alarm(event: dict[str, Any]) -> str:
+    value = float(event["value"]) if event["value"] is not None else math.nan
+    seen = alarms.Alarm(alarms.Kind(event["alarm"]), value, float(event["limit"]))
+    return seen.sentence(str(event["name"]), whole(int(event["step"])))
 
 
 def _add(points: dict[str, Points], event: dict[str, Any]) -> None:

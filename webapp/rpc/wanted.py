@@ -37,6 +37,7 @@ from webapp.nodes import services as node_services
 from webapp.registry import queries as registry
 from webapp.rollouts import queries as rollouts
 from webapp.rpc.deliveries import delivery
+from webapp.rpc.spares import ready_on
 from webapp.serving.values import replica_token
 from webapp.storage import queries as storage
 
@@ -56,6 +57,7 @@ def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
         revisions = nodes.wanted_revisions(node_ids)
         members = gangs.wanted_on(node_ids)
         orders = checkpoints.orders_of(member.job_id for its in members.values() for member in its)
+        ready = ready_on(node_ids)
         parts = deployments.wanted_on(node_ids, rollouts.versions_in_use(node_ids))
         active = rollouts.wanted_on(node_ids)
         mends = storage.mends_on(node_ids)
@@ -68,7 +70,7 @@ def wanted_states(node_ids: Sequence[str]) -> list[Wanted]:
                     for member in members[node]
                     if (order := _attempt(node, member, orders.get(member.job_id, (0, 0)), failures))
                 ),
-                deployments=tuple(map(_signed, parts[node])),
+                deployments=(*map(_signed, parts[node]), *ready.get(node, ())),
                 activations=tuple(active[node]),
                 mends=mends[node],
             )

@@ -48,11 +48,13 @@ def _round(leadership: Leadership) -> None:
         jobs.node_lost(node_id, now, fence)
     for leave in clusters.turn_maintenance(now, fence):
         jobs.vacate(leave.node_id, StopKind.MAINTENANCE, leave.cause, now, by=leave.by, fence=fence)
-    for fault in clusters.judge_devices(now, jobs.failed_jobs(now), fence):
+    for fault in clusters.judge_devices(now, jobs.readings_of_nodes(now), fence):
         jobs.vacate(fault.node_id, StopKind.DEVICE_FAULT, fault.cause, now, slots=fault.slots, fence=fence)
     jobs.stop_overdue(now, fence)
     jobs.sweep_hangs(now, fence)
     snapshot = situation.load(now)
+    decided_on = [job.id for job in snapshot.running if not job.stopping]
+    jobs.keep_spares(situation.spares(snapshot), decided_on, now, fence)
     if not snapshot.pending and not any(is_elastic(job) for job in snapshot.running):
         return
     known, begun = rounds.Known(snapshot, situation.policy()), time.monotonic()

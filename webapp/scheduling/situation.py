@@ -7,8 +7,10 @@ from django.db import transaction
 
 from platform_core.cluster.snapshot import PendingJob, Snapshot
 from platform_core.scheduling.policy import PRODUCTION, Policy
+from platform_core.scheduling.spares import Spare, choose, hold
 from webapp.datasets import queries as datasets
 from webapp.jobs import workload
+from webapp.jobs.queries import known_spares
 from webapp.nodes import queries as cluster_queries
 from webapp.quotas import queries as quota_queries
 
@@ -16,13 +18,20 @@ from webapp.quotas import queries as quota_queries
 def load(now: int) -> Snapshot:
     """Return the cluster as the engine takes it, in a handful of queries whatever its size."""
     with transaction.atomic():
-        return Snapshot(
+        snapshot = Snapshot(
             now_ms=now,
             nodes=cluster_queries.snapshot_nodes(),
             pending=_with_holders(workload.pending()),
             running=workload.running(),
             teams=quota_queries.team_shares(now),
         )
+        return hold(snapshot, spares(snapshot))
+
+
+def spares(snapshot: Snapshot) -> tuple[Spare, ...]:
+    """Return the spare nodes of the running jobs that want some."""
+    wishes = workload.spare_wishes()
+    return choose(snapshot, wishes, known_spares()) if wishes else ()
 
 
 def _with_holders(pending: tuple[PendingJob, ...]) -> tuple[PendingJob, ...]:

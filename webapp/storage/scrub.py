@@ -127,9 +127,10 @@ def _found(row: Row, entry: FileEntry, why: str) -> None:
 
 @transaction.atomic
 def _right(row: Row, entry: FileEntry) -> None:
-    if Damage.objects.filter(manifest=row.id, path=entry.path, mended_ms=None).update(mended_ms=now_ms()):
-        if not Damage.objects.filter(manifest=row.id, mended_ms=None).exists():
-            checkpoints.mark_whole(row.id)
+    damages = Damage.objects.filter(manifest=row.id)
+    if damages.filter(path=entry.path, mended_ms=None).update(mended_ms=now_ms()):
+        if not damages.filter(mended_ms=None).exists():
+            checkpoints.mark_whole(row.id, [damage.why for damage in damages])
         _tell("StoreMended", row, f"{entry.path} of {_name(row)} has its bytes again")
 
 

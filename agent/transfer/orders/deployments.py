@@ -145,6 +145,12 @@ class Deployments:
             known.progress = DeploymentObserved(wanted.deployment_id, TransferState.IDLE)
             self._begin(wanted, known)
 
+    def prefetch(self, wanted: DeploymentWanted) -> None:
+        """Once: what failed or was evicted is fetched by whoever needs it."""
+        known = self._known.get(wanted.deployment_id)
+        if known is None or (not known.under_way and known.progress.state is TransferState.IDLE):
+            self.receive(wanted)
+
     def progress(self, deployment_id: str) -> DeploymentObserved:
         known = self._known.get(deployment_id)
         return known.progress if known is not None else DeploymentObserved(deployment_id, TransferState.IDLE)

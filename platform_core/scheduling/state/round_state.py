@@ -141,7 +141,7 @@ class RoundState:
         if runtime_ms >= self._shortest_failed_ms.get(demand, runtime_ms + 1):
             return None
         free = self.reservations.free_through(runtime_ms)
-        preferred = self.index.bits(job.resize_on or job.reserved_nodes)
+        preferred = self.index.bits(job.resize_on or job.reserved_nodes or job.warm_nodes)
         place = self.cluster.place(free, demand, preferred) if preferred else None
         holders = self.index.bits(job.holders)
         place = place or self.cluster.place(free, demand, islands=self._islands, holders=holders)

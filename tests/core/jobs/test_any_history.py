@@ -22,6 +22,7 @@ from tests.core.jobs.situations import members, spec
 KINDS = frozenset({
     ev.Submitted, ev.Placed, ev.MemberObserved, ev.CheckpointStarted, ev.CheckpointSaved,
     ev.CheckpointDamaged, ev.CancelRequested, ev.PreemptRequested, ev.TimeLimitReached, ev.NodeLost, ev.Hung,
+    ev.Corrupted,
 })  # fmt: skip
 REFUSED = {(state, ev.Placed) for state in ACTIVE | TERMINAL} | {
     (state, ev.CancelRequested) for state in TERMINAL
@@ -98,6 +99,16 @@ OTHERS = [
     *[Happening(ev.TimeLimitReached)] * 3,
     *(Happening(ev.NodeLost, (("node", node),)) for node in GANGS),
     *(Happening(ev.Hung, (("node", node),), shift) for node in GANGS for shift in (0, -1)),
+    *(
+        Happening(
+            ev.Corrupted,
+            (("step", 2), ("nodes", nodes), ("damaged", ("ckpt-2", "ckpt-3")), ("instead", instead)),
+            shift,
+        )
+        for nodes in ((), ("node-b",))
+        for instead in (None, Chosen("ckpt-1", 1, 1, "the newest good one"))
+        for shift in (0, -1, 1)
+    ),
 ]
 HISTORIES = st.lists(st.sampled_from(SEEN) | st.sampled_from(SEEN) | st.sampled_from(OTHERS), max_size=40)
 

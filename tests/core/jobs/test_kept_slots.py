@@ -33,3 +33,10 @@ def test_only_failures_that_are_tried_again_keep_their_place() -> None:
     assert restarts(EndReason.NODE_LOST)
     assert restarts(EndReason.KILLED)
     assert not any(map(restarts, [None, EndReason.PREEMPTED, EndReason.CANCELLED, EndReason.SUCCEEDED]))
+
+
+def test_it_keeps_its_spares_even_when_all_its_nodes_are_lost() -> None:
+    lost = [Member("node-a", 0, (0, 1), MemberPhase.LOST, end=EndReason.NODE_LOST)]
+    kept = kept_slots(lost, (), 1_000, spares=[("node-s", 2), ("node-x", 2)])
+    assert (kept.slots, kept.with_spares) == ((("node-s", 2), ("node-x", 2)), True)
+    assert kept_slots(lost, ("node-x",), 1_000, spares=[("node-x", 2)]) == NOTHING

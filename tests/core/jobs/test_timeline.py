@@ -30,6 +30,8 @@ from tests.core.jobs.situations import members
         (ev.TimeLimitReached(at_ms=1), "its time limit was reached"),
         (ev.Hung(at_ms=1, attempt=1, node="node-a", cause="rank 1 is stuck"), "it hung: rank 1 is stuck"),
         (ev.Hung(at_ms=1, attempt=1, node="node-a", actor="user:alice"), "alice restarted it, for it hung"),
+        (ev.Corrupted(at_ms=1, attempt=1, step=20, nodes=("node-a",), damaged=(), instead=None, cause="rank 1 differs"),
+         "its ranks computed different results at step 20: rank 1 differs"),
         (ev.NodeLost(at_ms=1, node="node-a", cause="no heartbeat for 31 s"), "node-a was lost: no heartbeat for 31 s"),
     ],
 )  # fmt: skip

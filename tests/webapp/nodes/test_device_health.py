@@ -33,7 +33,8 @@ def beats(node: Node, of_node: Mapping[str, float] | None = None, **slots: Mappi
 
 
 def judge(at_ms: int, failed: Mapping[str, int] | None = None) -> list[tuple[str, tuple[int, ...]]]:
-    return [(leave.node_id, leave.slots) for leave in services.judge_devices(at_ms, failed or {})]
+    readings = {node: {"failed_jobs": float(count)} for node, count in (failed or {}).items()}
+    return [(leave.node_id, leave.slots) for leave in services.judge_devices(at_ms, readings)]
 
 
 def free(node: Node) -> tuple[int, ...]:

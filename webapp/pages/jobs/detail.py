@@ -26,12 +26,13 @@ from webapp.experiments import queries as experiments
 from webapp.experiments import reproduction
 from webapp.experiments.reproduction import Reproduction
 from webapp.jobs import hangs as hang_services
-from webapp.jobs import idle_policy, logs, lost_members, queries
-from webapp.jobs.models import Attempt, Job
+from webapp.jobs import idle_policy, logs, lost_members, queries, spares
+from webapp.jobs.models import Attempt, Job, Spare
 from webapp.pages import fragments
-from webapp.pages.jobs import checkpoints, presentation, recovery, run
+from webapp.pages.jobs import checkpoints, corruption, presentation, recovery, run
 from webapp.pages.jobs import hangs as hang_panel
 from webapp.pages.jobs.checkpoints import IntervalPanel, SaveOrder
+from webapp.pages.jobs.corruption import CorruptionPanel
 from webapp.pages.jobs.hangs import HangNotice
 from webapp.pages.jobs.presentation import Answer, Figure, LineageEntry
 from webapp.pages.jobs.recovery import RecoveryPanel
@@ -84,6 +85,7 @@ class JobPage:
     confirm_lost: str
 
     members: Callable[[], list[dict[str, Any]]]  # the nodes of the last attempt
+    spares: Callable[[], list[Spare]]  # nodes that are kept ready
     layout: Callable[[], str]  # how its ranks are arranged; '' where the job does not say
     lineage: Callable[[], tuple[LineageEntry, ...]]
     diff: str  # what was not committed when it was submitted
@@ -100,6 +102,7 @@ class JobPage:
     models: Callable[[], list[str]]  # known to the team, to register a checkpoint under
     checkpoints: Any
     recovery: Callable[[], RecoveryPanel]
+    corruption: Callable[[], CorruptionPanel | None]
     reproduction: Callable[[], Reproduction | None]
     interval: Callable[[], IntervalPanel | None]
     retention: Callable[[], str]  # the rule, and the bytes in the store
@@ -170,6 +173,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
             "Check first that its processes are really gone."
         ),
         members=lambda: presentation.members(_shown_attempt(job)),
+        spares=lambda: spares.of_job(job),
         layout=lambda: presentation.layout(job, _shown_attempt(job)),
         lineage=lambda: presentation.lineage_entries(job, lineage, _names(job, lineage)),
         diff=lineage.get("git_diff") or "",
@@ -180,6 +184,7 @@ def _page(actor: Actor, job: Job, tab: str) -> JobPage:
         settings=lambda: presentation.spec_rows(job),
         spec_text=lambda: presentation.spec_text(job),
         recovery=cache(lambda: recovery.of_job(job, now)),
+        corruption=lambda: corruption.of_job(job),
         reproduction=cache(lambda: reproduction.of_job(actor, job)),
         models=lambda: registry.names(job.team_id),
         **saved,

@@ -972,6 +972,7 @@ class Launch(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     MOUNT_DATASET_FIELD_NUMBER: _builtins.int
     PARALLEL_FIELD_NUMBER: _builtins.int
+    CORRUPTION_CHECK_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     job_name: _builtins.str
     attempt: _builtins.int
@@ -1026,6 +1027,8 @@ class Launch(_message.Message):
     def parallel(self) -> Global___Parallel:
         """how the ranks of the job are arranged; absent: the script's business"""
 
+    @_builtins.property
+    def corruption_check(self) -> Global___CorruptionCheck: ...
     def __init__(
         self,
         *,
@@ -1057,10 +1060,11 @@ class Launch(_message.Message):
         model: Global___ArtifactReference | None = ...,
         mount_dataset: _builtins.bool = ...,
         parallel: Global___Parallel | None = ...,
+        corruption_check: Global___CorruptionCheck | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "checkpoint", b"checkpoint", "code", b"code", "dataset", b"dataset", "delivery", b"delivery", "model", b"model", "parallel", b"parallel", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "checkpoint", b"checkpoint", "code", b"code", "corruption_check", b"corruption_check", "dataset", b"dataset", "delivery", b"delivery", "model", b"model", "parallel", b"parallel", "resume", b"resume", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "delivery", b"delivery", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "model", b"model", "mount_dataset", b"mount_dataset", "node_rank", b"node_rank", "nodes", b"nodes", "parallel", b"parallel", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_seed", b"_seed", "attempt", b"attempt", "checkpoint", b"checkpoint", "checkpoint_upload_url", b"checkpoint_upload_url", "code", b"code", "command", b"command", "container_image", b"container_image", "corruption_check", b"corruption_check", "cpus_per_gpu", b"cpus_per_gpu", "dataset", b"dataset", "delivery", b"delivery", "environment", b"environment", "hyperparameters_json", b"hyperparameters_json", "job_id", b"job_id", "job_name", b"job_name", "master_address", b"master_address", "master_port", b"master_port", "memory_per_gpu_bytes", b"memory_per_gpu_bytes", "model", b"model", "mount_dataset", b"mount_dataset", "node_rank", b"node_rank", "nodes", b"nodes", "parallel", b"parallel", "resume", b"resume", "roles", b"roles", "secrets", b"secrets", "seed", b"seed", "slots", b"slots", "strategy", b"strategy", "team", b"team"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__seed: _TypeAlias = _typing.Literal["seed"]  # noqa: Y015
     _WhichOneofArgType__seed: _TypeAlias = _typing.Literal["_seed", b"_seed"]  # noqa: Y015
@@ -1137,6 +1141,31 @@ class Role(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Role: _TypeAlias = Role  # noqa: Y015
+
+@_typing.final
+class CorruptionCheck(_message.Message):
+    """How often the ranks compute the same to be compared; every_steps 0 is never."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVERY_STEPS_FIELD_NUMBER: _builtins.int
+    TOLERANCE_PPM_FIELD_NUMBER: _builtins.int
+    every_steps: _builtins.int
+    tolerance_ppm: _builtins.int
+    """0: bit by bit"""
+    def __init__(
+        self,
+        *,
+        every_steps: _builtins.int = ...,
+        tolerance_ppm: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["every_steps", b"every_steps", "tolerance_ppm", b"tolerance_ppm"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CorruptionCheck: _TypeAlias = CorruptionCheck  # noqa: Y015
 
 @_typing.final
 class CheckpointPolicy(_message.Message):

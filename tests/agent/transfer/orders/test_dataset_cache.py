@@ -19,6 +19,7 @@ from platform_core.distribution.planning import mesh
 from platform_core.distribution.planning.forest import STORE, node_plans
 from platform_core.distribution.planning.routes import Place
 from platform_core.errors import TrainmasterError
+from platform_core.node.observed import TransferState
 from platform_core.node.wanted import ArtifactReference, DeploymentWanted, Launch, Peer
 from tests.agent.launches import LAUNCH
 from tests.agent.transfer.conftest import FILES
@@ -160,3 +161,56 @@ async def test_a_dataset_that_nobody_has_is_a_reason_and_is_tried_again(
         await gang[0].fetch(alone, "att-1")
     store.broken = False
     assert read(await gang[0].fetch(alone, "att-2")) == FILES
+
+
+def ahead(manifest: Manifest, store: GatedStore) -> DeploymentWanted:
+    """What a spare node is told to have ready."""
+    artifact = ArtifactReference(manifest.id, store.url)
+    return DeploymentWanted(
+        f"data-{manifest.id}", f"_datasets/{manifest.id}", "1", artifact, (), "token", preheat=True
+    )
+
+
+async def complete(machine: Machine, order: DeploymentWanted) -> None:
+    while machine.deployments.progress(order.deployment_id).state is not TransferState.COMPLETE:
+        await asyncio.sleep(0.01)
+
+
+async def taken(machine: Machine, launch: Launch, artifact: ArtifactReference, name: str) -> Path:
+    into = machine.data / "attempts" / "att-1" / name
+    into.mkdir(parents=True)
+    await asyncio.to_thread(machine.cache.fetch_for(launch, _never), artifact, into, lambda _: None)
+    return into
+
+
+async def test_a_spare_node_has_checkpoint_and_code_before_the_gang_comes(
+    gang: list[Machine], manifest: Manifest, store: GatedStore
+) -> None:
+    store.open()
+    order, machine = ahead(manifest, store), gang[0]
+    machine.deployments.prefetch(order)
+    await asyncio.wait_for(complete(machine, order), 20)
+    before = store.bytes_sent
+    machine.deployments.prefetch(order)
+    resumes = replace(LAUNCH, dataset=None, delivery=None, resume=order.artifact, code=None)
+    resume = await taken(machine, resumes, order.artifact, "resume")
+    code = await taken(machine, replace(resumes, resume=None, code=order.artifact), order.artifact, "code")
+    assert read(resume) == read(code) == FILES
+    assert store.bytes_sent == before
+    assert {path.stat().st_nlink for path in resume.rglob("*") if path.is_file()} == {2}
+    assert {path.stat().st_nlink for path in code.rglob("*") if path.is_file()} == {1}, (
+        "a job may write there"
+    )
+
+
+async def test_what_is_not_there_yet_is_fetched_as_usual(
+    gang: list[Machine], manifest: Manifest, store: GatedStore
+) -> None:
+    order, machine = ahead(manifest, store), gang[0]
+    machine.deployments.prefetch(order)
+    asked: list[ArtifactReference] = []
+    launch = replace(LAUNCH, dataset=None, delivery=None, resume=order.artifact)
+    fetch = machine.cache.fetch_for(launch, lambda artifact, into, on_bytes: asked.append(artifact))
+    await asyncio.to_thread(fetch, order.artifact, machine.data, lambda _: None)
+    assert asked == [order.artifact]
+    store.open()

@@ -29,6 +29,7 @@ from platform_core.jobs.launching import Strategy
 from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.retention_policy import RetentionPolicy
 from platform_core.jobs.roles import Role, roles
+from platform_core.jobs.transformer import Transformer
 from platform_core.units import GIB, HOUR_MS
 
 MAX_GPUS = 10_000
@@ -111,6 +112,7 @@ class JobSpec:
         example="ps=1 python server.py",
     )
     parallel: Parallel = nested(Parallel, Group.LAYOUT)  # noqa: RUF009
+    transformer: Transformer = nested(Transformer, Group.SHAPE)  # noqa: RUF009
     cpus_per_gpu: int = described(
         whole(1, 256), "CPUs per GPU", "CPU cores for each GPU.", Group.RESOURCES, default=1
     )

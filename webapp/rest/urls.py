@@ -121,6 +121,7 @@ urlpatterns = [
     path("storage", storage.Storage.as_view(), name="api-storage"),
     path("storage/leftovers", storage.Leftovers.as_view(), name="api-leftovers"),
     path("storage/leftovers/<int:leftover_id>", storage.OneLeftover.as_view(), name="api-leftover"),
+    path("parallelism/predictions", planner.Predictions.as_view(), name="api-parallelism-predictions"),
     path("parallelism/plans", planner.ParallelismPlans.as_view(), name="api-parallelism-plans"),
     path("training-jobs", jobs.Jobs.as_view(), name="api-jobs"),
     path("training-jobs/resolve", jobs.JobByReference.as_view(), name="api-job-resolve"),

@@ -221,13 +221,9 @@ class JobSpec:
         whole(0, 2**63 - 1, optional=True), "Seed", "For the random numbers of the script.", Group.EXPERIMENT
     )
     tags: tuple[str, ...] = described(
-        words(readers.tags, readers.MAX_TAGS),
-        "Tags",
-        "Words to find the run by.",
-        Group.EXPERIMENT,
-        default=(),
-        example="baseline",
-    )
+        words(readers.tags, readers.MAX_TAGS), "Tags", "Words to find the run by.", Group.EXPERIMENT,
+        default=(), example="baseline",
+    )  # fmt: skip
 
     dataset: str = described(
         line(200, pattern=r"\S+", words="the id of a dataset snapshot"),

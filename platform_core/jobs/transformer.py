@@ -36,9 +36,9 @@ class Precision(StrEnum):
 class ModelNumbers:
     """A decoder in numbers; 0 is the usual value."""
 
-    layers: int = described(whole(1, 10_000), "Layers", "Transformer layers.", Group.SHAPE, default=1)
-    hidden: int = described(whole(1, 10**6), "Hidden size", "Width of a token.", Group.SHAPE, default=1)
-    heads: int = described(whole(1, 10_000), "Attention heads", "Of the queries.", Group.SHAPE, default=1)
+    layers: int = described(whole(0, 10_000), "Layers", "Transformer layers.", Group.SHAPE, default=0)
+    hidden: int = described(whole(0, 10**6), "Hidden size", "Width of a token.", Group.SHAPE, default=0)
+    heads: int = described(whole(0, 10_000), "Attention heads", "Of the queries.", Group.SHAPE, default=0)
     vocabulary: int = described(whole(1, 10**7), "Vocabulary", "Tokens.", Group.SHAPE, default=50_257)
     kv_heads: int = described(
         whole(0, 10_000), "Key-value heads", "0: as many as attention heads.", Group.SHAPE, default=0
@@ -113,20 +113,17 @@ class Transformer(ModelNumbers):
 
 
 NONE = Transformer()
-_NEEDED = {"layers": 0, "hidden": 0, "heads": 0, "sequence": 1, "global_batch": 1}
+_NEEDED = ("layers", "hidden", "heads", "sequence", "global_batch")
 
 
 def check(read: Reader, num_gpus: int, parallel: Parallel, transformer: Transformer) -> None:
     """Whole or absent; the batch divides over the data ranks."""
     if not transformer.is_given:
         return
-    inside = read.nested("transformer")
-    for name, least in _NEEDED.items():
+    for name in _NEEDED:
         field = f"transformer.{name}"
-        if inside.value(name) is None and read.sound(field):
+        if read.sound(field) and not getattr(transformer, name):
             read.say(field, "is missing; an estimate needs layers, hidden, heads, sequence and global_batch")
-        elif read.sound(field) and getattr(transformer, name) < least:
-            read.say(field, f"is {getattr(transformer, name)}; it must be at least 1")
     if not read.sound("num_gpus", *(f"transformer.{name}" for name in (*_NEEDED, "head_width", "kv_heads"))):
         return
     hidden, heads, keys = transformer.hidden, transformer.heads, transformer.kv_heads

@@ -20,7 +20,7 @@ from platform_core.units import format_bytes, format_duration_ms, format_micro_d
 class Estimate:
     """`sentence`: whether it fits, and how long and dear the whole training is; `remedy`: what would fit."""
 
-    fits: bool
+    fits: bool | None  # None: not known
     sentence: str
     plan: Plan | None
     remedy: str = ""

@@ -69,10 +69,12 @@ def compared(teams: Collection[str] | None, gpu_type: str = "") -> list[Predicti
 
 
 def estimate_of(spec: JobSpec) -> Estimate | None:
-    """None where its model shape or the speed of its GPUs is not known."""
+    """None where its model shape is not known."""
     cluster = cluster_of(spec.gpu_type, spec.num_gpus)
     if cluster is None:
-        return None
+        return Estimate(
+            None, f"memory and time are not known: the planner has no figures of {spec.gpu_type}", None
+        )
     return estimate(spec, cluster, quotas.price(spec.gpu_type), calibration(spec.gpu_type))
 
 

@@ -8,8 +8,8 @@ def end_silent_runs() -> None:
     silence.end_silent_runs()
 
 
-@shared_task(name="experiments.compare_predictions")
-def compare_predictions() -> None:
+@shared_task(name="experiments.compare_plans")
+def compare_plans() -> None:
     predictions.compare()
 
 

@@ -13,7 +13,7 @@ from platform_core.units import plural
 class Calibration:
     """`factor` multiplies predicted seconds; `low` and `high` bound measured / calibrated for nine steps of ten.
 
-    Without measurements they are the bounds of the published figures in benchmarks/results/planner.md.
+    Without measurements they are the bounds of the published figures in docs/explanation/parallelism.md.
     """
 
     factor: float = 1.0

@@ -121,7 +121,7 @@ def _by_kind(rows: Sequence[Row], name: str) -> tuple[object, ...]:
 def compared(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """The part about figures that others published."""
     yield "### Published figures"
-    yield "Nothing is calibrated. The picture has errors of the time of a step, the table those of the published figure."
+    yield "Nothing is calibrated. The picture has errors of the time of a step, the table those of what was published."
     yield "![Errors of the predictions](parallelism-published.svg)"
     rows = []
     for line in lines:

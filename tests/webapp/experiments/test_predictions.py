@@ -171,3 +171,29 @@ def test_the_block_of_a_plan_is_accepted_in_a_job_file(browser: Callable[[User],
             }
         )  # fmt: skip
         assert (spec.transformer.hidden, spec.transformer.global_batch) == (768, 16)
+
+
+def test_the_page_says_what_was_learnt_and_marks_who_is_outside_the_band(
+    job: Job, browser: Callable[[User], Client], cast: Cast
+) -> None:
+    client = browser(cast.viewer)
+    empty = client.get("/planner/measured/").content.decode()
+    assert "No job has been compared yet" in empty
+    learn_from(job, 1.5)
+    few = client.get("/planner/measured/").content.decode()
+    assert "a100-80gb: 1 of 5 jobs measured, plans are not calibrated yet" in few
+    learn_from(job, *[1.5] * 39, 3.0)
+    page = client.get("/planner/measured/?gpu_type=a100-80gb").content.decode()
+    assert "steps take 50 % longer than the formulas say" in page
+    assert page.count("outside the band") == 1
+    assert "40 of 41 jobs lie" in " ".join(page.split())
+    assert "-50 %" in page
+
+
+def test_the_page_shows_no_job_of_other_teams(
+    job: Job, browser: Callable[[User], Client], outsider: User
+) -> None:
+    learn_from(job, *[1.5] * 6)
+    page = browser(outsider).get("/planner/measured/?gpu_type=a100-80gb").content.decode()
+    assert "steps take 50 % longer" in page
+    assert "resnet-baseline" not in page

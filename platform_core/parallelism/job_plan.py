@@ -15,6 +15,8 @@ from platform_core.parallelism.request import shape_of
 from platform_core.parallelism.search import search
 from platform_core.units import format_bytes, format_duration_ms, format_micro_dollars, plural
 
+NOTICED = 0.005  # of a step: less is no reason to prefer a place
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -127,3 +129,24 @@ def _more(spec: JobSpec, shape: ModelShape, cluster: Cluster) -> str:
                 return f"{plural(gpus, 'GPU')} would do, with {title(answer.plans[0].layout)}"
         gpus *= 2
     return ""
+
+
+def cost_of_place(spec: JobSpec, node: Cluster, nodes: int, slots_each: int, racks: int) -> str:
+    """What a gang there loses against as few nodes of one rack as hold it: a clause, '' where nothing is known of it.
+
+    A part of a node has the same part of its network, because the others there need theirs. `node` has the
+    oversubscription of the network beyond a rack.
+    """
+    best = replace(node.holding(nodes * slots_each), leaf=0)
+    if nodes <= best.nodes and racks == 1:
+        return ""
+    leaf = -(-nodes // racks) if racks > 1 else 0
+    near = predict(spec, nodes * slots_each, best)
+    far = predict(spec, nodes * slots_each, replace(node.holding(slots_each), nodes=nodes, leaf=leaf))
+    if near is None or far is None:
+        return ""
+    than = f"on {plural(best.nodes, 'node')}{' in one rack' if best.nodes > 1 else ''}"
+    lost = far.step.total / near.step.total - 1
+    if lost < NOTICED:
+        return f"; by the planner a step takes as long as {than}"
+    return f"; by the planner a step takes {100 * lost:.0f} % longer than {than}"

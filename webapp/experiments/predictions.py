@@ -10,16 +10,14 @@ from django.db.models import Q, QuerySet
 from platform_core.efficiency.ranks import Rank
 from platform_core.jobs.spec import JobSpec, restore
 from platform_core.parallelism.calibration import Calibration, learn
-from platform_core.parallelism.hardware import Cluster, gpu_of
 from platform_core.parallelism.job_plan import Estimate, estimate, predict
 from platform_core.parallelism.plan import title
-from platform_core.parallelism.request import GIGABIT
 from platform_core.units import HOUR_MS
 from webapp.base.identity import now_ms
 from webapp.experiments import efficiency
 from webapp.experiments.models import Prediction, Run
 from webapp.jobs import queries as jobs
-from webapp.nodes import queries as nodes
+from webapp.nodes.speed import cluster_of
 from webapp.quotas import queries as quotas
 
 STEPS = 20  # of a run, before its mean says something
@@ -34,17 +32,6 @@ class Learnt:
     gpu_type: str
     step: Calibration
     memory: Calibration | None
-
-
-def cluster_of(gpu_type: str, gpus: int) -> Cluster | None:
-    """As much of the nodes of that type as so many GPUs need; None for a type whose speed is not known."""
-    try:
-        gpu = gpu_of(gpu_type)
-    except ValueError:
-        return None
-    node = nodes.node_of_type(gpu_type)
-    whole = Cluster(gpu, 1, node.slots or 8, node.network_gbit * GIGABIT)
-    return whole.holding(gpus)
 
 
 def calibration(gpu_type: str) -> Calibration:
@@ -66,6 +53,10 @@ def compared(teams: Collection[str] | None, gpu_type: str = "") -> list[Predicti
     if gpu_type:
         rows = rows.filter(gpu_type=gpu_type)
     return list(rows[:ROWS])
+
+
+def of_run(run_id: str) -> Prediction | None:
+    return Prediction.objects.filter(run=run_id).first()
 
 
 def estimate_of(spec: JobSpec) -> Estimate | None:

@@ -1,7 +1,7 @@
 """Reads of nodes and slots for the apps above: values, in a fixed small number of queries."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -59,15 +59,6 @@ class SlotUse:
     attempt_id: str  # '' when it is free
     island: int = 0  # slots of an equal number are linked; 0: with no other
     out_of_service: str = ""  # why
-
-
-NETWORK_LABEL, USUAL_GBIT, MOST_GBIT = "network-gbit", 400, 10**6  # what a node sends, in one direction
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOfType:
-    slots: int  # 0 where there is no node of the type
-    network_gbit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,19 +288,6 @@ def capacity() -> dict[str, Capacity]:
         row["node__gpu_type"]: Capacity(row["node__gpu_type"], row["slots"], row["free"], row["nodes"])
         for row in rows
     }
-
-
-def node_of_type(gpu_type: str) -> NodeOfType:
-    """The commonest node of the type, and the slowest network that a label of one states."""
-    rows = list(
-        Node.objects.filter(gpu_type=gpu_type, revoked_ms=None).annotate(size=Count("slots")).order_by("id")
-    )
-    sizes = Counter(row.size for row in rows)
-    told = [row.all_labels.get(NETWORK_LABEL, "") for row in rows]
-    rates = [int(text) for text in told if text.isascii() and text.isdigit() and 0 < int(text) <= MOST_GBIT]
-    return NodeOfType(
-        max(sizes, key=lambda size: (sizes[size], size), default=0), min(rates, default=USUAL_GBIT)
-    )
 
 
 def books() -> tuple[SlotHeld, ...]:

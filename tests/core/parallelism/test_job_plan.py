@@ -1,5 +1,6 @@
 """What the planner says of a job file."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from platform_core.jobs.reader import SpecError
 from platform_core.jobs.spec import JobSpec, parse
 from platform_core.parallelism.calibration import Calibration
 from platform_core.parallelism.hardware import Cluster, gpu_of
-from platform_core.parallelism.job_plan import estimate, layout_of, predict
+from platform_core.parallelism.job_plan import cost_of_place, estimate, layout_of, predict
 from platform_core.units import MICRO_DOLLARS
 
 LLAMA_8B = {
@@ -135,3 +136,40 @@ def test_a_shape_that_cannot_be_planned_is_refused_by_its_field(
     with pytest.raises(SpecError) as refused:
         job(8, transformer, parallel={"dp": 8})
     assert sentence in "; ".join(problem.sentence for problem in refused.value.problems)
+
+
+NODE = Cluster(gpu_of("a100-80gb"), 1, 8, 12.5e9, oversubscription=8.0)
+WIDE = {**GPT_SMALL, "hidden": 4096, "heads": 32, "layers": 16}
+
+
+def lost(sentence: str) -> int:
+    return int(sentence.partition("takes ")[2].partition(" %")[0])
+
+
+def test_a_place_on_more_nodes_than_needed_is_told_in_step_time() -> None:
+    spec = job(8, WIDE, parallel={"fsdp": 8})
+    assert cost_of_place(spec, NODE, 1, 8, 1) == ""
+    halves = cost_of_place(spec, NODE, 2, 4, 1)
+    assert lost(halves) > 0
+    assert halves.endswith(" % longer than on 1 node")
+
+
+def test_a_place_over_two_racks_costs_more_the_thinner_the_network_between_them_is() -> None:
+    spec = job(32, WIDE, parallel={"fsdp": 32})
+    assert cost_of_place(spec, NODE, 4, 8, 1) == ""
+    thin = cost_of_place(spec, NODE, 4, 8, 2)
+    assert lost(thin) > 0
+    assert thin.endswith(" % longer than on 4 nodes in one rack")
+    even = replace(NODE, oversubscription=1.0)
+    assert cost_of_place(spec, even, 4, 8, 2).endswith("a step takes as long as on 4 nodes in one rack")
+
+
+def test_a_place_of_a_job_of_which_nothing_is_known_costs_nothing_that_can_be_told() -> None:
+    assert cost_of_place(job(8), NODE, 2, 4, 1) == ""
+
+
+@given(st.sampled_from([2, 4, 8]), st.sampled_from([1.0, 5.0, 25.0, 100.0]), st.integers(1, 2))
+def test_a_worse_place_is_never_told_to_be_faster(nodes: int, gigabytes: float, racks: int) -> None:
+    node = replace(NODE, network_rate=gigabytes * 1e9)
+    sentence = cost_of_place(job(8, GPT_SMALL, parallel={"fsdp": 8}), node, nodes, 8 // nodes, racks)
+    assert "-" not in sentence

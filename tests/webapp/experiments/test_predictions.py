@@ -19,6 +19,7 @@ from webapp.experiments import predictions
 from webapp.experiments.models import Prediction, Run
 from webapp.jobs.models import Attempt, Job
 from webapp.nodes.models import Node
+from webapp.nodes.speed import cluster_of
 from webapp.rpc import spool
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -155,10 +156,10 @@ def test_a_node_says_how_fast_its_network_is(job: Job) -> None:
     Node.objects.filter(id=Node.objects.order_by("id").values("id")[:1]).update(
         operator_labels={"network-gbit": "800"}
     )
-    cluster = predictions.cluster_of("a100-80gb", 2)
+    cluster = cluster_of("a100-80gb", 2)
     assert cluster is not None
     assert cluster.network_rate * 8 <= 800e9
-    assert predictions.cluster_of("cpu", 2) is None
+    assert cluster_of("cpu", 2) is None
 
 
 def test_the_block_of_a_plan_is_accepted_in_a_job_file(browser: Callable[[User], Client], cast: Cast) -> None:

@@ -17,7 +17,7 @@ from webapp.base.identity import now_ms
 from webapp.experiments import efficiency
 from webapp.experiments.models import Prediction, Run
 from webapp.jobs import queries as jobs
-from webapp.nodes.speed import cluster_of
+from webapp.nodes import queries as nodes
 from webapp.quotas import queries as quotas
 
 STEPS = 20  # of a run, before its mean says something
@@ -61,7 +61,7 @@ def of_run(run_id: str) -> Prediction | None:
 
 def estimate_of(spec: JobSpec) -> Estimate | None:
     """None where its model shape is not known."""
-    cluster = cluster_of(spec.gpu_type, spec.num_gpus)
+    cluster = nodes.cluster_of(spec.gpu_type, spec.num_gpus)
     if cluster is None:
         return Estimate(
             None, f"memory and time are not known: the planner has no figures of {spec.gpu_type}", None
@@ -82,7 +82,7 @@ def compare(at_ms: int | None = None) -> int:
 def _compare(run: Run, ranks: tuple[Rank, ...], now: int) -> bool:
     assert run.job is not None
     gpus = _gpus(run.job.id)
-    cluster = cluster_of(run.job.gpu_type, gpus) if gpus and len(ranks) == gpus else None
+    cluster = nodes.cluster_of(run.job.gpu_type, gpus) if gpus and len(ranks) == gpus else None
     plan = predict(restore(run.job.spec), gpus, cluster) if cluster is not None else None
     if plan is None:
         return False

@@ -20,7 +20,6 @@ from webapp.jobs.transitions import Batch
 from webapp.nodes import queries as cluster_queries
 from webapp.nodes import services as clusters
 from webapp.nodes.queries import Rendezvous
-from webapp.nodes.speed import node_of_type
 from webapp.quotas import services as quotas
 from webapp.quotas.services import Holding
 
@@ -92,7 +91,7 @@ def _with_cost(placing: Placing, spec: JobSpec) -> Placing:
     """Of a job that names its model and layout, with what the place costs in step time."""
     if len(placing.seats) == 1 or not spec.transformer.is_given:
         return placing
-    if (node := node_of_type(spec.gpu_type)) is None:
+    if (node := cluster_queries.node_of_type(spec.gpu_type)) is None:
         return placing
     nodes, slots_each = len(placing.seats), len(placing.seats[0][2])
     racks = {place.rack for place in cluster_queries.standing(seat[0] for seat in placing.seats)}

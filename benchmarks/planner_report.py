@@ -146,7 +146,7 @@ def compared(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def late(line: Mapping[str, Any]) -> float:
     """By how many per cent the predicted step is longer than the published one; figures other than s are rates."""
-    ratio = line["predicted"] / line["published"]
+    ratio = float(line["predicted"] / line["published"])
     return 100 * ((ratio if line["unit"] == "s" else 1 / ratio) - 1)
 
 

@@ -34,7 +34,8 @@ def versus(plans: Sequence[Ranked], query: Mapping[str, str]) -> Versus:
     }
     one, other = (plans[place] for place in picks.values())
     groups = (_step(one.plan, other.plan), _memory(one.plan, other.plan))
-    return Versus(picks, *(f"{each.title}, {detail(each)}" for each in (one, other)), groups)
+    left, right = (f"{each.title}, {detail(each)}" for each in (one, other))
+    return Versus(picks, left, right, groups)
 
 
 def detail(ranked: Ranked) -> str:

@@ -213,8 +213,8 @@ def _scaling(points: Sequence[ScalePoint]) -> Scaling:
     return Scaling(
         points,
         {
-            "x": {"kind": "value", "title": "GPUs", "key": "gpus", "log": True},
-            "y": {"title": "tokens/s", "log": True},
+            "x": {"kind": "value", "title": "GPUs", "key": "gpus", "log": True, "ticks": gpus},
+            "y": {"title": "tokens/s", "log": True, "ticks": [10**power for power in range(1, 10)]},
             "series": series,
             "marks": [],
         },

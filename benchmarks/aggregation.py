@@ -22,6 +22,7 @@ from typing import Any
 
 import click
 
+from benchmarks.aggregation_figure import losses
 from benchmarks.rig import network
 from platform_core.aggregation.cost import Way, Workers, cost
 
@@ -155,7 +156,10 @@ def _hosts(workers: int, mbit: int) -> list[network.Host]:
 @click.option("--straggler", default=3.0, show_default=True, help="How many times slower the last worker is.")
 @click.option("--mbit", default=200, show_default=True, help="Of each link, where namespaces are allowed.")
 @click.option("--only", default="", help="Ways whose names contain this.")
-def main(workers: int, steps: int, compute_ms: float, straggler: float, mbit: int, only: str) -> None:
+@click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="Draws an SVG.")
+def main(
+    workers: int, steps: int, compute_ms: float, straggler: float, mbit: int, only: str, figure: Path | None
+) -> None:
     """Prints one JSON line a way, then the verdict.
 
     \b
@@ -182,6 +186,8 @@ def main(workers: int, steps: int, compute_ms: float, straggler: float, mbit: in
             here = replace(job, server=address, port=29_501 if hosts else _free_port())
             lines.append(line(setting, here, run(setting, here, hosts), link))
             click.echo(json.dumps(lines[-1]))
+    if figure:
+        figure.write_text(losses({each["way"]: each["loss_by_samples_and_seconds"] for each in lines}))
     if not only:
         click.echo(json.dumps(verdict(lines)))
         click.echo(

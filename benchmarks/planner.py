@@ -22,9 +22,10 @@ import click
 
 from benchmarks.planner_figure import scatter
 from benchmarks.planner_published import published
+from platform_core.jobs.transformer import Recompute
 from platform_core.parallelism.calibration import calibrate, errors, errors_leave_one_out
 from platform_core.parallelism.hardware import Cluster, gpu_of
-from platform_core.parallelism.layout import MEGATRON, MODERN, Layout, Recipe, Recompute, refusals
+from platform_core.parallelism.layout import MEGATRON, MODERN, Layout, Recipe, refusals
 from platform_core.parallelism.model_shape import ModelShape, gpt
 from platform_core.parallelism.plan import title
 from platform_core.parallelism.search import search

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from platform_core.jobs.transformer import Precision, Recompute
 from platform_core.parallelism.fitting import fit
 from platform_core.parallelism.hardware import Cluster, gpu_of
-from platform_core.parallelism.layout import MEGATRON, MODERN, Kernels, Layout, Precision, Recipe, Recompute
+from platform_core.parallelism.layout import MEGATRON, MODERN, Kernels, Layout, Recipe
 from platform_core.parallelism.model_shape import ModelShape, gpt
 from platform_core.parallelism.step_time import step_time
 from platform_core.units import GIB

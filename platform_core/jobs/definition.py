@@ -30,6 +30,7 @@ from platform_core.jobs.launching import Strategy
 from platform_core.jobs.parallel import Parallel
 from platform_core.jobs.retention_policy import RetentionPolicy
 from platform_core.jobs.roles import Role, roles
+from platform_core.jobs.transformer import Transformer
 from platform_core.units import GIB, HOUR_MS
 
 MAX_GPUS = 10_000
@@ -104,6 +105,7 @@ class JobSpec:
         Group.RESOURCES, default=(), example="ps=1 python server.py",
     )  # fmt: skip
     parallel: Parallel = nested(Parallel, Group.LAYOUT)  # noqa: RUF009
+    transformer: Transformer = nested(Transformer, Group.SHAPE)  # noqa: RUF009
     cpus_per_gpu: int = described(
         whole(1, 256), "CPUs per GPU", "CPU cores for each GPU.", Group.RESOURCES, default=1
     )
@@ -196,13 +198,9 @@ class JobSpec:
         whole(0, 2**63 - 1, optional=True), "Seed", "For the random numbers of the script.", Group.EXPERIMENT
     )
     tags: tuple[str, ...] = described(
-        words(readers.tags, readers.MAX_TAGS),
-        "Tags",
-        "Words to find the run by.",
-        Group.EXPERIMENT,
-        default=(),
-        example="baseline",
-    )
+        words(readers.tags, readers.MAX_TAGS), "Tags", "Words to find the run by.", Group.EXPERIMENT,
+        default=(), example="baseline",
+    )  # fmt: skip
 
     dataset: str = described(
         line(200, pattern=r"\S+", words="the id of a dataset snapshot"),

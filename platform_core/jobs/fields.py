@@ -20,6 +20,7 @@ class Group(StrEnum):
     CODE = "Code"
     RESOURCES = "Resources"
     LAYOUT = "Layout"
+    SHAPE = "Model shape"
     SCHEDULING = "Scheduling"
     CHECKPOINTS = "Checkpoints"
     EXPERIMENT = "Experiment"

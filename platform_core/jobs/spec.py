@@ -29,6 +29,7 @@ from platform_core.jobs.launching import Strategy
 from platform_core.jobs.parallel import check as check_parallel
 from platform_core.jobs.reader import Problem, Reader, SpecError, shown
 from platform_core.jobs.roles import check as check_roles
+from platform_core.jobs.transformer import check as check_transformer
 from platform_core.units import format_duration_ms
 
 __all__ = [
@@ -95,6 +96,7 @@ def _check_combinations(read: Reader, spec: JobSpec) -> None:
         read.say("min_gpus", f"{more}; lower {label('min_gpus')}, or ask for {spec.min_gpus} GPUs")
     check_roles(read, spec.num_gpus, spec.min_gpus, spec.roles, spec.strategy is Strategy.ROLES)
     check_parallel(read, spec.num_gpus, spec.min_gpus, spec.parallel, bool(spec.roles))
+    check_transformer(read, spec.num_gpus, spec.parallel, spec.transformer)
     if read.sound("dataset", "purpose") and spec.dataset and not spec.purpose:
         missing = f"is missing although the dataset {shown(spec.dataset)} is given"
         read.say("purpose", f"{missing}; say what it is used for, such as train or eval")

@@ -44,6 +44,7 @@ class Advice:
     refusal: str  # why the fastest of those that do not fit does not; ""
     looked_at: int
     pruned: int
+    calibration: Calibration
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ def advise(
         answer.refusal.sentence if answer.refusal else "",
         answer.looked_at,
         answer.pruned,
+        calibration or Calibration(),
     )
 
 

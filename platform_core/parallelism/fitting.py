@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from platform_core.jobs.transformer import Recompute
 from platform_core.parallelism.hardware import Cluster
-from platform_core.parallelism.layout import Layout, Recipe, Recompute, Refusal
+from platform_core.parallelism.layout import Layout, Recipe, Refusal
 from platform_core.parallelism.memory import Memory, fullest
 from platform_core.parallelism.model_shape import ModelShape
 from platform_core.units import GIB

@@ -6,18 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from platform_core.jobs.parallel import Parallel
+from platform_core.jobs.transformer import Precision, Recompute
 from platform_core.parallelism.hardware import Cluster
 from platform_core.parallelism.model_shape import ModelShape
-
-
-class Recompute(StrEnum):
-    """What is computed again in the backward pass instead of being kept."""
-
-    NONE = "none"
-    # the core of attention (Korthikanti et al. 2022, section 5); with flash attention, which keeps nothing of it, norms
-    # and activations instead (Megatron Core, recompute modules layernorm and mlp)
-    SELECTIVE = "selective"
-    FULL = "full"  # all of a layer
 
 
 class Kernels(StrEnum):
@@ -26,11 +17,6 @@ class Kernels(StrEnum):
     EAGER = "eager"  # one by one, norms and rotary embedding in fp32
     MEGATRON = "megatron"  # bias, dropout, activation and softmax by hand-written kernels
     COMPILED = "compiled"  # chains joined by a compiler
-
-
-class Precision(StrEnum):
-    BF16 = "bf16"
-    FP8 = "fp8"  # matrix products only
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from platform_core.jobs.transformer import Precision, Recompute
 from platform_core.parallelism.hardware import Cluster
-from platform_core.parallelism.layout import Kernels, Layout, Precision, Recipe, Recompute
+from platform_core.parallelism.layout import Kernels, Layout, Recipe
 from platform_core.parallelism.model_shape import ModelShape
 from platform_core.units import GIB
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from platform_core.jobs.transformer import Recompute
 from platform_core.parallelism.calibration import Calibration
 from platform_core.parallelism.fitting import fit
 from platform_core.parallelism.hardware import Cluster
-from platform_core.parallelism.layout import Layout, Recipe, Recompute
+from platform_core.parallelism.layout import Layout, Recipe
 from platform_core.parallelism.memory import Memory, memory
 from platform_core.parallelism.model_shape import ModelShape
 from platform_core.parallelism.step_time import StepTime, step_time

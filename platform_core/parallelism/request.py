@@ -7,11 +7,12 @@ from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from platform_core.jobs.fields import described, nested, read_fields, schema_of
-from platform_core.jobs.kinds import choice, scaled, slug, truth, whole
+from platform_core.jobs.fields import Group, described, nested, read_fields, schema_of
+from platform_core.jobs.kinds import choice, scaled, slug, whole
 from platform_core.jobs.reader import Problem, Reader, SpecError, shown
+from platform_core.jobs.transformer import ModelNumbers, Precision, Transformer
 from platform_core.parallelism.hardware import Cluster, gpu_of
-from platform_core.parallelism.layout import MODERN, Precision, Recipe
+from platform_core.parallelism.layout import MODERN, Layout, Recipe
 from platform_core.parallelism.model_shape import ModelShape, from_config
 
 MAX_GPUS = 65_536
@@ -20,55 +21,9 @@ BILLION = 10**9
 
 
 class Section(StrEnum):
-    MODEL = "Model"
+    MODEL = Group.SHAPE.value
     CLUSTER = "Cluster"
     TRAINING = "Training"
-
-
-@dataclass(frozen=True, slots=True)
-class ModelNumbers:
-    """A decoder in numbers; 0 is the usual value."""
-
-    layers: int = described(whole(1, 10_000), "Layers", "Transformer layers.", Section.MODEL, default=1)
-    hidden: int = described(whole(1, 10**6), "Hidden size", "Width of a token.", Section.MODEL, default=1)
-    heads: int = described(whole(1, 10_000), "Attention heads", "Of the queries.", Section.MODEL, default=1)
-    vocabulary: int = described(whole(1, 10**7), "Vocabulary", "Tokens.", Section.MODEL, default=50_257)
-    kv_heads: int = described(
-        whole(0, 10_000), "Key-value heads", "0: as many as attention heads.", Section.MODEL, default=0
-    )
-    head_width: int = described(
-        whole(0, 10**5), "Head width", "0: hidden size over heads.", Section.MODEL, default=0
-    )
-    ffn: int = described(
-        whole(0, 10**7),
-        "MLP width",
-        "Of one expert in a mixture. 0: four times hidden.",
-        Section.MODEL,
-        default=0,
-    )
-    gated: bool = described(truth(), "Gated MLP", "SwiGLU: three matrices.", Section.MODEL, default=True)
-    biases: bool = described(
-        truth(), "Biases", "Linear biases and LayerNorm, as in GPT.", Section.MODEL, default=False
-    )
-    learned_positions: bool = described(
-        truth(), "Learned positions", "As in GPT; otherwise rotary.", Section.MODEL, default=False
-    )
-    tied_embeddings: bool = described(
-        truth(), "Tied embeddings", "Input and output share weights.", Section.MODEL, default=False
-    )
-    experts: int = described(whole(0, 10_000), "Experts", "0: a dense model.", Section.MODEL, default=0)
-    experts_per_token: int = described(
-        whole(0, 1_000), "Experts per token", "Of a mixture.", Section.MODEL, default=0
-    )
-    shared_ffn: int = described(
-        whole(0, 10**7), "Shared expert width", "That every token passes.", Section.MODEL, default=0
-    )
-
-    def shape(self, sequence: int) -> ModelShape:
-        """Raises ValueError for numbers that make no model."""
-        return ModelShape(
-            sequence=sequence, **{field.name: getattr(self, field.name) for field in fields(self)}
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +67,7 @@ class PlanRequest:
     )
 
     def shape(self) -> ModelShape:
-        return self.model.shape(self.sequence)
+        return shape_of(self.model, self.sequence)
 
     @property
     def recipe(self) -> Recipe:
@@ -125,6 +80,28 @@ class PlanRequest:
             leaf=self.rack_nodes, oversubscription=float(self.oversubscription),
         )  # fmt: skip
         return node.holding(gpus or self.gpus)
+
+
+def shape_of(model: ModelNumbers, sequence: int) -> ModelShape:
+    """Raises ValueError for numbers that make no model."""
+    return ModelShape(
+        sequence=sequence, **{field.name: getattr(model, field.name) for field in fields(ModelNumbers)}
+    )
+
+
+def transformer_of(request: PlanRequest, layout: Layout) -> Transformer:
+    """The block of a job file that says the same of the model, the batch and the layout."""
+    return Transformer(
+        **{field.name: getattr(request.model, field.name) for field in fields(ModelNumbers)},
+        sequence=request.sequence,
+        global_batch=request.global_batch,
+        tokens=request.tokens,
+        precision=request.precision,
+        micro_batch=layout.micro_batch,
+        recompute=layout.recompute,
+        zero=layout.zero if layout.zero < 3 else 0,
+        virtual=layout.virtual,
+    )
 
 
 SCHEMA = schema_of(PlanRequest)

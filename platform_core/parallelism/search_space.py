@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from platform_core.jobs.transformer import Recompute
 from platform_core.parallelism.hardware import Cluster
-from platform_core.parallelism.layout import Layout, Recompute, refusals
+from platform_core.parallelism.layout import Layout, refusals
 from platform_core.parallelism.model_shape import ModelShape
 
 

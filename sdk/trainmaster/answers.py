@@ -327,4 +327,5 @@ class ParallelismAdvice(Answer):
     parameters: int = 0
     plans: Sequence[Mapping[str, Any]] = ()
     refusal: str = ""
+    calibration: Mapping[str, Any] = field(default_factory=dict)
     scaling: Sequence[Mapping[str, Any]] = ()

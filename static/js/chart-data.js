@@ -23,7 +23,8 @@
 // `counts` reported points between `low` and `high`; `gaps` are the x of values that are not finite. `band`: low and
 // high are always drawn (seeds). `label` is the name in the legend where it differs; "" is none. y.unit "wait" is
 // seconds, shown as a duration. With `points: true` no line joins the values: a series with `low` is a bar from low to
-// y at each x, one with `came` has a mark in the shape of "held", "earlier" or "later".
+// y at each x, one with `came` has a mark in the shape of "held", "earlier" or "later", one with `joined` is a line of
+// that dash ("solid", "dot"). An axis with `ticks` is labelled at these values.
 import { clock, duration } from "./time.js";
 import { smoothed } from "./chart-smooth.js";
 

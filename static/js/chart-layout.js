@@ -34,8 +34,15 @@ function bar(series) {
   };
 }
 
+// A line among points, such as equality.
+function joined({ x, y, name, joined: dash }) {
+  const line = { color: colour("muted"), width: 1.2, dash };
+  return { x: [...x], y: [...y], name, mode: "lines", type: "scatter", hoverinfo: "skip", line };
+}
+
 function points(chart) {
   return chart.series.map((series) => {
+    if (series.joined) return joined(series);
     const outcomes = series.came?.map((outcome) => OUTCOMES[outcome]);
     return {
       x: [...series.x], y: [...series.y], name: series.name, mode: "markers", type: "scatter",
@@ -135,13 +142,18 @@ function padded(chart, ends) {
   return [low - space, high + space];
 }
 
+// Plotly labels the digits between two decades by one figure alone: 2 for 0.2 and 20.
+function ticks({ ticks: places }) {
+  return places ? { tickvals: places, ticktext: places.map((place) => number(place)) } : {};
+}
+
 function xAxis(chart, range, muted) {
   const seconds = chart.x.kind === "elapsed" && unitOf(chart);
   const title = seconds ? `${seconds.name} since the start` : chart.x.kind === "time" ? "" : chart.x.title;
   const log = chart.x.log && chart.x.kind !== "time";
   return {
     ...(range ? { range: log ? range.map((end) => Math.log10(Math.max(end, 1e-9))) : range } : { autorange: true }),
-    type: chart.x.kind === "time" ? "date" : log ? "log" : "linear", exponentformat: "SI",
+    type: chart.x.kind === "time" ? "date" : log ? "log" : "linear", exponentformat: "SI", ...ticks(chart.x),
     title: { text: title, font: { size: 11, color: muted }, standoff: 6 },
   };
 }
@@ -158,7 +170,7 @@ function yAxis(chart, range) {
     type: chart.y.log ? "log" : "linear", rangemode: chart.y.min === 0 ? "nonnegative" : "normal",
     fixedrange: Boolean(chart.points), ticksuffix: chart.y.unit === "%" ? " %" : "", exponentformat: small ? "e" : "SI",
     ...(narrow ? { dtick: "D2" } : {}), // 1, 2 and 5 are labelled, not each digit
-    ...(chart.y.unit === "wait" ? waits : { nticks: 6 }),
+    ...(chart.y.unit === "wait" ? waits : { nticks: 6 }), ...ticks(chart.y),
   };
 }
 

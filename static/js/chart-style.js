@@ -37,7 +37,8 @@ function pixel(name) {
 
 // A run's style comes with it; other series are numbered.
 export function styleOf(chart, index) {
-  const { style, came } = chart.series[index];
+  const { style, came, joined } = chart.series[index];
+  if (joined) return { name: "muted", dash: joined === "dot" ? 2 : 0, marker: -1 };
   if (chart.points) return { name: came ? "c1" : "c5", dash: 0, marker: 0 };
   if (style) return { name: `run-${style.colour + 1}`, dash: style.dash, marker: style.marker };
   const variant = (index + Math.floor(index / 5)) % 5;
@@ -51,6 +52,6 @@ export function swatch({ name, dash, marker }) {
   svg.setAttribute("class", `swatch ${name}`);
   svg.setAttribute("aria-hidden", "true");
   const line = `<line x1="0" x2="26" y1="5" y2="5" stroke-dasharray="${SVG_DASHES[dash]}"/>`;
-  svg.innerHTML = `${line}<path d="${SHAPES[marker]}"/>`;
+  svg.innerHTML = `${line}<path d="${SHAPES[marker] ?? ""}"/>`;
   return svg;
 }

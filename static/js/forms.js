@@ -75,7 +75,16 @@ function picked(form) {
   }
 }
 
+// A slider with data-powers-of="ID" runs over powers of two; the number of that ID, which takes any, is what is sent.
+function slid({ target }) {
+  const number = Number(target.value);
+  if (target.matches("[data-powers-of]")) document.getElementById(target.dataset.powersOf).value = 2 ** number;
+  const slider = target.id && document.querySelector(`[data-powers-of="${CSS.escape(target.id)}"]`);
+  if (slider && number > 0) slider.value = Math.round(Math.log2(number));
+}
+
 export function startForms() {
+  document.addEventListener("input", slid);
   document.addEventListener("submit", submitted, true);
   document.addEventListener("change", changed);
   document.addEventListener("input", typed);

@@ -101,12 +101,15 @@ def test_costs_follow_from_links_and_from_the_slowest_worker() -> None:
     """Four workers of 0.1 s, one of them of 0.3 s; 10 MB over 100 MB/s."""
     workers = Workers((0.1, 0.1, 0.1, 0.3), 100e6)
     ring = cost(Way.ALL_REDUCE, workers, 10_000_000)
-    assert ring.seconds == pytest.approx(0.3 + 2 * 3 / 4 * 0.1)
+    assert ring.seconds == pytest.approx(0.3)  # 0.15 s of it pass while the slowest goes backward
+    thin = cost(Way.ALL_REDUCE, Workers((0.1,) * 4, 50e6), 10_000_000)
+    assert thin.seconds == pytest.approx(0.1 + 0.3 - 0.1 * 2 / 3)
+    assert thin.limited_by == "communication"
     assert ring.bytes_moved == pytest.approx(4 * 2 * 15_000_000)
     assert ring.limited_by == "the slowest worker"
     assert cost(Way.LOCAL, workers, 10_000_000, every=10).seconds == pytest.approx(0.3 + 0.015)
     together = cost(Way.SYNCHRONOUS, workers, 10_000_000)
-    assert together.seconds == pytest.approx(0.3 + 4 * 0.2)
+    assert together.seconds == pytest.approx(0.1 + 4 * 0.1 + 4 * 0.1)  # three push before the slowest is done
     assert together.limited_by == "communication"
     assert cost(Way.SYNCHRONOUS, Workers((0.1,) * 4, 100e6, servers=4), 10_000_000).seconds == pytest.approx(
         0.3

@@ -34,6 +34,8 @@ EVERYBODYS = [
     "/recalls/",
     "/storage/",
     "/efficiency/",
+    "/planner/",
+    "/planner/measured/",
     "/alerts/",
     "/alerts/silences/",
     "/alerts/rules/",

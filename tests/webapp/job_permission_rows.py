@@ -18,6 +18,7 @@ from tests.webapp.world import job_mapping
 def job_rows() -> Iterator[Row]:
     yield Row("get", "jobs/", SIGNED_IN)
     yield Row("get", "planner/", SIGNED_IN)
+    yield Row("get", "planner/measured/", SIGNED_IN)
     yield Row("get", "jobs/submit/", "L Y F Y Y Y Y")
     yield Row("get", "jobs/submit/", "L N F Y Y Y Y", "jobs/submit/?clone={job}")
     yield Row("post", "jobs/submit/", "L U F Y Y Y Y", body=job_mapping())

@@ -219,6 +219,7 @@ def api_rows() -> Iterator[Row]:
     yield from api_endpoint_rows()
     planned = {"model": {"layers": 2, "hidden": 64, "heads": 2}, "gpus": 1}
     yield row("post", "parallelism/plans", SIGNED_IN, body=planned)
+    yield row("get", "parallelism/predictions", SIGNED_IN)
     yield from api_report_rows()
     yield from api_alert_rows()
     yield row("get", "training-jobs", SIGNED_IN)

@@ -1,5 +1,7 @@
 """The parallelism planner in a browser and over REST."""
 
+import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -73,3 +75,32 @@ def test_each_plan_has_the_block_of_a_job_file(client: Client) -> None:
 def test_rest_refuses_a_bad_question_by_field(client: Client) -> None:
     answer = client.post("/api/v1/parallelism/plans", {"gpus": 12}, "application/json")
     assert (answer.status_code, answer.json()["code"]) == (422, "plan_invalid")
+
+
+def test_two_plans_stand_beside_each_other_and_others_can_be_chosen(client: Client) -> None:
+    page = client.get(f"/planner/?{SMALL}&gpus=8").content.decode()
+    assert "Plan against plan" in page
+    fragment = client.get(
+        f"/planner/?{SMALL}&gpus=8&block=versus&left=2&right=2", headers={"HX-Request": "true"}
+    ).content.decode()
+    assert fragment.count("<tbody>") == 2
+    assert set(re.findall(r'<td class="n">([^<]*)</td>\s*</tr>', fragment)) == {"0 ms", "0 B"}
+    wrong = client.get(
+        f"/planner/?{SMALL}&gpus=8&block=versus&left=99&right=x", headers={"HX-Request": "true"}
+    )
+    assert wrong.status_code == 200
+
+
+def test_sliders_stand_at_the_numbers_and_the_curve_has_a_point_for_each_row(client: Client) -> None:
+    page = client.get(f"/planner/?{SMALL}&gpus=64&global_batch=96").content.decode()
+    assert re.search(r'data-powers-of="id-gpus"[^>]*value="6"', page)
+    assert re.search(r'data-powers-of="id-global_batch"[^>]*value="7"', page)
+    assert re.search(r'data-powers-of="id-tokens_billions"[^>]*value="0"', page)
+    curve = client.get(
+        f"/planner/?{SMALL}&global_batch=4096&gpus=8&block=scaling", headers={"HX-Request": "true"}
+    )
+    chart = re.search(r'<script[^>]*type="application/json">(.*?)</script>', curve.content.decode())
+    assert chart
+    planned, straight = json.loads(chart[1])["series"]
+    assert planned["x"] == [8 * 2**power for power in range(10)]
+    assert all(y <= ideal for y, ideal in zip(planned["y"], straight["y"], strict=True))

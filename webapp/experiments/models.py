@@ -218,3 +218,20 @@ class SavedView(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["experiment", "owner", "name"], name="one_saved_view_a_name")
         ]
+
+
+class Prediction(models.Model):
+    """What the planner predicts of a job with a known model shape and layout, beside what its ranks measured."""
+
+    run = models.OneToOneField(Run, models.CASCADE, related_name="prediction", primary_key=True)
+    gpu_type = models.SlugField(max_length=60)
+    gpus = models.PositiveIntegerField()
+    layout = models.CharField(max_length=200)
+    predicted_seconds = models.FloatField(help_text="of a step, not calibrated")
+    measured_seconds = models.FloatField(help_text="of a step, without waiting for data")
+    predicted_bytes = models.BigIntegerField(help_text="of the fullest GPU")
+    measured_bytes = models.BigIntegerField(null=True, help_text="most that the allocator of a rank reserved")
+    at_ms = models.BigIntegerField()
+
+    class Meta:
+        indexes = [models.Index(fields=["gpu_type", "-at_ms"], name="newest_predictions")]

@@ -1,11 +1,16 @@
 from celery import shared_task
 
-from webapp.experiments import retention, silence
+from webapp.experiments import predictions, retention, silence
 
 
 @shared_task(name="experiments.end_silent_runs")
 def end_silent_runs() -> None:
     silence.end_silent_runs()
+
+
+@shared_task(name="experiments.compare_plans")
+def compare_plans() -> None:
+    predictions.compare()
 
 
 @shared_task(name="experiments.remove_deleted")

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,10 +11,14 @@ from rest_framework.views import APIView
 
 from platform_core.jobs.fields import given_fields, plain_fields
 from platform_core.jobs.parallel import Parallel
+from platform_core.jobs.transformer import Transformer
 from platform_core.parallelism.advice import Ranked, ScalePoint, advise, scaling
-from platform_core.parallelism.request import SCHEMA, parse
+from platform_core.parallelism.calibration import Calibration
+from platform_core.parallelism.request import SCHEMA, PlanRequest, parse, transformer_of
 from webapp.accounts.permissions import require
 from webapp.accounts.queries import actor_of
+from webapp.experiments import predictions
+from webapp.experiments.models import Prediction
 from webapp.quotas import queries as quotas
 
 
@@ -30,6 +34,9 @@ class LayoutPlanOut(serializers.Serializer[Any]):
         help_text="Degrees of parallelism, micro-batch, ZeRO stage, recomputation."
     )
     parallel = serializers.DictField(help_text="The same as `parallel` of a job file.")
+    transformer = serializers.DictField(
+        help_text="The model and the rest of the layout, for `transformer` there."
+    )
     step_ms = serializers.IntegerField()
     low_ms = serializers.IntegerField(help_text="Nine steps of ten lie between low_ms and high_ms.")
     high_ms = serializers.IntegerField()
@@ -44,6 +51,16 @@ class LayoutPlanOut(serializers.Serializer[Any]):
     )
     limited_by = serializers.CharField()
     run = TrainingOut(allow_null=True, help_text="Of all tokens; null unless tokens_billions is given.")
+
+
+class CalibrationOut(serializers.Serializer[Calibration]):
+    factor = serializers.FloatField(
+        help_text="Predicted seconds are multiplied by it; 1 before enough was measured."
+    )
+    low = serializers.FloatField(help_text="Nine of ten jobs took low to high of the calibrated prediction.")
+    high = serializers.FloatField()
+    rows = serializers.IntegerField(help_text="Jobs of the GPU type that were measured here.")
+    sentence = serializers.CharField()
 
 
 class ScalePointOut(serializers.Serializer[ScalePoint]):
@@ -64,6 +81,7 @@ class AdviceOut(serializers.Serializer[Any]):
     refusal = serializers.CharField(help_text="Why the fastest of the layouts that do not fit does not.")
     looked_at = serializers.IntegerField(help_text="Layouts computed in full.")
     pruned = serializers.IntegerField(help_text="Layouts that a lower bound ruled out.")
+    calibration = CalibrationOut(help_text="Of this cluster, for the GPU type.")
     scaling = ScalePointOut(many=True, required=False, help_text="Only with ?scaling=1.")
 
 
@@ -76,19 +94,79 @@ class ParallelismPlans(APIView):
         """
         require(actor_of(request), "cluster.view")
         asked = parse(request.data)
-        found = advise(asked, quotas.price(asked.gpu_type))
-        body = {**asdict(found), "plans": [_plan(ranked) for ranked in found.plans]}
+        learnt = predictions.calibration(asked.gpu_type)
+        found = advise(asked, quotas.price(asked.gpu_type), learnt)
+        body = {
+            **asdict(found),
+            "plans": [_plan(ranked, asked) for ranked in found.plans],
+            "calibration": _calibration(learnt),
+        }
         if request.query_params.get("scaling") == "1":
-            body["scaling"] = [asdict(point) for point in scaling(asked)]
+            body["scaling"] = [asdict(point) for point in scaling(asked, learnt)]
         return Response(AdviceOut(body).data)
 
 
-def _plan(ranked: Ranked) -> dict[str, Any]:
+class LearntOut(serializers.Serializer[Any]):
+    gpu_type = serializers.CharField()
+    step = CalibrationOut(help_text="Of the time of a step.")
+    memory = CalibrationOut(
+        allow_null=True, help_text="Of the memory of a GPU; null where none was measured."
+    )
+
+
+class PredictionOut(serializers.Serializer[Prediction]):
+    job = serializers.CharField(source="run_id")
+    name = serializers.CharField(source="run.name")
+    team = serializers.CharField(source="run.experiment.team_id")
+    gpu_type = serializers.CharField()
+    gpus = serializers.IntegerField()
+    layout = serializers.CharField()
+    predicted_seconds = serializers.FloatField(help_text="Of a step, not calibrated.")
+    measured_seconds = serializers.FloatField(help_text="Of a step, without waiting for data.")
+    predicted_bytes = serializers.IntegerField(help_text="Of the fullest GPU.")
+    measured_bytes = serializers.IntegerField(
+        allow_null=True, help_text="Null where no rank has measured it."
+    )
+    at_ms = serializers.IntegerField()
+
+
+class PredictionsOut(serializers.Serializer[Any]):
+    learnt = LearntOut(many=True, help_text="By GPU type, from the jobs of all teams.")
+    results = PredictionOut(many=True, help_text="Of your teams, the newest first; at most 200.")
+
+
+class Predictions(APIView):
+    @extend_schema(
+        parameters=[OpenApiParameter("gpu_type", str, description="Only jobs of this type.")],
+        responses=PredictionsOut,
+    )
+    def get(self, request: Request) -> Response:
+        """Compare predicted and measured steps of jobs with a model shape, and read what was learnt of them."""
+        actor = actor_of(request)
+        require(actor, "cluster.view")
+        found = [
+            {
+                "gpu_type": each.gpu_type,
+                "step": _calibration(each.step),
+                "memory": each.memory and _calibration(each.memory),
+            }
+            for each in predictions.learnt()
+        ]
+        rows = predictions.compared(actor.sees, request.query_params.get("gpu_type", ""))
+        return Response(PredictionsOut({"learnt": found, "results": rows}).data)
+
+
+def _calibration(learnt: Calibration) -> dict[str, Any]:
+    return asdict(learnt) | {"sentence": learnt.sentence}
+
+
+def _plan(ranked: Ranked, asked: PlanRequest) -> dict[str, Any]:
     plan = ranked.plan
     return {
         "title": ranked.title,
         "layout": asdict(plan.layout),
         "parallel": given_fields(Parallel, plain_fields(plan.layout.parallel)),
+        "transformer": given_fields(Transformer, plain_fields(transformer_of(asked, plan.layout))),
         "step_ms": plan.step_ms,
         "low_ms": plan.low_ms,
         "high_ms": plan.high_ms,

@@ -122,6 +122,7 @@ urlpatterns = [
     path("storage/damages", storage.Damages.as_view(), name="api-damages"),
     path("storage/leftovers", storage.Leftovers.as_view(), name="api-leftovers"),
     path("storage/leftovers/<int:leftover_id>", storage.OneLeftover.as_view(), name="api-leftover"),
+    path("parallelism/predictions", planner.Predictions.as_view(), name="api-parallelism-predictions"),
     path("parallelism/plans", planner.ParallelismPlans.as_view(), name="api-parallelism-plans"),
     path("training-jobs", jobs.Jobs.as_view(), name="api-jobs"),
     path("training-jobs/resolve", jobs.JobByReference.as_view(), name="api-job-resolve"),

@@ -43,6 +43,8 @@ def plan(model: Path, scaling: bool, as_json: bool, **changes: Any) -> None:
         output.dump(found)
         return
     click.echo(found.sentence)
+    if found.calibration:
+        click.echo(f"Step times: {found.calibration['sentence']}.")
     if found.refusal and not found.plans:
         click.echo(found.refusal)
     output.table(
@@ -52,7 +54,7 @@ def plan(model: Path, scaling: bool, as_json: bool, **changes: Any) -> None:
     )
     if found.plans and (parallel := found.plans[0].get("parallel")):
         gpus = math.prod(parallel.get(name, 1) for name in ORDER)
-        block = {"num_gpus": gpus, "parallel": parallel}
+        block = {"num_gpus": gpus, "parallel": parallel, "transformer": found.plans[0].get("transformer", {})}
         click.echo(f"\nThe first of them in a job file:\n\n{yaml.safe_dump(block, sort_keys=False)}")
     if found.scaling:
         output.table(

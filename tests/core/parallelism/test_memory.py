@@ -5,8 +5,9 @@ from fractions import Fraction
 
 import pytest
 
+from platform_core.jobs.transformer import Recompute
 from platform_core.parallelism.fitting import fit
-from platform_core.parallelism.layout import MEGATRON, MODERN, Layout, Recompute
+from platform_core.parallelism.layout import MEGATRON, MODERN, Layout
 from platform_core.parallelism.memory import (
     fullest,
     in_flight,

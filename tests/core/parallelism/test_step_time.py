@@ -7,9 +7,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from benchmarks.planner_published import published
+from platform_core.jobs.transformer import Precision, Recompute
 from platform_core.parallelism.collectives import Group, all_reduce, all_to_all, link, ring_all_reduce, send
 from platform_core.parallelism.hardware import GPUS, PCIE_RATE, Cluster, gpu_of
-from platform_core.parallelism.layout import MEGATRON, MODERN, Kernels, Layout, Precision, Recompute, refusals
+from platform_core.parallelism.layout import MEGATRON, MODERN, Kernels, Layout, refusals
 from platform_core.parallelism.operators import flash, matmul
 from platform_core.parallelism.search import lower_bound
 from platform_core.parallelism.step_time import bubble, step_time

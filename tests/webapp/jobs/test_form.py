@@ -11,7 +11,9 @@ from django.test import Client
 
 from tests.webapp.jobs.conftest import SPEC
 from webapp.accounts.models import User
+from webapp.accounts.permissions import SYSTEM
 from webapp.jobs.models import Job
+from webapp.quotas import services as quotas
 
 pytestmark = pytest.mark.usefixtures("cluster")
 Browser = Callable[[User], Client]
@@ -168,3 +170,52 @@ def test_recent_jobs_of_ones_teams_can_be_copied(
     option = f'<option value="{job.id}">{SPEC["name"]}, vision</option>'
     assert option in page_of(browser(owner))
     assert job.id not in page_of(browser(outsider))
+
+
+LLAMA_8B = {
+    "transformer_layers": "32", "transformer_hidden": "4096", "transformer_heads": "32", "transformer_kv_heads": "8",
+    "transformer_ffn": "14336", "transformer_vocabulary": "128256", "transformer_sequence": "8192",
+    "transformer_global_batch": "64", "transformer_tokens_billions": "10", "transformer_recompute": "full",
+}  # fmt: skip
+
+
+def estimated(client: Client, **changes: str) -> str:
+    form = {**FORM, "gpu_type": "a100-80gb", "num_gpus": "8", **LLAMA_8B, **changes}
+    return html.unescape(client.post("/jobs/check/?block=estimate", form, headers=HTMX).content.decode())
+
+
+def test_a_job_that_says_what_it_trains_is_estimated_with_its_layout_days_and_cost(
+    browser: Browser, owner: User
+) -> None:
+    quotas.set_price(SYSTEM, "a100-80gb", 2_000_000)
+    said = estimated(browser(owner), parallel_fsdp="8")
+    assert re.search(
+        r"Fits on 8 x a100-80gb with FSDP 8, full recompute; \d+ d[ 0-9h]*, \$1,\d{3}\.\d\d\.", said
+    )
+    assert "block=estimate" in checked(browser(owner), **LLAMA_8B)
+    assert "block=estimate" not in checked(browser(owner), transformer_precision="bf16")
+
+
+def test_one_that_does_not_fit_is_told_why_and_what_would(browser: Browser, owner: User) -> None:
+    said = estimated(browser(owner), parallel_dp="8", transformer_recompute="none")
+    assert "estimated bad" in said
+    assert "Does not fit on 8 x a100-80gb with DDP 8: needs" in said
+    assert "would fit" in said
+
+
+def test_it_is_estimated_before_it_has_a_name_and_not_where_the_shape_is_wrong(
+    browser: Browser, owner: User
+) -> None:
+    assert "Fits on" in estimated(browser(owner), name="", command="")
+    assert "estimated" not in estimated(browser(owner), transformer_heads="7")
+    assert "no figures of cpu" in estimated(browser(owner), gpu_type="cpu")
+
+
+def test_a_truth_that_is_so_by_default_can_be_denied_in_the_form(browser: Browser, owner: User) -> None:
+    panel = checked(browser(owner), **LLAMA_8B, transformer_gated="false", transformer_biases="true")
+    said = job_file(panel)
+    assert isinstance(said, dict)
+    assert (said["transformer"]["gated"], said["transformer"]["biases"]) == (False, True)
+    plain = job_file(checked(browser(owner), **LLAMA_8B, transformer_gated="true"))
+    assert isinstance(plain, dict)
+    assert "gated" not in plain["transformer"]

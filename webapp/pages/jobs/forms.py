@@ -89,11 +89,13 @@ def _control(
     kind = {"object": "area", "boolean": "check"}.get(schema.get("type", ""), "text")
     if schema.get("type") in _NUMBERS:
         kind = "number"
+    if field.default is True:  # an unchecked box sends nothing, which would mean the default
+        choices, kind = [Option("true", "yes"), Option("false", "no")], "select"
     if "enum" in schema or field.kind.names or name in ("team", "code", "gpu_type", "resume_from"):
         kind = "select"
     value = str(form.get(in_page(name), ""))
     if not value and field.default and (kind == "select" or field.group is Group.BASICS):
-        value = str(field.plain_default)
+        value = _text(field.plain_default)
     if kind == "select" and value and value not in [option.value for option in choices]:
         choices.append(Option(value, value))
     return Control(
@@ -116,7 +118,11 @@ def _control(
 
 def _default(field: Field) -> str:
     plain = field.plain_default
-    return "" if plain in (None, "", [], {}) or field.kind.schema.get("type") == "boolean" else str(plain)
+    return "" if plain in (None, "", [], {}) or plain is False else _text(plain)
+
+
+def _text(plain: object) -> str:
+    return str(plain).lower() if isinstance(plain, bool) else str(plain)
 
 
 def _differs(control: Control) -> bool:

@@ -15,10 +15,12 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from platform_core.errors import TrainmasterError
 from platform_core.jobs.spec import SpecError, given, parse
+from platform_core.parallelism.job_plan import Estimate
 from webapp.accounts import queries as accounts
 from webapp.accounts.permissions import Actor
 from webapp.artifacts import archives
 from webapp.base.identity import new_id
+from webapp.experiments import predictions
 from webapp.jobs import queries, services
 from webapp.jobs.models import Job
 from webapp.pages import fragments
@@ -46,14 +48,18 @@ class Page:
     key: str  # the idempotency key of this form
     verdict: None = None
     outlook: None = None
+    estimate: None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The panel beside the form: the verdict, then the outlook of a job that would wait."""
+    """The panel beside the form: the verdict; then the outlook of a job that would wait, and the planner's estimate of
+    one that says what it trains."""
 
     verdict: Callable[[], Verdict]
     outlook: Callable[[], Outlook | None]
+    estimate: Callable[[], Estimate | None]
+    has_shape: bool
     job_file: str
     command_line: str
 
@@ -92,10 +98,13 @@ def check(request: HttpRequest) -> HttpResponse:
     panel = Check(
         verdict=lambda: verdict.judge(actor, mapping, form),
         outlook=lambda: _outlook(actor, mapping),
+        estimate=lambda: _estimate(mapping),
+        has_shape="transformer" in given(mapping),
         job_file=job_file,
         command_line=f"cat > job.yaml <<'EOF'\n{job_file}EOF\ntrainmaster submit job.yaml",
     )
-    block = "outlook" if request.GET.get("block") == "outlook" else "check"
+    asked = request.GET.get("block", "")
+    block = asked if asked in ("outlook", "estimate") else "check"
     context = fragments.when_asked(fragments.values_of(panel))
     return HttpResponse(fragments.render_block(request, _TEMPLATE, block, context))
 
@@ -184,4 +193,12 @@ def _outlook(actor: Actor, mapping: Mapping[str, Any]) -> Outlook | None:
     try:
         return dry_run.outlook(dry_run.allowed(actor, parse(mapping)), actor.username)
     except (SpecError, TrainmasterError):
+        return None
+
+
+def _estimate(mapping: Mapping[str, Any]) -> Estimate | None:
+    """Also of a job that has no name yet; None where what it trains is not told, or not soundly."""
+    try:
+        return predictions.estimate_of(parse({"name": "-", "team": "-", "command": "-", **mapping}))
+    except SpecError:
         return None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import log2
 from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from platform_core.jobs.fields import Field, leaves
@@ -17,12 +19,31 @@ from platform_core.parallelism.advice import Advice, Ranked, ScalePoint, advise,
 from platform_core.parallelism.hardware import GPUS
 from platform_core.parallelism.request import PlanRequest, parse
 from platform_core.units import format_bytes
+from webapp.experiments import predictions
 from webapp.pages import fragments
 from webapp.pages.planner.models import FIRST, PRESETS
+from webapp.pages.planner.versus import Versus, detail, versus
 from webapp.quotas import queries as quotas
 
 FIELDS: Mapping[str, Field] = {field.name: field for field in leaves(PlanRequest)}
 _WIDTH = 1_000  # of a bar, in the units of its picture
+
+
+# Powers of two that a slider runs over; the number beside it takes any.
+_SLIDERS = {
+    "gpus": (0, 14),
+    "global_batch": (0, 14),
+    "sequence": (8, 20),
+    "network_gbit": (3, 13),
+    "tokens_billions": (0, 14),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Slider:
+    low: int
+    high: int
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +55,7 @@ class Input:
     value: str
     options: Sequence[str]
     problem: str
+    slider: Slider | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +71,26 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Row:
     ranked: Ranked
+    detail: str  # what tells it from others of the same title
     step: Sequence[Part]
     memory: Sequence[Part]
+
+    @property
+    def name(self) -> str:
+        return f"{self.ranked.title}, {self.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    points: Sequence[ScalePoint]
+    chart: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class PlannerPage:
-    """Fragment: scaling."""
+    """Fragments: scaling, and versus with the places of two plans as left and right."""
+
+    fragment: str
 
     inputs: Mapping[str, Sequence[Input]]  # by section
     presets: Mapping[str, str]  # name → query
@@ -65,7 +100,9 @@ class PlannerPage:
     rows: Sequence[Row]
     query: str
     has_run: bool
-    scaling: Callable[[], Sequence[ScalePoint]]
+    measured_url: str
+    versus: Versus | None
+    scaling: Callable[[], Scaling]
 
 
 @login_required
@@ -78,10 +115,12 @@ def planner(request: HttpRequest) -> HttpResponse:
     asked = advice = None
     try:
         asked = parse(_mapping(given), {name: f"“{field.label}”" for name, field in FIELDS.items()})
-        advice = advise(asked, quotas.price(asked.gpu_type))
+        learnt = predictions.calibration(asked.gpu_type)
+        advice = advise(asked, quotas.price(asked.gpu_type), learnt)
     except SpecError as error:
         problems = {problem.field: problem.sentence for problem in error.problems}
     page = PlannerPage(
+        fragment=request.GET.get("block", "") if request.headers.get("HX-Request") else "",
         inputs=_inputs(given, problems),
         presets={name: urlencode({**given, **_query_of(name)}) for name in PRESETS},
         problems=list(problems.values()),
@@ -90,7 +129,11 @@ def planner(request: HttpRequest) -> HttpResponse:
         rows=[_row(ranked, advice.plans) for ranked in advice.plans] if advice else [],
         query=urlencode(given),
         has_run=bool(asked and asked.tokens),
-        scaling=lambda: scaling(asked) if asked else (),
+        measured_url=f"{reverse('planner:measured')}?{urlencode({'gpu_type': asked.gpu_type})}"
+        if asked
+        else "",
+        versus=versus(advice.plans, request.GET.dict()) if advice and len(advice.plans) > 1 else None,
+        scaling=lambda: _scaling(scaling(asked, advice.calibration) if asked and advice else ()),
     )
     return fragments.render(request, "planner/planner.html", page, status=422 if problems else 200)
 
@@ -136,9 +179,46 @@ def _inputs(given: Mapping[str, str], problems: Mapping[str, str]) -> dict[str, 
         kind = "select" if options else "check" if field.kind.schema.get("type") == "boolean" else "number"
         value = given.get(name, _text(field.plain_default))
         sections.setdefault(field.group.value, []).append(
-            Input(name, field.label, field.help, kind, value, options, problems.get(name, ""))
+            Input(
+                name,
+                field.label,
+                field.help,
+                kind,
+                value,
+                options,
+                problems.get(name, ""),
+                _slider(name, value),
+            )
         )
     return sections
+
+
+def _slider(name: str, value: str) -> Slider | None:
+    if name not in _SLIDERS:
+        return None
+    low, high = _SLIDERS[name]
+    number = float(value) if value.replace(".", "", 1).isdigit() and len(value) < 16 else 0.0
+    return Slider(low, high, min(high, max(low, round(log2(number)))) if number > 0 else low)
+
+
+def _scaling(points: Sequence[ScalePoint]) -> Scaling:
+    """Tokens a second over GPUs, both logarithmic, beside a straight line through the best efficiency."""
+    gpus = [point.gpus for point in points]
+    straight = max((point.tokens_per_second / point.gpus for point in points), default=0.0)
+    lines = (
+        ("fastest layout", [point.tokens_per_second for point in points]),
+        ("without any loss", [round(straight * count) for count in gpus]),
+    )
+    series = [{"name": name, "key": name, "subject": "", "x": gpus, "y": values} for name, values in lines]
+    return Scaling(
+        points,
+        {
+            "x": {"kind": "value", "title": "GPUs", "key": "gpus", "log": True, "ticks": gpus},
+            "y": {"title": "tokens/s", "log": True, "ticks": [10**power for power in range(1, 10)]},
+            "series": series,
+            "marks": [],
+        },
+    )
 
 
 def _row(ranked: Ranked, plans: Sequence[Ranked]) -> Row:
@@ -146,7 +226,7 @@ def _row(ranked: Ranked, plans: Sequence[Ranked]) -> Row:
     fullest = max(other.plan.memory.total for other in plans)
     step = [(name, seconds, f"{1_000 * seconds:,.0f} ms") for name, seconds in ranked.plan.step.parts]
     memory = [(name, size, format_bytes(size)) for name, size in asdict(ranked.plan.memory).items()]
-    return Row(ranked, _parts(step, slowest), _parts(memory, fullest))
+    return Row(ranked, detail(ranked), _parts(step, slowest), _parts(memory, fullest))
 
 
 def _parts(values: Sequence[tuple[str, float, str]], whole: float) -> list[Part]:

@@ -7,7 +7,7 @@ from typing import Any
 from platform_core.efficiency.advice import Advice
 from platform_core.efficiency.ranks import Rank
 from platform_core.units import format_bytes
-from webapp.experiments import efficiency
+from webapp.experiments import efficiency, predictions
 from webapp.experiments.models import Run
 from webapp.metrics import queries as metrics
 from webapp.pages.experiments import charts
@@ -78,7 +78,7 @@ def part(run: Run) -> EfficiencyPart:
     slow = {straggler.rank: straggler for straggler in found.stragglers}
     ranks = sorted(found.ranks, key=lambda rank: (-rank.own_seconds, rank.rank))
     return EfficiencyPart(
-        figures=_figures(found),
+        figures=[*_figures(found), *_predicted(run)],
         parts=_bar(found),
         advice=[AdviceLine(advice, _gain(advice)) for advice in found.advice],
         ranks=[
@@ -131,6 +131,19 @@ def _figures(found: efficiency.Efficiency) -> list[Figure]:
         figures.append(Figure("Achieved", f"{found.flops_per_second / 1e12:,.3g} TFLOP/s", "all ranks"))
     if found.memory_bytes:
         figures.append(Figure("Memory", format_bytes(int(found.memory_bytes)), "most of a rank"))
+    return figures
+
+
+def _predicted(run: Run) -> list[Figure]:
+    """By the planner, of a job that names its model and layout."""
+    kept = predictions.of_run(run.id)
+    if kept is None:
+        return []
+    seconds = kept.predicted_seconds * predictions.calibration(kept.gpu_type).factor
+    apart = f"measured {100 * (kept.measured_seconds / seconds - 1):+.0f} %, without data"
+    figures = [Figure("Step predicted", _milliseconds(seconds), apart)]
+    if kept.measured_bytes:
+        figures.append(Figure("Memory predicted", format_bytes(kept.predicted_bytes), kept.layout))
     return figures
 
 

@@ -7,12 +7,10 @@ from dataclasses import asdict
 
 from django.db import IntegrityError, transaction
 
-from platform_core.drift.features import features_of
 from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.jobs import spec as jobs_specification
 from platform_core.jobs.kind import JobKind
 from platform_core.jobs.launching import Strategy
-from platform_core.json_values import storable
 from platform_core.serving import spec as specification
 from platform_core.serving.canary import CanaryPolicy
 from platform_core.serving.spec import EndpointSpec
@@ -26,9 +24,30 @@ from webapp.jobs import services as jobs
 from webapp.registry import queries as registry
 from webapp.registry import services as registry_services
 from webapp.serving import queries
-from webapp.serving.models import AnswerSample, Endpoint, Replica, TrafficSample
-from webapp.serving.values import SampledAnswer, TrafficCount
+from webapp.serving.answers import keep_answers, label
+from webapp.serving.models import Endpoint, Replica, TrafficSample
+from webapp.serving.values import TrafficCount
 from webapp.sockets import services as sockets
+
+__all__ = [
+    "change_version",
+    "count_traffic",
+    "create",
+    "drain_replicas",
+    "end_canary",
+    "healthy",
+    "keep_answers",
+    "label",
+    "promote",
+    "replica_spec",
+    "roll_back",
+    "scale",
+    "settle",
+    "start_replica",
+    "stop",
+    "stop_replica",
+    "wake",
+]
 
 LONGEST_HOURS = 720  # in the queue's forecasts; nothing ends a replica for its time
 
@@ -236,18 +255,6 @@ def count_traffic(router: str, counts: Sequence[TrafficCount]) -> None:
     )  # fmt: skip
     for endpoint_id in {one.endpoint_id for one in counts}:
         sockets.publish(f"endpoint:{endpoint_id}")
-
-
-def keep_answers(answers: Sequence[SampledAnswer]) -> None:
-    """Keeps the features of what a router sampled; the rest is forgotten here."""
-    rows = [
-        AnswerSample(
-            endpoint_id=one.endpoint_id, model_version_id=one.version_id, at_ms=one.at_ms, features=features
-        )
-        for one in answers
-        if (features := storable(features_of(one.request, one.answer, one.redact)))
-    ]  # fmt: skip
-    AnswerSample.objects.bulk_create(rows)
 
 
 def _version(team: str, model: str, number: int) -> str:

@@ -55,6 +55,7 @@ class SampledAnswer:
     request: bytes
     answer: bytes
     redact: tuple[str, ...] = ()
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from platform_core.errors import IllegalTransition
 
 
 class CycleState(StrEnum):
-    PROPOSED = "proposed"
+    REQUESTED = "requested"
     SUBMITTING = "submitting"
     TRAINING = "training"
     EVALUATING = "evaluating"
@@ -30,10 +30,10 @@ class CycleState(StrEnum):
 S = CycleState
 ENDED = frozenset({S.PROMOTED, S.ACCEPTED, S.REFUSED, S.ROLLED_BACK, S.FAILED, S.CANCELLED})
 SUCCEEDED = frozenset({S.PROMOTED, S.ACCEPTED})
-ASKS = frozenset({S.PROPOSED, S.PROVEN})  # for an approval
+ASKS = frozenset({S.REQUESTED, S.PROVEN})  # for an approval
 
 DESCRIPTION: dict[CycleState, str] = {
-    S.PROPOSED: "A lead must approve the training job.",
+    S.REQUESTED: "A lead must approve the training job.",
     S.SUBMITTING: "Its job is submitted in the next round, or as soon as the quota allows it.",
     S.TRAINING: "Its job waits or runs; the newest checkpoint becomes a version of the model.",
     S.EVALUATING: "The server evaluates the version by the suites of its gate.",
@@ -153,7 +153,7 @@ def todo(cycle: Cycle) -> Todo:
 
 
 def begin(key: str, *, approve_training: bool, approve_canary: bool, has_endpoint: bool) -> Cycle:
-    return Cycle(key, S.PROPOSED if approve_training else S.SUBMITTING, approve_canary, has_endpoint)
+    return Cycle(key, S.REQUESTED if approve_training else S.SUBMITTING, approve_canary, has_endpoint)
 
 
 def advance(cycle: Cycle, event: Event) -> Cycle:
@@ -162,7 +162,7 @@ def advance(cycle: Cycle, event: Event) -> Cycle:
         raise IllegalTransition(f"retraining cycle {cycle.id}", cycle.state.value, type(event).__name__)
     match event:
         case Approved(actor):
-            state = S.SUBMITTING if cycle.state is S.PROPOSED else S.DEPLOYING
+            state = S.SUBMITTING if cycle.state is S.REQUESTED else S.DEPLOYING
             return replace(cycle, state=state, reason="", approved_by=(*cycle.approved_by, actor))
         case Submitted(job):
             return replace(cycle, state=S.TRAINING, job=job, reason="")

@@ -33,10 +33,18 @@ def _number() -> Kind:
         value = reader.value(name)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        try:
+            number = (
+                float(value)
+                if isinstance(value, int | float | str) and not isinstance(value, bool)
+                else math.nan
+            )
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
             reader.say(name, f"is {shown(value)}; it must be a number")
             return default
-        return float(value)
+        return number
 
     return Kind(read, {"type": "number"}, float)
 

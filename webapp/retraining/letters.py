@@ -11,7 +11,7 @@ from webapp.accounts.mailing import Kind, Letter
 from webapp.retraining.models import Cycle
 
 SUBJECTS = {
-    CycleState.PROPOSED: "the retraining of {model} needs an approval",
+    CycleState.REQUESTED: "the retraining of {model} needs an approval",
     CycleState.PROVEN: "the canary of {model} needs an approval",
     CycleState.REFUSED: "the retrained {model} did not pass its gate",
     CycleState.ROLLED_BACK: "the retrained {model} was rolled back",

@@ -107,7 +107,7 @@ def test_a_cycle_without_approvals_goes_round_by_itself() -> None:
 
 def test_every_costly_step_waits_for_its_approval() -> None:
     cycle = begun(training=True, canary=True)
-    assert (cycle.state, todo(cycle)) == (CycleState.PROPOSED, Todo.NOTHING)
+    assert (cycle.state, todo(cycle)) == (CycleState.REQUESTED, Todo.NOTHING)
     cycle = walked(cycle, Approved("lena"), Submitted("job-1"), Registered("mv-2"), Judged())
     assert (cycle.state, todo(cycle)) == (CycleState.PROVEN, Todo.NOTHING)
     cycle = walked(cycle, Approved("carl"), CanaryStarted())

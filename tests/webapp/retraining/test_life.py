@@ -136,6 +136,7 @@ def test_a_full_quota_delays_the_job_and_a_lost_right_ends_the_cycle(loop: Loop)
     loop.round()
     assert state(loop) == "submitting"
     assert "quota" in loop.cycle().reason
+    accounts.set_role(SYSTEM, "vision", "bob", Role.LEAD)
     accounts.set_role(SYSTEM, "vision", "lena", Role.VIEWER)
     loop.round()
     assert state(loop) == "failed"

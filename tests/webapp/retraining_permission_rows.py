@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from tests.webapp.permission_rows import LEADS, MEMBERS, OF_TEAM, SIGNED_IN, Row, api_row
 
-# One of the world waits for an approval, so that no other begins.
-HELD = MEMBERS.replace("Y", "409")
+# The model of the world was uploaded, so there is no recipe.
+HELD = MEMBERS.replace("Y", "400")
 
 
 def retraining_rows() -> Iterator[Row]:

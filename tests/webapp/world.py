@@ -40,8 +40,7 @@ from webapp.retraining.models import Cycle
 from webapp.rollouts.models import Rollout, RolloutMember
 from webapp.scheduling.models import WhatIf
 from webapp.serving import services as serving
-from webapp.serving.models import Endpoint
-from webapp.serving.values import SampledAnswer
+from webapp.serving.models import Endpoint, Prediction
 from webapp.storage.models import Leftover
 from webapp.sweeps import outside
 from webapp.sweeps import services as sweeps
@@ -258,11 +257,10 @@ def _cycle(cast: Cast, version: ModelVersion) -> dict[str, str]:
         cause="input.age drifted for 10 min", state="requested", base=version, endpoint=endpoint,
         began_ms=1, since_ms=1,
     )  # fmt: skip
-    asked = SampledAnswer(
-        endpoint.id, version.id, now_ms(), b'{"inputs": [1]}', b'{"outputs": ["cat"]}', (), "request-1"
+    asked = Prediction.objects.create(
+        endpoint=endpoint, model_version=version, request="request-1", at_ms=1, outputs={"output": "cat"}
     )
-    serving.keep_answers([asked])
-    return {"cycle": cycle.id, "prediction": asked.request_id}
+    return {"cycle": cycle.id, "prediction": asked.request}
 
 
 def _sweep(actor: Any) -> str:

@@ -26,7 +26,7 @@ from webapp.registry import services as registry_services
 from webapp.serving import queries
 from webapp.serving.answers import keep_answers, label
 from webapp.serving.models import Endpoint, Replica, TrafficSample
-from webapp.serving.values import TrafficCount
+from webapp.serving.values import ROUTES, TrafficCount
 from webapp.sockets import services as sockets
 
 __all__ = [
@@ -199,11 +199,13 @@ def _command(spec: EndpointSpec, version: int) -> tuple[str, ...]:
 
 def drain_replicas(replica_ids: Collection[str], now: int) -> None:
     Replica.objects.filter(id__in=replica_ids).update(state=ReplicaState.DRAINING, since_ms=now)
+    sockets.publish(ROUTES)
 
 
 def stop_replica(row: Endpoint, replica: Replica, now: int) -> None:
     """Inside the caller's transaction. Its server answers what it has before it ends."""
     Replica.objects.filter(id=replica.id).update(state=ReplicaState.ENDED, since_ms=now)
+    sockets.publish(ROUTES)
     try:
         jobs.cancel(SYSTEM, replica.job_id, f"endpoint {row.name} needs it no longer")
     except IllegalTransition:
@@ -298,3 +300,4 @@ def _tell(row: Endpoint, kind: str, actor: str, cause: str) -> None:
         data={"name": row.name, "state": row.state}, notify=(f"endpoints:{row.team_id}",),
     )  # fmt: skip
     sockets.publish(f"endpoint:{row.id}")
+    sockets.publish(ROUTES)

@@ -1,13 +1,11 @@
 """Retraining on the page, over REST and on the command line."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from tests.webapp.conftest import Cast
 from tests.webapp.retraining.conftest import Loop
 from webapp.accounts.models import Mail, User
 from webapp.accounts.queries import actor_of
@@ -126,7 +124,8 @@ def test_a_lead_is_told_by_mail_of_an_approval_and_of_a_failure(loop: Loop, mail
     assert "input.age drifted" in Mail.objects.order_by("id")[0].text
 
 
-def test_an_outsider_does_not_learn_of_it(cast: Cast, loop: Loop, api: Api, tmp_path: Path) -> None:
+def test_an_outsider_does_not_learn_of_it(loop: Loop, browser: Browser) -> None:
     loop.set()
-    assert api(cast.outsider).get(REST).status_code == 404
-    assert api(cast.outsider).get("/api/v1/retraining").json()["results"] == []
+    carol = browser(loop.cast.outsider)
+    assert carol.get(ADDRESS).status_code == 404
+    assert "bytelm" not in carol.get("/retraining/").content.decode()

@@ -81,8 +81,8 @@ def _texts(row: Cycle, awaited: Sequence[str]) -> dict[int, str]:
         EVALUATION: "; ".join(awaited),
     }
     place = _place(row)
-    detail = row.reason or DESCRIPTION[CycleState(row.state)]
-    texts[place] = f"{detail}; {texts[place]}" if texts.get(place) else detail
+    parts = [part for part in (row.reason, texts.get(place)) if part]
+    texts[place] = "; ".join(parts) or DESCRIPTION[CycleState(row.state)]
     return texts
 
 

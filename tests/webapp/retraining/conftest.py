@@ -28,6 +28,8 @@ from webapp.base.identity import new_id, now_ms
 from webapp.checkpoints.models import Checkpoint
 from webapp.jobs import services as jobs
 from webapp.jobs.models import Job
+from webapp.nodes import liveness
+from webapp.nodes.models import Node
 from webapp.registry import services as registry
 from webapp.registry.models import Model, ModelVersion
 from webapp.retraining import coordination, services
@@ -92,6 +94,7 @@ class Loop:
     def evaluates(self, right: float = 0.95) -> None:
         version = self.cycle().version
         assert version is not None
+        nodes_live()
         measured(version, right)
         self.round()
 
@@ -103,7 +106,14 @@ class Loop:
         self.round()
 
 
+def nodes_live() -> None:
+    """The agents go on sending heartbeats, however long a test takes."""
+    for node_id in Node.objects.values_list("id", flat=True):
+        liveness.saw(node_id, now_ms())
+
+
 def trained(cast: Cast, job: Job, content: bytes) -> Checkpoint:
+    nodes_live()
     tick()
     say(job, MemberPhase.RUNNING)
     manifest = Manifest.objects.get(id=uploaded(cast.owner, "model", {"weights.bin": content}))

@@ -81,7 +81,7 @@ class RetrainingPolicy:
         default=Direction.HIGHER,
     )  # fmt: skip
     decay_bound: float = described(
-        _number(), "Decay: bound", "A worse value is a decay.", Section.TRIGGERS, default=0.0, example=0.9
+        _number(), "Decay: bound", "A worse value is a decay.", Section.TRIGGERS, default=0.0, example="0.9"
     )
     for_minutes: int = described(
         whole(0, _OVERDUE), "For (min)", "How long drift or decay must last.", Section.TRIGGERS, default=10

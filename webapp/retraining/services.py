@@ -30,16 +30,15 @@ if TYPE_CHECKING:
 
 
 @transaction.atomic
-def set_policy(actor: Actor, model: Model, fields: Mapping[str, Any]) -> Policy:
+def set_policy(actor: Actor, model: Model, fields: object) -> Policy:
     """From now on cycles act as the actor. Raises SpecError of policy_invalid, and not_allowed."""
     permissions.require(actor, "retraining.configure", model.team_id, what=f"model {model}")
-    policy = policies.parse(fields)
+    spec = policies.as_mapping(policies.parse(fields))
     written = {
-        "spec": policies.as_mapping(policy), "author": accounts.user(actor.username), "changed_ms": now_ms(),
-        "watched": {}, "held": {},
+        "spec": spec, "author": accounts.user(actor.username), "changed_ms": now_ms(), "watched": {}, "held": {},
     }  # fmt: skip
     row, _ = Policy.objects.update_or_create(model=model, defaults=written)
-    _record("RetrainingPolicySet", model, actor, written["spec"])
+    _record("RetrainingPolicySet", model, actor, spec)
     return row
 
 

@@ -38,7 +38,7 @@ class Production:
 def production_of(row: Policy) -> Production:
     """Raises request_invalid where there is none."""
     policy, model = policy_of(row), row.model
-    what = f"retraining {model}"
+    what = f"the retraining policy of {model}"
     if policy.endpoint:
         endpoint = serving.find(model.team_id, policy.endpoint, None)
         if endpoint is None:

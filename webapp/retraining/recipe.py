@@ -33,7 +33,7 @@ def of(version: ModelVersion) -> Recipe:
     job = jobs.find(version.job_id) if version.job_id else None
     if job is None:
         why = f"no job of this platform made {version}, so there is no recipe to train it again"
-        raise TrainmasterError("request_invalid", what=f"retraining {version.model}", why=why)
+        raise TrainmasterError("request_invalid", what=f"the recipe of {version}", why=why)
     spec = job_specs.restore(job.spec)
     newest = _newest(spec)
     return Recipe(job.id, replace(spec, dataset=newest), newest != spec.dataset)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from platform_core.retraining.cycle import DESCRIPTION, SUCCEEDED, CycleState
+from platform_core.retraining.cycle import SUCCEEDED, CycleState
 from webapp.retraining.models import Cycle
 
 S = CycleState
@@ -82,7 +82,7 @@ def _texts(row: Cycle, awaited: Sequence[str]) -> dict[int, str]:
     }
     place = _place(row)
     parts = [part for part in (row.reason, texts.get(place)) if part]
-    texts[place] = "; ".join(parts) or DESCRIPTION[CycleState(row.state)]
+    texts[place] = "; ".join(parts)
     return texts
 
 

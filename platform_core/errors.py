@@ -31,6 +31,14 @@ _KINDS = (
         "The evaluation suite has {count} problem(s): {problems}",
     ),
     ErrorKind(
+        "policy_invalid", 422, "INVALID_ARGUMENT", "The retraining policy is not valid",
+        "The retraining policy has {count} problem(s): {problems}",
+    ),
+    ErrorKind(
+        "retraining_held", 409, "FAILED_PRECONDITION", "The limits of the policy allow no retraining now",
+        "{model} is not retrained now: {reasons}.",
+    ),
+    ErrorKind(
         "plan_invalid", 422, "INVALID_ARGUMENT", "The question to the planner is not valid",
         "The question has {count} problem(s): {problems}",
     ),

@@ -17,10 +17,11 @@ MANIFEST = "man"
 UPLOAD = "up"
 SWEEP = "sweep"
 RECALL = "recall"
+CYCLE = "cycle"
 
 # Manifests are named by their content (see distribution.manifest), everything else by `encode`.
 PREFIXES = frozenset(
-    {JOB, ATTEMPT, NODE, CHECKPOINT, DEPLOYMENT, MODEL_VERSION, MANIFEST, UPLOAD, SWEEP, RECALL}
+    {JOB, ATTEMPT, NODE, CHECKPOINT, DEPLOYMENT, MODEL_VERSION, MANIFEST, UPLOAD, SWEEP, RECALL, CYCLE}
 )
 
 

@@ -80,6 +80,13 @@ class Endpoints:
     def roll_back(self, team: str, name: str) -> Endpoint:
         return Endpoint.of(self._client.call("POST", f"{_path(team, name)}/rollback"))
 
+    def label(self, team: str, name: str, labels: Mapping[str, Any]) -> Any:
+        """What sampled requests should have been answered, by the X-Request-Id of their answers.
+
+        Returns how many were `joined`, and the ids that are `unknown` or whose answer has `other_shape`.
+        """
+        return self._client.call("POST", f"{_path(team, name)}/labels", json={"labels": dict(labels)})
+
     def stop(self, team: str, name: str) -> Endpoint:
         return Endpoint.of(self._client.call("DELETE", _path(team, name)))
 

@@ -12,6 +12,7 @@ from platform_core.errors import CATALOGUE
 from platform_core.experiments.states import RunState
 from platform_core.jobs.ends import EndReason
 from platform_core.jobs.states import JobState
+from platform_core.retraining.cycle import CycleState
 from platform_core.service_levels.objectives import BY_CODE
 from platform_core.serving.states import EndpointState, ReplicaState
 from platform_core.sweeps.states import SweepState, TrialState
@@ -39,6 +40,7 @@ def source(name: str) -> Source:
         ("rollouts", RolloutState),
         ("runs", RunState),
         ("endpoints", EndpointState),
+        ("cycles", CycleState),
         ("replicas", ReplicaState),
     ],
 )

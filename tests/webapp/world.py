@@ -35,10 +35,12 @@ from webapp.quotas.models import Quota
 from webapp.registry import services as registry
 from webapp.registry.models import ModelVersion
 from webapp.reports import services as reports
+from webapp.retraining import services as retraining
+from webapp.retraining.models import Cycle
 from webapp.rollouts.models import Rollout, RolloutMember
 from webapp.scheduling.models import WhatIf
 from webapp.serving import services as serving
-from webapp.serving.models import Endpoint
+from webapp.serving.models import Endpoint, Prediction
 from webapp.storage.models import Leftover
 from webapp.sweeps import outside
 from webapp.sweeps import services as sweeps
@@ -81,6 +83,8 @@ class World:
     what_if: int  # alice's question
     endpoint: str  # its name; it watches a canary
     endpoint_id: str
+    cycle: str  # of retraining; it waits for an approval
+    prediction: str  # of the endpoint, that waits for a label
     window: int  # booked maintenance
     department: str  # where vision is
     alert: str  # firing, about the job
@@ -135,6 +139,7 @@ def build(cast: Cast) -> World:
         recall=lineage.recall(alice, Item(Kind.RUN, laptop["run"]), "the test set was read").id,
         sweep=_sweep(alice),
         **_endpoint(alice, version),
+        **_cycle(cast, version),
         view=save_view(alice, Run.objects.get(id=job.id).experiment, "newest", "", shared=True).pk,
         experiment=Run.objects.get(id=job.id).experiment_id,
         checkpoint=checkpoint.id,
@@ -240,6 +245,22 @@ def _endpoint(actor: Any, version: ModelVersion) -> dict[str, str]:
     watched = {"canary": version, "canary_policy": asdict(CanaryPolicy()), "canary_since_ms": 1}
     Endpoint.objects.filter(id=row.id).update(**watched)
     return {"endpoint": row.name, "endpoint_id": row.id}
+
+
+def _cycle(cast: Cast, version: ModelVersion) -> dict[str, str]:
+    """Of the model of the endpoint that watches a canary; lena set the policy."""
+    fields = {"endpoint": "watched", "drift": True, "approve_training": True}
+    policy = retraining.set_policy(accounts.actor_of(cast.lead), version.model, fields)
+    endpoint = Endpoint.objects.get(name="watched")
+    cycle = Cycle.objects.create(
+        id="cycle-0000000000000000", model=version.model, spec=policy.spec, author=cast.lead, trigger="drift",
+        cause="input.age drifted for 10 min", state="requested", base=version, endpoint=endpoint,
+        began_ms=1, since_ms=1,
+    )  # fmt: skip
+    asked = Prediction.objects.create(
+        endpoint=endpoint, model_version=version, request="request-1", at_ms=1, outputs={"output": "cat"}
+    )
+    return {"cycle": cycle.id, "prediction": asked.request}
 
 
 def _sweep(actor: Any) -> str:

@@ -4,64 +4,45 @@ from typing import Any
 
 from celery.schedules import crontab
 
+# Name → task, seconds between two turns.
+TURNS: dict[str, tuple[str, int]] = {
+    "evaluate-alerts": ("alerts.evaluate", 15),
+    "measure-service-levels": ("service_levels.measure", 30),
+    "deliver-notices": ("alerts.deliver", 15),
+    "deliver-mail": ("accounts.deliver_mail", 30),
+    "predict": ("scheduling.predict", 10),
+    "coordinate-deployments": ("deployments.coordinate", 2),
+    "coordinate-sweeps": ("sweeps.coordinate", 2),
+    "coordinate-evaluations": ("evaluations.coordinate", 5),
+    "coordinate-rollouts": ("rollouts.coordinate", 2),
+    "coordinate-serving": ("serving.coordinate", 2),
+    "coordinate-retraining": ("retraining.coordinate", 10),
+    "archive-logs": ("jobs.archive_logs", 30),
+    "retain-checkpoints": ("checkpoints.retain", 60),
+    "continue-registrations": ("datasets.continue_registrations", 60),
+    "set-checkpoint-intervals": ("checkpoints.set_intervals", 30),
+    "account-storage": ("storage.account", 1800),
+    "clean-storage": ("storage.clean", 600),
+    "scrub-store": ("storage.scrub", 600),
+    "sample-shares": ("quotas.sample_shares", 60),
+    "compact-metrics": ("metrics.sweep", 60),
+    "retain-metrics": ("metrics.retain", 600),
+    "end-silent-runs": ("experiments.end_silent_runs", 60),
+    "compare-plans": ("experiments.compare_plans", 60),
+    "remove-runs": ("experiments.remove_deleted", 600),
+    "sample-utilisation": ("jobs.sample_utilisation", 15),
+}
+
 
 def beat_schedule(tick_seconds: int) -> dict[str, dict[str, Any]]:
+    turns = {"tick": ("scheduling.tick", tick_seconds), **TURNS}
     return {
-        "tick": {"task": "scheduling.tick", "schedule": tick_seconds, "options": {"expires": tick_seconds}},
         "weekly-report": {
             "task": "pages.mail_report",
             "schedule": crontab(hour=6, minute=0, day_of_week="mon"),
         },
-        "evaluate-alerts": {"task": "alerts.evaluate", "schedule": 15.0, "options": {"expires": 15}},
-        "measure-service-levels": {
-            "task": "service_levels.measure",
-            "schedule": 30.0,
-            "options": {"expires": 30},
-        },
-        "deliver-notices": {"task": "alerts.deliver", "schedule": 15.0, "options": {"expires": 15}},
-        "deliver-mail": {"task": "accounts.deliver_mail", "schedule": 30.0, "options": {"expires": 30}},
-        "predict": {"task": "scheduling.predict", "schedule": 10.0, "options": {"expires": 10}},
-        "coordinate-deployments": {
-            "task": "deployments.coordinate",
-            "schedule": 2.0,
-            "options": {"expires": 2},
-        },
-        "coordinate-sweeps": {"task": "sweeps.coordinate", "schedule": 2.0, "options": {"expires": 2}},
-        "coordinate-evaluations": {
-            "task": "evaluations.coordinate",
-            "schedule": 5.0,
-            "options": {"expires": 5},
-        },
-        "coordinate-rollouts": {"task": "rollouts.coordinate", "schedule": 2.0, "options": {"expires": 2}},
-        "coordinate-serving": {"task": "serving.coordinate", "schedule": 2.0, "options": {"expires": 2}},
-        "archive-logs": {"task": "jobs.archive_logs", "schedule": 30.0, "options": {"expires": 30}},
-        "retain-checkpoints": {"task": "checkpoints.retain", "schedule": 60.0, "options": {"expires": 60}},
-        "continue-registrations": {
-            "task": "datasets.continue_registrations",
-            "schedule": 60.0,
-            "options": {"expires": 60},
-        },
-        "set-checkpoint-intervals": {
-            "task": "checkpoints.set_intervals",
-            "schedule": 30.0,
-            "options": {"expires": 30},
-        },
-        "account-storage": {"task": "storage.account", "schedule": 1800.0, "options": {"expires": 1800}},
-        "clean-storage": {"task": "storage.clean", "schedule": 600.0, "options": {"expires": 600}},
-        "scrub-store": {"task": "storage.scrub", "schedule": 600.0, "options": {"expires": 600}},
-        "sample-shares": {"task": "quotas.sample_shares", "schedule": 60.0, "options": {"expires": 60}},
-        "compact-metrics": {"task": "metrics.sweep", "schedule": 60.0, "options": {"expires": 60}},
-        "retain-metrics": {"task": "metrics.retain", "schedule": 600.0, "options": {"expires": 600}},
-        "end-silent-runs": {
-            "task": "experiments.end_silent_runs",
-            "schedule": 60.0,
-            "options": {"expires": 60},
-        },
-        "compare-plans": {"task": "experiments.compare_plans", "schedule": 60.0, "options": {"expires": 60}},
-        "remove-runs": {"task": "experiments.remove_deleted", "schedule": 600.0, "options": {"expires": 600}},
-        "sample-utilisation": {
-            "task": "jobs.sample_utilisation",
-            "schedule": 15.0,
-            "options": {"expires": 15},
+        **{
+            name: {"task": task, "schedule": float(seconds), "options": {"expires": seconds}}
+            for name, (task, seconds) in turns.items()
         },
     }

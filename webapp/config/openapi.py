@@ -15,7 +15,8 @@ OPENAPI = {
             "FindingSeverity", "FindingConsequence", "HangStage", "StackActivity",
             "EndpointState", "ReplicaState", "ModelVersionStage", "ReproductionSubject", "MetricAgreement",
             "AlertSeverity", "ChannelKind", "SnapshotState", "AccessDecision", "MetricDirection", "MetricGoal",
-            "ResultsMeasurer", "ResultsSource", "EvaluationState", "LineageKind", "LeftoverKind",
+            "ResultsMeasurer", "ResultsSource", "EvaluationState", "RetrainingState", "RetrainingTrigger",
+            "LineageKind", "LeftoverKind",
         )
     },
     "POSTPROCESSING_HOOKS": [

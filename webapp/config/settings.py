@@ -206,6 +206,7 @@ INSTALLED_APPS = [
     "webapp.evaluations",
     "webapp.deployments",
     "webapp.rollouts",
+    "webapp.retraining",
     "webapp.scheduling",
     "webapp.lineage",
     "webapp.storage",

@@ -20,10 +20,25 @@ def run_again(actor: Actor, job_id: str, idempotency_key: str | None = None) -> 
     original = queries.find(job_id)
     if original is None:
         raise TrainmasterError("not_found", what=f"job {job_id}")
-    kept = {name: str(original.lineage[name]) for name in _KEPT if original.lineage.get(name)}
     spec = specification.restore(original.spec)
     job, _ = services.accept(
-        actor, spec, idempotency_key=idempotency_key, lineage={**kept, "repeats": original.id},
+        actor, spec, idempotency_key=idempotency_key, lineage={**_origin(original), "repeats": original.id},
         cloned_from=original.id,
     )  # fmt: skip
     return job
+
+
+def retrain(actor: Actor, job_id: str, spec: specification.JobSpec, idempotency_key: str) -> Job:
+    """A job by the recipe of another one, with other data, so that it repeats nothing. Raises as `run_again` does."""
+    original = queries.find(job_id)
+    if original is None:
+        raise TrainmasterError("not_found", what=f"job {job_id}")
+    job, _ = services.accept(
+        actor, spec, idempotency_key=idempotency_key, lineage=_origin(original), cloned_from=job_id
+    )
+    return job
+
+
+def _origin(job: Job) -> dict[str, str]:
+    """Where its code came from."""
+    return {name: str(job.lineage[name]) for name in _KEPT if job.lineage.get(name)}

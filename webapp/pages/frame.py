@@ -82,9 +82,10 @@ SECTIONS = (
             Place("Datasets", "datasets:list"),
             Place("Deployments", "deployments:list", key="d"),
             Place("Endpoints", "serving:list"),
+            Place("Retraining", "retraining:list"),
             Place("Recalls", "lineage:recalls"),
         ),
-        ("registry:", "datasets:", "deployments:", "serving:", "lineage:"),
+        ("registry:", "datasets:", "deployments:", "serving:", "retraining:", "lineage:"),
     ),
     Section(
         "Nodes",

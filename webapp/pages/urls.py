@@ -24,6 +24,7 @@ SUBJECTS = (
     "registry",
     "deployments",
     "serving",
+    "retraining",
     "lineage",
     "storage",
 )

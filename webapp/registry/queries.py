@@ -95,6 +95,13 @@ def in_production(model: Model) -> ModelVersion | None:
     return rows.order_by("-changed_ms", "-version").first()
 
 
+def measured(version: ModelVersion, suite: str, metric: str) -> float | None:
+    """The mean that a suite measured, by the server rather than by people; None where there is none."""
+    row = version.evaluations.filter(suite=suite).defer("samples").order_by("-by_server").first()
+    mean = (row.metrics.get(metric) or {}).get("mean") if row is not None else None
+    return None if mean is None else float(mean)
+
+
 def files_of(team: str, reference: str) -> ArtifactReference:
     """Where the files of "name:number" lie. Raises TrainmasterError of not_found."""
     version = named(team, reference)

@@ -41,7 +41,7 @@ from webapp.registry.catalogue import (
     set_stage,
     set_tags,
 )
-from webapp.registry.gates import Measurement, keep_measured, keep_validation, require_proven
+from webapp.registry.gates import Measurement, keep_measured, keep_validation, refusals, require_proven
 from webapp.registry.models import Model, ModelVersion
 from webapp.registry.recording import subject_of
 from webapp.registry.signals import version_ready
@@ -64,6 +64,7 @@ __all__ = [
     "keep_measured",
     "keep_validation",
     "read_source",
+    "refusals",
     "register",
     "register_logged",
     "rename_model",

@@ -10,6 +10,8 @@ from platform_core.experiments import states as run_states
 from platform_core.jobs import ends, retention_policy, stacks, states
 from platform_core.lineage.graph import Kind
 from platform_core.registry import gates
+from platform_core.retraining import cycle as retraining
+from platform_core.retraining.triggers import Trigger
 from platform_core.serving import states as serving_states
 from platform_core.storage import leftovers
 from platform_core.sweeps import states as sweep_states
@@ -60,4 +62,6 @@ LineageKind = list(Kind)
 LeftoverKind = list(leftovers.LeftoverKind)
 ResultsMeasurer = list(gates.Measurer)
 ResultsSource = ["server", "person"]
+RetrainingState = list(retraining.CycleState)
+RetrainingTrigger = list(Trigger)
 EvaluationState = list(evaluation_states.EvaluationState)

@@ -8,10 +8,14 @@ from drf_spectacular.utils import inline_serializer
 from rest_framework import serializers
 
 from platform_core.jobs.spec import SCHEMA as JOB_SCHEMA
+from platform_core.retraining.policy import SCHEMA as RETRAINING_SCHEMA
 from platform_core.serving.spec import SCHEMA as ENDPOINT_SCHEMA
 from platform_core.sweeps.spec import SCHEMA as SWEEP_SCHEMA
 
-SPECS = {"JobSpec": JOB_SCHEMA, "SweepSpec": SWEEP_SCHEMA, "EndpointSpec": ENDPOINT_SCHEMA}
+SPECS = {
+    "JobSpec": JOB_SCHEMA, "SweepSpec": SWEEP_SCHEMA, "EndpointSpec": ENDPOINT_SCHEMA,
+    "RetrainingPolicy": RETRAINING_SCHEMA,
+}  # fmt: skip
 PROBLEM = {
     "type": "object",
     "required": ["type", "title", "status", "code", "detail"],

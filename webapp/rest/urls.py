@@ -16,6 +16,7 @@ from webapp.rest import (
     evaluations,
     experiments,
     jobs,
+    labels,
     lineage,
     model_gates,
     nodes,
@@ -26,6 +27,7 @@ from webapp.rest import (
     registry,
     repetition,
     reports,
+    retraining,
     rich_values,
     run_files,
     run_metrics,
@@ -223,6 +225,10 @@ urlpatterns = [
     path("endpoints", endpoints.Endpoints.as_view(), name="api-endpoints"),
     path("endpoints/<str:team>/<str:name>", endpoints.OneEndpoint.as_view(), name="api-endpoint"),
     path("endpoints/<str:team>/<str:name>/drift", endpoints.Drift.as_view(), name="api-endpoint-drift"),
+    path("endpoints/<str:team>/<str:name>/labels", labels.Labels.as_view(), name="api-endpoint-labels"),
+    path(
+        "endpoints/<str:team>/<str:name>/quality", labels.OnlineQuality.as_view(), name="api-endpoint-quality"
+    ),
     path("endpoints/<str:team>/<str:name>/version", endpoints.Version.as_view(), name="api-endpoint-version"),
     path("endpoints/<str:team>/<str:name>/promote", endpoints.Promote.as_view(), name="api-endpoint-promote"),
     path(
@@ -231,6 +237,28 @@ urlpatterns = [
     path("queue", queue.Queue.as_view(), name="api-queue"),
     path("models", registry.Models.as_view(), name="api-models"),
     path("models/<str:name>/versions", registry.Versions.as_view(), name="api-model-versions"),
+    path("retraining", retraining.Policies.as_view(), name="api-retraining"),
+    path("retraining-cycles/<str:cycle_id>", retraining.OneCycle.as_view(), name="api-retraining-cycle"),
+    path(
+        "retraining-cycles/<str:cycle_id>/approval",
+        retraining.CycleApproval.as_view(),
+        name="api-retraining-approval",
+    ),
+    path(
+        "retraining-cycles/<str:cycle_id>/cancel",
+        retraining.CycleCancellation.as_view(),
+        name="api-retraining-cancel",
+    ),
+    path(
+        "models/<str:team>/<str:name>/retraining",
+        retraining.ModelRetraining.as_view(),
+        name="api-model-retraining",
+    ),
+    path(
+        "models/<str:team>/<str:name>/retraining/cycles",
+        retraining.Cycles.as_view(),
+        name="api-model-retraining-cycles",
+    ),
     path("evaluation-suites", evaluations.Suites.as_view(), name="api-evaluation-suites"),
     path(
         "evaluation-suites/<str:team>/<str:name>", evaluations.OneSuite.as_view(), name="api-evaluation-suite"

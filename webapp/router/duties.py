@@ -13,6 +13,7 @@ from asgiref.sync import sync_to_async
 from django.db import close_old_connections
 
 from webapp.base.identity import new_id
+from webapp.router import hints
 from webapp.router.state import State, Upstream
 from webapp.serving import queries, services
 
@@ -29,12 +30,14 @@ class Duties:
         self._tasks: list[asyncio.Task[None]] = []
         self._client = httpx.AsyncClient(timeout=httpx.Timeout(2.0), trust_env=False)
         self._told: dict[tuple[str, int], float] = {}
+        self._reading = asyncio.Lock()
 
     async def begin(self) -> None:
         """The first table is read before the first request is taken."""
         await self._reload()
         duties = ((self._reload, RELOAD_SECONDS), (self._probe, PROBE_SECONDS), (self._store, STORE_SECONDS))
         self._tasks = [asyncio.create_task(_for_ever(duty, seconds)) for duty, seconds in duties]
+        self._tasks.append(asyncio.create_task(_for_ever(self._listen, RELOAD_SECONDS)))
 
     async def end(self) -> None:
         for task in self._tasks:
@@ -47,7 +50,13 @@ class Duties:
         await _in_thread(services.wake, endpoint_id)
 
     async def _reload(self) -> None:
-        await self._state.replace(await _in_thread(queries.routes))
+        """One at a time, so that an older reading never replaces a newer one."""
+        async with self._reading:
+            await self._state.replace(await _in_thread(queries.routes))
+
+    async def _listen(self) -> None:
+        """A rollback reaches this router when it is committed, not when the clock says so."""
+        await hints.listen(self._reload)
 
     async def _probe(self) -> None:
         upstreams = dict(self._state.upstreams)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
@@ -24,8 +25,10 @@ ANSWER_SECONDS = 600.0
 LARGEST_SAMPLE = 64 << 10  # of a request and of an answer whose features are kept
 LOST = (502, 503)  # of a replica that drains: another one answers
 KEY_HEADER = b"x-session"  # requests of one session go to one replica, and to one version
+REQUEST_ID = b"x-request-id"  # of the caller, or made here: labels name it
 _OWN = {b"host", b"authorization", b"content-length", b"connection", b"transfer-encoding", TOKEN_HEADER}
-_HOP = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
+_HOP = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server", REQUEST_ID}
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +132,20 @@ class Forwarding:
                     return False
                 started = True
                 failed = response.status_code >= 500
-                answer = await _pass_on(response, send, self._sampling(route, incoming, response.status_code))
+                sampling = self._sampling(route, incoming, response.status_code)
+                key = self._request_id(incoming)
+                answer = await _pass_on(response, send, sampling, key)
                 if answer is not None:
-                    self._state.sample(
-                        SampledAnswer(
-                            route.endpoint_id,
-                            address.version_id,
-                            _now_ms(),
-                            incoming.body,
-                            answer,
-                            route.redact,
-                        )
+                    sample = SampledAnswer(
+                        route.endpoint_id,
+                        address.version_id,
+                        _now_ms(),
+                        incoming.body,
+                        answer,
+                        route.redact,
+                        key,
                     )
+                    self._state.sample(sample)
             upstream.circuit = upstream.circuit.succeeded()
             return True
         except httpx.TransportError as error:
@@ -168,10 +173,15 @@ class Forwarding:
         wanted = incoming.method == "POST" and status == 200 and len(incoming.body) <= LARGEST_SAMPLE
         return wanted and self._rng.random() * 100 < route.sample_percent
 
+    def _request_id(self, incoming: Incoming) -> str:
+        given = incoming.headers.get(REQUEST_ID, "")
+        return given if _ID.fullmatch(given) else f"{self._rng.getrandbits(128):032x}"
 
-async def _pass_on(response: httpx.Response, send: Any, sampling: bool) -> bytes | None:
+
+async def _pass_on(response: httpx.Response, send: Any, sampling: bool, key: str) -> bytes | None:
     """Returns the body where it is sampled and not too large for that."""
     headers = [(name.lower(), value) for name, value in response.headers.raw if name.lower() not in _HOP]
+    headers.append((REQUEST_ID, key.encode()))
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     parts: list[bytes] = []
     size = 0

@@ -12,6 +12,7 @@ from platform_core.drift.detection import LEAST, Row, judge
 from platform_core.json_values import storable
 from platform_core.units import DAY_MS, MINUTE_MS
 from webapp.base.lease import Fence
+from webapp.serving.answers import forget_predictions
 from webapp.serving.models import AnswerSample, Endpoint
 from webapp.sockets import services as sockets
 
@@ -28,6 +29,7 @@ def look(now_ms: int, fence: Fence) -> None:
             with fence():
                 Endpoint.objects.filter(pk=row.pk, stable=row.stable_id).update(drift=found)
                 forget(row, now_ms)
+                forget_predictions(row, now_ms)
             if found["findings"] or row.drift.get("findings"):
                 sockets.publish(f"endpoint:{row.id}")
 

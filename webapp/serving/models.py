@@ -89,3 +89,24 @@ class AnswerSample(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["endpoint", "model_version", "id"], name="answers_of_a_version")]
+
+
+class Prediction(models.Model):
+    """What one sampled request was answered, until a label says what was right."""
+
+    endpoint = models.ForeignKey(Endpoint, models.CASCADE, related_name="predictions")
+    model_version = models.ForeignKey("registry.ModelVersion", models.CASCADE, related_name="+")
+    request = models.CharField(max_length=64, help_text="X-Request-Id of the request and of its answer")
+    at_ms = models.BigIntegerField()
+    outputs = models.JSONField(help_text="features of the answer (platform_core.serving.quality)")
+    correct = models.BooleanField(null=True, help_text="null: it has no label")
+    error = models.FloatField(null=True)
+    labelled_ms = models.BigIntegerField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["endpoint", "request"], name="one_prediction_a_request")
+        ]
+        indexes = [
+            models.Index(fields=["endpoint", "model_version", "-at_ms"], name="predictions_of_a_version")
+        ]

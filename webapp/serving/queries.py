@@ -7,16 +7,18 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models import Avg, Count, F, Q, QuerySet, Sum
 
 from platform_core.jobs.states import TERMINAL, JobState
 from platform_core.serving.autoscaling import Reading
 from platform_core.serving.canary import CanaryPolicy, Traffic
 from platform_core.serving.latency import added, quantile_ms
+from platform_core.serving.quality import Quality
 from platform_core.serving.states import EndpointState, ReplicaState
+from platform_core.units import DAY_MS
 from webapp.accounts.permissions import may
 from webapp.accounts.queries import actor_of
-from webapp.serving.models import Endpoint, Replica, TrafficSample
+from webapp.serving.models import Endpoint, Prediction, Replica, TrafficSample
 from webapp.serving.values import BUCKET_MS, ReplicaAddress, Route
 
 _ANSWERS = (JobState.SCHEDULED, JobState.INITIALIZING, JobState.RUNNING, JobState.CHECKPOINTING)
@@ -152,6 +154,51 @@ def drifts() -> list[Drift]:
         for row in rows
         if row.drift["findings"]
     ]  # fmt: skip
+
+
+WINDOWS_MS = {"24 h": DAY_MS, "7 days": 7 * DAY_MS, "30 days": 30 * DAY_MS}
+NEWEST_LABELLED = 500
+
+
+def qualities(endpoint_id: str, version_ids: Collection[str], now_ms: int) -> dict[tuple[str, str], Quality]:
+    """By version and window, of the requests of that time."""
+    return {
+        (version, window): _quality(
+            Prediction.objects.filter(endpoint=endpoint_id, model_version=version, at_ms__gte=now_ms - span)
+        )
+        for version in version_ids
+        for window, span in WINDOWS_MS.items()
+    }
+
+
+def online_quality(row: Endpoint, now_ms: int) -> list[tuple[int, str, Quality]]:
+    """Version, window and quality: of the version in use and the canary."""
+    numbers = {one.id: one.version for one in (row.stable, row.canary) if one is not None}
+    found = qualities(row.id, list(numbers), now_ms)
+    return [(numbers[version], window, quality) for (version, window), quality in found.items()]
+
+
+def online(row: Endpoint, version_id: str) -> Quality:
+    """Of the newest requests to a version that have a label."""
+    labelled = Prediction.objects.filter(endpoint=row.id, model_version=version_id, correct__isnull=False)
+    newest = labelled.order_by("-at_ms", "-id").values("pk")[:NEWEST_LABELLED]
+    return _quality(Prediction.objects.filter(pk__in=newest))
+
+
+def _quality(rows: QuerySet[Prediction]) -> Quality:
+    total = rows.aggregate(
+        answers=Count("id"),
+        labelled=Count("correct"),
+        right=Count("id", filter=Q(correct=True)),
+        error=Avg("error"),
+    )
+    return Quality(total["answers"], total["labelled"], total["right"], total["error"])
+
+
+def drifted(row: Endpoint) -> tuple[str, ...] | None:
+    """The features that have moved, by the last look; None where there were too few samples."""
+    found = row.drift.get("findings")
+    return tuple(dict.fromkeys(one["feature"] for one in found if one["moved"])) if found else None
 
 
 def may_watch(user: Any, endpoint_id: str) -> bool:

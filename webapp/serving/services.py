@@ -7,12 +7,10 @@ from dataclasses import asdict
 
 from django.db import IntegrityError, transaction
 
-from platform_core.drift.features import features_of
 from platform_core.errors import IllegalTransition, TrainmasterError
 from platform_core.jobs import spec as jobs_specification
 from platform_core.jobs.kind import JobKind
 from platform_core.jobs.launching import Strategy
-from platform_core.json_values import storable
 from platform_core.serving import spec as specification
 from platform_core.serving.canary import CanaryPolicy
 from platform_core.serving.spec import EndpointSpec
@@ -26,9 +24,30 @@ from webapp.jobs import services as jobs
 from webapp.registry import queries as registry
 from webapp.registry import services as registry_services
 from webapp.serving import queries
-from webapp.serving.models import AnswerSample, Endpoint, Replica, TrafficSample
-from webapp.serving.values import SampledAnswer, TrafficCount
+from webapp.serving.answers import keep_answers, label
+from webapp.serving.models import Endpoint, Replica, TrafficSample
+from webapp.serving.values import ROUTES, TrafficCount
 from webapp.sockets import services as sockets
+
+__all__ = [
+    "change_version",
+    "count_traffic",
+    "create",
+    "drain_replicas",
+    "end_canary",
+    "healthy",
+    "keep_answers",
+    "label",
+    "promote",
+    "replica_spec",
+    "roll_back",
+    "scale",
+    "settle",
+    "start_replica",
+    "stop",
+    "stop_replica",
+    "wake",
+]
 
 LONGEST_HOURS = 720  # in the queue's forecasts; nothing ends a replica for its time
 
@@ -180,11 +199,13 @@ def _command(spec: EndpointSpec, version: int) -> tuple[str, ...]:
 
 def drain_replicas(replica_ids: Collection[str], now: int) -> None:
     Replica.objects.filter(id__in=replica_ids).update(state=ReplicaState.DRAINING, since_ms=now)
+    sockets.publish(ROUTES)
 
 
 def stop_replica(row: Endpoint, replica: Replica, now: int) -> None:
     """Inside the caller's transaction. Its server answers what it has before it ends."""
     Replica.objects.filter(id=replica.id).update(state=ReplicaState.ENDED, since_ms=now)
+    sockets.publish(ROUTES)
     try:
         jobs.cancel(SYSTEM, replica.job_id, f"endpoint {row.name} needs it no longer")
     except IllegalTransition:
@@ -238,18 +259,6 @@ def count_traffic(router: str, counts: Sequence[TrafficCount]) -> None:
         sockets.publish(f"endpoint:{endpoint_id}")
 
 
-def keep_answers(answers: Sequence[SampledAnswer]) -> None:
-    """Keeps the features of what a router sampled; the rest is forgotten here."""
-    rows = [
-        AnswerSample(
-            endpoint_id=one.endpoint_id, model_version_id=one.version_id, at_ms=one.at_ms, features=features
-        )
-        for one in answers
-        if (features := storable(features_of(one.request, one.answer, one.redact)))
-    ]  # fmt: skip
-    AnswerSample.objects.bulk_create(rows)
-
-
 def _version(team: str, model: str, number: int) -> str:
     row = registry.model(team, model)
     versions = [] if row is None else registry.versions(row)
@@ -291,3 +300,4 @@ def _tell(row: Endpoint, kind: str, actor: str, cause: str) -> None:
         data={"name": row.name, "state": row.state}, notify=(f"endpoints:{row.team_id}",),
     )  # fmt: skip
     sockets.publish(f"endpoint:{row.id}")
+    sockets.publish(ROUTES)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 BUCKET_MS = 10_000
+ROUTES = "routes"  # the subject that routers listen to
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,7 @@ class SampledAnswer:
     request: bytes
     answer: bytes
     redact: tuple[str, ...] = ()
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, TextIO
 
 import click
 
@@ -140,6 +141,26 @@ def change(endpoint: str, version: int, manual: bool, as_json: bool, **policy: A
     given |= {"automatic": False} if manual else {}
     with connect() as client:
         _print(Endpoints(client).change(*_full(client, endpoint), version, **given), as_json)
+
+
+@endpoints.command()
+@ENDPOINT
+@click.argument("file", type=click.File())
+def label(endpoint: str, file: TextIO) -> None:
+    """Send what requests should have been answered: FILE has a JSON object a line, {"request": ID, "label": VALUE}."""
+    try:
+        rows = [json.loads(line) for line in file if line.strip()]
+        labels = {row["request"]: row["label"] for row in rows}
+    except (ValueError, KeyError, TypeError) as error:
+        raise click.UsageError(
+            f'{file.name}: each line must be {{"request": ID, "label": VALUE}}: {error}'
+        ) from error
+    with connect() as client:
+        answer = Endpoints(client).label(*_full(client, endpoint), labels)
+    unknown, other = len(answer["unknown"]), len(answer["other_shape"])
+    click.echo(
+        f"{answer['joined']} labels joined; {unknown} of requests that are not known, {other} of another shape."
+    )
 
 
 @endpoints.command()

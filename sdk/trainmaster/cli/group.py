@@ -26,6 +26,7 @@ from trainmaster.cli.planner import plan
 from trainmaster.cli.project import init
 from trainmaster.cli.queue import queue
 from trainmaster.cli.repetition import reproduction, rerun
+from trainmaster.cli.retraining import retrain
 from trainmaster.cli.rollouts import promote, rollback
 from trainmaster.cli.runs import runs
 from trainmaster.cli.service_levels import service_levels
@@ -41,7 +42,7 @@ SECTIONS = {
     "Experiments": [experiments, runs, compare, sweep, sync, import_group, export],
     "Data and models": [
         dataset, models, register, gate, suite, lineage, deploy, deployments, promote, rollback, retry, preheat, pin,
-        endpoints,
+        endpoints, retrain,
     ],
     "Cluster": [nodes, alerts, service_levels, quota, storage],
     "Account": [login, whoami, teams, completion],

@@ -33,6 +33,7 @@ ALSO_PUBLIC = {
     "webapp.accounts.credentials": "tokens of people and of machines are made and kept the same way",
     "webapp.deployments.models": "a rollout locks the row of its deployment and reads its workers",
     "webapp.jobs.origins": "an evaluation suite keeps its code and image as a job does, resolved once",
+    "webapp.jobs.repetition": "a job is submitted again in one way, for people and by a retraining cycle",
     "webapp.jobs.logs": "log text streams past the verbs, which are for jobs",
     "webapp.jobs.idle_policy": "samples of utilisation come from whoever samples the nodes",
     "webapp.jobs.workload": "what the scheduler is asked with: its reads, apart from those of pages and nodes",

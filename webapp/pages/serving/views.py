@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from platform_core.errors import TrainmasterError
+from platform_core.serving.quality import Quality
 from platform_core.serving.states import EndpointState, ReplicaState
 from webapp.accounts import permissions
 from webapp.accounts.permissions import Actor
@@ -79,6 +80,13 @@ class Drift:
 
 
 @dataclass(frozen=True, slots=True)
+class QualityLine:
+    version: int
+    window: str
+    quality: Quality
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointPage:
     """Fragments: live, charts."""
 
@@ -92,6 +100,7 @@ class EndpointPage:
     latency_chart: Callable[[], dict[str, Any]]
     error_chart: Callable[[], dict[str, Any]]
     drift: Drift | None  # None: nothing is sampled
+    qualities: Callable[[], Sequence[QualityLine]]  # none: no answer has a label
     events: Callable[[], Sequence[Event]]
     may_change: bool
     versions: Callable[[], Sequence[int]]  # that could be served instead
@@ -163,6 +172,7 @@ def _page(actor: Actor, row: Endpoint, given: Mapping[str, Any], problems: Mappi
         latency_chart=lambda: traffic.latency_chart(last_hour()),
         error_chart=lambda: traffic.error_chart(last_hour()),
         drift=_drift(row),
+        qualities=lambda: _qualities(row, now),
         events=lambda: story(f"endpoint:{row.id}", EVENTS)[::-1],
         may_change=not row.stopped and permissions.may(actor, "endpoint.change", row.team_id, owner=owner),
         versions=lambda: _versions(row),
@@ -214,6 +224,11 @@ def _drift(row: Endpoint) -> Drift | None:
     findings = last.get("findings", [])
     moved = {one["feature"] for one in findings if one["moved"]}
     return Drift(percent, last.get("reference", 0), REFERENCE, last.get("window", 0), findings, len(moved))
+
+
+def _qualities(row: Endpoint, now: int) -> list[QualityLine]:
+    lines = [QualityLine(*line) for line in queries.online_quality(row, now)]
+    return [line for line in lines if line.quality.labelled]
 
 
 def _versions(row: Endpoint) -> list[int]:

@@ -35,6 +35,8 @@ STATE_TONES = {
     "listing": "run", "hashing": "run", "unchanged": "off", "requested": "wait", "approved": "ok", "refused": "bad",
     "firing": "bad", "no_data": "wait", "resolved": "ok", "critical": "bad", "warning": "wait",
     "done": "ok", "proposed": "off", "submitted": "wait", "pruned": "off",
+    "submitting": "wait", "training": "run", "evaluating": "run", "proven": "wait", "deploying": "run",
+    "promoted": "ok", "accepted": "ok",
     "starting": "run", "serving": "ok", "unavailable": "bad", "unhealthy": "bad", "stopped": "off", "ended": "off",
 }  # fmt: skip
 

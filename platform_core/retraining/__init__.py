@@ -1,0 +1,1 @@
+"""From production back to training. Read `policy`, `triggers` (whether a cycle begins), `cycle` (its machine)."""

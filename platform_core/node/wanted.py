@@ -66,6 +66,7 @@ class Launch:
     roles: tuple[Role, ...] = ()
     parallel: Parallel = NONE
     delivery: DeploymentWanted | None = field(default=None, repr=False)  # how the dataset comes to this node
+    traceparent: str = ""  # of this attempt, as W3C Trace Context has it
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from webapp.base.lease import Fence
 from webapp.base.rows import update_each
 from webapp.datasets import queries as datasets
 from webapp.events import services as events
-from webapp.jobs import hints, origins, queries, recoveries, transitions
+from webapp.jobs import hints, origins, queries, recoveries, traces, transitions
 from webapp.jobs.failing_nodes import failed_jobs
 from webapp.jobs.hangs import sweep as sweep_hangs
 from webapp.jobs.mapping import job_columns
@@ -132,11 +132,11 @@ def _same_submission(actor: Actor, spec: JobSpec, key: str) -> Job | None:
 
 
 def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any], cloned_from: str) -> Job:
+    now = now_ms()
     check_references(spec)
     quotas.admit(
         spec.team, spec.gpu_type, spec.num_gpus, lambda: queries.queued_gpus(spec.team, spec.gpu_type)
     )
-    now = now_ms()
     event = ev.Submitted(at_ms=now, actor=f"user:{actor.username}")
     value = new_job(new_id("job"), spec, event).job
     job = Job.objects.create(
@@ -147,6 +147,7 @@ def _accept(actor: Actor, spec: JobSpec, key: str | None, lineage: dict[str, Any
         project=spec.project,
         spec=specification.as_mapping(spec),
         lineage=lineage,
+        traceparent=traces.submitted(value.id, now),
         idempotency_key=key,
         cloned_from=cloned_from,
         submitted_ms=value.submitted_ms,
@@ -331,9 +332,8 @@ def stop_overdue(at_ms: int, fence: Fence = transaction.atomic) -> None:
     active = Job.objects.filter(state__in=states, stop="none")
     columns = ("id", "started_ms", "spec__max_runtime_hours", "spec__kind")
     for job_id, started_ms, hours, kind in active.values_list(*columns):
-        if kind == JobKind.SERVICE:
-            continue
-        if started_ms is not None and at_ms - started_ms > float(hours) * 3_600_000:
+        overdue = started_ms is not None and at_ms - started_ms > float(hours) * 3_600_000
+        if overdue and kind != JobKind.SERVICE:
             with fence():
                 transitions.step(job_id, ev.TimeLimitReached(at_ms=at_ms, actor="system"))
 

@@ -99,6 +99,33 @@ def _closed(phase: Phase, over_ms: int | None) -> Phase:
     return Phase(phase.name, phase.began_ms, ended_ms, phase.node)
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One phase over all nodes: from the first that began it to the last that ended it."""
+
+    name: str
+    label: str
+    began_ms: int
+    ended_ms: int | None
+    nodes: int = 0
+    slowest: str = ""  # the node that ended it last, or has not yet
+
+
+def waterfall(start: Start) -> tuple[Step, ...]:
+    """The phases by name, in the order in which they began."""
+    by_name: dict[str, list[Phase]] = {}
+    for phase in phases(start):
+        by_name.setdefault(phase.name, []).append(phase)
+    steps = [_step(name, alike) for name, alike in by_name.items()]
+    return tuple(sorted(steps, key=lambda step: step.began_ms))
+
+
+def _step(name: str, alike: Sequence[Phase]) -> Step:
+    last = max(alike, key=lambda phase: float("inf") if phase.ended_ms is None else phase.ended_ms)
+    nodes = sum(1 for phase in alike if phase.node)
+    return Step(name, last.label, min(phase.began_ms for phase in alike), last.ended_ms, nodes, last.node)
+
+
 def attempt_span(attempt_id: str) -> str:
     return span_id("attempt", attempt_id)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_core.jobs.start_phases import Phase, Start, attempt_span, phases, spans, whole
+from platform_core.jobs.start_phases import Phase, Start, attempt_span, phases, spans, waterfall, whole
 from platform_core.trace_context import header
 
 TRACE, SUBMIT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -51,6 +51,24 @@ def test_each_node_fetches_by_itself_and_the_slowest_is_waited_for() -> None:
         ("load", "", 400, 450),
         ("first_step", "", 450, 900),
     ]
+
+
+def test_the_waterfall_names_the_slowest_node_of_each_phase() -> None:
+    started = start(nodes=REPORTED, script_ms=400, first_step_ms=900)
+    found = [
+        (step.name, step.began_ms, step.ended_ms, step.nodes, step.slowest) for step in waterfall(started)
+    ]
+    assert found == [
+        ("queue", 100, 200, 0, ""),
+        ("order", 200, 220, 2, "node-2"),
+        ("code", 210, 300, 2, "node-2"),
+        ("launch", 250, 320, 2, "node-2"),
+        ("processes", 320, 400, 0, ""),
+        ("first_step", 400, 900, 0, ""),
+    ]
+    waiting = start(nodes={"node-1": REPORTED["node-1"], "node-2": ()})
+    order = waterfall(waiting)[1]
+    assert (order.name, order.ended_ms, order.slowest) == ("order", None, "node-2")
 
 
 def test_spans_hang_below_the_attempt_and_it_below_the_submission() -> None:

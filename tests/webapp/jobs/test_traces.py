@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from django.test import Client
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from platform_core.jobs.job import MemberPhase
@@ -15,6 +16,7 @@ from platform_core.spans import Span
 from platform_core.trace_context import parent_id, trace_id
 from tests.webapp.jobs.conftest import say, tick
 from trainmaster_wire.conversion import to_wire
+from webapp.accounts.models import User
 from webapp.base import spans
 from webapp.jobs import traces
 from webapp.jobs.models import Attempt, Job, Member
@@ -110,6 +112,23 @@ def test_an_attempt_that_fails_before_its_first_step_ends_its_span_with_an_error
         say(job, MemberPhase.EXITED, 1)
     [failed] = [span for span in sent if span.name == "start attempt 1"]
     assert failed.error == "the attempt ended before its first step"
+
+
+def test_the_page_of_a_job_shows_where_its_start_took_the_time(
+    submit: Submit, browser: Callable[[User], Client], owner: User
+) -> None:
+    job = submit(num_gpus=1)
+    address = f"/jobs/{job.id}/?tab=timeline"
+    assert "Start of attempt" not in browser(owner).get(address).content.decode()
+    tick()
+    assert "so far" in browser(owner).get(address).content.decode()
+    reports(job, MemberPhase.RUNNING, "code", "launch")
+    tells(job, Attempt.objects.get(job=job).placed_ms + 100)
+    page = browser(owner).get(address).content.decode()
+    assert "Start of attempt 1" in page
+    assert "Fetch code" in page
+    assert "From the wait to the first step" in page
+    assert str(trace_id(job.traceparent)) in page
 
 
 def test_without_a_collector_the_phases_are_kept_all_the_same(submit: Submit) -> None:

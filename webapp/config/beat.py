@@ -56,6 +56,7 @@ def beat_schedule(tick_seconds: int) -> dict[str, dict[str, Any]]:
             "schedule": 60.0,
             "options": {"expires": 60},
         },
+        "measure-runs": {"task": "experiments.measure", "schedule": 60.0, "options": {"expires": 60}},
         "remove-runs": {"task": "experiments.remove_deleted", "schedule": 600.0, "options": {"expires": 600}},
         "sample-utilisation": {
             "task": "jobs.sample_utilisation",

@@ -66,6 +66,7 @@ def pages() -> Iterator[Row]:
         "report",
         "service-levels",
         "efficiency",
+        "efficiency/chargeback",
         "shares",
         "nodes",
         "nodes/map",

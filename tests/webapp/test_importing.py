@@ -25,6 +25,7 @@ from webapp.accounts import queries as accounts
 from webapp.accounts import tokens
 from webapp.experiments.models import Run
 from webapp.metrics import queries as metrics
+from webapp.registry.models import Model, ModelVersion
 
 Trainmaster = Callable[..., Result]
 WANDB = Path(__file__).resolve().parents[1] / "sdk" / "importers" / "wandb"
@@ -212,6 +213,19 @@ with mlflow.start_run(run_name="parent", tags={"stage": "dev"}, description="A *
     mlflow.log_text("hello", "notes/a.txt")
     with mlflow.start_run(run_name="child", nested=True):
         mlflow.log_metric("acc", 0.75)
+client = mlflow.MlflowClient()
+client.create_registered_model("reader", tags={"kind": "text"}, description="It reads.")
+first = client.create_model_version("reader", f"runs:/{parent.info.run_id}/notes", parent.info.run_id)
+second = client.create_model_version(
+    "reader", f"runs:/{parent.info.run_id}/notes", parent.info.run_id, tags={"best": "yes"}, description="Better."
+)
+client.set_registered_model_alias("reader", "champion", second.version)
+client.create_model_version("reader", "s3://elsewhere/model", None)
+with mlflow.start_run(run_name="with model"):
+    class Echo(mlflow.pyfunc.PythonModel):
+        def predict(self, model_input: list[str]) -> list[str]:
+            return model_input
+    mlflow.pyfunc.log_model(name="echo", python_model=Echo(), registered_model_name="echo", pip_requirements=[])
 try:
     with mlflow.start_run(run_name="broken"):
         raise ValueError
@@ -274,6 +288,17 @@ def test_an_mlflow_server_is_imported_with_history_tags_nesting_and_artifacts(
     assert history[:2] == [(0, 1.0), (1, 0.5)]
     assert (history[2][0], np.isnan(history[2][1])) == (2, True)
     assert list(parent.files.values_list("path", flat=True)) == ["notes/a.txt"]
-    before = everything()
-    trainmaster("import", "mlflow", mlflow_server)
+    reader = Model.objects.get(name="reader")
+    assert (reader.description, reader.tags) == ("It reads.", {"kind": "text"})
+    versions = list(reader.versions.order_by("version"))
+    assert [(version.state, version.run_id) for version in versions] == [("ready", parent.id)] * 2
+    assert (versions[1].description, versions[1].tags["best"]) == ("Better.", "yes")
+    assert list(versions[1].aliases.values_list("name", flat=True)) == ["champion"]
+    [echo] = Model.objects.get(name="echo").versions.all()
+    assert echo.manifest is not None
+    assert "MLmodel" in {file["path"] for file in echo.manifest.document["files"]}
+    before, registered = everything(), ModelVersion.objects.count()
+    again = trainmaster("import", "mlflow", mlflow_server)
     assert everything() == before
+    assert ModelVersion.objects.count() == registered == 3
+    assert "reader version 3 is left out: it belongs to no run" in again.output

@@ -139,7 +139,7 @@ def page(runs: Sequence[Run], query: Query, now_ms: int) -> ComparePage:
         hidden=str(query.get("hide", "")).replace(",", " "),
         ranking=lambda: ranking(runs, options, differing_names(runs)),
         pinned=[charts.chart(key) for key in options.pins],
-        sections=charts.sections([key for key in names if key not in options.pins]),
+        sections=charts.sections([key for key in names if key not in options.pins], options.order),
         differences=lambda: _differences(configs, differing, query.get("all") == "1"),
         same=len({name for settings in configs for name in flatten(settings)}) - len(differing),
         finals=lambda: _finals(runs),

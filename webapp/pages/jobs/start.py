@@ -13,7 +13,7 @@ from webapp.nodes import queries as nodes
 
 # By the first one in it, the colour that a recovery has for the same.
 _TONES = {
-    "queue": "detect", "order": "stop", "launch": "place", "processes": "place", "load": "load",
+    "queue": "queue", "order": "stop", "launch": "place", "processes": "place", "load": "load",
     "first_step": "first_step",
 }  # fmt: skip
 _LEAST_WIDTH = 0.4  # percent: a phase of a millisecond is still seen

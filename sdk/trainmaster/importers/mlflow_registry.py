@@ -124,10 +124,11 @@ class _Sender:
     def _copied(self, name: str, number: str, theirs: str, run: str) -> str | None:
         """The folder of its files among those of our run. A logged model lies beside its run, and is copied."""
         uri = self._server.place_of(name, number)
-        _, inside, folder = uri.partition(f"/{theirs}/artifacts/")
+        place = urlparse(uri)
+        begin = f"/{theirs}/" if place.scheme == "runs" else f"/{theirs}/artifacts/"
+        _, inside, folder = uri.partition(begin)
         if inside:
             return folder.strip("/")
-        place = urlparse(uri)
         if place.scheme != "mlflow-artifacts":
             return None
         root = place.path.strip("/")

@@ -34,52 +34,43 @@ function pressed(event, moved) {
   grip.focus();
 }
 
-function over(event) {
+// Pointer events, and not those of drag and drop, which no finger makes.
+function over({ clientX, clientY }) {
   if (!dragged) return;
-  const grid = event.target.closest?.(".chart-grid");
+  const below = document.elementFromPoint(clientX, clientY);
+  const grid = below?.closest(".chart-grid");
   if (!grid || (grid !== home.grid && !grid.matches("[data-pinned]"))) return;
-  event.preventDefault();
-  const other = event.target.closest("[data-metric-card]");
-  if (!other) {
-    if (dragged.parentElement !== grid) grid.append(dragged);
-    return;
-  }
-  if (other === dragged) return;
+  const other = below.closest("[data-metric-card]");
+  if (!other || other === dragged) return;
   const { left, width } = other.getBoundingClientRect();
-  if (event.clientX < left + width / 2) other.before(dragged);
+  if (clientX < left + width / 2) other.before(dragged);
   else other.after(dragged);
 }
 
-function ended(event, moved) {
+function ended(isDropped, moved) {
   if (!dragged) return;
   const card = dragged;
   dragged = null;
-  card.draggable = false;
   card.classList.remove("dragged");
-  if (event.dataTransfer.dropEffect === "none") home.grid.insertBefore(card, home.next);
-  else moved(card);
+  const isElsewhere = card.parentElement !== home.grid || card.nextElementSibling !== home.next;
+  if (!isElsewhere) return;
+  if (isDropped) moved(card);
+  else home.grid.insertBefore(card, home.next);
 }
 
 export function startPanels(root, moved) {
   root.addEventListener("keydown", (event) => pressed(event, moved));
-  root.addEventListener("pointerdown", ({ target }) => {
-    const card = target.closest("[data-grip]")?.closest("[data-metric-card]");
-    if (card) card.draggable = true;
-  });
-  root.addEventListener("pointerup", ({ target }) => {
-    const card = target.closest("[data-metric-card]");
-    if (card && !dragged) card.draggable = false;
-  });
-  root.addEventListener("dragstart", (event) => {
-    const card = event.target.closest?.("[data-metric-card][draggable=true]");
-    if (!card) return;
+  root.addEventListener("pointerdown", (event) => {
+    const card = event.target.closest("[data-grip]")?.closest("[data-metric-card]");
+    if (!card || event.button !== 0) return;
+    event.preventDefault(); // neither selects text nor scrolls
+    event.target.closest("[data-grip]").focus();
     dragged = card;
     home = { grid: card.parentElement, next: card.nextElementSibling };
-    event.dataTransfer.effectAllowed = "move";
-    event.dataTransfer.setData("text/plain", card.dataset.metricCard);
     card.classList.add("dragged");
   });
-  root.addEventListener("dragover", over);
-  root.addEventListener("drop", (event) => dragged && event.preventDefault());
-  root.addEventListener("dragend", (event) => ended(event, moved));
+  document.addEventListener("pointermove", over);
+  document.addEventListener("pointerup", () => ended(true, moved));
+  document.addEventListener("pointercancel", () => ended(false, moved));
+  document.addEventListener("keydown", ({ key }) => key === "Escape" && ended(false, moved));
 }

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from pytest_django.live_server_helper import LiveServer
 from torch.utils.tensorboard import SummaryWriter
 
+from platform_core.experiments.rich_values import checked
 from tests.webapp.conftest import make_cast, make_teams
 from tools import mlflow_venv
 from trainmaster.cli import main
@@ -23,6 +24,8 @@ from trainmaster.event_files.reading import Scalar, values_of
 from trainmaster.event_files.records import whole_records
 from webapp.accounts import queries as accounts
 from webapp.accounts import tokens
+from webapp.accounts.permissions import SYSTEM
+from webapp.experiments import rich_values
 from webapp.experiments.models import Run
 from webapp.metrics import queries as metrics
 from webapp.registry.models import Model, ModelVersion
@@ -199,6 +202,40 @@ def test_runs_are_read_back_out_of_parquet(trainmaster: Trainmaster, tmp_path: P
         "no run and no experiment nothing"
         in trainmaster("export", "nothing", "--to", "parquet", str(tmp_path), code=1).stderr
     )
+
+
+def test_rich_values_go_out_and_come_back(trainmaster: Trainmaster, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    with SummaryWriter(str(tmp_path / "in" / "first")) as writer:
+        writer.add_scalar("loss", 1.0, 1)
+        writer.add_text("note", "good | bad", 3)
+        writer.add_image("sample", np.zeros((3, 4, 4), np.uint8), 2)
+        writer.add_histogram("weights", np.arange(10.0), 2)
+    trainmaster("import", "tensorboard", str(tmp_path / "in"), "--experiment", "rich")
+    run = Run.objects.get()
+    table = {"columns": ["a", "b"], "rows": [[1, "x|y"], [None, "z"]]}
+    rich_values.log_value(
+        SYSTEM, run, checked(key="rows", step=5, index=0, kind="table", at_ms=9, document=table)
+    )
+    trainmaster("export", run.id, "--to", "parquet", str(tmp_path / "parquet"))
+    rows = {row["key"]: row for row in pq.read_table(tmp_path / "parquet" / "values.parquet").to_pylist()}
+    kinds = {key: (row["kind"], row["step"]) for key, row in rows.items()}
+    assert kinds == {
+        "note": ("text", 3), "sample": ("image", 2), "weights": ("histogram", 2), "rows": ("table", 5),
+    }  # fmt: skip
+    assert (tmp_path / "parquet" / rows["sample"]["file"]).read_bytes().startswith(b"\x89PNG")
+    assert json.loads(rows["rows"]["document"]) == table
+    trainmaster("export", run.id, "--to", "tensorboard", str(tmp_path / "out"))
+    trainmaster("import", "tensorboard", str(tmp_path / "out"), "--experiment", "again")
+    again = Run.objects.exclude(id=run.id).get()
+    back = {value.key: value for value in again.values.all()}
+    assert {key: value.kind for key, value in back.items()} == {
+        "note": "text", "sample": "image", "weights": "histogram", "rows": "text",
+    }  # fmt: skip
+    assert "| 1 | x\\|y |" in back["rows"].document["text"]
+    first = run.values.get(key="weights").document
+    assert sum(back["weights"].document["counts"]) == sum(first["counts"])
 
 
 FILL = """

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
-from platform_core.spans import Kind, Span
+from platform_core.spans import Kind, Span, Value
 from platform_core.trace_context import header, parent_id, span_id, trace_id
 from trainmaster import structured_logs
 from webapp.base import spans
@@ -101,7 +101,7 @@ def _of_request(
     request: HttpRequest, response: HttpResponse, ids: tuple[str, str, str], took_ms: float
 ) -> Span:
     route, ended_ms = _route(request), time.time() * 1000
-    attributes = {
+    attributes: dict[str, Value] = {
         "http.request.method": str(request.method), "http.route": route,
         "http.response.status_code": response.status_code,
     }  # fmt: skip

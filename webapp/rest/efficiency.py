@@ -180,8 +180,8 @@ class Chargeback(APIView):
         """What your teams are charged for a period in UTC: GPU-hours, cost and waste by team and GPU type."""
         actor, now = actor_of(request), now_ms()
         require(actor, "cluster.view")
-        asked = (request.GET.get(name, "") for name in ("month", "from", "to"))
-        period = period_of(*asked, now)
+        month, first, last = (request.GET.get(name, "") for name in ("month", "from", "to"))
+        period = period_of(month, first, last, now)
         found = [asdict(each) for each in charges(uses(actor.sees, period.from_ms, min(now, period.to_ms)))]
         return Response(
             ChargebackOut({"from_ms": period.from_ms, "to_ms": period.to_ms, "results": found}).data
